@@ -38,6 +38,16 @@ TRAINING_OUTPUTS = ("model", "output")
 CHECKPOINTS = "checkpoints"
 # The channel that brings the program itself.
 CODE_CHANNEL = "code"
+# How a container starts the step, followed by the start file's SHA-256, its path and its arguments. What runs first
+# stands in the definition itself, and reads the start file once: what it hashed is what it runs. (An entry point's word
+# may have 256 characters. The start file needs the standard library alone; without site-packages Python starts it a
+# third faster.)
+START_COMMAND = (
+    *("python3", "-I", "-S", "-c"),
+    "import sys,hashlib as h;s,p=sys.argv[1:3];b=open(p,'rb').read();"
+    "h.sha256(b).hexdigest()==s or sys.exit('error: '+p+' is not the file that was deployed');"
+    "sys.argv[:3]=[p];exec(compile(b,p,'exec'),{'__name__':'__main__','__file__':p})",
+)
 
 
 class DeclarationError(TypeError):

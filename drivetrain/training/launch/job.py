@@ -59,8 +59,8 @@ class Options:
     (DRIVETRAIN_LAUNCHER, DRIVETRAIN_MAX_RESTARTS, ...)."""
 
     launcher: str = "auto"
-    """torchrun, mpirun, python or tf_config; auto: python for one process, and for Drivetrain's own programs on one host,
-    without restarts; else torchrun."""
+    """torchrun, mpirun, python or tf_config; auto: python for one process, and for Drivetrain's own programs on one
+    host, without restarts; else torchrun."""
     rendezvous: str = "auto"
     """static: ranks in the order of the hosts; c10d: hosts may come, go and restart; auto: static unless restarts or
     a range of hosts need c10d."""

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import drivetrain
+import drivetrain.components  # before the stand-in takes the package's place
 from drivetrain.steps import inert
 from drivetrain.targets.sagemaker.assets.assets import code_archive
 

@@ -25,6 +25,7 @@ from drivetrain.targets.local.containers.processes import ProcessRecord
 from drivetrain.targets.local.containers.supervised import (
     PORT_VARIABLE,
     Supervised,
+    TakeSpare,
     read_result,
     specification,
     supervise,
@@ -135,8 +136,13 @@ class RunningJob:
         )
 
 
-def start(job: Job, *, record: Callable[[Sequence[ProcessRecord]], None] | None = None) -> RunningJob:
-    """Start every host of a job.
+def start(
+    job: Job,
+    *,
+    record: Callable[[Sequence[ProcessRecord]], None] | None = None,
+    take_spare: TakeSpare = lambda: None,
+) -> RunningJob:
+    """Start every host of a job, in a spare supervisor where there is one for it.
 
     `record` is called with the supervisors before they start anything: what it writes is on disk before the program
     can do something, so that a runner killed at any instant leaves no process that its ledger does not know.
@@ -154,7 +160,7 @@ def start(job: Job, *, record: Callable[[Sequence[ProcessRecord]], None] | None 
     supervised: list[Supervised] = []
     try:
         for host in job.hosts:
-            supervised.append(supervise(host, job))
+            supervised.append(supervise(host, job, take_spare))
         if record is not None:
             record([one.record for one in supervised])
         for one in supervised:

@@ -11,6 +11,7 @@ import resource
 import select
 import time
 
+import become
 import ending
 import namespaces
 import process_table
@@ -88,17 +89,24 @@ def _start(spec: dict[str, Any], output: scribe.Scribe) -> int:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         os.dup2(output.write, 1)
         os.dup2(output.write, 2)
-        _become(spec["command"], spec["environment"], spec["working_folder"])
-    finally:
-        os._exit(126)  # a copy of the manager must not go on as one
+        _become(spec["command"], spec["environment"], spec["working_folder"], spec.get("in_this_interpreter", False))
+    except become.Become:
+        raise
+    except BaseException as error:
+        ending.write(f"drivetrain: cannot start the command: {error!r}\n")
+    os._exit(126)  # a copy of the manager must not go on as one
 
 
-def _become(command: list[str], environment: dict[str, str], working_folder: str) -> NoReturn:
+def _become(
+    command: list[str], environment: dict[str, str], working_folder: str, in_this_interpreter: bool
+) -> NoReturn:
     try:
         os.chdir(working_folder)
     except OSError as error:
         ending.write(f"drivetrain: cannot start in the folder {working_folder!r}: {error.strerror}\n")
         os._exit(126)
+    if in_this_interpreter:
+        become.prepare(command, environment)
     try:
         os.execvpe(command[0], command, environment)
     except FileNotFoundError as error:

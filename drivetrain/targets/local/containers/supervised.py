@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import marshal
 import os
+import re
 import secrets
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from drivetrain.steps.contract import START_COMMAND
 from drivetrain.targets.local.containers import mounts
 from drivetrain.targets.local.containers.job import Host, HostResult, Job
 from drivetrain.targets.local.containers.processes import (
@@ -35,6 +38,12 @@ PORT_VARIABLE = "DRIVETRAIN_PORT"
 FAILURE_FILES = ("output/failure", "output/message")
 FAILURE_CHARACTERS = 1024
 LOG_TAIL_LINES = 14  # with the line above them 15
+# Variables that no interpreter and no library reads as it is loaded.
+_OF_THE_PLATFORM = re.compile(r"(AWS|DRIVETRAIN|SM|SAGEMAKER|TRAINING|PROCESSING)_\w+")
+
+
+TakeSpare = Callable[[], "subprocess.Popen[bytes] | None"]
+"""Gives a supervisor that was started ahead of the job, if there is one (spares.py)."""
 
 
 @dataclass
@@ -43,6 +52,8 @@ class Supervised:
 
     host: Host
     process: subprocess.Popen[bytes]
+    ahead: bool
+    """Whether it was started ahead of its job."""
     record_file: Path
     log: Path
     log_start: int
@@ -56,15 +67,17 @@ class Supervised:
         return self.process.stdout.fileno()
 
 
-def supervise(host: Host, job: Job) -> Supervised:
+def supervise(host: Host, job: Job, take_spare: TakeSpare = lambda: None) -> Supervised:
+    """Start a host's supervisor, or take one that was started ahead, where the command can go on in it."""
     host.root.mkdir(parents=True, exist_ok=True)
     for name in FAILURE_FILES:  # of an earlier attempt
         (host.root / name).unlink(missing_ok=True)
     record_file = job.log_folder / f"{host.name}.ended"
     record_file.unlink(missing_ok=True)
     log = job.log_folder / f"{host.name}.log"
+    spare = take_spare() if can_go_on(job, host) else None
     with open(log, "ab", opener=_for_the_owner) as file:
-        process = subprocess.Popen(
+        process = spare or subprocess.Popen(
             [sys.executable, "-I", "-S", str(mounts.SUPERVISOR)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -76,6 +89,7 @@ def supervise(host: Host, job: Job) -> Supervised:
         return Supervised(
             host=host,
             process=process,
+            ahead=spare is not None,
             record_file=record_file,
             log=log,
             log_start=file.tell(),
@@ -112,6 +126,8 @@ def specification(one: Supervised, job: Job, isolation: mounts.Isolation, port: 
         "temporary": temporary,
         "mark": mark_of(one.record.token),
         "secrets": list(job.secrets),
+        "log": str(one.log.resolve()) if one.ahead else None,
+        "in_this_interpreter": one.ahead,
     }
 
 
@@ -119,6 +135,13 @@ def clean_environment(temporary: str) -> dict[str, str]:
     """What any program of a user's or a model's sees of the runner's environment."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {**DEFAULTS, **inherited, "PATH": mounts.search_path(), "TMPDIR": temporary}
+
+
+def can_go_on(job: Job, host: Host) -> bool:
+    """Whether the command of a host may go on in an interpreter that was started before it was known (become.py): it
+    begins with our start file, and its variables tell no interpreter and no library what to do as it is loaded."""
+    begins = job.command[: len(START_COMMAND)] == START_COMMAND
+    return begins and all(_OF_THE_PLATFORM.fullmatch(name) for name in (*job.environment, *host.environment))
 
 
 def container_environment(

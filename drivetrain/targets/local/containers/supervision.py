@@ -50,6 +50,10 @@ def main() -> int:
         return 1  # the runner died before it had recorded us: nothing may start
     job, rest = given
     spec: dict[str, Any] = marshal.loads(job)  # the runner wrote it  # nosec B302
+    if spec.get("log"):  # the job was not known when this process started
+        log = os.open(spec["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        os.dup2(log, 2)
+        os.close(log)
     started_at = time.time()
     temporary: str = spec["temporary"]
     os.mkdir(temporary, 0o700)

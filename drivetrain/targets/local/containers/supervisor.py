@@ -1,7 +1,7 @@
 """Start one host of a job and end all that it started: `python -I -S supervisor.py`, the job arrives on stdin.
 
 This file only finds its neighbours: as a script it is compiled at every start, they are not. See supervision.py.
-`--probe` prints what this kernel allows.
+`--probe` prints what this kernel allows. `--load MODULE,...` imports these ahead of the job (see become.py).
 """
 
 import os
@@ -10,10 +10,25 @@ import sys
 # At the end of the path: nothing in this folder may hide a module of the standard library.
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 
+import become
 import namespaces
 import supervision
 
+
+def _main() -> int:
+    if sys.argv[1:] == ["--probe"]:
+        return namespaces.probe()
+    if sys.argv[1:2] == ["--load"]:
+        become.load(sys.argv[2].split(","))
+    return supervision.main()
+
+
 if __name__ == "__main__":
-    code = namespaces.probe() if sys.argv[1:] == ["--probe"] else supervision.main()
-    sys.stdout.flush()
-    os._exit(code)  # nothing is left to be tidied up
+    try:
+        code = _main()
+    except become.Become as program:
+        command = program
+    else:
+        sys.stdout.flush()
+        os._exit(code)  # nothing is left to be tidied up
+    become.run(command)  # this process is the command now, and ends as Python does

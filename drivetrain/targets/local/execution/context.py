@@ -27,8 +27,11 @@ from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 if TYPE_CHECKING:
+    import subprocess
+
     from drivetrain.targets.local.containers.container import Job, JobResult, RunningJob
     from drivetrain.targets.local.containers.processes import ProcessRecord
+    from drivetrain.targets.local.containers.spares import Spares
     from drivetrain.targets.local.jobs.logged_metrics import Logged
     from drivetrain.targets.local.ledger.entries import ArtifactEntry
     from drivetrain.targets.local.storage.outputs import Publication
@@ -91,11 +94,12 @@ class Ended:
 
 @dataclass
 class Control:
-    """How the user's wish to stop reaches the threads at work, and how many jobs they may have."""
+    """How the user's wish to stop reaches the threads at work, how many jobs they may have, and where these run."""
 
     slots: Slots
     stopping: threading.Event = field(default_factory=threading.Event)
     grace_s: float = 10.0
+    spares: Spares | None = None
     _running: set[RunningJob] = field(default_factory=set["RunningJob"])
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -158,6 +162,9 @@ class StepContext:
         """Enter the supervisors of the attempt, before they start anything."""
         self.ledger.record_processes(self.facts.id, self.step.name, self.attempt, processes)
 
+    def _take_spare(self) -> subprocess.Popen[bytes] | None:
+        return None if self.control.spares is None else self.control.spares.take(self.step.name)
+
     def run_job(
         self, job: Job, tick: Callable[[float, bool], None] | None = None, *, every_s: float | None = None
     ) -> JobResult:
@@ -193,7 +200,8 @@ class StepContext:
 
         started = time.monotonic()
         try:
-            running = container.start(replace(job, secrets=self.ledger.masking.secrets), record=self.record_processes)
+            job = replace(job, secrets=self.ledger.masking.secrets)
+            running = container.start(job, record=self.record_processes, take_spare=self._take_spare)
         except OSError as error:
             import errno
 

@@ -51,6 +51,8 @@ from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 
 NOT_SELECTED = "not selected"
+# Types of steps that begin with our start file in a container.
+RUN_PROGRAMS = ("Processing", "Training")
 
 
 @dataclass(frozen=True)
@@ -137,6 +139,9 @@ class Execution:
             except BaseException:
                 self._end_running(0.0)
                 raise
+            finally:
+                if self._control.spares is not None:
+                    self._control.spares.close()
         if self._fatal is not None:
             raise self._fatal
         stopped = self._control.stopping.is_set()
@@ -313,6 +318,19 @@ class Execution:
         )
         self._running[step.name] = thread
         thread.start()
+        self._start_ahead()
+
+    def _start_ahead(self) -> None:
+        """Have a supervisor wait for the next step that runs a program, while this one runs."""
+        for step in self._scheduler.rest():
+            if step.name in self._running or step.type not in RUN_PROGRAMS or step.name in self._options.stubs:
+                continue
+            from drivetrain.targets.local.containers.spares import Spares
+
+            if self._control.spares is None:
+                self._control.spares = Spares()
+            self._control.spares.prepare(step.name)
+            return
 
     def _run_inline(self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
         module = find(step.type)

@@ -12,7 +12,7 @@ from drivetrain.spec.graph import Graph
 from drivetrain.spec.resources import Spot
 from drivetrain.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
-from drivetrain.steps.contract import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT
+from drivetrain.steps.contract import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT, START_COMMAND
 from drivetrain.targets.sagemaker.assets.assets import Code
 from drivetrain.targets.sagemaker.compile.job_options import (
     EFA_VARIABLES,
@@ -44,21 +44,9 @@ class Site:
     """Turns a path on this machine into the URI that it is uploaded to; other values stay."""
 
 
-# What runs first stands in the definition itself, and reads the start file once: what it hashed is what it runs. An
-# entry point's word may have 256 characters.
-CHECKED_START = (
-    "import sys,hashlib as h;s,p=sys.argv[1:3];b=open(p,'rb').read();"
-    "h.sha256(b).hexdigest()==s or sys.exit('error: '+p+' is not the file that was deployed');"
-    "sys.argv[:3]=[p];exec(compile(b,p,'exec'),{'__name__':'__main__','__file__':p})"
-)
-
-
 def start(folder: str, sha256: str) -> list[str]:
-    """Run the start file where it has this hash: whoever may write the code's folder does not decide what runs.
-
-    It needs the standard library alone; without site-packages Python starts it a third faster.
-    """
-    return ["python3", "-I", "-S", "-c", CHECKED_START, sha256, f"{folder}/start.py"]
+    """Run the start file where it has this hash: whoever may write the code's folder does not decide what runs."""
+    return [*START_COMMAND, sha256, f"{folder}/start.py"]
 
 
 def output_prefix(step: JobStep, site: Site) -> Json:

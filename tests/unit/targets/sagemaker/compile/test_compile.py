@@ -41,9 +41,9 @@ from drivetrain.components import Checkpoints, Input, Output, component
 from drivetrain.components.train import train
 from drivetrain.pipelines.retraining import Retraining, retraining
 from drivetrain.steps import start as start_file
+from drivetrain.steps.contract import START_COMMAND
 from drivetrain.studio import patch as patches
 from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
-from drivetrain.targets.sagemaker.compile.jobs import CHECKED_START
 from drivetrain.targets.sagemaker.deploy.wire import wire_text
 
 RUN = {"Get": "Execution.PipelineExecutionId"}
@@ -79,7 +79,7 @@ def test_a_processing_step() -> None:
     code = arguments["ProcessingInputs"][-1]
     assert built["Type"] == "Processing"
     assert arguments["AppSpecification"]["ContainerEntrypoint"] == [
-        *("python3", "-I", "-S", "-c", CHECKED_START),
+        *START_COMMAND,
         hashlib.sha256(START.read_bytes()).hexdigest(),
         "/opt/ml/processing/input/code/start.py",
     ]

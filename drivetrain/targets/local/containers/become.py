@@ -1,0 +1,130 @@
+"""A command that goes on in the interpreter that supervised it, which has loaded what the command needs (standard
+library only).
+
+Starting an interpreter, three times a step, takes longer than most of what a small step does. A supervisor that was
+started ahead of its job (spares.py) has imported what the start file and a component import. The process that it forks
+for the command then becomes the start file, and after that the component, without exec. What a program can see of it is
+as if it had been executed: variables, working folder, arguments, sys.path, signal handlers, open files, `__main__`, and
+how it ends.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False  # typing itself would cost a tenth of the start
+if TYPE_CHECKING:
+    import signal
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import NoReturn
+else:
+    import _signal as signal  # see ending.py
+
+# What `python -m` may go on as: the programs that the start file and a training become.
+PROGRAMS = ("drivetrain.steps.call", "drivetrain.training_scripts.launch")
+# As a job's command begins (START_COMMAND of drivetrain.steps.contract): python3 -I -S -c TEXT ARGUMENT ...
+_START = ["python3", "-I", "-S", "-c"]
+_OURS = os.path.dirname(os.path.abspath(__file__))
+_execve = os.execve
+
+
+class Become(BaseException):
+    """Unwinds this process to its first line, where it goes on as another program."""
+
+    def __init__(self, command: list[str]) -> None:
+        super().__init__(command)
+        self.command = command
+
+
+def load(names: list[str]) -> None:
+    """Import modules ahead of the job; sys.path is left as an interpreter without a script has it."""
+    import importlib
+
+    sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _OURS]
+    for name in names:
+        importlib.import_module(name)
+
+
+def prepare(command: list[str], environment: dict[str, str]) -> NoReturn:
+    """Make this fork of a supervisor what exec would have made of it, and go on as `command`."""
+    os.environ.clear()
+    os.environ.update(environment)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):  # as every Python has them
+        signal.signal(number, signal.SIG_IGN)
+    for name, module in list(sys.modules.items()):
+        if os.path.dirname(getattr(module, "__file__", None) or "") == _OURS:
+            del sys.modules[name]
+    if "tempfile" in sys.modules:
+        import tempfile
+
+        tempfile.tempdir = None  # TMPDIR is this job's
+    raise Become(command)
+
+
+def run(program: Become) -> None:
+    """Be the program, and those that it becomes; what it raises is its own."""
+    os.execv, os.execve = _go_on_with_these_variables, _go_on
+    sys.excepthook = _without_our_frames
+    path = list(sys.path)
+    while True:
+        try:
+            _be(program.command, path)
+        except Become as following:
+            program = following
+        else:
+            return
+
+
+def _be(command: list[str], path: list[str]) -> None:
+    for name in [name for name in sys.modules if name.partition(".")[0] == "drivetrain"]:
+        del sys.modules[name]  # the job has its own
+    main = sys.modules["__main__"] = type(sys)("__main__")
+    sys.orig_argv[:] = command
+    if command[:4] == _START:
+        sys.argv[:] = ["-c", *command[5:]]
+        exec(compile(command[4], "<string>", "exec"), main.__dict__)  # the definition's own words  # nosec B102
+    else:
+        import runpy
+
+        inherited = os.environ.get("PYTHONPATH", "")
+        sys.path[:] = [os.getcwd(), *(entry for entry in inherited.split(os.pathsep) if entry), *path]
+        sys.argv[:] = ["-m", *command[3:]]
+        as_main: Callable[[str], object] = getattr(runpy, "_run_module_as_main")  # noqa: B009  (`python -m` calls it)
+        as_main(command[2])
+
+
+def _without_our_frames(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    while trace is not None and os.path.dirname(trace.tb_frame.f_code.co_filename) == _OURS:
+        trace = trace.tb_next
+    sys.__excepthook__(kind, error.with_traceback(trace), trace)
+
+
+def _go_on(path: str, command: list[str], environment: dict[str, str]) -> NoReturn:
+    """In the place of os.execve."""
+    if path == sys.executable and command[1] == "-m" and command[2] in PROGRAMS and not _is_customised(environment):
+        os.environ.clear()
+        os.environ.update(environment)
+        raise Become(list(command))
+    os.execv, os.execve = _execv, _execve
+    _execve(path, command, environment)
+
+
+def _go_on_with_these_variables(path: str, command: list[str]) -> NoReturn:
+    """In the place of os.execv."""
+    _go_on(path, command, dict(os.environ))
+
+
+def _execv(path: str, command: list[str]) -> NoReturn:
+    _execve(path, command, dict(os.environ))
+
+
+def _is_customised(environment: dict[str, str]) -> bool:
+    """Whether an interpreter that starts would run a file of the user's first (the module `site` looks for them)."""
+    folders = environment.get("PYTHONPATH", "").split(os.pathsep)
+    return any(os.path.exists(os.path.join(f, n + ".py")) for f in folders for n in ("sitecustomize", "usercustomize"))

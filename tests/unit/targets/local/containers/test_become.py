@@ -1,0 +1,175 @@
+"""A command that goes on in its supervisor's interpreter sees and does what it would after an exec."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.steps.contract import START_COMMAND
+from drivetrain.targets.local.containers import mounts, supervised
+from drivetrain.targets.local.containers.container import Host, Job, JobResult, start
+from drivetrain.targets.local.containers.spares import Spares
+
+START = """
+import os, sys
+base = os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")
+code = base + "/code"
+variables = {**os.environ, "PYTHONPATH": code}
+os.execve(sys.executable, [sys.executable, "-m", "drivetrain.steps.call", *sys.argv[1:]], variables)
+"""
+CALL = """
+import atexit, json, os, random, signal, sys, tempfile, threading
+import drivetrain
+base = os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")
+kept = open(base + "/output/kept.txt", "w")  # closed by the interpreter as it ends
+kept.write("all of it")
+seen = {
+    "argv": sys.argv, "path": sys.path, "executable": os.path.realpath(sys.executable),
+    "words": sys.orig_argv[1:], "folder": os.getcwd(), "variables": dict(os.environ), "flags": repr(sys.flags),
+    "handlers": [str(signal.getsignal(number)) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGCHLD,
+                 signal.SIGHUP, signal.SIGPIPE, signal.SIGXFSZ)],
+    "blocked": sorted(signal.pthread_sigmask(signal.SIG_BLOCK, ())),
+    "files": sorted(os.listdir("/proc/self/fd"))[:-1],
+    "main": [__name__, __spec__.name, __file__, __package__], "package": drivetrain.__file__,
+    "strangers": sorted(name for name in sys.modules if name in ("manager", "supervision", "become", "scribe")),
+    "temporary": tempfile.gettempdir(), "session": os.getsid(0) == os.getpid(), "threads": threading.active_count(),
+    "output": [sys.stdout.encoding, sys.stdout.line_buffering, sys.stdout.write_through, sys.stdin.read()],
+}
+atexit.register(lambda: open(base + "/output/exit.txt", "w").write("was here"))
+threading.Timer(0.1, lambda: open(base + "/output/thread.txt", "w").write("waited for")).start()
+with open(base + "/output/seen.json", "w") as file:
+    json.dump(seen, file)
+print("said", random.random() != 2)
+if "raise" in sys.argv: raise KeyError("price")
+if "exit" in sys.argv: sys.exit(7)
+if "text" in sys.argv: sys.exit("no price")
+if "kill" in sys.argv: os.kill(os.getpid(), signal.SIGTERM)
+if "again" in sys.argv: os.execv(sys.executable, [sys.executable, "-c", "import sys; print('executed', len(sys.argv))"])
+"""
+
+
+@pytest.fixture(params=["pid", "none"])
+def isolation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if mounts.isolation() != "pid":
+        pytest.skip("this machine allows no namespaces")
+    monkeypatch.setattr(mounts, "isolation", lambda: request.param)
+
+
+@pytest.fixture
+def spares() -> Iterator[Spares]:
+    found = Spares()
+    yield found
+    found.close()
+
+
+def job(folder: Path, *words: str, environment: dict[str, str] | None = None) -> Job:
+    """The same folder for every start, so that what is seen can be compared."""
+    root = folder / "host"
+    for name in ("output", "code/drivetrain/steps"):
+        (root / name).mkdir(parents=True, exist_ok=True)
+    (root / "start.py").write_text(START)
+    (root / "code/drivetrain/__init__.py").write_text("")
+    (root / "code/drivetrain/steps/__init__.py").write_text("")
+    (root / "code/drivetrain/steps/call.py").write_text(CALL)
+    return Job(
+        command=(*START_COMMAND, hashlib.sha256(START.encode()).hexdigest(), "/opt/ml/start.py", *words),
+        environment={"DRIVETRAIN_THIS": "that", **(environment or {})},
+        hosts=(Host("127.0.0.1", root),),
+        log_folder=folder / "logs",
+    )
+
+
+def ran(folder: Path, spares: Spares | None, *words: str) -> tuple[JobResult, dict[str, Any], str]:
+    """How it ended, the files that it wrote, its log."""
+    if spares is not None:
+        spares.prepare("step")
+    log = folder / "logs" / "127.0.0.1.log"
+    log.unlink(missing_ok=True)
+    given = job(folder, *words)
+    running = start(given, take_spare=(lambda: None) if spares is None else (lambda: spares.take("step")))
+    result = running.wait(60)
+    assert result is not None
+    output = folder / "host" / "output"
+    files: dict[str, Any] = {path.name: path.read_text() for path in output.iterdir()}
+    for path in output.iterdir():
+        path.unlink()
+    return result, files, log.read_text()
+
+
+def plain(result: JobResult, files: dict[str, Any], log: str) -> tuple[object, ...]:
+    """What must not depend on where it ran; the job's token and folder are new each time."""
+    seen = json.loads(files.pop("seen.json")) if "seen.json" in files else {}
+    token = seen["variables"].pop("DRIVETRAIN_JOB")
+    text = json.dumps(seen, sort_keys=True).replace(token, "TOKEN")
+    return result.exit_code, result.signal, result.failure_reason, text, files, log
+
+
+@pytest.mark.parametrize("words", [(), ("raise",), ("exit",), ("text",), ("kill",), ("again",)])
+def test_a_command_cannot_tell_that_it_was_not_executed(
+    words: tuple[str, ...], tmp_path: Path, spares: Spares, isolation: None
+) -> None:
+    executed = plain(*ran(tmp_path, None, *words))
+    went_on = plain(*ran(tmp_path, spares, *words))
+    assert went_on == executed
+    if words in ((), ("exit",)):
+        assert executed[4] == {"kept.txt": "all of it", "exit.txt": "was here", "thread.txt": "waited for"}
+
+
+def test_it_went_on_in_the_interpreter_that_waited(tmp_path: Path, spares: Spares) -> None:
+    spares.prepare("step")
+    taken: list[subprocess.Popen[bytes]] = []
+
+    def take() -> subprocess.Popen[bytes] | None:
+        spare = spares.take("step")
+        assert spare is not None
+        taken.append(spare)
+        return spare
+
+    running = start(job(tmp_path), take_spare=take)
+    assert [record.pid for record in running.processes] == [taken[0].pid]
+    result = running.wait(60)
+    assert result is not None
+    assert result.exit_code == 0
+    assert spares.take("step") is None, "a spare serves one job"
+
+
+@pytest.mark.parametrize(
+    ("command", "environment"),
+    [
+        (("python3", "-I", "-S", "-c", "print()"), {}),
+        (("sh", "-c", "true"), {}),
+        (None, {"OMP_NUM_THREADS": "1"}),
+        (None, {"PYTHONHASHSEED": "0"}),
+        (None, {"LD_PRELOAD": "x.so"}),
+    ],
+)
+def test_what_an_interpreter_reads_as_it_starts_needs_a_new_one(
+    command: tuple[str, ...] | None, environment: dict[str, str], tmp_path: Path
+) -> None:
+    given = job(tmp_path, environment=environment)
+    host = given.hosts[0]
+    if command is not None:
+        given = Job(command=command, environment={}, hosts=given.hosts, log_folder=given.log_folder)
+    assert not supervised.can_go_on(given, host)
+    assert supervised.can_go_on(job(tmp_path), host)
+
+
+def test_a_spare_that_died_is_not_given_away(spares: Spares) -> None:
+    spares.prepare("a")
+    spares.prepare("b")
+    first = spares._waiting["a"]  # pyright: ignore[reportPrivateUsage]
+    os.kill(first.pid, signal.SIGKILL)
+    first.wait()
+    assert spares.take("a") is None
+    other = spares.take("b")
+    assert other is not None
+    other.kill()
+    other.communicate()
