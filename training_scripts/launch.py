@@ -19,7 +19,7 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -43,6 +43,7 @@ from drivetrain.training.launch.processes.failure import (
     root_cause,
     write_failure_file,
 )
+from drivetrain.training.launch.processes.forked import Forked, forked
 from drivetrain.training.launch.processes.heartbeat import FOLDER, RANK_HOSTS
 from drivetrain.training.launch.processes.orphans import adopt_orphans
 from drivetrain.training.launch.processes.parent import announce_parent, die_with_parent
@@ -64,8 +65,10 @@ def main() -> None:
             port=given["port"] or 0,
             interface=given["interface"] or "",
         )
+        options = replace(options, launcher=choose_launcher(cluster, program, options))
+        waiting = forked(cluster.processes if options.launcher == "python" and program.kind == "module" else 0)
         with counted(options, is_first=cluster.host_index == 0) as start:
-            code = launch(cluster, program, options)
+            code = launch(cluster, program, options, waiting)
             start.end(code)
         sys.exit(code)
     except InputError as error:
@@ -79,14 +82,13 @@ def main() -> None:
         sys.exit(RETRY)
 
 
-def launch(cluster: Cluster, program: Program, options: Options) -> int:
-    """Run `program` as this host's processes; returns the exit code.
+def launch(cluster: Cluster, program: Program, options: Options, waiting: Sequence[Forked] = ()) -> int:
+    """Run `program` as this host's processes, in those that are `waiting` for it; returns the exit code.
 
     Raises:
         InputError: what the launcher cannot start.
         LostHostError: the hosts did not meet.
     """
-    options = replace(options, launcher=choose_launcher(cluster, program, options))
     launcher = plugins.load("launchers", options.launcher, kind="launcher")
     addresses = resolve_hosts(cluster, options)
     interface, why = network.choose_interface(cluster.hosts, cluster.host_index, cluster.interface, addresses)
@@ -114,7 +116,13 @@ def launch(cluster: Cluster, program: Program, options: Options) -> int:
                     each.tick()
 
             job = Job(
-                cluster=cluster, program=program, options=options, environment=environment, folder=folder, tick=tick
+                cluster=cluster,
+                program=program,
+                options=options,
+                environment=environment,
+                folder=folder,
+                tick=tick,
+                forked=waiting,
             )
             ended = launcher.run(job)
         return judge(cluster, ended, watchdog, notice.given)

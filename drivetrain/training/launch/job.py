@@ -13,6 +13,7 @@ from typing import Literal
 from drivetrain.base.errors import InputError
 from drivetrain.training.launch.cluster import Cluster
 from drivetrain.training.launch.processes.failure import Failure
+from drivetrain.training.launch.processes.forked import Forked
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,8 @@ class Job:
     environment: Mapping[str, str]
     folder: Path
     tick: Callable[[], None] = field(default=lambda: None)
+    forked: Sequence[Forked] = ()
+    """Processes that wait for the programs of this host; none where they are to be executed."""
 
     @property
     def ranks(self) -> Path:

@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # see ending.py
 
-# What `python -m` may go on as: the programs that the start file and a training become.
-PROGRAMS = ("drivetrain.steps.call", "drivetrain.training_scripts.launch")
+# What `python -m` may go on as: the programs that the start file, a training and its launcher become.
+PROGRAMS = (
+    "drivetrain.steps.call",
+    "drivetrain.training_scripts.launch",
+    "drivetrain.training.launch.processes.rank",
+)
 # As a job's command begins (START_COMMAND of drivetrain.steps.contract): python3 -I -S -c TEXT ARGUMENT ...
 _START = ["python3", "-I", "-S", "-c"]
 _OURS = os.path.dirname(os.path.abspath(__file__))
@@ -86,6 +90,8 @@ def _be(command: list[str], path: list[str]) -> None:
         del sys.modules[name]  # the job has its own
     main = sys.modules["__main__"] = type(sys)("__main__")
     sys.orig_argv[:] = command
+    if "numpy.random" in sys.modules:  # what was loaded once is not the same randomness for all
+        sys.modules["numpy.random"].__dict__["seed"]()
     if command[:4] == _START:
         sys.argv[:] = ["-c", *command[5:]]
         exec(compile(command[4], "<string>", "exec"), main.__dict__)  # the definition's own words  # nosec B102
@@ -107,10 +113,11 @@ def _without_our_frames(kind: type[BaseException], error: BaseException, trace: 
 
 def _go_on(path: str, command: list[str], environment: dict[str, str]) -> NoReturn:
     """In the place of os.execve."""
-    if path == sys.executable and command[1] == "-m" and command[2] in PROGRAMS and not _is_customised(environment):
+    words = command[:1] + command[2:] if command[1] == "-u" else command  # PYTHONUNBUFFERED says the same
+    if path == sys.executable and words[1] == "-m" and words[2] in PROGRAMS and not _is_customised(environment):
         os.environ.clear()
         os.environ.update(environment)
-        raise Become(list(command))
+        raise Become(list(words))
     os.execv, os.execve = _execv, _execve
     _execve(path, command, environment)
 

@@ -5,9 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
-
-from drivetrain.targets.local.containers import mounts
-from drivetrain.targets.local.containers.supervised import clean_environment
+from collections.abc import Sequence
 
 # What the start file and a component without imports of its own need of the standard library.
 STANDARD = (
@@ -27,11 +25,11 @@ class Spares:
         self._waiting: dict[str, subprocess.Popen[bytes]] = {}
         self._lock = threading.Lock()
 
-    def prepare(self, step: str) -> None:
-        """Start one for a step, unless one waits for it."""
+    def prepare(self, step: str, modules: Sequence[str] = ()) -> None:
+        """Start one for a step, unless one waits for it; it loads the modules, too."""
         with self._lock:
             if step not in self._waiting:
-                self._waiting[step] = _start()
+                self._waiting[step] = _start((*STANDARD, *modules))
 
     def take(self, step: str) -> subprocess.Popen[bytes] | None:
         """The one of a step, which is the caller's now; None where there is none that is alive."""
@@ -49,11 +47,14 @@ class Spares:
                 _end(self._waiting.popitem()[1])
 
 
-def _start() -> subprocess.Popen[bytes]:
+def _start(modules: Sequence[str]) -> subprocess.Popen[bytes]:
+    from drivetrain.targets.local.containers import mounts
+    from drivetrain.targets.local.containers.supervised import clean_environment
+
     environment = clean_environment("")
     del environment["TMPDIR"]  # each job has its own
     return subprocess.Popen(
-        [sys.executable, str(mounts.SUPERVISOR), "--load", ",".join(STANDARD)],
+        [sys.executable, str(mounts.SUPERVISOR), "--load", ",".join(modules)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

@@ -7,11 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.targets.events import Event, MetricLogged, StepStatus
+from drivetrain.targets.local.containers.spares import Spares
 from drivetrain.targets.local.execution.outcomes import (
     CAPACITY_ERROR,
     JOB_INTERNAL_ERROR,
@@ -27,11 +29,8 @@ from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 if TYPE_CHECKING:
-    import subprocess
-
     from drivetrain.targets.local.containers.container import Job, JobResult, RunningJob
     from drivetrain.targets.local.containers.processes import ProcessRecord
-    from drivetrain.targets.local.containers.spares import Spares
     from drivetrain.targets.local.jobs.logged_metrics import Logged
     from drivetrain.targets.local.ledger.entries import ArtifactEntry
     from drivetrain.targets.local.storage.outputs import Publication
@@ -99,7 +98,7 @@ class Control:
     slots: Slots
     stopping: threading.Event = field(default_factory=threading.Event)
     grace_s: float = 10.0
-    spares: Spares | None = None
+    spares: Spares = field(default_factory=Spares)
     _running: set[RunningJob] = field(default_factory=set["RunningJob"])
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
@@ -162,9 +161,6 @@ class StepContext:
         """Enter the supervisors of the attempt, before they start anything."""
         self.ledger.record_processes(self.facts.id, self.step.name, self.attempt, processes)
 
-    def _take_spare(self) -> subprocess.Popen[bytes] | None:
-        return None if self.control.spares is None else self.control.spares.take(self.step.name)
-
     def run_job(
         self, job: Job, tick: Callable[[float, bool], None] | None = None, *, every_s: float | None = None
     ) -> JobResult:
@@ -201,7 +197,9 @@ class StepContext:
         started = time.monotonic()
         try:
             job = replace(job, secrets=self.ledger.masking.secrets)
-            running = container.start(job, record=self.record_processes, take_spare=self._take_spare)
+            running = container.start(
+                job, record=self.record_processes, take_spare=partial(self.control.spares.take, self.step.name)
+            )
         except OSError as error:
             import errno
 

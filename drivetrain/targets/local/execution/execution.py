@@ -39,6 +39,7 @@ from drivetrain.targets.local.execution.worker import Done, Worker
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.interruption_simulation.interruptions import of_step
+from drivetrain.targets.local.jobs.programs import loaded_first
 from drivetrain.targets.local.ledger.full import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
@@ -140,8 +141,7 @@ class Execution:
                 self._end_running(0.0)
                 raise
             finally:
-                if self._control.spares is not None:
-                    self._control.spares.close()
+                self._control.spares.close()
         if self._fatal is not None:
             raise self._fatal
         stopped = self._control.stopping.is_set()
@@ -318,19 +318,11 @@ class Execution:
         )
         self._running[step.name] = thread
         thread.start()
-        self._start_ahead()
-
-    def _start_ahead(self) -> None:
-        """Have a supervisor wait for the next step that runs a program, while this one runs."""
+        # Have a supervisor wait for the next step that runs a program, while this one runs.
         for step in self._scheduler.rest():
-            if step.name in self._running or step.type not in RUN_PROGRAMS or step.name in self._options.stubs:
-                continue
-            from drivetrain.targets.local.containers.spares import Spares
-
-            if self._control.spares is None:
-                self._control.spares = Spares()
-            self._control.spares.prepare(step.name)
-            return
+            if step.type in RUN_PROGRAMS and step.name not in {*self._running, *self._options.stubs}:
+                self._control.spares.prepare(step.name, loaded_first(step.arguments))
+                return
 
     def _run_inline(self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
         module = find(step.type)

@@ -13,7 +13,7 @@ from drivetrain.training.launch.processes.supervision import supervise
 def run_processes(job: Job, processes: Sequence[tuple[int, Sequence[str], Mapping[str, str]]]) -> Ended:
     """Run (rank, command, variables of its own) for each process of this host."""
     commands = [(command, {**job.environment, **own}) for _, command, own in processes]
-    codes, stopped = supervise(commands, stop_seconds=job.options.stop_timeout, tick=job.tick)
+    codes, stopped = supervise(commands, stop_seconds=job.options.stop_timeout, tick=job.tick, forked=job.forked)
     failures = [
         from_rank(rank, code, json_or_none(job.ranks / f"{local_rank}.error.json"))
         for local_rank, ((rank, _, _), code) in enumerate(zip(processes, codes, strict=True))

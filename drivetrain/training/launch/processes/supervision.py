@@ -11,6 +11,7 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 
 from drivetrain.training.launch.network import say
+from drivetrain.training.launch.processes.forked import Forked
 from drivetrain.training.launch.processes.orphans import end_orphans
 from drivetrain.training.launch.processes.parent import follows_parent
 
@@ -27,16 +28,18 @@ def supervise(
     stop_seconds: float,
     tick: Callable[[], None] = lambda: None,
     stop_signal: signal.Signals | None = None,
+    forked: Sequence[Forked] = (),
 ) -> tuple[list[int], signal.Signals | None]:
     """Run each (command, environment); their codes (negative: the signal that ended it) and the stop signal we got.
 
     SIGTERM and SIGINT are passed on once; who is still there `stop_seconds` later is killed. When one fails, the others
     are sent SIGTERM. `stop_signal` is sent in place of SIGTERM and SIGINT where a command knows another word for it.
-    `tick` is called every half second. Each child has a process group of its own: a terminal's Ctrl-C reaches it once,
-    through us; and it ends when this process does.
+    `tick` is called every half second. Where there is a `forked` process for each command they run in these. Each
+    child has a process group of its own: a terminal's Ctrl-C reaches it once, through us; and it ends when this
+    process does.
     """
     stopped: list[signal.Signals] = []
-    children: list[subprocess.Popen[bytes]] = []
+    children: list[subprocess.Popen[bytes] | Forked] = []
     kill_at: list[float] = []
 
     def send(number: int, grace: float) -> None:
@@ -52,12 +55,16 @@ def supervise(
 
     before = {number: signal.signal(number, pass_on) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        for command, environment in commands:
-            children.append(
-                subprocess.Popen(
-                    list(command), env=dict(environment), process_group=0, preexec_fn=follows_parent(signal.SIGTERM)
+        for number, (command, environment) in enumerate(commands):
+            if len(forked) == len(commands):
+                forked[number].start(command, environment)
+                children.append(forked[number])
+            else:
+                children.append(
+                    subprocess.Popen(
+                        list(command), env=dict(environment), process_group=0, preexec_fn=follows_parent(signal.SIGTERM)
+                    )
                 )
-            )
             if stopped:  # it came while a child was being started
                 children[-1].send_signal(stop_signal or stopped[0])
         while running := [child for child in children if child.poll() is None]:
@@ -72,7 +79,7 @@ def supervise(
         left = end_orphans(max(0.0, min(kill_at) - time.monotonic()) if kill_at else PEER_SECONDS)
         if left and not stopped:
             say(f"ended {left} process{'es' * (left > 1)} that the program had left behind")
-        return [child.returncode for child in children], (stopped[0] if stopped else None)
+        return [child.wait() for child in children], (stopped[0] if stopped else None)
     finally:
         for child in children:
             if child.poll() is None:  # an exception is on its way
@@ -82,7 +89,7 @@ def supervise(
             signal.signal(number, handler)
 
 
-def _wait_for_an_end(children: Sequence[subprocess.Popen[bytes]], seconds: float) -> None:
+def _wait_for_an_end(children: Sequence[subprocess.Popen[bytes] | Forked], seconds: float) -> None:
     descriptors = [os.pidfd_open(child.pid) for child in children]
     try:
         select.select(descriptors, [], [], seconds)

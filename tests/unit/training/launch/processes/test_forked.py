@@ -1,0 +1,45 @@
+"""Processes that are forked before they have a program."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import types
+from pathlib import Path
+
+import pytest
+
+from drivetrain.training.launch.processes.forked import Forked, forked
+from drivetrain.training.launch.processes.supervision import supervise
+
+PROGRAM = "import os, pathlib; pathlib.Path(os.environ['FILE']).write_text(str(os.getpgid(0) == os.getpid()))"
+
+
+def test_each_goes_on_as_its_program_in_a_group_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
+    children = forked(3)
+    files = [tmp_path / str(number) for number in range(3)]
+    commands = [([sys.executable, "-c", PROGRAM], {"FILE": str(file)}) for file in files]
+    assert supervise(commands, stop_seconds=30, forked=children) == ([0, 0, 0], None)
+    assert [file.read_text() for file in files] == ["True"] * 3
+    assert [child.returncode for child in children] == [0, 0, 0]
+
+
+def test_nobody_is_forked_where_torch_is_not_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "torch", raising=False)
+    assert forked(2) == []
+
+
+def test_one_that_gets_no_program_ends_with_its_launcher() -> None:
+    first = Forked([])
+    second = Forked([first])
+    assert (first.poll(), second.poll()) == (None, None)
+    first.leave()  # the second has no end of the first one's pipe
+    assert first.returncode == 0
+    second.send_signal(signal.SIGTERM)
+    assert second.wait() == -signal.SIGTERM
+    third = Forked([])
+    os.kill(third.pid, signal.SIGSTOP)
+    third.kill()
+    assert third.wait() == -signal.SIGKILL
