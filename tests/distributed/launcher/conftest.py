@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.training.launch.network import held_port
+from drivetrain.base.ports import held_port
 from drivetrain.training.launch.processes.parent import announce_parent
 
 ENDS_S = 10

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.training.launch.network import held_port
+from drivetrain.base.ports import held_port
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
 

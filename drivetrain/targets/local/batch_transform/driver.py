@@ -179,14 +179,14 @@ def run(base: Path) -> None:
     Raises:
         TransformError: the job fails.
     """
-    from drivetrain.targets.local.containers.container import reserve_port
+    from drivetrain.base.ports import held_port
     from drivetrain.targets.local.containers.mounts import rewrite
 
     plan: dict[str, Any] = json.loads((base / PLAN).read_text(encoding="utf-8"))
     with ExitStack() as servers:
         started: list[Server] = []
         for each in plan["servers"]:
-            port = servers.enter_context(reserve_port(HOST)).getsockname()[1]
+            port = servers.enter_context(held_port(HOST)).getsockname()[1]
             variables = {name: rewrite(value, base) for name, value in each["environment"].items()}
             started.append(Server([rewrite(word, base) for word in each["command"]], port, variables))
             servers.callback(started[-1].stop)

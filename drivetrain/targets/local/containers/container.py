@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from drivetrain.base.ports import held_port
 from drivetrain.targets.local.containers import mounts
 from drivetrain.targets.local.containers.job import Host, HostResult, Job, JobResult
 from drivetrain.targets.local.containers.processes import ProcessRecord
@@ -31,7 +32,7 @@ from drivetrain.targets.local.containers.supervised import (
     supervise,
 )
 
-__all__ = ["Host", "HostResult", "Job", "JobResult", "RunningJob", "reserve_port", "start"]
+__all__ = ["Host", "HostResult", "Job", "JobResult", "RunningJob", "start"]
 
 # Seconds the other hosts get when one has failed: they can only wait for it.
 PEER_GRACE_S = 10.0
@@ -156,7 +157,7 @@ def start(
             mounts.refuse_literals(job.command, {**job.environment, **host.environment}, job.code, host.root)
             mounts.rewrite_configuration(host.root)
     job.log_folder.mkdir(parents=True, exist_ok=True)
-    port = reserve_port(job.hosts[0].name) if len(job.hosts) > 1 and PORT_VARIABLE not in job.environment else None
+    port = held_port(job.hosts[0].name) if len(job.hosts) > 1 and PORT_VARIABLE not in job.environment else None
     supervised: list[Supervised] = []
     try:
         for host in job.hosts:
@@ -177,19 +178,6 @@ def start(
             port.close()
         raise
     return RunningJob(job, supervised, port)
-
-
-def reserve_port(address: str) -> socket.socket:
-    """A free TCP port, held by a bound socket that does not listen; `getsockname()[1]` names it.
-
-    With SO_REUSEADDR on both sides Linux lets the job's own server bind and listen beside it, while the kernel gives
-    the port to nobody who asks for any free one. So two jobs never get the same port, at the only price that a
-    program which insists on this very number can take it.
-    """
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind((address, 0))
-    return held
 
 
 def _close(process: subprocess.Popen[bytes]) -> None:

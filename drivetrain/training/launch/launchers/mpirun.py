@@ -14,12 +14,12 @@ import socket
 from collections.abc import Iterable, Mapping
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.ports import held_port
 from drivetrain.training.errors import LostHostError
 from drivetrain.training.launch import meeting
 from drivetrain.training.launch.cluster import Cluster
 from drivetrain.training.launch.job import MPI_STOP, Ended, Job, rank_command
 from drivetrain.training.launch.launchers._processes import reported
-from drivetrain.training.launch.network import held_port
 from drivetrain.training.launch.processes.supervision import supervise
 
 SUMMARY = "processes of one MPI job"

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.ports import held_port
 from drivetrain.training.launch.job import Ended, Job, rank_command
 from drivetrain.training.launch.launchers._processes import run_processes
 
@@ -34,7 +35,7 @@ def run(job: Job) -> Ended:
         # On several hosts they are not one group, unless the program makes them one from DRIVETRAIN_HOSTS or SM_HOSTS.
         if hosts > 1:
             return run_processes(job, [(job.cluster.host_index, rank_command(job.program), {})])
-        with _reserved_port() as port:
+        with held_port(_LOOPBACK) as port:
             command = rank_command(job.program)
             return run_processes(job, [(rank, command, _place(rank, processes, port)) for rank in range(processes)])
     # A script of the user's own finds what plain Python would give it: it may take RANK for a sign that it is part
@@ -55,15 +56,3 @@ def _place(rank: int, processes: int, port: socket.socket) -> Mapping[str, str]:
     if processes > 1:
         place |= {"MASTER_ADDR": _LOOPBACK, "MASTER_PORT": str(port.getsockname()[1])}
     return place
-
-
-def _reserved_port() -> socket.socket:
-    """A free port for rank 0 to listen on, so that any number of jobs can share the machine.
-
-    It is bound and does not listen: beside it Linux lets rank 0 bind with SO_REUSEADDR, as torch's store does, and
-    gives the port to nobody who asks for a free one.
-    """
-    held = socket.socket()
-    held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind((_LOOPBACK, 0))
-    return held

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from drivetrain.base.ports import held_port
 from drivetrain.training.errors import LostHostError
 from drivetrain.training.launch import meeting
 from drivetrain.training.launch.cluster import Cluster
 from drivetrain.training.launch.job import Options
-from drivetrain.training.launch.network import held_port
 
 HOSTS = ("127.0.0.1", "127.0.0.2", "127.0.0.3")
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 
 from drivetrain.training.launch import network
@@ -69,12 +67,3 @@ def test_a_named_interface_is_taken_only_where_there_is_one() -> None:
     assert why.startswith("'eth77' is not among this host's (")
     assert network.choose_interface(("h",), 0, "", {}) == ("lo", "one host talks to itself")
     assert network.choose_interface(hosts, 0, "", dict.fromkeys(hosts))[0] == ""
-
-
-def test_a_held_port_is_given_to_nobody_else_and_can_be_listened_on() -> None:
-    with network.held_port() as held:
-        port = held.getsockname()[1]
-        with pytest.raises(OSError, match="in use"), socket.socket() as other:
-            other.bind(("127.0.0.1", port))
-        with socket.create_server(("127.0.0.1", port)) as server:
-            assert server.getsockname()[1] == port
