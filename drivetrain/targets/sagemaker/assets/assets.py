@@ -7,8 +7,7 @@ did not change keeps its cache key.
 from __future__ import annotations
 
 import hashlib
-import io
-import tarfile
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -22,7 +21,11 @@ from drivetrain.targets.travelling import source_files
 EXAMPLES = "example:"
 # The rooms of the package that travel.
 _ROOMS = ("base", "components", "data", "decision", "registry", "steps", "training", "training_scripts")
-_PACKAGE_FILES = frozenset({".py", ".json", ".yaml"})
+_PACKAGE_FILES = (".py", ".json", ".yaml")
+_BLOCK, _RECORD = 512, 10_240  # bytes of a tar
+# Of a file's header in it, behind the sum of its bytes, which counts its own eight as blanks: type, link, magic number.
+_REST = b"0" + bytes(100) + b"ustar\x0000" + bytes(247)
+_REST_SUM = sum(_REST) + sum(b" " * 8)
 
 
 @dataclass(frozen=True)
@@ -54,10 +57,11 @@ def code_channel(root: str, source: Path | None, wheels: tuple[Wheel, ...] = ())
         wheels: distributions that the image lacks.
     """
     files: dict[str, bytes | Path] = {wheel.name: wheel.content for wheel in wheels}
-    archive = code_archive(source, {name: _sha256(content) for name, content in files.items()})
-    digest = hashlib.sha256(archive).hexdigest()
+    hashes = {name: _sha256(content) for name, content in files.items()}
+    archive = code_archive(source, hashes)
+    digest = _sha256(archive)
     files |= {"start.py": _start_file(), f"{digest}.tar": archive}
-    hashes = {name: _sha256(content) for name, content in sorted(files.items())}
+    hashes |= {"start.py": _sha256(files["start.py"]), f"{digest}.tar": digest}
     folder = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
     uri = f"{root}/code/{folder}/"
     assets = tuple(Asset(uri + name, hashes[name], files[name]) for name in sorted(files))
@@ -70,18 +74,34 @@ def code_archive(source: Path | None, wheels: Mapping[str, str] | None = None) -
     Not compressed: compressors differ between machines, and the bytes name the archive. It lists the wheels' hashes,
     so that its own hash vouches for all code of the step.
     """
-    files = dict(_own_files())
+    files: dict[str, bytes] = {}
     if wheels:
         files["wheels.sha256"] = "".join(f"{wheels[name]}  {name}\n" for name in sorted(wheels)).encode()
     if source is not None:
         files.update({f"source/{path.relative_to(source)}": path.read_bytes() for path in source_files(source)})
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:
-        for name in sorted(files):
-            member = tarfile.TarInfo(name)
-            member.size = len(files[name])
-            archive.addfile(member, io.BytesIO(files[name]))
-    return buffer.getvalue()
+    # By name, drivetrain/ comes before source/ and the wheels.
+    members = b"".join((_own_members(), *(_member(name, files[name]) for name in sorted(files))))
+    end = 2 * _BLOCK
+    return members + bytes(end + -(len(members) + end) % _RECORD)
+
+
+def _member(name: str, content: bytes) -> bytes:
+    """What a file is in a tar: a header as tarfile's, which takes twenty times as long for it, and the content."""
+    size = len(content)
+    if len(name) > 100 or not name.isascii():
+        import tarfile
+
+        member = tarfile.TarInfo(name)
+        member.size = size
+        header = member.tobuf(tarfile.PAX_FORMAT)
+    else:
+        # Name, mode, user, group, size, time; the sum of all bytes; the rest.
+        begin = b"%b0000644\x000000000\x000000000\x00%011o\x0000000000000\x00" % (
+            name.encode().ljust(100, b"\x00"),
+            size,
+        )
+        header = b"%b%06o\x00 %b" % (begin, sum(begin) + _REST_SUM, _REST)
+    return b"%b%b%b" % (header, content, bytes(-size % _BLOCK))
 
 
 def data_asset(root: str, given: str, base: Path) -> tuple[str, tuple[Asset, ...]]:
@@ -132,20 +152,36 @@ def _example(name: str) -> Path:
 
 
 @cache
-def _own_files() -> tuple[tuple[str, bytes], ...]:
-    """Our own part of the archive, read once a process."""
-    return tuple(_own_file_bytes())
+def _own_members() -> bytes:
+    """Our own part of the archive, made once a process."""
+    return b"".join(_member(name, content) for name, content in sorted(_own_files()))
 
 
-def _own_file_bytes() -> Iterator[tuple[str, bytes]]:
-    home = _package()
-    for room in _ROOMS:
-        for path in (home / room).rglob("*"):  # a room may be a link; inside a room there is none
-            if path.suffix in _PACKAGE_FILES and "__pycache__" not in path.parts:
-                yield f"drivetrain/{path.relative_to(home)}", path.read_bytes()
+def _own_files() -> Iterator[tuple[str, bytes]]:
+    home = str(_package())
+    # A room may be a link; inside a room there is none.
+    pending = [f"drivetrain/{room}" for room in _ROOMS]
+    while pending:
+        folder = pending.pop()
+        with os.scandir(home + folder.removeprefix("drivetrain")) as entries:
+            for entry in entries:
+                name = f"{folder}/{entry.name}"
+                if entry.name.endswith(_PACKAGE_FILES):
+                    yield name, _content(entry.path)
+                elif entry.name != "__pycache__" and entry.is_dir():
+                    pending.append(name)
     # `import *` asks a module for its names: here it must find as many as at home.
     names = f"\n\n__all__ = {sorted(drivetrain.__all__)!r}\n"
-    yield "drivetrain/__init__.py", (home / "steps" / "inert.py").read_bytes() + names.encode()
+    yield "drivetrain/__init__.py", (_package() / "steps" / "inert.py").read_bytes() + names.encode()
+
+
+def _content(path: str) -> bytes:
+    """A file's bytes, in a third of the time of Path.read_bytes, which counts for the hundreds of files of ours."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return b"".join(iter(lambda: os.read(file, 1 << 16), b""))
+    finally:
+        os.close(file)
 
 
 def _start_file() -> bytes:
