@@ -14,7 +14,7 @@ from drivetrain.base.errors import UserError
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.local.runner import Asset
+    from drivetrain.targets.local.storage.objects import Asset
     from drivetrain.targets.sagemaker.compile.compile import Compiled
     from drivetrain.targets.sagemaker.document.document import Definition
 

@@ -65,8 +65,7 @@ def compile_(
 def _write(output: Path, definition: Compiled, home: Path | None) -> None:
     from drivetrain.base.files import write_text
     from drivetrain.cli.home import local_home
-    from drivetrain.targets.local.runner import put_assets
-    from drivetrain.targets.local.storage.objects import ObjectStore
+    from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
 
     write_text(output, definition.text)
     folder = local_home(home)

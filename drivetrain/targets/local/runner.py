@@ -10,8 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
@@ -31,19 +30,10 @@ from drivetrain.targets.local.resume.redefining import Redefinition, given_param
 from drivetrain.targets.local.resume.request import Request
 from drivetrain.targets.local.resume.resuming import damaged_steps, settle_earlier_attempts
 from drivetrain.targets.local.storage.disk import go_on, no_space
-from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.local.storage.objects import Asset, ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document import graph
 from drivetrain.targets.sagemaker.document.document import Definition, read
 from drivetrain.targets.sagemaker.document.parameters import bind
-
-
-class Asset(Protocol):
-    """An object that the definition reads, named by its content's hash (targets.sagemaker.assets.Asset)."""
-
-    @property
-    def uri(self) -> str: ...
-    @property
-    def content(self) -> bytes | Path: ...
 
 
 @dataclass(frozen=True)
@@ -304,10 +294,3 @@ def _going_on(given: Options | None, saved: Options) -> Options:
     if given is None:
         return saved
     return replace(given, selected=saved.selected, selected_from=saved.selected_from)
-
-
-def put_assets(store: ObjectStore, assets: Iterable[Asset]) -> None:
-    """Put content-addressed objects into the store; what is there is the same already."""
-    for asset in assets:
-        if not store.path(asset.uri).is_file():
-            store.put(asset.uri, asset.content)

@@ -11,9 +11,10 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.storage.copying import copy, copy_and_hash, decompress
@@ -46,6 +47,15 @@ class Contents:
     stamp: str
     files: int
     bytes: int
+
+
+class Asset(Protocol):
+    """An object that the definition reads, named by its content's hash (targets.sagemaker.assets.Asset)."""
+
+    @property
+    def uri(self) -> str: ...
+    @property
+    def content(self) -> bytes | Path: ...
 
 
 class ObjectStore:
@@ -218,6 +228,13 @@ class ObjectStore:
             os.replace(source, target)
         except (NotADirectoryError, FileExistsError, IsADirectoryError):
             raise _conflict(target, uri) from None
+
+
+def put_assets(store: ObjectStore, assets: Iterable[Asset]) -> None:
+    """Put content-addressed objects into the store; what is there is the same already."""
+    for asset in assets:
+        if not store.path(asset.uri).is_file():
+            store.put(asset.uri, asset.content)
 
 
 def _conflict(target: Path, uri: str) -> UserError:
