@@ -135,7 +135,9 @@ def main() -> NoReturn:
     """Entry point of the installed command."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 10, 10)
     _mend_streams()
-    sys.exit(run())
+    code = run()
+    gc.freeze()  # else Python looks through all of it once more as it ends
+    sys.exit(code)
 
 
 def _mend_streams() -> None:
