@@ -10,7 +10,7 @@ from drivetrain.spec import pipeline as spec
 from drivetrain.spec.steps import BaseStep
 
 
-class Pipeline(spec.Pipeline):
+class Pipeline(spec.Pipeline, defer_build=False):
     """Steps that compose into a DAG; references between them are its edges.
 
     Built means checked: names, references, cycles, types and limits (drivetrain.rules).

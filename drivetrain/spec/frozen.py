@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NoReturn, TypeVar
+from functools import cached_property
+from math import isfinite
+from typing import Annotated, Any, NoReturn, TypeVar, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+)
+from pydantic_core.core_schema import CoreSchema, no_info_plain_validator_function
 
 T = TypeVar("T")
 
 
 class Frozen(BaseModel):
-    """A value object: compared by content, never changed after it was built."""
+    """A value object: compared by content, never changed after it was built.
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    Its validator is built with the first object of the class; of classes that most pipelines have, as they are imported
+    (`defer_build=False`).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class FrozenDict(dict[str, T]):
@@ -33,3 +48,44 @@ def _freeze(value: dict[str, T]) -> dict[str, T]:
 
 
 FrozenMap = Annotated[dict[str, T], AfterValidator(_freeze)]
+
+
+class Lazily:
+    """Says of a union of models and plain values: what is of one of its types passes as it is; how to read anything
+    else, as from JSON, is worked out when it first comes.
+
+    Working that out for each field with such a union was most of what importing the spec took.
+
+    Args:
+        discriminator: the field that says which of the models an object is.
+    """
+
+    def __init__(self, discriminator: str | None = None) -> None:
+        self.discriminator = discriminator
+        self._union: Any = None
+
+    def __get_pydantic_core_schema__(self, union: Any, _: GetCoreSchemaHandler) -> CoreSchema:
+        self._union = union
+        types = frozenset(_types(union))
+
+        def read(value: object) -> object:
+            if type(value) in types and not (isinstance(value, float) and not isfinite(value)):
+                return value
+            return self._adapter.validate_python(value)
+
+        return no_info_plain_validator_function(read)
+
+    def __get_pydantic_json_schema__(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(self._adapter.core_schema)
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        union: Any = self._union
+        if self.discriminator is not None:
+            union = Annotated[union, Field(discriminator=self.discriminator)]
+        return TypeAdapter[Any](union, config=ConfigDict(allow_inf_nan=False))
+
+
+def _types(kind: Any) -> list[type]:
+    """Those that a union is made of, also by unions in it."""
+    return [kind] if isinstance(kind, type) else [each for part in get_args(kind) for each in _types(part)]

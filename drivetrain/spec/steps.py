@@ -11,11 +11,20 @@ from pydantic import Field
 from drivetrain.base.call_site import place_of_caller
 from drivetrain.base.errors import SpecError, did_you_mean
 from drivetrain.catalog import quotas
-from drivetrain.spec.frozen import Frozen, FrozenMap
+from drivetrain.spec.frozen import Frozen, FrozenMap, Lazily
 from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
 from drivetrain.spec.search import Search
 from drivetrain.spec.training_options import TrainingOptions
-from drivetrain.spec.values import Condition, LambdaOutputRef, MetricRef, OutputRef, PropertyRef, Value, ValueType
+from drivetrain.spec.values import (
+    Condition,
+    EagerValue,
+    LambdaOutputRef,
+    MetricRef,
+    OutputRef,
+    PropertyRef,
+    Value,
+    ValueType,
+)
 
 
 class Dependency(Frozen):
@@ -25,7 +34,7 @@ class Dependency(Frozen):
     trigger: Literal["Failed", "Stopped", "Any"] | None = None
 
 
-class Program(Frozen):
+class Program(Frozen, defer_build=False):
     """What runs: a component (`module:function`) or a script of the user's (a path below the source folder)."""
 
     kind: Literal["component", "script"]
@@ -78,7 +87,7 @@ class JobStep(BaseStep):
     program: Program
     inputs: FrozenMap[Value] = Field(default_factory=dict)
     parameters: FrozenMap[Value] = Field(default_factory=dict)
-    arguments: tuple[Value | FolderPath, ...] = ()
+    arguments: tuple[Annotated[EagerValue | FolderPath, Lazily()], ...] = ()
     """Further arguments of a script, in order."""
     cluster: Cluster = Cluster()
     image: str | None = None
@@ -98,7 +107,7 @@ class JobStep(BaseStep):
         return self.__dict__.get("_place", "")
 
 
-class ProcessingStep(JobStep):
+class ProcessingStep(JobStep, defer_build=False):
     """A job with named input and output folders; numbers that it returns can be decided on."""
 
     kind: Literal["processing"] = "processing"
@@ -191,7 +200,7 @@ class TuningStep(TrainingStep):
         return PropertyRef(step=self.name, path=path, spells=self.search.ranges[name].value_type)
 
 
-class RegisterStep(BaseStep):
+class RegisterStep(BaseStep, defer_build=False):
     """A new version of a model group, unless the same content is registered already."""
 
     kind: Literal["register"] = "register"
@@ -216,7 +225,7 @@ class RegisterStep(BaseStep):
     retry: tuple[RetryPolicy, ...] = ()
 
 
-class ConditionStep(BaseStep):
+class ConditionStep(BaseStep, defer_build=False):
     """Runs one branch or the other. Branches do not rejoin."""
 
     kind: Literal["condition"] = "condition"
@@ -225,7 +234,7 @@ class ConditionStep(BaseStep):
     otherwise: tuple[Step, ...] = ()
 
 
-class FailStep(BaseStep):
+class FailStep(BaseStep, defer_build=False):
     """Ends the execution as failed, saying why."""
 
     kind: Literal["fail"] = "fail"
@@ -260,7 +269,7 @@ class ForEachStep(BaseStep):
     """Runs the steps of its body once an item; they stand in it alone."""
 
     kind: Literal["for-each"] = "for-each"
-    items: tuple[Value, ...] | Value
+    items: tuple[EagerValue, ...] | EagerValue
     """Objects as JSON text; or a reference to the JSON text of a list."""
     body: tuple[Step, ...]
     max_concurrency: Annotated[int, Field(ge=1, le=quotas.MAX_FOREACH_CONCURRENCY)]
@@ -368,10 +377,9 @@ Step = Annotated[
     | LambdaStep
     | ForEachStep
     | NativeStep,
-    Field(discriminator="kind"),
+    Lazily("kind"),
 ]
 ConditionStep.model_rebuild()
-ForEachStep.model_rebuild()
 
 
 def flatten(steps: tuple[Step, ...]) -> list[Step]:

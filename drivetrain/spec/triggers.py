@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from drivetrain.spec.frozen import Frozen, FrozenMap
+from drivetrain.spec.frozen import Frozen, FrozenMap, Lazily
 from drivetrain.spec.values import Scalar
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9](-*[A-Za-z0-9]){0,62}$")]
@@ -111,4 +111,4 @@ class Alarm(EventTrigger):
     alarm: Annotated[str, Field(min_length=1, max_length=255)]
 
 
-Trigger = Annotated[Schedule | RegistryEvent | Upload | PipelineFinished | Alarm, Field(discriminator="kind")]
+Trigger = Annotated[Schedule | RegistryEvent | Upload | PipelineFinished | Alarm, Lazily("kind")]

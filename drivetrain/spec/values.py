@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from drivetrain.base.errors import SpecError, shown
-from drivetrain.spec.frozen import Frozen
+from drivetrain.spec.frozen import Frozen, Lazily
 
 ValueType = Literal["String", "Integer", "Float", "Boolean"]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
@@ -93,7 +93,7 @@ class Reference(Pending):
         return "String"
 
 
-class ParameterRef(Reference):
+class ParameterRef(Reference, defer_build=False):
     """A parameter of the pipeline, given when it is started."""
 
     kind: Literal["parameter"] = "parameter"
@@ -127,7 +127,7 @@ class ExecutionRef(Reference):
         return f"Execution value {self.field!r}"
 
 
-class OutputRef(Reference):
+class OutputRef(Reference, defer_build=False):
     """The URI of a step's output folder (of a training job's model: of its model.tar.gz)."""
 
     kind: Literal["output"] = "output"
@@ -138,7 +138,7 @@ class OutputRef(Reference):
         return f"Output {self.output!r} of step {self.step!r}"
 
 
-class MetricRef(Reference):
+class MetricRef(Reference, defer_build=False):
     """A number or text that a processing step returned, read from its property file."""
 
     kind: Literal["metric"] = "metric"
@@ -204,7 +204,7 @@ class Join(Reference):
 
     kind: Literal["join"] = "join"
     on: str = ""
-    values: tuple[Value, ...]
+    values: tuple[EagerValue, ...]
 
     def described(self) -> str:
         return "A join"
@@ -214,8 +214,9 @@ AnyReference = Annotated[
     ParameterRef | ExecutionRef | OutputRef | MetricRef | PropertyRef | LambdaOutputRef | ItemRef | Join,
     Field(discriminator="kind"),
 ]
-Value = Scalar | AnyReference
-Join.model_rebuild()
+# As a part of larger unions.
+EagerValue = Scalar | AnyReference
+Value = Annotated[EagerValue, Lazily()]
 
 
 def as_value(given: Any) -> Value:
@@ -282,7 +283,7 @@ class _Condition(Frozen):
         return Not(condition=self)  # type: ignore[arg-type]
 
 
-class Comparison(_Condition):
+class Comparison(_Condition, defer_build=False):
     """left operator right, by the pipeline's types (numbers with numbers, text with text)."""
 
     kind: Literal["comparison"] = "comparison"
@@ -320,9 +321,7 @@ class All(_Condition):
     conditions: Annotated[tuple[Condition, ...], Field(min_length=1)]
 
 
-Condition = Annotated[Comparison | In | Not | AnyOf | All, Field(discriminator="kind")]
-for _model in (Not, AnyOf, All):
-    _model.model_rebuild()
+Condition = Annotated[Comparison | In | Not | AnyOf | All, Lazily("kind")]
 
 
 def _parts(condition: object, kind: type[All] | type[AnyOf]) -> tuple[object, ...]:
