@@ -25,7 +25,7 @@ from drivetrain.base.call_site import place_of_field
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, shown
 from drivetrain.base.secret_names import looks_secret
 from drivetrain.base.secret_shapes import MASK
-from drivetrain.spec.frozen import Frozen, FrozenMap
+from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
 from drivetrain.spec.resources import Deployment
 
 ENVIRONMENT_PREFIX = "DRIVETRAIN_"
@@ -64,15 +64,15 @@ RESERVED_ENVIRONMENT = frozenset(
 class LocalRun(Frozen):
     """What stands here for what only the account has; each as the option of `drivetrain run`, which wins."""
 
-    lambdas: FrozenMap[str] = Field(default_factory=dict)
+    lambdas: FrozenMap[str] = Field(default_factory=FrozenDict)
     """ARN of a function -> FILE.py:FUNCTION or MODULE:FUNCTION."""
-    callbacks: FrozenMap[str] = Field(default_factory=dict)
+    callbacks: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Callback step -> FILE.py:FUNCTION or MODULE:FUNCTION that answers it."""
-    stubs: FrozenMap[str] = Field(default_factory=dict)
+    stubs: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Step -> JSON file with the outputs that it would have; an empty text where no step needs any."""
-    image_commands: FrozenMap[str] = Field(default_factory=dict)
+    image_commands: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Image -> command that runs in its place."""
-    data: FrozenMap[str] = Field(default_factory=dict)
+    data: FrozenMap[str] = Field(default_factory=FrozenDict)
     """s3:// URI -> file or folder here."""
 
 

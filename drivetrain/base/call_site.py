@@ -94,4 +94,5 @@ def _is_users(filename: str) -> bool:
 
 @cache
 def _libraries() -> tuple[Path, ...]:
-    return tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib"))
+    paths = sysconfig.get_paths()
+    return tuple(Path(paths[name]).resolve() for name in ("stdlib", "purelib", "platlib"))

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from drivetrain.catalog import quotas
-from drivetrain.spec.frozen import Frozen, FrozenMap
+from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
 from drivetrain.spec.resources import CachePolicy, Deployment
 from drivetrain.spec.steps import Step
 from drivetrain.spec.triggers import Trigger
@@ -57,7 +57,7 @@ class Pipeline(Frozen):
     description: Annotated[str, Field(max_length=quotas.MAX_DESCRIPTION_CHARACTERS)] | None = None
     deployment: Deployment = Deployment()
     cache: CachePolicy = CachePolicy()
-    tags: FrozenMap[str] = Field(default_factory=dict)
+    tags: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Of the pipeline itself, an argument of the create call. Jobs get `deployment.tags` and those of their step."""
     triggers: tuple[Trigger, ...] = ()
     max_parallel_steps: Annotated[int, Field(ge=1)] | None = None

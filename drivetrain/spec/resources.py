@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from drivetrain.catalog import quotas
-from drivetrain.spec.frozen import Frozen, FrozenMap
+from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
 from drivetrain.spec.values import ParameterRef, Pending, Value
 
 _KEY = r"^[a-zA-Z0-9:/_-]{1,2048}$"
@@ -161,7 +161,7 @@ class Roles(Frozen):
     """ARN, of training and tuning jobs."""
     registry: str | None = None
     """Of the processing jobs that ask the model registry, such as `compare`."""
-    steps: FrozenMap[str] = Field(default_factory=dict)
+    steps: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Name of a step -> ARN: of that step's job, whatever its kind."""
 
 
@@ -184,7 +184,7 @@ class Deployment(Frozen):
     """The container image that serves registered models; by default the stock inference image."""
     wheels: str | None = None
     """A folder of wheels for what the image lacks."""
-    tags: FrozenMap[str] = Field(default_factory=dict)
+    tags: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Of the pipeline and its jobs."""
     scheduler_role: str | None = None
     """ARN of the role with which EventBridge Scheduler starts the pipeline; for schedules."""

@@ -11,7 +11,7 @@ from pydantic import Field
 from drivetrain.base.call_site import place_of_caller
 from drivetrain.base.errors import SpecError, did_you_mean
 from drivetrain.catalog import quotas
-from drivetrain.spec.frozen import Frozen, FrozenMap, Lazily
+from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Lazily
 from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
 from drivetrain.spec.search import Search
 from drivetrain.spec.training_options import TrainingOptions
@@ -85,14 +85,14 @@ class JobStep(BaseStep):
     """A step that runs a program on machines."""
 
     program: Program
-    inputs: FrozenMap[Value] = Field(default_factory=dict)
-    parameters: FrozenMap[Value] = Field(default_factory=dict)
+    inputs: FrozenMap[Value] = Field(default_factory=FrozenDict)
+    parameters: FrozenMap[Value] = Field(default_factory=FrozenDict)
     arguments: tuple[Annotated[EagerValue | FolderPath, Lazily()], ...] = ()
     """Further arguments of a script, in order."""
     cluster: Cluster = Cluster()
     image: str | None = None
-    environment: FrozenMap[Value] = Field(default_factory=dict)
-    tags: FrozenMap[str] = Field(default_factory=dict)
+    environment: FrozenMap[Value] = Field(default_factory=FrozenDict)
+    tags: FrozenMap[str] = Field(default_factory=FrozenDict)
     cache: CachePolicy | None = None
     """The pipeline's policy unless given."""
     retry: tuple[RetryPolicy, ...] = ()
@@ -151,7 +151,7 @@ class TrainingStep(JobStep):
     outputs: tuple[str, ...] = ("model", "output")
     """The folders that the program takes; what it does not write, nobody can read."""
     checkpoint: Checkpoint | None = None
-    logs: FrozenMap[str] = Field(default_factory=dict)
+    logs: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Training metrics: name -> regular expression with one group that finds it in the log."""
     resumable_parameters: tuple[str, ...] = ()
     """Parameters that may change between a run and its resumption, such as the number of epochs."""
@@ -219,7 +219,7 @@ class RegisterStep(BaseStep, defer_build=False):
     """What the served model reads; empty for all that the models of `train` do, or JSON for others."""
     response_types: tuple[str, ...] = ()
     instance_types: tuple[str, ...] = ("ml.m5.large",)
-    metadata: FrozenMap[Value] = Field(default_factory=dict)
+    metadata: FrozenMap[Value] = Field(default_factory=FrozenDict)
     card: FrozenMap[Any] | None = None
     """The model card, in the service's schema: model_overview, intended_uses, ..."""
     retry: tuple[RetryPolicy, ...] = ()
@@ -246,8 +246,8 @@ class LambdaStep(BaseStep):
 
     kind: Literal["lambda"] = "lambda"
     function: Value
-    payload: FrozenMap[Value] = Field(default_factory=dict)
-    outputs: FrozenMap[ValueType] = Field(default_factory=dict)
+    payload: FrozenMap[Value] = Field(default_factory=FrozenDict)
+    outputs: FrozenMap[ValueType] = Field(default_factory=FrozenDict)
 
     def value(self, name: str) -> LambdaOutputRef:
         """A value that the function returns."""
@@ -363,7 +363,7 @@ class NativeStep(BaseStep):
 
     kind: Literal["native"] = "native"
     type: str
-    fields: FrozenMap[Any] = Field(default_factory=dict)
+    fields: FrozenMap[Any] = Field(default_factory=FrozenDict)
     """The step's JSON without Name, Type, DisplayName, Description and DependsOn."""
 
 

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from drivetrain.catalog import quotas
-from drivetrain.spec.frozen import Frozen, FrozenMap
+from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
 from drivetrain.spec.resources import Mlflow
 
 
@@ -32,7 +32,7 @@ class TrainingOptions(Frozen):
 
     input_mode: InputMode = "File"
     """Of all channels but the code's and those on a file system (`fsx://`, `efs://`)."""
-    input_modes: FrozenMap[InputMode] = Field(default_factory=dict)
+    input_modes: FrozenMap[InputMode] = Field(default_factory=FrozenDict)
     """Input -> its own mode."""
     max_pending_seconds: Annotated[int, Field(ge=quotas.PENDING_SECONDS[0], le=quotas.PENDING_SECONDS[1])] | None = None
     """How long the job may wait for accelerated machines before it is stopped."""

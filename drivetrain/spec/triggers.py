@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from drivetrain.spec.frozen import Frozen, FrozenMap, Lazily
+from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Lazily
 from drivetrain.spec.values import Scalar
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9](-*[A-Za-z0-9]){0,62}$")]
@@ -23,7 +23,7 @@ class Limit(Frozen):
 class _Trigger(Frozen):
     name: Name
     enabled: bool = True
-    parameters: FrozenMap[Scalar] = Field(default_factory=dict)
+    parameters: FrozenMap[Scalar] = Field(default_factory=FrozenDict)
     """Values for the pipeline's parameters; text that starts with `$.` is taken from the event."""
 
     dead_letter: bool = True

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import drivetrain
 from drivetrain.base.errors import UserError, did_you_mean
@@ -22,6 +23,7 @@ EXAMPLES = "example:"
 # The rooms of the package that travel.
 _ROOMS = ("base", "components", "data", "decision", "registry", "steps", "training", "training_scripts")
 _PACKAGE_FILES = (".py", ".json", ".yaml")
+_OWN_NAMES = "drivetrain/__init__.py"
 _BLOCK, _RECORD = 512, 10_240  # bytes of a tar
 # Of a file's header in it, behind the sum of its bytes, which counts its own eight as blanks: type, link, magic number.
 _REST = b"0" + bytes(100) + b"ustar\x0000" + bytes(247)
@@ -30,11 +32,16 @@ _REST_SUM = sum(_REST) + sum(b" " * 8)
 
 @dataclass(frozen=True)
 class Asset:
-    """One object: its URI, the SHA-256 of its bytes, and the bytes or the file that holds them."""
+    """One object: its URI, the SHA-256 of its bytes, and the bytes (whole or in parts) or the file that holds them."""
 
     uri: str
     sha256: str
-    content: bytes | Path
+    source: bytes | tuple[bytes, ...] | Path
+
+    @property
+    def content(self) -> bytes | Path:
+        """The bytes, or the file that holds them."""
+        return b"".join(self.source) if isinstance(self.source, tuple) else self.source
 
 
 @dataclass(frozen=True)
@@ -56,12 +63,12 @@ def code_channel(root: str, source: Path | None, wheels: tuple[Wheel, ...] = ())
         source: the folder of the user's pipeline file; its Python files travel.
         wheels: distributions that the image lacks.
     """
-    files: dict[str, bytes | Path] = {wheel.name: wheel.content for wheel in wheels}
-    hashes = {name: _sha256(content) for name, content in files.items()}
-    archive = code_archive(source, hashes)
-    digest = _sha256(archive)
-    files |= {"start.py": _start_file(), f"{digest}.tar": archive}
-    hashes |= {"start.py": _sha256(files["start.py"]), f"{digest}.tar": digest}
+    files: dict[str, bytes | tuple[bytes, ...] | Path] = {wheel.name: wheel.content for wheel in wheels}
+    hashes = {wheel.name: _sha256(wheel.content) for wheel in wheels}
+    archive, digest = _archive(source, hashes)
+    start = _start_file()
+    files |= {"start.py": start, f"{digest}.tar": archive}
+    hashes |= {"start.py": _sha256(start), f"{digest}.tar": digest}
     folder = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
     uri = f"{root}/code/{folder}/"
     assets = tuple(Asset(uri + name, hashes[name], files[name]) for name in sorted(files))
@@ -74,19 +81,32 @@ def code_archive(source: Path | None, wheels: Mapping[str, str] | None = None) -
     Not compressed: compressors differ between machines, and the bytes name the archive. It lists the wheels' hashes,
     so that its own hash vouches for all code of the step.
     """
+    return b"".join(_archive(source, wheels or {})[0])
+
+
+def _archive(source: Path | None, wheels: Mapping[str, str]) -> tuple[tuple[bytes, ...], str]:
+    """The parts of the archive and its SHA-256. Few who compile need it in one piece, which takes as long to make."""
     files: dict[str, bytes] = {}
     if wheels:
         files["wheels.sha256"] = "".join(f"{wheels[name]}  {name}\n" for name in sorted(wheels)).encode()
     if source is not None:
         files.update({f"source/{path.relative_to(source)}": path.read_bytes() for path in source_files(source)})
     # By name, drivetrain/ comes before source/ and the wheels.
-    members = b"".join((_own_members(), *(_member(name, files[name]) for name in sorted(files))))
-    end = 2 * _BLOCK
-    return members + bytes(end + -(len(members) + end) % _RECORD)
+    own, hashed = _own_parts()
+    parts = [part for name in sorted(files) for part in _member(name, files[name])]
+    size = sum(map(len, own)) + sum(map(len, parts)) + 2 * _BLOCK
+    parts.append(bytes(2 * _BLOCK + -size % _RECORD))
+    hashing = hashed.copy()
+    for part in parts:
+        hashing.update(part)
+    return (*own, *parts), hashing.hexdigest()
 
 
-def _member(name: str, content: bytes) -> bytes:
-    """What a file is in a tar: a header as tarfile's, which takes twenty times as long for it, and the content."""
+def _member(name: str, content: bytes) -> tuple[bytes, bytes, bytes]:
+    """What a file is in a tar: its header, its content, and zeros up to a whole block.
+
+    The header is that of tarfile, which takes twenty times as long for it.
+    """
     size = len(content)
     if len(name) > 100 or not name.isascii():
         import tarfile
@@ -101,7 +121,7 @@ def _member(name: str, content: bytes) -> bytes:
             size,
         )
         header = b"%b%06o\x00 %b" % (begin, sum(begin) + _REST_SUM, _REST)
-    return b"%b%b%b" % (header, content, bytes(-size % _BLOCK))
+    return header, content, bytes(-size % _BLOCK)
 
 
 def data_asset(root: str, given: str, base: Path) -> tuple[str, tuple[Asset, ...]]:
@@ -152,13 +172,24 @@ def _example(name: str) -> Path:
 
 
 @cache
-def _own_members() -> bytes:
-    """Our own part of the archive, made once a process."""
-    return b"".join(_member(name, content) for name, content in sorted(_own_files()))
+def _own_parts() -> tuple[tuple[bytes, ...], Any]:
+    """Our own part of the archive in pieces, and their hash; made once a process."""
+    parts: list[bytes] = []
+    hashing = hashlib.sha256()
+    for name, path in sorted(_own_files()):
+        content = _content(path)
+        if name == _OWN_NAMES:  # `import *` asks a module for its names: there it must find as many as at home
+            content += f"\n\n__all__ = {sorted(drivetrain.__all__)!r}\n".encode()
+        for part in _member(name, content):
+            hashing.update(part)
+            parts.append(part)
+    return tuple(parts), hashing
 
 
-def _own_files() -> Iterator[tuple[str, bytes]]:
+def _own_files() -> Iterator[tuple[str, str]]:
+    """The name in the archive and the path of each file of ours."""
     home = str(_package())
+    yield _OWN_NAMES, f"{home}/steps/inert.py"
     # A room may be a link; inside a room there is none.
     pending = [f"drivetrain/{room}" for room in _ROOMS]
     while pending:
@@ -167,21 +198,21 @@ def _own_files() -> Iterator[tuple[str, bytes]]:
             for entry in entries:
                 name = f"{folder}/{entry.name}"
                 if entry.name.endswith(_PACKAGE_FILES):
-                    yield name, _content(entry.path)
+                    yield name, entry.path
                 elif entry.name != "__pycache__" and entry.is_dir():
                     pending.append(name)
-    # `import *` asks a module for its names: here it must find as many as at home.
-    names = f"\n\n__all__ = {sorted(drivetrain.__all__)!r}\n"
-    yield "drivetrain/__init__.py", (_package() / "steps" / "inert.py").read_bytes() + names.encode()
 
 
 def _content(path: str) -> bytes:
     """A file's bytes, in a third of the time of Path.read_bytes, which counts for the hundreds of files of ours."""
     file = os.open(path, os.O_RDONLY)
     try:
-        return b"".join(iter(lambda: os.read(file, 1 << 16), b""))
+        content = os.read(file, 1 << 16)
+        while more := os.read(file, 1 << 16):
+            content += more
     finally:
         os.close(file)
+    return content
 
 
 def _start_file() -> bytes:
