@@ -60,7 +60,7 @@ def _digits(bench: Bench) -> Iterator[Record]:
         unit="ms",
         ours=medians.pop(OURS),
         peers=medians,
-        target=50,
+        target=8,
         note=bench.note(*PEERS, more=imported),
     )
     yield Record(

@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import drivetrain
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.targets.sagemaker.assets.wheels import Wheel
 from drivetrain.targets.travelling import source_files
+
+if TYPE_CHECKING:
+    from drivetrain.targets.sagemaker.assets.wheels import Wheel
 
 EXAMPLES = "example:"
 # The rooms of the package that travel.
@@ -25,9 +27,11 @@ _ROOMS = ("base", "components", "data", "decision", "registry", "steps", "traini
 _PACKAGE_FILES = (".py", ".json", ".yaml")
 _OWN_NAMES = "drivetrain/__init__.py"
 _BLOCK, _RECORD = 512, 10_240  # bytes of a tar
-# Of a file's header in it, behind the sum of its bytes, which counts its own eight as blanks: type, link, magic number.
+# A file's header in it: name, mode and owner, size, time, the sum of its bytes (its own eight as blanks), and what kind
+# of file in what kind of tar.
+_OWNER, _TIME = b"0000644\x00" + 2 * b"0000000\x00", b"\x00" + b"00000000000\x00"
 _REST = b"0" + bytes(100) + b"ustar\x0000" + bytes(247)
-_REST_SUM = sum(_REST) + sum(b" " * 8)
+_SUM = sum(_OWNER + _TIME + b" " * 8 + _REST)
 
 
 @dataclass(frozen=True)
@@ -115,12 +119,9 @@ def _member(name: str, content: bytes) -> tuple[bytes, bytes, bytes]:
         member.size = size
         header = member.tobuf(tarfile.PAX_FORMAT)
     else:
-        # Name, mode, user, group, size, time; the sum of all bytes; the rest.
-        begin = b"%b0000644\x000000000\x000000000\x00%011o\x0000000000000\x00" % (
-            name.encode().ljust(100, b"\x00"),
-            size,
-        )
-        header = b"%b%06o\x00 %b" % (begin, sum(begin) + _REST_SUM, _REST)
+        encoded, octal = name.encode(), b"%011o" % size
+        checksum = b"%06o\x00 " % (_SUM + sum(encoded) + sum(octal))
+        header = b"".join((encoded.ljust(100, b"\x00"), _OWNER, octal, _TIME, checksum, _REST))
     return header, content, bytes(-size % _BLOCK)
 
 

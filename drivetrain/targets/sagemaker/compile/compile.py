@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from drivetrain.base.call_site import blamed_on_place
 from drivetrain.base.errors import SpecError, UserError, did_you_mean
@@ -39,7 +39,6 @@ from drivetrain.spec.steps import (
 from drivetrain.spec.trainings import TRAIN, trainings
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.sagemaker.assets.assets import Asset, Code, code_channel, data_asset, plugin_names
-from drivetrain.targets.sagemaker.assets.wheels import Wheel, find_wheels
 from drivetrain.targets.sagemaker.compile.conditions import spell_conditions
 from drivetrain.targets.sagemaker.compile.job_options import mlflow_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
@@ -49,6 +48,9 @@ from drivetrain.targets.sagemaker.compile.values import spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import Image, has_gpu, machine_problem, missing, stock_image
 from drivetrain.targets.travelling import source_files
+
+if TYPE_CHECKING:
+    from drivetrain.targets.sagemaker.assets.wheels import Wheel
 
 VERSION = "2020-12-01"
 
@@ -313,6 +315,8 @@ class _Compiler:
         """What travels because the image lacks it."""
         if not lacking or stock is None:
             return ()
+        from drivetrain.targets.sagemaker.assets.wheels import find_wheels
+
         try:
             return find_wheels(lacking, stock, self.pipeline.deployment.wheels, self.base)
         except UserError as error:
