@@ -497,6 +497,19 @@ MUTANTS: tuple[Mutant, ...] = (
             "isinstance(given, str) else False",
         ),
     ),
+    # What a pipeline carries, and what travels.
+    *_of(
+        "drivetrain/targets/sagemaker/assets/assets.py",
+        ("targets/sagemaker/assets/test_assets.py",),
+        ("archive: a whole last block is filled up", "bytes(-size % _BLOCK)", "bytes(_BLOCK - size % _BLOCK)"),
+        ("archive: a long name runs into the next field", "len(name) > 100 or ", ""),
+    ),
+    *_of(
+        "drivetrain/spec/frozen.py",
+        ("spec/test_frozen.py",),
+        ("spec: infinity is a value", " and not (isinstance(value, float) and not isfinite(value))", ""),
+        ("spec: what JSON holds is taken unread", "return self._adapter.validate_python(value)", "return value"),
+    ),
     # Permissions, and patterns of events.
     *_of(
         "drivetrain/targets/sagemaker/permissions/matching.py",
