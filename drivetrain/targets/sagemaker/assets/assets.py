@@ -200,7 +200,7 @@ def _own_files() -> Iterator[tuple[str, str]]:
                 name = f"{folder}/{entry.name}"
                 if entry.name.endswith(_PACKAGE_FILES):
                     yield name, entry.path
-                elif entry.name != "__pycache__" and entry.is_dir():
+                elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
                     pending.append(name)
 
 
