@@ -158,3 +158,12 @@ def _held(path: Path, holder: str) -> Generator[str | None]:
         file.write(holder)
         file.flush()
         yield None
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that only its owner may read, whole or not at all."""
+    beside = path.with_name(f"{path.name}.part")
+    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    beside.replace(path)

@@ -13,7 +13,7 @@ from drivetrain.registry.model_folder import unpack
 from drivetrain.targets.local.batch_transform import driver
 from drivetrain.targets.local.batch_transform.containers import SUBMIT_DIRECTORY
 from drivetrain.targets.local.jobs import jobs, programs
-from drivetrain.targets.local.ledger.entries import ArtifactEntry
+from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import member, text
 from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, fetch, sha256_of

@@ -22,9 +22,8 @@ from drivetrain.targets.sagemaker.document.cache_key import KEY_ATTRIBUTES, key_
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.ledger.entries import ObjectEntry
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import EarlierStep
+    from drivetrain.targets.local.ledger.rows import EarlierStep, ObjectEntry
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,6 @@ from drivetrain.targets.local.execution.outcomes import (
     StepFailedError,
     StepStoppedError,
 )
-from drivetrain.targets.local.execution.slots import Slots
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.writer import LedgerWriter
@@ -32,8 +31,9 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.containers.container import Job, JobResult, RunningJob
     from drivetrain.targets.local.containers.processes import ProcessRecord
     from drivetrain.targets.local.jobs.logged_metrics import Logged
-    from drivetrain.targets.local.ledger.entries import ArtifactEntry
+    from drivetrain.targets.local.ledger.rows import ArtifactEntry
     from drivetrain.targets.local.storage.outputs import Publication
+
 
 # Errors of fork and of the first allocations: the machine is full at the moment.
 _NO_CAPACITY = ("EAGAIN", "ENOMEM")
@@ -244,3 +244,26 @@ def raise_unless_succeeded(result: JobResult) -> None:
     raise StepFailedError(
         result.failure_reason or f"exit code {result.exit_code}", JOB_INTERNAL_ERROR if infrastructure else None
     )
+
+
+class Slots:
+    """The jobs that may be at work at a time. Each running step has one slot; a step of many jobs (a tuning) takes
+    more while some are free, and never waits for one. Safe to use from several threads."""
+
+    def __init__(self, limit: int) -> None:
+        self._free = limit
+        self._guard = threading.Lock()
+
+    def take(self) -> bool:
+        """Take a slot, if one is free."""
+        with self._guard:
+            if self._free < 1:
+                return False
+            self._free -= 1
+            return True
+
+    def give(self) -> None:
+        """A job has ended: its slot is free again. Whoever gives one beside a step's own wakes the execution's loop
+        with an event, so that a step which waits for it can start."""
+        with self._guard:
+            self._free += 1

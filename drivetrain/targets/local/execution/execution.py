@@ -27,13 +27,12 @@ from drivetrain.targets.events import (
     StepFinished,
     StepStarted,
 )
-from drivetrain.targets.local.execution import cache, iterating, moments
-from drivetrain.targets.local.execution.context import Control
+from drivetrain.targets.local.execution import cache, iterating
+from drivetrain.targets.local.execution.context import Control, Slots
 from drivetrain.targets.local.execution.outcomes import BAD_INPUT, StepFailedError
 from drivetrain.targets.local.execution.scheduler import Loop, Scheduler
-from drivetrain.targets.local.execution.scope import ExecutionScope
+from drivetrain.targets.local.execution.scope import ExecutionScope, moment_of_step
 from drivetrain.targets.local.execution.selecting import Selection
-from drivetrain.targets.local.execution.slots import Slots
 from drivetrain.targets.local.execution.stop_signals import stop_on_signals
 from drivetrain.targets.local.execution.worker import Done, Worker
 from drivetrain.targets.local.home import Home
@@ -238,7 +237,7 @@ class Execution:
             given: dict[str, Any] = step.own_fields.get("Arguments") or {}
             if step.type == for_each.TYPE:
                 given = {key: value for key, value in given.items() if key not in for_each.OF_THE_BODY}
-            now = partial(moments.of_step, self._home, self._facts.id, step.name)
+            now = partial(moment_of_step, self._home, self._facts.id, step.name)
             arguments = self._scope.arguments(given, step.name, now)
             fields = {key: value for key, value in step.own_fields.items() if key != "Arguments"}
             fields = self._scope.arguments(fields, step.name, now)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -11,6 +12,7 @@ from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import Json
 from drivetrain.base.masking import Masking, contains_mask
+from drivetrain.targets.local.home import Home, write_whole
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.storage.channels import entries, text
 from drivetrain.targets.local.storage.objects import ObjectStore
@@ -22,6 +24,7 @@ from drivetrain.targets.sagemaker.document.members import object_in
 
 # In the response of a stubbed step: the JSON of its property files.
 STUBBED_FILES = "PropertyFiles"
+_MOMENT = "moment.json"
 
 
 class ExecutionScope(Scope):
@@ -201,3 +204,21 @@ def resolve_known(node: Any, scope: Scope) -> Any:
     if isinstance(node, list):
         return [resolve_known(item, scope) for item in cast("list[Any]", node)]
     return node
+
+
+def moment_of_step(home: Home, execution: str, step: str) -> float:
+    """Execution.CurrentDateTime for a step, in seconds since the epoch: the moment at which it first began, which is
+    kept in the run's folder.
+
+    Were it the time of day at each attempt, a step that was killed would go on as another one: its outputs would go
+    elsewhere, a question would be asked again, and finished trainings of a tuning would be thrown away.
+    """
+    path = home.run(execution) / step / _MOMENT
+    try:
+        return float(json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        pass  # it is asked for the first time
+    now = time.time()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(path, json.dumps(now))
+    return now

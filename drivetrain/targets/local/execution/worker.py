@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import errno
 import shutil
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,20 +15,19 @@ from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepSta
 from drivetrain.targets.local import stubs
 from drivetrain.targets.local.execution.context import Control, StepContext, StepResult
 from drivetrain.targets.local.execution.outcomes import BAD_INPUT, StepFailedError, StepStoppedError, for_run
-from drivetrain.targets.local.execution.retry import Retries
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.jobs.masked_logs import mask_logs
-from drivetrain.targets.local.ledger.entries import Move
 from drivetrain.targets.local.ledger.full import LedgerFullError
+from drivetrain.targets.local.ledger.rows import Move
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.step_types import find
 from drivetrain.targets.local.storage.disk import DiskFullError, go_on, no_space
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.local.storage.outputs import STAGE
-from drivetrain.targets.sagemaker.document.document import StepNode
+from drivetrain.targets.sagemaker.document.document import Retry, StepNode
 
 # Data that this user may not read, names that no file can have: the step's trouble, not the runner's.
 _REFUSALS = frozenset((errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR))
@@ -183,3 +183,34 @@ def discard(folder: Path) -> None:
     for name in (jobs.HOSTS, STAGE):
         if (folder / name).exists():
             shutil.rmtree(folder / name)
+
+
+class Retries:
+    """The retries of one step in one execution. Every policy counts its own attempts, as the service does.
+
+    A policy applies when it lists the word for what went wrong; a program's own failure has no word here, since the
+    service retries no such failure by these policies either.
+    """
+
+    def __init__(self, policies: Sequence[Retry], clock: Callable[[], float] = time.monotonic) -> None:
+        self._policies = policies
+        self._used = [0] * len(policies)
+        self._clock = clock
+        self._started = clock()
+
+    def wait_s(self, error_type: str | None) -> float | None:
+        """Seconds until the next attempt after this error; None when the step has failed for good."""
+        for index, policy in enumerate(self._policies):
+            if error_type is None or error_type not in policy.exceptions:
+                continue
+            if policy.max_attempts is not None and self._used[index] >= policy.max_attempts:
+                return None
+            wait = policy.interval_seconds * policy.backoff_rate ** self._used[index]
+            if (
+                policy.expire_after_seconds is not None
+                and self._clock() - self._started + wait > policy.expire_after_seconds
+            ):
+                return None
+            self._used[index] += 1
+            return wait
+        return None

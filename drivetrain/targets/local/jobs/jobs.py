@@ -9,7 +9,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext
 from drivetrain.targets.local.jobs.programs import environment as environment_of
 from drivetrain.targets.local.jobs.programs import host_count
-from drivetrain.targets.local.ledger.entries import ArtifactEntry
+from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.storage.channels import Channel, missing, place
 from drivetrain.targets.local.storage.objects import LONGEST_NAME, is_too_long, parse
 from drivetrain.targets.sagemaker.document.document import StepNode

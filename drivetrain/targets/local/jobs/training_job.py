@@ -24,7 +24,7 @@ from drivetrain.targets.local.interruption_simulation.simulation import Rehearsa
 from drivetrain.targets.local.interruption_simulation.transitions import Transitions
 from drivetrain.targets.local.jobs import jobs, programs
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
-from drivetrain.targets.local.ledger.entries import ArtifactEntry
+from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, member
 from drivetrain.targets.local.storage.checkpoints import DEFAULT_PATH, CheckpointSync

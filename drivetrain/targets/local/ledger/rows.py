@@ -1,10 +1,12 @@
-"""The rows of the ledger, as those who read it get them.
+"""The rows of the ledger, as those who read it get them, and what is entered of a step.
 
 Times are seconds since the epoch. Values whose names look like secrets read `***` (masking.py).
 """
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -157,3 +159,52 @@ class EarlierStep:
     key_fields: Mapping[str, Any]
     response: Mapping[str, Any]
     value: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactEntry:
+    """An input or output of a step to be entered; `stamp` is the cheap fingerprint of objects.Contents."""
+
+    flow: str
+    name: str
+    uri: str
+    digest: str
+    stamp: str
+    files: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class ObjectEntry:
+    """A written object to be entered."""
+
+    uri: str
+    sha256: str
+    bytes: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True)
+class Move:
+    """Bring `staged` (a path below the attempt's folder) to `uri`."""
+
+    staged: str
+    uri: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Child:
+    """A step of one iteration of a ForEach, to be entered; `item` is what the iteration is for, as text."""
+
+    name: str
+    type: str
+    title: str
+    iteration: int
+    item: str
+
+
+def dump(value: Any) -> str:
+    """The JSON of a value, as short as it can be."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Half a surrogate pair (from the JSON that a program wrote) cannot be encoded; as an escape it survives.
+    return text if text.isascii() else re.sub("[\ud800-\udfff]", lambda half: f"\\u{ord(half.group()):04x}", text)

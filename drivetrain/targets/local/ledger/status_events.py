@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.targets.local.identifiers import Facts
-from drivetrain.targets.local.ledger.json_column import dump
+from drivetrain.targets.local.ledger.rows import dump
 from drivetrain.triggers.detail_types import EXECUTION
 
 if TYPE_CHECKING:

@@ -19,13 +19,10 @@ from drivetrain.targets.events import ExecutionStatus, StepStatus
 from drivetrain.targets.local.containers.processes import ProcessRecord
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
-from drivetrain.targets.local.ledger import reopening
-from drivetrain.targets.local.ledger.attempts import end_attempt, next_attempt
-from drivetrain.targets.local.ledger.entries import ArtifactEntry, Child, Move, ObjectEntry
+from drivetrain.targets.local.ledger.attempts import end_attempt, end_of_life, next_attempt, reopen
 from drivetrain.targets.local.ledger.full import full_ledger_errors
-from drivetrain.targets.local.ledger.json_column import dump
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import AttemptRow, StepRow
+from drivetrain.targets.local.ledger.rows import ArtifactEntry, AttemptRow, Child, Move, ObjectEntry, StepRow, dump
 from drivetrain.targets.local.ledger.schema import open_to_write
 from drivetrain.targets.local.ledger.status_events import STOPPING, last_told, tell_execution, tell_step
 
@@ -91,13 +88,13 @@ class LedgerWriter(Ledger):
     def died(self, execution: str, alive: float) -> None:
         """The runner of an execution that has no end was killed, at `alive` or after."""
         with self._transaction() as db:
-            reopening.end_of_life(db, execution, alive)
+            end_of_life(db, execution, alive)
 
     def reopen(self, execution: str, kept: Collection[str] = ()) -> None:
         """An execution goes on: what has not been done is to be done again, but the failures in `kept` stay."""
         with self._transaction() as db:
             before = _status_of(db, execution)
-            reopening.reopen(db, execution, kept, time.time())
+            reopen(db, execution, kept, time.time())
             if before != "Executing" or last_told(db, execution, None) == STOPPING:
                 self._tell_execution(db, execution, before)
 

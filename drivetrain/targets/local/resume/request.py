@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.targets.local.execution.scope import resolve_known
+from drivetrain.targets.local.home import write_whole
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.sagemaker.document.expressions import ParameterScope
 
@@ -79,12 +79,3 @@ def masking_of(folder: Path) -> Masking:
         return Request.load(folder).masking()
     except UserError:  # the run's folder was removed, and with it its logs
         return Masking()
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
-    beside = path.with_name(f"{path.name}.part")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    beside.replace(path)

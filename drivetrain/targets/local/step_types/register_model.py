@@ -19,8 +19,8 @@ from drivetrain.registry.content_hash import files_in, hash_of_files
 from drivetrain.registry.model_card import as_package_card
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
-from drivetrain.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.targets.local.ledger.full import full_ledger_errors
+from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, text
 from drivetrain.targets.local.storage.objects import StoredObject, sha256_of

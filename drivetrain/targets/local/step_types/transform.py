@@ -27,7 +27,7 @@ from drivetrain.targets.local.batch_transform.containers import (
 )
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
-from drivetrain.targets.local.ledger.entries import ArtifactEntry
+from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.storage.channels import text
 from drivetrain.targets.local.storage.outputs import Publication
 from drivetrain.targets.sagemaker.document.document import StepNode

@@ -12,7 +12,7 @@ from typing import Any, cast
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.execution.outcomes import StepFailedError
-from drivetrain.targets.local.ledger.entries import ArtifactEntry
+from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.step_types import training
 from drivetrain.targets.local.storage.channels import entries, member
 from drivetrain.targets.local.storage.outputs import Publication

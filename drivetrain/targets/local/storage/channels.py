@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, fetch
 from drivetrain.targets.sagemaker.document.members import object_in
 

@@ -14,8 +14,8 @@ from drivetrain.report.content.from_ledger import record_environment, run_facts,
 from drivetrain.report.content.goodput import account
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.interruption_simulation.journal import Journal, told
-from drivetrain.targets.local.ledger.entries import ArtifactEntry
 from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 
 CODE = "c" * 64
