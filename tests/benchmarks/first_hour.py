@@ -48,7 +48,7 @@ def records(bench: Bench) -> Iterator[Record]:
                 reasons.append(REASON in changed.output + changed.errors)
                 only_what_follows.append(AFTER_THE_CHANGE.items() <= _statuses(place).items())
     said = "; ".join(f"{name}: {text}" for name, text in notes.items() if text and name not in bench.failed)
-    yield _row(taken, "first run", 6.0, bench.note(*PEERS, more=said))
+    yield _row(taken, "first run", 3.0, bench.note(*PEERS, more=said))
     yield _row(taken, "cached re-run", 0.5)
     yield _row(taken, "changed parameter of evaluate", 4.0)
     yield Record(

@@ -11,12 +11,6 @@ from drivetrain.targets.local.storage.channels import entries
 from drivetrain.targets.sagemaker.document.members import object_in
 
 _MOST_HOSTS = 254
-# Component -> what its processes load before they do anything, which takes longer than many a step.
-_LOADED_FIRST = {
-    "drivetrain.components.train:train": ("torch", "torch._dynamo"),
-    "drivetrain.components.evaluate:evaluate": ("torch",),
-    "drivetrain.components.batch_predict:batch_predict": ("torch",),
-}
 
 
 def entry_point(step: str, app: Mapping[str, Any], image: Any, options: Options) -> tuple[str, ...] | None:
@@ -36,17 +30,6 @@ def entry_point(step: str, app: Mapping[str, Any], image: Any, options: Options)
         return (*_words(step, "ContainerEntrypoint", words), *arguments)
     given = image_command(image, options)
     return None if given is None else (*given, *arguments)
-
-
-def loaded_first(arguments: Mapping[str, Any]) -> tuple[str, ...]:
-    """The modules that a job's program is known to load, by the arguments of its step as the definition has them."""
-    for app in ("AppSpecification", "AlgorithmSpecification"):
-        words = object_in(arguments, app).get("ContainerArguments")
-        if isinstance(words, list):
-            for word in cast("list[Any]", words):
-                if isinstance(word, str) and word in _LOADED_FIRST:
-                    return _LOADED_FIRST[word]
-    return ()
 
 
 def image_command(image: Any, options: Options) -> tuple[str, ...] | None:

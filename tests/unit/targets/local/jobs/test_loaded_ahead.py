@@ -1,0 +1,87 @@
+"""What is loaded for a step while the one before is at work."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.targets.local.jobs.loaded_ahead import loaded_ahead
+from drivetrain.targets.local.storage.objects import ObjectStore
+
+CODE = "s3://bucket/pipelines/p/code/1"
+SHA256 = "a" * 64
+FILE = """
+import json, numpy.random
+from drivetrain.components import component
+from . import helpers
+import tensorflow
+
+@component
+def train() -> None:
+    from sklearn.ensemble import RandomForestClassifier
+    if True:
+        import pandas as pd
+
+@component
+def other() -> None:
+    import torch
+"""
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> ObjectStore:
+    found = ObjectStore(tmp_path / "s3")
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, text in (("source/steps/mine.py", FILE), ("source/broken.py", "def (")):
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+    found.put(f"{CODE}/{SHA256}.tar", archive.getvalue())
+    return found
+
+
+def processing(target: str, **other: Any) -> dict[str, Any]:
+    return {
+        "AppSpecification": {"ContainerArguments": ["--code", SHA256, target, "--rows", "3"]},
+        "ProcessingInputs": [{"InputName": "code", "S3Input": {"S3Uri": CODE}}],
+        **other,
+    }
+
+
+def test_the_imports_of_a_file_and_of_its_function(store: ObjectStore) -> None:
+    """Of the packages that take long and may be loaded before a fork; of no other function."""
+    assert loaded_ahead(processing("steps.mine:train"), store) == ("numpy.random", "sklearn.ensemble", "pandas")
+    assert loaded_ahead(processing("steps.mine:other"), store) == ("numpy.random", "torch")
+    training = {
+        "AlgorithmSpecification": {"ContainerArguments": ["--code", SHA256, "--training", "steps.mine:other"]},
+        "InputDataConfig": [{"ChannelName": "code", "DataSource": {"S3DataSource": {"S3Uri": CODE}}}],
+    }
+    assert loaded_ahead(training, store) == ("numpy.random", "torch")
+
+
+def test_our_own_components_say_it_themselves(store: ObjectStore) -> None:
+    assert loaded_ahead(processing("drivetrain.components.train:train"), store) == ("torch", "torch._dynamo")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"AppSpecification": {"ContainerArguments": ["main.py"]}},
+        {"AppSpecification": {"ContainerArguments": ["--code"]}},
+        processing("broken:train"),
+        processing("missing:train"),
+        processing("script:main.py"),
+        processing("steps.mine:train", ProcessingInputs=[]),
+        processing("steps.mine:train", ProcessingInputs=[{"InputName": "code", "S3Input": {"S3Uri": {"Get": "x"}}}]),
+        processing("steps.mine:train", ProcessingInputs=[{"InputName": "code", "S3Input": {"S3Uri": "nowhere"}}]),
+        processing("steps.mine:train", ProcessingInputs=[{"InputName": "code", "S3Input": {"S3Uri": "s3://b/other"}}]),
+    ],
+)
+def test_nothing_where_nothing_is_known(arguments: dict[str, Any], store: ObjectStore) -> None:
+    assert loaded_ahead(arguments, store) == ()
