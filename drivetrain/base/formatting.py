@@ -22,6 +22,18 @@ _STATUS_WORDS = {
 }
 
 _HASH = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{16,}(?![0-9a-zA-Z])")
+# Of a status, before its word.
+SIGNS = {
+    "Succeeded": "✓",
+    "Cached": "↺",
+    "Executing": "●",
+    "Retrying": "↻",
+    "Waiting": "·",
+    "Failed": "✗",
+    "Stopped": "■",
+    "Interrupted": "‖",
+    "NotExecuted": "–",
+}
 
 
 def status_word(status: str | None) -> str:

@@ -106,10 +106,12 @@ def _is_met(requirement: Requirement, name: str) -> bool:
 def _not_importable(parameters: Mapping[str, object], folder: Path) -> Iterator[tuple[str, str]]:
     """(distribution, what file and line import): what a recipe imports as its file is read, and Python does not find;
     what an `if` or `try` stands around may be done without."""
+    recipe = parameters.get("recipe")
+    if not isinstance(recipe, str):
+        return
     from drivetrain.recommend.facts_places import recipe_file
 
-    recipe = parameters.get("recipe")
-    file = recipe_file(recipe, folder) if isinstance(recipe, str) else None
+    file = recipe_file(recipe, folder)
     if file is None:
         return
     try:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from drivetrain.base.formatting import duration, moment, share, status_word
+from drivetrain.base.formatting import SIGNS, duration, moment, share, status_word
 from drivetrain.cli.terminal import paint, table
 from drivetrain.report.content.reasons import in_a_line
-from drivetrain.report.dag.text_picture import SIGNS
 from drivetrain.targets.sagemaker.prices.lines import money
 
 if TYPE_CHECKING:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from drivetrain.base.formatting import cells, moment, status_word
+from drivetrain.base.formatting import SIGNS, cells, moment, status_word
 from drivetrain.cli.terminal import paint, say, say_json, table, width
-from drivetrain.report.dag.text_picture import SIGNS
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.deploy.listing import Listed

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.formatting import approval_words, duration, moment, number, place, printable, status_word
+from drivetrain.base.formatting import SIGNS, approval_words, duration, moment, number, place, printable, status_word
 from drivetrain.cli.terminal import paint, shorten, table, width
 from drivetrain.report.content.facts import ModelFacts, RunFacts, StepFacts
 from drivetrain.report.content.reasons import in_a_line, known_paths
-from drivetrain.report.content.spot_savings import Prices
-from drivetrain.report.dag.text_picture import SIGNS
+
+if TYPE_CHECKING:
+    from drivetrain.report.content.spot_savings import Prices
 
 MAX_NUMBERS = 6
 
@@ -58,8 +59,6 @@ def remark(step: StepFacts) -> str:
 def results(run: RunFacts) -> list[str]:
     """What evaluations found and comparisons decided, and the numbers that other steps returned, without those of
     single classes."""
-    from drivetrain.report.charts.curves import overall
-
     lines: list[str] = []
     if run.evaluations or run.decisions:
         from drivetrain.cli.local.evaluation_text import decision_lines, evaluation_lines
@@ -67,6 +66,8 @@ def results(run: RunFacts) -> list[str]:
         lines += [line for found in run.evaluations for line in evaluation_lines(found)]
         lines += [line for found in run.decisions for line in decision_lines(found)]
     for measured in run.plain_numbers():
+        from drivetrain.report.charts.curves import overall
+
         found = overall(measured)
         order = sorted(found, key=lambda name: (name != "accuracy", name != "loss"))
         shown = ", ".join(f"{printable(name)} {number(found[name])}" for name in order[:MAX_NUMBERS])

@@ -9,10 +9,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from drivetrain.base.formatting import cells, count, duration, printable, status_word
+from drivetrain.base.formatting import SIGNS, cells, count, duration, printable, status_word
 from drivetrain.cli.progress.plain import explanation
 from drivetrain.cli.progress.progress import Clock, RunView, StepView
-from drivetrain.report.dag.text_picture import SIGNS
 from drivetrain.targets.events import CacheExplained, Event, ExecutionStarted, StepExpanded, StepFinished, StepNoted
 
 if TYPE_CHECKING:

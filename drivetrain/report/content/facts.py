@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from drivetrain.report.content.decision import DecisionFacts
-from drivetrain.report.content.evaluation import EvaluationFacts
-from drivetrain.report.content.goodput import JobTimes
-from drivetrain.report.content.tuning import TuningFacts
 from drivetrain.report.dag.dag import Dag
+
+if TYPE_CHECKING:
+    from drivetrain.report.content.decision import DecisionFacts
+    from drivetrain.report.content.evaluation import EvaluationFacts
+    from drivetrain.report.content.goodput import JobTimes
+    from drivetrain.report.content.tuning import TuningFacts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,19 +13,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import duration, printable
-from drivetrain.report.content.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, StepFacts
-from drivetrain.report.content.findings import decisions, evaluations
-from drivetrain.report.content.goodput import JobTimes
-from drivetrain.report.content.job_times import job_times
-from drivetrain.report.content.logs import tail
+from drivetrain.report.content.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, SavedState, StepFacts
 from drivetrain.report.content.reasons import is_bad_input
-from drivetrain.report.content.saved_state import newest_checkpoint
-from drivetrain.report.content.spot_savings import Prices
-from drivetrain.report.content.tuning import TuningFacts, tuning_facts
 from drivetrain.report.dag.dag import Dag, Node
 from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
+    from drivetrain.report.content.goodput import JobTimes
+    from drivetrain.report.content.spot_savings import Prices
+    from drivetrain.report.content.tuning import TuningFacts
     from drivetrain.targets.local.home import Home
     from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.targets.local.ledger.rows import ExecutionRow, MetricRow, StepRow
@@ -78,19 +74,16 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
             for told in [_early_stop(ledger, made_by[step.name], step)]
             if told is not None
         },
-        job_times=tuple(_job_times(ledger.home, rows)),
+        job_times=tuple(times for step in rows for times in [_job_times(ledger.home, step)] if times is not None),
         goes_on_from={
             step.name: saved
             for step, facts in zip(rows, steps, strict=True)
-            # What was refused is not begun, wherever its checkpoints lie.
-            if facts.status in ("Failed", "Stopped", "Interrupted") and not is_bad_input(facts.reason)
-            for saved in [newest_checkpoint(ledger.home, step.arguments)]
+            for saved in [_goes_on_from(ledger.home, step, facts)]
             if saved is not None
         },
         tunings=tuple(_tunings(ledger.home, rows, made_by)),
         measured=tuple(_measured(ledger.home, rows, definition)),
-        evaluations=evaluations(ledger.home, artifacts),
-        decisions=decisions(ledger.home, artifacts),
+        **_findings(ledger.home, artifacts),
         artifacts=artifacts,
         models=tuple(_models(ledger.home, rows)),
         environment=_environment(ledger.home, row.id),
@@ -164,10 +157,11 @@ def _curves(ledger: Ledger, execution: str, step: str) -> list[Curve]:
 
 def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
     """What the log of a training says of why it ended before its last epoch."""
-    from drivetrain.base.masking import without_secrets
-
     if step.type != "Training" or step.status not in ("Succeeded", "Cached"):
         return None
+    from drivetrain.base.masking import without_secrets
+    from drivetrain.report.content.logs import tail
+
     attempts = step.attempts if execution == step.execution else ledger.step(execution, step.name).attempts
     for log in sorted(ledger.home.logs(execution, step.name, max(attempts, 1)).glob("*.log")):
         found = _EARLY_STOP.findall(tail(log))
@@ -176,26 +170,44 @@ def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
     return None
 
 
-def _job_times(home: Home, rows: Iterable[StepRow]) -> Iterator[JobTimes]:
+def _job_times(home: Home, row: StepRow) -> JobTimes | None:
+    # What another execution's training went through is told on its page.
+    if row.type != "Training" or row.status in (None, "Cached", "NotExecuted"):
+        return None
+    from drivetrain.report.content.job_times import job_times
     from drivetrain.targets.local.interruption_simulation import journal
 
-    for row in rows:
-        # What another execution's training went through is told on its page.
-        if row.type != "Training" or row.status in (None, "Cached", "NotExecuted"):
-            continue
-        response = row.response
-        if not response:  # it has not succeeded (yet), but has been at work
-            told = journal.told(home.run(row.execution) / row.name)
-            response = {"Drivetrain": told} if told else {}
-        times = job_times(row.name, row.arguments, response)
-        if times is not None:
-            yield times
+    response = row.response
+    if not response:  # it has not succeeded (yet), but has been at work
+        told = journal.told(home.run(row.execution) / row.name)
+        response = {"Drivetrain": told} if told else {}
+    return job_times(row.name, row.arguments, response)
+
+
+def _goes_on_from(home: Home, row: StepRow, facts: StepFacts) -> SavedState | None:
+    # What was refused is not begun, wherever its checkpoints lie.
+    if facts.status not in ("Failed", "Stopped", "Interrupted") or is_bad_input(facts.reason):
+        return None
+    from drivetrain.report.content.saved_state import newest_checkpoint
+
+    return newest_checkpoint(home, row.arguments)
+
+
+def _findings(home: Home, artifacts: Iterable[ArtifactFacts]) -> dict[str, Any]:
+    """The evaluations and decisions among what the steps wrote."""
+    if not any(artifact.flow == "output" for artifact in artifacts):
+        return {}
+    from drivetrain.report.content.findings import decisions, evaluations
+
+    return {"evaluations": evaluations(home, artifacts), "decisions": decisions(home, artifacts)}
 
 
 def _tunings(home: Home, rows: Iterable[StepRow], made_by: Mapping[str, str]) -> Iterator[TuningFacts]:
     for row in rows:
         if row.type != "Tuning":
             continue
+        from drivetrain.report.content.tuning import tuning_facts
+
         found = tuning_facts(row.name, row.arguments, row.response, home.run(made_by[row.name]) / row.name)
         if found is not None:
             yield found
@@ -277,13 +289,13 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, float]]:
 
 
 def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
-    from drivetrain.base.errors import InputError
-    from drivetrain.registry.backends.local import LocalRegistry
-
     for row in rows:
         arn = row.response.get("ModelPackageArn")
         if row.type != "RegisterModel" or row.status != "Succeeded" or not isinstance(arn, str):
             continue
+        from drivetrain.base.errors import InputError
+        from drivetrain.registry.backends.local import LocalRegistry
+
         group, _, number = arn.partition(":model-package/")[2].rpartition("/")
         if not group or not number.isdigit():
             continue  # a stub's answer, or a package without a group

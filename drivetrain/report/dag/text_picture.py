@@ -5,24 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
-from drivetrain.base.formatting import cells, printable, status_word
+from drivetrain.base.formatting import SIGNS, cells, printable, status_word
 from drivetrain.report.dag.dag import Dag, Edge, Node
 from drivetrain.report.dag.layout import Layout, arrange, place
 
 Paint = Callable[[str, str], str]
 """(text, style) -> the text in that style; styles are a status, `name`, `note` or `line`."""
 
-SIGNS = {
-    "Succeeded": "✓",
-    "Cached": "↺",
-    "Executing": "●",
-    "Retrying": "↻",
-    "Waiting": "·",
-    "Failed": "✗",
-    "Stopped": "■",
-    "Interrupted": "‖",
-    "NotExecuted": "–",
-}
 # More boxes than this are not looked at in a terminal, and a list is better.
 MAX_NODES = 60
 MAX_NOTE = 40

@@ -1,29 +1,25 @@
 """The page of a run: one HTML file that needs nothing else, for people to keep, print and send.
 
-Nothing in it runs: it holds no script, and its policy forbids any, whatever a step or a parameter is named.
+Nothing in it runs: it holds no script, and its policy forbids any, whatever a step or a parameter is named. A section
+is imported where the run has something to show in it: most runs have few of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
-from drivetrain.report.charts.curves import class_charts, overall, training_charts, words
-from drivetrain.report.content.evaluation import EvaluationFacts, Measure, interval_words, value_words
 from drivetrain.report.content.facts import RunFacts
 from drivetrain.report.content.reasons import known_paths
-from drivetrain.report.content.spot_savings import Prices
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
 from drivetrain.report.document import definitions, document, place_code, section, tile
 from drivetrain.report.markup import Content, Markup, el
-from drivetrain.report.page.decision_section import verdict
-from drivetrain.report.page.evaluation_page import STYLE, decision_sections, evaluation_sections
-from drivetrain.report.page.interruptions import interruptions
-from drivetrain.report.page.model_section import models_section
 from drivetrain.report.page.steps_section import short_value, status_mark, steps_section
-from drivetrain.report.page.tuning_section import STYLE as TUNING_STYLE
-from drivetrain.report.page.tuning_section import tunings_section
+
+if TYPE_CHECKING:
+    from drivetrain.report.content.evaluation import EvaluationFacts, Measure
+    from drivetrain.report.content.spot_savings import Prices
 
 MAX_FAILURES = 10
 
@@ -31,28 +27,30 @@ MAX_FAILURES = 10
 def render(run: RunFacts, prices: Prices | None = None) -> str:
     """The whole page; `prices` say what spot machines saved."""
     title = f"{run.pipeline} · {status_word(run.status)} · {run.id}"
-    told = bool(run.evaluations or run.decisions)
     return document(
         title,
         _header(run),
         el(
             "main",
             _failure(run),
-            decision_sections(run.decisions),
+            _decisions(run),
             _graph(run),
             _training(run),
-            tunings_section(run.tunings),
+            _tunings(run),
             _interruptions(run, prices),
-            evaluation_sections(run.evaluations, run.decisions),
+            _evaluations(run),
             _measured(run),
-            models_section(run),
+            _models(run),
             steps_section(run),
             _parameters(run),
             _lineage(run),
             _environment(run),
         ),
         el("footer", f"Written by drivetrain at {moment_with_zone(run.written)}."),
-        styles=(*((STYLE,) if told else ()), *((TUNING_STYLE,) if run.tunings else ())),
+        styles=(
+            *(("evaluation.css",) if run.evaluations or run.decisions else ()),
+            *(("tuning.css",) if run.tunings else ()),
+        ),
     )
 
 
@@ -65,11 +63,16 @@ def _header(run: RunFacts) -> Markup:
     ]
     evaluated = [one for one in run.evaluations if one.measures]
     for evaluation in evaluated[-1:]:
+        from drivetrain.report.charts.curves import words
+        from drivetrain.report.content.evaluation import interval_words, value_words
+
         tiles += [
             tile(words(one.name), value_words(one), interval_words(one) or f"by {evaluation.step}")
             for one in _headlines(evaluation)
         ]
     for measured in run.plain_numbers()[-1:] if not evaluated else ():
+        from drivetrain.report.charts.curves import overall, words
+
         shown = sorted(overall(measured).items(), key=lambda item: (item[0] != "accuracy", item[0] == "num_samples"))
         tiles += [tile(words(name), number(value), f"by {measured.step}") for name, value in shown[:2]]
     for model in run.models[-1:]:
@@ -81,9 +84,49 @@ def _header(run: RunFacts) -> Markup:
         "header",
         el("div", el("h1", run.pipeline), status_mark(run.status), class_="headline"),
         el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in facts], class_="inline"),
-        [verdict(decision) for decision in run.decisions],
+        _verdicts(run),
         el("div", tiles, class_="tiles"),
     )
+
+
+def _verdicts(run: RunFacts) -> list[Markup]:
+    if not run.decisions:
+        return []
+    from drivetrain.report.page.decision_section import verdict
+
+    return [verdict(decision) for decision in run.decisions]
+
+
+def _decisions(run: RunFacts) -> list[Markup]:
+    if not run.decisions:
+        return []
+    from drivetrain.report.page.evaluation_page import decision_sections
+
+    return decision_sections(run.decisions)
+
+
+def _evaluations(run: RunFacts) -> list[Markup]:
+    if not run.evaluations:
+        return []
+    from drivetrain.report.page.evaluation_page import evaluation_sections
+
+    return evaluation_sections(run.evaluations, run.decisions)
+
+
+def _tunings(run: RunFacts) -> Content:
+    if not run.tunings:
+        return None
+    from drivetrain.report.page.tuning_section import tunings_section
+
+    return tunings_section(run.tunings)
+
+
+def _models(run: RunFacts) -> Content:
+    if not run.models:
+        return None
+    from drivetrain.report.page.model_section import models_section
+
+    return models_section(run)
 
 
 def _headlines(found: EvaluationFacts) -> list[Measure]:
@@ -123,7 +166,11 @@ def _graph(run: RunFacts) -> Markup | None:
 
 
 def _training(run: RunFacts) -> Markup | None:
-    charts = training_charts(run.curves)
+    charts: Content = None
+    if run.curves:
+        from drivetrain.report.charts.curves import training_charts
+
+        charts = training_charts(run.curves)
     several = len({curve.step for curve in run.curves}) > 1
     told = [el("p", f"{step}: {why}" if several else why) for step, why in run.ended_early.items()]
     if not charts and not told:
@@ -134,6 +181,8 @@ def _training(run: RunFacts) -> Markup | None:
 def _interruptions(run: RunFacts, prices: Prices | None) -> Markup | None:
     if not run.job_times:
         return None
+    from drivetrain.report.page.interruptions import interruptions
+
     several = len(run.job_times) > 1
     blocks = [[el("h3", times.step) if several else None, interruptions(times, prices)] for times in run.job_times]
     return section("Spot machines" if all(t.spot for t in run.job_times) else "Interruptions", blocks, id="spot")
@@ -143,6 +192,8 @@ def _measured(run: RunFacts) -> Markup | None:
     measured = run.plain_numbers()
     if not measured:
         return None
+    from drivetrain.report.charts.curves import class_charts, overall, words
+
     tables = [
         el(
             "table",

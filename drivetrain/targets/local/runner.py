@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
@@ -18,22 +18,21 @@ from drivetrain.targets.events import ExecutionStatus, Observer, ignore
 from drivetrain.targets.local.checks import check
 from drivetrain.targets.local.execution.execution import Execution
 from drivetrain.targets.local.execution.scope import ExecutionScope
-from drivetrain.targets.local.execution.selecting import Selection, reference, select
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import ExecutionRow, StepRow
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.resume.other_training import refuse_another_training
-from drivetrain.targets.local.resume.redefining import Redefinition, given_parameters
 from drivetrain.targets.local.resume.request import Request
-from drivetrain.targets.local.resume.resuming import damaged_steps, settle_earlier_attempts
 from drivetrain.targets.local.storage.disk import go_on, no_space
 from drivetrain.targets.local.storage.objects import Asset, ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document import graph
 from drivetrain.targets.sagemaker.document.document import Definition, read
 from drivetrain.targets.sagemaker.document.parameters import bind
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.execution.selecting import Selection
 
 
 @dataclass(frozen=True)
@@ -128,6 +127,9 @@ class Runner:
             UserError: it is running, it has succeeded, or its folder is gone; a definition that cannot run, or with
                 which a training could not go on from its checkpoints.
         """
+        from drivetrain.targets.local.resume.redefining import Redefinition, given_parameters
+        from drivetrain.targets.local.resume.resuming import damaged_steps, settle_earlier_attempts
+
         with Ledger(self.home) as ledger:
             row = ledger.execution(execution)
         if row.status == "Succeeded":
@@ -162,6 +164,8 @@ class Runner:
 
     def _saved(self, row: ExecutionRow, ledger: LedgerWriter) -> Request:
         """What an execution runs, once another definition that a dead runner had begun to enter is entered."""
+        from drivetrain.targets.local.resume.redefining import Redefinition
+
         folder = self.home.run(row.id)
         begun = Redefinition.pending(folder)
         if begun is None:
@@ -186,6 +190,8 @@ class Runner:
         Raises:
             UserError: what is changed would make a training that was interrupted begin anew.
         """
+        from drivetrain.targets.local.resume.other_training import refuse_another_training
+
         before = read(saved.text, f"execution {row.id}")
         refuse_another_training(
             (before, self._scope(before, saved, row.id, store, row.started)),
@@ -230,6 +236,8 @@ class Runner:
         """The request with the execution that steps which are not selected are taken from."""
         if not request.options.selected:
             return request
+        from drivetrain.targets.local.execution.selecting import reference
+
         with Ledger(self.home) as ledger:
             source = reference(ledger, request.options.pipeline, request.options.selected_from)
         return replace(request, options=replace(request.options, selected_from=source))
@@ -242,6 +250,8 @@ class Runner:
         """
         if not request.options.selected:
             return None
+        from drivetrain.targets.local.execution.selecting import select
+
         graph.check(definition)
         with Ledger(self.home) as ledger:
             return select(definition, request.options.selected, ledger, store, request.options.selected_from)

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.events import (
@@ -32,7 +32,6 @@ from drivetrain.targets.local.execution.context import Control, Slots
 from drivetrain.targets.local.execution.outcomes import BAD_INPUT, StepFailedError
 from drivetrain.targets.local.execution.scheduler import Loop, Scheduler
 from drivetrain.targets.local.execution.scope import ExecutionScope, moment_of_step
-from drivetrain.targets.local.execution.selecting import Selection
 from drivetrain.targets.local.execution.stop_signals import stop_on_signals
 from drivetrain.targets.local.execution.worker import Done, Worker
 from drivetrain.targets.local.home import Home
@@ -42,13 +41,15 @@ from drivetrain.targets.local.jobs.loaded_ahead import loaded_ahead
 from drivetrain.targets.local.ledger.full import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.resume.resuming import take_up
 from drivetrain.targets.local.step_types import condition, find
 from drivetrain.targets.local.step_types import for_each as for_each_step
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.execution.selecting import Selection
 
 NOT_SELECTED = "not selected"
 # Types of steps that begin with our start file in a container.
@@ -122,11 +123,11 @@ class Execution:
             UserError: the disk is full; the execution can be resumed.
         """
         began = time.monotonic()
-        finished, failed = (
-            take_up(self._definition, self._facts.id, self._ledger, self._scope, self._scheduler)
-            if resumed
-            else ((), ())
-        )
+        finished, failed = (), ()
+        if resumed:
+            from drivetrain.targets.local.resume.resuming import take_up
+
+            finished, failed = take_up(self._definition, self._facts.id, self._ledger, self._scope, self._scheduler)
         steps = tuple((row.name, row.type, row.display_name) for row in self._ledger.steps(self._facts.id))
         self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, finished))
         for event in failed:
