@@ -9,7 +9,7 @@ from aws_cdk import aws_logs as logs
 from constructs import Construct
 
 from drivetrain.infra.options import Options
-from drivetrain.targets.sagemaker.permissions.job_roles import JOB_LOGS
+from drivetrain.targets.sagemaker.document.step_types import job_of
 from drivetrain.targets.sagemaker.permissions.uses import Use
 
 
@@ -19,7 +19,7 @@ class JobLogs(Construct):
     def __init__(self, scope: Construct, uses: Iterable[Use], options: Options) -> None:
         super().__init__(scope, "Logs")
         if options.log_groups == "make":
-            for name in dict.fromkeys(JOB_LOGS[use.type] for use in uses if use.type in JOB_LOGS):
+            for name in dict.fromkeys(job.logs for use in uses if (job := job_of(use.type)) and job.logs):
                 log_group(self, name.rpartition("/")[2], name, options, RemovalPolicy.RETAIN)
 
 

@@ -14,7 +14,7 @@ from drivetrain.rules.rule_book import RuleBook
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import ConditionStep, FailStep, ForEachStep, JobStep, NativeStep
 from drivetrain.spec.values import TYPE_OF_SCALAR, ItemRef, Reference, ValueType, value_type
-from drivetrain.targets.sagemaker.document.step_types import CHILD_NAME, NOT_IN_A_BODY
+from drivetrain.targets.sagemaker.document.step_types import CHILD_NAME, step_type
 
 rule = RuleBook()
 
@@ -31,8 +31,8 @@ def bodies_hold_what_may_run_many_times(graph: Graph) -> Iterator[str]:
         if not loop.body:
             yield f"the body of {loop.name!r} is empty. Give for_each(items, [step, ...])."
         for step in loop.body:
-            native = step.type if isinstance(step, NativeStep) else None
-            if isinstance(step, ConditionStep | FailStep | ForEachStep) or native in NOT_IN_A_BODY:
+            native = isinstance(step, NativeStep) and step_type(step.type).of_the_pipeline
+            if isinstance(step, ConditionStep | FailStep | ForEachStep) or native:
                 yield (
                     f"step {step.name!r} stands in the body of {loop.name!r}. No condition, fail or for_each can: the "
                     "service refuses them there."

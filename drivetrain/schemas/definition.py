@@ -122,7 +122,7 @@ def _step(arguments: dict[str, Any]) -> dict[str, Any]:
     cases: dict[str, Any] = {}
     for kind, own in sorted(STEP_TYPES.items()):
         needed = {"Lambda": ("FunctionArn",), "Callback": ("SqsQueueUrl",)}.get(kind, ())
-        case: dict[str, Any] = {"propertyNames": {"enum": sorted(EVERY_STEP | own)}}
+        case: dict[str, Any] = {"propertyNames": {"enum": sorted(EVERY_STEP.union(own.fields))}}
         if kind in arguments:
             needed, case["properties"] = (*needed, "Arguments"), {"Arguments": arguments[kind]}
         cases[kind] = {**case, "required": [*needed]}

@@ -98,7 +98,7 @@ def _unknown_fields(definition: Definition, steps: tuple[StepNode, ...]) -> Iter
     for step in steps:
         own = STEP_TYPES.get(step.type)
         for field in step.raw if own is not None else ():
-            if field not in EVERY_STEP and field not in (own or ()):
+            if field not in EVERY_STEP and own is not None and field not in own.fields:
                 yield f"{step.name}: {field}"
 
 

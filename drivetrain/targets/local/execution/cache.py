@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.masking import Masking
 from drivetrain.targets.local.execution.cache_differences import Difference, differences, overlooked, reasons
 from drivetrain.targets.local.storage.objects import ObjectStore, digest_of, sha256_of, stamp_of
-from drivetrain.targets.sagemaker.document.cache_key import KEY_ATTRIBUTES, key_fields, key_of
+from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
 from drivetrain.targets.sagemaker.document.document import StepNode
+from drivetrain.targets.sagemaker.document.step_types import step_type
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.ledger.reader import Ledger
@@ -77,7 +78,7 @@ def look_up(
     for uri in damaged(earlier.execution, step.name, ledger, store):
         return Explanation(False, (gone_or_changed(uri, earlier.execution),))
     warnings = (
-        *overlooked(KEY_ATTRIBUTES[step.type], earlier.arguments, masking(arguments)),
+        *overlooked(step_type(step.type).key or (), earlier.arguments, masking(arguments)),
         *_changed_bytes(earlier, ledger, store),
     )
     return Explanation(True, (f"every key attribute is that of {earlier.execution}",), (), warnings, earlier)

@@ -12,24 +12,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-# Of a step's arguments. Those documented of the checks (CheckJobConfig, ClarifyCheckConfig, QualityCheckConfig) are the
-# SDK's: a definition has the job that comes of them, and all of it counts, as of a type of which none are documented.
-KEY_ATTRIBUTES: Mapping[str, tuple[str, ...]] = {
-    "AutoML": ("AutoMLJobConfig", "AutoMLJobObjective", "InputDataConfig", "ProblemType"),
-    "EMR": ("ClusterId", "StepConfig"),
-    "Processing": ("AppSpecification", "Environment", "ProcessingInputs"),
-    "Training": (
-        "AlgorithmSpecification",
-        "CheckpointConfig",
-        "DebugHookConfig",
-        "DebugRuleConfigurations",
-        "Environment",
-        "HyperParameters",
-        "InputDataConfig",
-    ),
-    "Transform": ("DataProcessing", "Environment", "ModelName", "TransformInput"),
-    "Tuning": ("HyperParameterTuningJobConfig", "TrainingJobDefinition", "TrainingJobDefinitions"),
-}
+from drivetrain.targets.sagemaker.document.step_types import step_type
+
 # Of the attributes that are objects, the parts that count, where not all of them do.
 _PARTS: Mapping[str, tuple[str, ...]] = {
     "AutoMLJobConfig": ("CandidateGenerationConfig", "CompletionCriteria", "DataSplitConfig", "Mode"),
@@ -41,17 +25,11 @@ _PARTS: Mapping[str, tuple[str, ...]] = {
         "TuningObjective",
     ),
 }
-# Of a step's fields beside its arguments. CheckType and ModelName are what becomes of the kind of a check's config.
-_CHECKS = ("CheckType", "ModelPackageGroupName", "RegisterNewBaseline", "SkipCheck", "SuppliedBaselineConstraints")
-_FIELDS: Mapping[str, tuple[str, ...]] = {
-    "ClarifyCheck": (*_CHECKS, "ModelName"),
-    "QualityCheck": (*_CHECKS, "SuppliedBaselineStatistics"),
-}
 
 
 def key_fields(type_name: str, arguments: Mapping[str, Any]) -> dict[str, Any] | None:
     """The attributes of a step's arguments that make the key; None for a type without known ones."""
-    names = KEY_ATTRIBUTES.get(type_name)
+    names = step_type(type_name).key
     return None if names is None else {name: _counted(name, arguments[name]) for name in names if name in arguments}
 
 
@@ -67,7 +45,7 @@ def compared(type_name: str, step: Mapping[str, Any]) -> dict[str, Any]:
     """What is compared of a step as a definition has it: of a type without known attributes all its arguments."""
     arguments: Mapping[str, Any] = step.get("Arguments") or {}
     known = key_fields(type_name, arguments)
-    beside = {name: step[name] for name in _FIELDS.get(type_name, ()) if name in step}
+    beside = {name: step[name] for name in step_type(type_name).key_fields if name in step}
     return {"Arguments": arguments if known is None else known, **beside}
 
 
@@ -77,8 +55,8 @@ def counts(type_name: str, place: Sequence[Any]) -> bool:
         return True
     root, *rest = place
     if root != "Arguments":
-        return root in _FIELDS.get(type_name, ())
-    names = KEY_ATTRIBUTES.get(type_name)
+        return root in step_type(type_name).key_fields
+    names = step_type(type_name).key
     if names is None or not rest:
         return True
     parts = _PARTS.get(rest[0])

@@ -24,7 +24,7 @@ from drivetrain.targets.sagemaker.document.document import Definition, StepNode,
 from drivetrain.targets.sagemaker.document.expressions import Get, UnresolvedReference, parse_get, references
 from drivetrain.targets.sagemaker.document.members import shown
 from drivetrain.targets.sagemaker.document.paths import descend, path_text
-from drivetrain.targets.sagemaker.document.step_types import CHILD_NAME, NOT_IN_A_BODY
+from drivetrain.targets.sagemaker.document.step_types import CHILD_NAME, step_type
 
 TYPE = "ForEach"
 # Of a list that is only known while the pipeline runs the service documents no bound; this one is ours.
@@ -226,7 +226,7 @@ def _body(loop: StepNode, definition: Definition) -> Iterator[str]:
         yield f"{loop.place}: ForEachBody is empty. Give at least one step."
     inner = {step.name: step for step in loop.body}
     for step in loop.body:
-        if step.type in NOT_IN_A_BODY:
+        if step_type(step.type).of_the_pipeline:
             yield f"{step.place}: a {step.type} step cannot stand in the body of a ForEach."
             continue
         for dependency in step.depends_on:

@@ -1,74 +1,226 @@
-"""The step types and fields of definitions that are documented, so that a new one is entered in one place."""
+"""What is known of each type of step: one record a type, so that a new one is entered in one place.
+
+How a type runs on this machine is told by its file in `targets/local/step_types/`. Sources: what the SDK writes
+(sagemaker-mlops 1.27 and 1.30, and the v2 line before it), and the pages that the fields name.
+"""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
-# What the SDK writes (sagemaker-mlops 1.27 and 1.30, and the v2 line before it).
 TOP_LEVEL = frozenset(("Version", "Metadata", "Parameters", "PipelineExperimentConfig", "MlflowConfig", "Steps"))
 EVERY_STEP = frozenset(
     ("Name", "Type", "Arguments", "DisplayName", "Description", "DependsOn", "CacheConfig", "RetryPolicies")
 )
-_CHECKS = frozenset(
-    {
-        "CheckType",
-        "FailOnViolation",
-        "ModelPackageGroupName",
-        "PropertyFiles",
-        "RegisterNewBaseline",
-        "SkipCheck",
-        "SuppliedBaselineConstraints",
-        "SuppliedBaselineStatistics",
-    }
-)
-_NOTHING: frozenset[str] = frozenset()
-# Step type -> the fields that only it has.
-STEP_TYPES: dict[str, frozenset[str]] = {
-    "Athena": _NOTHING,
-    "AutoML": _NOTHING,
-    "Callback": frozenset(("SqsQueueUrl", "OutputParameters")),
-    "ClarifyCheck": _CHECKS | {"ModelName"},
-    "Cleanup": _NOTHING,
-    "Condition": _NOTHING,
-    "EMR": frozenset(("ClusterId", "ClusterConfig", "ExecutionRoleArn")),
-    "EMRServerless": frozenset(("ApplicationId", "ApplicationConfig", "ExecutionRoleArn")),
-    "Endpoint": _NOTHING,
-    "EndpointConfig": _NOTHING,
-    "Fail": _NOTHING,
-    "ForEach": _NOTHING,
-    "HubContent": _NOTHING,
-    "InferenceComponent": _NOTHING,
-    "Job": _NOTHING,
-    "Lambda": frozenset(("FunctionArn", "OutputParameters")),
-    "Lineage": _NOTHING,
-    "Model": _NOTHING,
-    "Processing": frozenset(("PropertyFiles",)),
-    "QualityCheck": _CHECKS,
-    "RegisterModel": _NOTHING,
-    "Training": frozenset(("OutputParameters",)),
-    "Transform": _NOTHING,
-    "Tuning": _NOTHING,
-}
-# Step types whose Arguments are a request of the service's API, or of the pipeline's own making.
-API_TYPES = frozenset(
-    [
-        "AutoML",
-        "ClarifyCheck",
-        "Condition",
-        "Endpoint",
-        "EndpointConfig",
-        "Fail",
-        "ForEach",
-        "InferenceComponent",
-        "Model",
-        "Processing",
-        "QualityCheck",
-        "RegisterModel",
-        "Training",
-        "Transform",
-        "Tuning",
-    ]
-)
-# What a ForEach cannot hold, and how the steps are named that it makes of those that it holds: Child-0, Child-1, ...
-NOT_IN_A_BODY = ("Condition", "Fail", "ForEach")
+# How the steps are named that a ForEach makes of those that it holds: Child-0, Child-1, ...
 CHILD_NAME = re.compile(r"(.+)-\d+", re.DOTALL)
+
+
+class Job(NamedTuple):
+    """A resource that SageMaker makes for a step."""
+
+    api: str
+    """In the names of its calls (Create..., Describe..., Stop...), and before `Name`."""
+    resource: str
+    """In its ARN, before the name."""
+    logs: str | None = None
+    """The log group, which is CloudWatch's namespace of it, too; None where nothing runs.
+    https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html"""
+    price: str | None = None
+    """How the price list calls its machines: Training, Processing or Transform."""
+    stops: bool = True
+    """Whether it can be stopped."""
+
+    @property
+    def name_member(self) -> str:
+        """The member of a request that names it."""
+        return f"{self.api}Name"
+
+    @property
+    def describe(self) -> str:
+        """boto3's call that tells of it: `describe_training_job`."""
+        return "describe" + re.sub("(?=[A-Z])", "_", self.api).lower()
+
+
+_PROCESSING = Job("ProcessingJob", "processing-job", "/aws/sagemaker/ProcessingJobs", "Processing")
+_TRAINING = Job("TrainingJob", "training-job", "/aws/sagemaker/TrainingJobs", "Training")
+_TRANSFORM = Job("TransformJob", "transform-job", "/aws/sagemaker/TransformJobs", "Transform")
+_TUNING = Job("HyperParameterTuningJob", "hyper-parameter-tuning-job", "/aws/sagemaker/TrainingJobs")
+
+
+class StepType(NamedTuple):
+    """A type of step, as definitions have it."""
+
+    name: str
+    fields: tuple[str, ...] = ()
+    """Of a step, beside those that every step has."""
+    creates: str | None = None
+    """The call that the service makes for it; its input is the form of Arguments. Checks of quality and bias are
+    processing jobs (sagemaker.workflow.{quality,clarify}_check_step of the SDK)."""
+    named_by: str | None = None
+    """The member of that call which Pipelines fills in; a definition may still set it (trim_request_dict of
+    sagemaker.workflow.utilities)."""
+    describes: tuple[str, ...] = ()
+    """The calls whose answers a later step can read as `Steps.<name>.<path>`, where the service documents that these
+    are all (a check of quality, an AutoML job and an endpoint have properties of their own)."""
+    job: Job | None = None
+    """What it starts, as far as permissions, logs and prices go by it."""
+    key: tuple[str, ...] | None = None
+    """The arguments that the cache compares; None for a type of which none are documented: all of them count.
+    https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-default-keys.html"""
+    key_fields: tuple[str, ...] = ()
+    """The fields beside the arguments that the cache compares."""
+    named_anew: bool = False
+    """Whether the service makes up its name in each execution, and with it where it writes."""
+    is_free: bool = False
+    """SageMaker charges nothing for it; what it calls (Lambda, SQS) is billed there, and is little."""
+    of_the_pipeline: bool = False
+    """Whether it is of the pipeline's own making: it needs no permission, and a ForEach cannot hold it."""
+    is_structured: bool = False
+    """Whether the members of its Arguments are known, by a request of the service or as the pipeline's own."""
+
+
+_CHECKS = (
+    *("CheckType", "FailOnViolation", "ModelPackageGroupName", "PropertyFiles", "RegisterNewBaseline", "SkipCheck"),
+    *("SuppliedBaselineConstraints", "SuppliedBaselineStatistics"),
+)
+# CheckType and ModelName are what becomes of the kind of a check's config. Those documented (CheckJobConfig,
+# ClarifyCheckConfig, QualityCheckConfig) are the SDK's: a definition has the job that comes of them.
+_CHECKS_COMPARED = (
+    *("CheckType", "ModelPackageGroupName", "RegisterNewBaseline", "SkipCheck", "SuppliedBaselineConstraints"),
+)
+_ALL = (
+    StepType("Athena"),
+    StepType(
+        "AutoML",
+        creates="CreateAutoMLJob",
+        named_by="AutoMLJobName",
+        key=("AutoMLJobConfig", "AutoMLJobObjective", "InputDataConfig", "ProblemType"),
+        named_anew=True,
+        is_structured=True,
+    ),
+    StepType("Callback", fields=("SqsQueueUrl", "OutputParameters"), is_free=True),
+    StepType(
+        "ClarifyCheck",
+        fields=(*_CHECKS, "ModelName"),
+        creates="CreateProcessingJob",
+        named_by="ProcessingJobName",
+        job=_PROCESSING,
+        key_fields=(*_CHECKS_COMPARED, "ModelName"),
+        is_structured=True,
+    ),
+    StepType("Cleanup", is_free=True),
+    StepType("Condition", is_free=True, of_the_pipeline=True, is_structured=True),
+    StepType("EMR", fields=("ClusterId", "ClusterConfig", "ExecutionRoleArn"), key=("ClusterId", "StepConfig")),
+    StepType("EMRServerless", fields=("ApplicationId", "ApplicationConfig", "ExecutionRoleArn")),
+    StepType("Endpoint", creates="CreateEndpoint", named_by="EndpointName", is_structured=True),
+    StepType(
+        "EndpointConfig",
+        creates="CreateEndpointConfig",
+        named_by="EndpointConfigName",
+        is_free=True,
+        is_structured=True,
+    ),
+    StepType("Fail", is_free=True, of_the_pipeline=True, is_structured=True),
+    StepType("ForEach", of_the_pipeline=True, is_structured=True),
+    StepType("HubContent"),
+    StepType("InferenceComponent", is_structured=True),
+    StepType("Job"),
+    StepType("Lambda", fields=("FunctionArn", "OutputParameters"), is_free=True),
+    StepType("Lineage", is_free=True),
+    StepType(
+        "Model",
+        creates="CreateModel",
+        named_by="ModelName",
+        describes=("DescribeModel",),
+        job=Job("Model", "model", stops=False),
+        named_anew=True,
+        is_free=True,
+        is_structured=True,
+    ),
+    StepType(
+        "Processing",
+        fields=("PropertyFiles",),
+        creates="CreateProcessingJob",
+        named_by="ProcessingJobName",
+        describes=("DescribeProcessingJob",),
+        job=_PROCESSING,
+        key=("AppSpecification", "Environment", "ProcessingInputs"),
+        named_anew=True,
+        is_structured=True,
+    ),
+    StepType(
+        "QualityCheck",
+        fields=_CHECKS,
+        creates="CreateProcessingJob",
+        named_by="ProcessingJobName",
+        job=_PROCESSING,
+        key_fields=(*_CHECKS_COMPARED, "SuppliedBaselineStatistics"),
+        is_structured=True,
+    ),
+    StepType(
+        "RegisterModel",
+        creates="CreateModelPackage",
+        named_by="ModelPackageName",
+        describes=("DescribeModelPackage",),
+        is_free=True,
+        is_structured=True,
+    ),
+    StepType(
+        "Training",
+        fields=("OutputParameters",),
+        creates="CreateTrainingJob",
+        named_by="TrainingJobName",
+        describes=("DescribeTrainingJob",),
+        job=_TRAINING,
+        key=(
+            *("AlgorithmSpecification", "CheckpointConfig", "DebugHookConfig", "DebugRuleConfigurations"),
+            *("Environment", "HyperParameters", "InputDataConfig"),
+        ),
+        named_anew=True,
+        is_structured=True,
+    ),
+    StepType(
+        "Transform",
+        creates="CreateTransformJob",
+        named_by="TransformJobName",
+        describes=("DescribeTransformJob",),
+        job=_TRANSFORM,
+        key=("DataProcessing", "Environment", "ModelName", "TransformInput"),
+        named_anew=True,
+        is_structured=True,
+    ),
+    StepType(
+        "Tuning",
+        creates="CreateHyperParameterTuningJob",
+        named_by="HyperParameterTuningJobName",
+        describes=("DescribeHyperParameterTuningJob", "ListTrainingJobsForHyperParameterTuningJob"),
+        job=_TUNING,
+        key=("HyperParameterTuningJobConfig", "TrainingJobDefinition", "TrainingJobDefinitions"),
+        named_anew=True,
+        is_structured=True,
+    ),
+)
+STEP_TYPES: dict[str, StepType] = {each.name: each for each in _ALL}
+
+
+# What an execution's step has in its metadata -> its job: the job's name, or of a check the step's type.
+JOBS_OF_METADATA: dict[str, Job] = {
+    each.name if each.key_fields else each.job.api: each.job for each in _ALL if each.job and each.job.price
+}
+
+
+def step_type(name: str) -> StepType:
+    """The record of a type; of one that is not known a record with nothing in it."""
+    return STEP_TYPES.get(name) or StepType(name)
+
+
+def job_of(name: str) -> Job | None:
+    """What a step of the type starts."""
+    return step_type(name).job
+
+
+def is_processing(name: str) -> bool:
+    """Whether a step of the type is a processing job, checks included."""
+    return job_of(name) is _PROCESSING

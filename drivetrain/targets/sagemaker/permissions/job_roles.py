@@ -10,20 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from drivetrain.registry.registry import COMPARISONS
+from drivetrain.targets.sagemaker.document.step_types import job_of
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import S3Place
 from drivetrain.targets.sagemaker.permissions.policy import Statement, minimal
 from drivetrain.targets.sagemaker.permissions.storage import bucket_key, job_keys, reading, result_keys, writing
-from drivetrain.targets.sagemaker.permissions.uses import PROCESSING_TYPES, Network, Use
+from drivetrain.targets.sagemaker.permissions.uses import Network, Use
 
-# Type of step -> the log group and CloudWatch's namespace of its jobs:
-# https://docs.aws.amazon.com/sagemaker/latest/dg/logging-cloudwatch.html
-JOB_LOGS = {
-    **dict.fromkeys(PROCESSING_TYPES, "/aws/sagemaker/ProcessingJobs"),
-    "Training": "/aws/sagemaker/TrainingJobs",
-    "Tuning": "/aws/sagemaker/TrainingJobs",
-    "Transform": "/aws/sagemaker/TransformJobs",
-}
 MAKE_INTERFACE = ("ec2:CreateNetworkInterface",)
 CHANGE_INTERFACE = (
     "ec2:CreateNetworkInterfacePermission",
@@ -93,7 +86,7 @@ def pulling(images: Iterable[str], names: Names) -> Iterator[Statement]:
 
 
 def _logging(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
-    logged = [(JOB_LOGS[use.type], use.job) for use in uses if use.type in JOB_LOGS]
+    logged = [(job.logs, use.job) for use in uses if (job := job_of(use.type)) and job.logs]
     for group in dict.fromkeys(group for group, _ in logged):
         jobs = [names.arn("logs", f"log-group:{group}:log-stream:{_any(job)}") for g, job in logged if g == group]
         kind = group.rpartition("/")[2]

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from drivetrain.targets.sagemaker.permissions.job_roles import JOB_LOGS, everywhere
+from drivetrain.targets.sagemaker.document.step_types import job_of
+from drivetrain.targets.sagemaker.permissions.job_roles import everywhere
 from drivetrain.targets.sagemaker.permissions.names import Names
-from drivetrain.targets.sagemaker.permissions.pipeline_role import JOBS, SAGEMAKER
+from drivetrain.targets.sagemaker.permissions.pipeline_role import SAGEMAKER
 from drivetrain.targets.sagemaker.permissions.places import S3Place
 from drivetrain.targets.sagemaker.permissions.policy import Conditions, Statement, Trust, minimal
 from drivetrain.targets.sagemaker.permissions.storage import bucket_key, reading, result_keys, writing
@@ -157,17 +158,17 @@ def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
 
 def _following(uses: Iterable[Use], names: Names) -> Iterator[Statement]:
     """Jobs and their logs, for the report and for `drivetrain logs`."""
-    jobs = [use for use in uses if use.type in JOB_LOGS]
-    described = [use for use in jobs if use.type != "Tuning"]
-    for job in dict.fromkeys(JOBS[use.type] for use in described):
-        given = [f"{use.job.rstrip('*')}*" for use in described if JOBS[use.type] == job]
+    jobs = [(job, use) for use in uses if (job := job_of(use.type)) and job.logs]
+    described = [(job, use) for job, use in jobs if use.type != "Tuning"]
+    for job in dict.fromkeys(job for job, _ in described):
+        given = [f"{use.job.rstrip('*')}*" for other, use in described if other == job]
         yield Statement(
             sid=f"Describe{job.api}s",
             actions=(f"sagemaker:Describe{job.api}",),
             resources=minimal(arn for name in given for arn in names.spellings(f"{job.resource}/{name}")),
             reason="the report of an execution: times, failures, billable seconds",
         )
-    groups = tuple(dict.fromkeys(JOB_LOGS[use.type] for use in jobs))
+    groups = tuple(dict.fromkeys(job.logs for job, _ in jobs))
     if groups:
         yield Statement(
             sid="ReadLogs",

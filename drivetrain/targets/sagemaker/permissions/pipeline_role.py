@@ -9,39 +9,19 @@ https://docs.aws.amazon.com/aws-managed-policy/latest/reference/AmazonSageMakerP
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from drivetrain.targets.sagemaker.document.step_types import Job, job_of
 from drivetrain.targets.sagemaker.permissions.job_roles import everywhere, pulling
 from drivetrain.targets.sagemaker.permissions.names import JOB_PREFIX, Names
 from drivetrain.targets.sagemaker.permissions.policy import Statement, minimal
 from drivetrain.targets.sagemaker.permissions.storage import bucket_key, reading, result_keys
-from drivetrain.targets.sagemaker.permissions.uses import PROCESSING_TYPES, Reading, Use
+from drivetrain.targets.sagemaker.permissions.uses import Reading, Use
 
 SAGEMAKER = "sagemaker.amazonaws.com"
 # With which the service tags each job of an execution.
 EXECUTION_TAG = "sagemaker:pipeline-execution-arn"
 
 
-@dataclass(frozen=True)
-class Job:
-    """What SageMaker calls the jobs of a step type, and whether they can be stopped."""
-
-    api: str
-    resource: str
-    stops: bool = True
-
-    @property
-    def actions(self) -> tuple[str, ...]:
-        return tuple(f"sagemaker:{verb}{self.api}" for verb in ("Create", "Describe"))
-
-
-JOBS = {
-    **dict.fromkeys(PROCESSING_TYPES, Job("ProcessingJob", "processing-job")),
-    "Training": Job("TrainingJob", "training-job"),
-    "Transform": Job("TransformJob", "transform-job"),
-    "Tuning": Job("HyperParameterTuningJob", "hyper-parameter-tuning-job"),
-    "Model": Job("Model", "model", stops=False),
-}
 # Of an experiment the trial components are named by the jobs, the rest by the pipeline and its executions.
 EXPERIMENT_ACTIONS = ("sagemaker:CreateExperiment", "sagemaker:CreateTrial", "sagemaker:DescribeExperiment")
 TRIAL_ACTIONS = ("sagemaker:CreateTrial", "sagemaker:DescribeTrial", "sagemaker:AssociateTrialComponent")
@@ -75,8 +55,8 @@ SERVERLESS_APPLICATION = (
 def pipeline_statements(known: Reading, names: Names) -> Iterator[Statement]:
     """What the role that the pipeline is created with is allowed."""
     uses = known.uses
-    for kind, job in dict.fromkeys((JOBS[use.type].resource, JOBS[use.type]) for use in uses if use.type in JOBS):
-        yield from _jobs(kind, job, [use for use in uses if use.type in JOBS and JOBS[use.type] == job], names)
+    for job in dict.fromkeys(job for use in uses if (job := job_of(use.type))):
+        yield from _jobs(job, [use for use in uses if job_of(use.type) == job], names)
     yield from _passing(uses)
     registering = [use for use in uses if use.type == "RegisterModel"]
     read = [*(place for use in uses for place in use.properties), *known.files]
@@ -89,11 +69,17 @@ def pipeline_statements(known: Reading, names: Names) -> Iterator[Statement]:
     yield from _calls(uses, names)
 
 
-def _jobs(kind: str, job: Job, uses: Sequence[Use], names: Names) -> Iterator[Statement]:
+def _jobs(job: Job, uses: Sequence[Use], names: Names) -> Iterator[Statement]:
+    kind = job.resource
     # A tuning job's name has no room for the prefix of the others, so its name is not known.
     given = ["*" if use.type == "Tuning" else f"{use.job.rstrip('*')}*" for use in uses]
     resources = minimal(arn for name in given for arn in names.spellings(f"{kind}/{name}"))
-    yield Statement(sid=f"Run{job.api}s", actions=job.actions, resources=resources, reason=f"steps that are {kind}s")
+    yield Statement(
+        sid=f"Run{job.api}s",
+        actions=(f"sagemaker:Create{job.api}", f"sagemaker:Describe{job.api}"),
+        resources=resources,
+        reason=f"steps that are {kind}s",
+    )
     if job.stops:
         executions = names.spellings(f"pipeline/{names.pipeline}/execution/*")
         yield Statement(
@@ -154,7 +140,7 @@ def _register(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
 
 def _experiments(known: Reading, names: Names) -> Iterator[Statement]:
     """What PipelineExperimentConfig makes the service keep (inferred: no page lists it)."""
-    if not known.experiments or not any(use.type in JOBS for use in known.uses):
+    if not known.experiments or not any(job_of(use.type) for use in known.uses):
         return
     yield Statement(
         sid="KeepExperiments",

@@ -11,15 +11,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from drivetrain.base.json_text import Json
 from drivetrain.targets.sagemaker.compile.jobs import REGISTRY, REGISTRY_VARIABLE
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.step_types import is_processing, step_type
 from drivetrain.targets.sagemaker.permissions.data_lookup import DataLookup, sealed, unquoted
 from drivetrain.targets.sagemaker.permissions.lookup import list_in, object_in, objects_in, with_static
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import Resolver, Run, S3Place
-from drivetrain.targets.sagemaker.permissions.uses import PROCESSING_TYPES, Reading, Use
+from drivetrain.targets.sagemaker.permissions.uses import Reading, Use
 
 READS_REGISTRY = "drivetrain.components.compare:compare"
 """The program that asks the registry and never writes there."""
-NOTHING_NEEDED = ("Condition", "Fail", "ForEach")
 
 _GROUP_FLAG = "--group"
 
@@ -67,7 +67,7 @@ class _Reader(DataLookup):
     """Reads steps, each by its type."""
 
     def uses(self, step: StepNode) -> Iterator[Use]:
-        if step.type in PROCESSING_TYPES:
+        if is_processing(step.type):
             yield self.processing(step)
         elif step.type == "Training":
             yield self.training(step)
@@ -87,7 +87,7 @@ class _Reader(DataLookup):
             yield self.emr(step)
         elif step.type == "EMRServerless":
             yield self.emr_serverless(step)
-        elif step.type not in NOTHING_NEEDED:
+        elif not step_type(step.type).of_the_pipeline:
             self.resolver.note(
                 f"step {step.name!r}: what steps of type {step.type!r} need is not known here; allow the pipeline's "
                 "role what their documentation says."

@@ -6,9 +6,6 @@ from dataclasses import dataclass, replace
 
 from drivetrain.targets.sagemaker.permissions.places import S3Place
 
-# Types of steps that are processing jobs.
-PROCESSING_TYPES = ("Processing", "QualityCheck", "ClarifyCheck")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Network:

@@ -16,27 +16,13 @@ from typing import Any, cast
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import Scope, UnresolvedReference, resolve
+from drivetrain.targets.sagemaker.document.step_types import is_processing, step_type
 
 # Without a StoppingCondition a training or processing job ends after a day.
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_StoppingCondition.html
 DEFAULT_MAX_SECONDS = 86_400
 JOB, WARM_POOL = "job", "warm pool"
 UNKNOWN_MACHINES = "on which machines it runs is only known when it runs."
-# SageMaker charges nothing for these; what they call (Lambda, SQS) is billed there, and is little.
-FREE = frozenset(
-    [
-        "Callback",
-        "Cleanup",
-        "Condition",
-        "EndpointConfig",
-        "Fail",
-        "Lambda",
-        "Lineage",
-        "Model",
-        "RegisterModel",
-    ]
-)
-
 Json = dict[str, Any]
 
 
@@ -82,7 +68,7 @@ def _machines(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machin
     request = step.arguments
     if step.type == "Training":
         yield from _training(step, scope, notes)
-    elif step.type in ("Processing", "QualityCheck", "ClarifyCheck"):
+    elif is_processing(step.type):
         resources = _object(_known(request.get("ProcessingResources"), scope))
         cluster = _object(_known(resources.get("ClusterConfig"), scope))
         stopping = _object(_known(request.get("StoppingCondition"), scope))
@@ -94,7 +80,7 @@ def _machines(step: StepNode, scope: Scope, notes: list[str]) -> Iterator[Machin
         yield from _tuning(step, scope, notes)
     elif step.type == "ForEach":
         yield from _for_each(step, scope, notes)
-    elif step.type not in FREE:
+    elif not step_type(step.type).is_free:
         yield _untold(step, f"the cost of a step of type {step.type} is not estimated.")
 
 

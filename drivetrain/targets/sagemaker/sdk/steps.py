@@ -14,6 +14,7 @@ from typing import Any, cast
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.targets.sagemaker.document.difference.meaning import is_expression
+from drivetrain.targets.sagemaker.document.service.service_model import service
 
 _steps: Any = importlib.import_module("sagemaker.mlops.workflow.steps")
 _dependency: Any = importlib.import_module("sagemaker.mlops.workflow.step_dependency")
@@ -23,15 +24,6 @@ _conditions: Any = importlib.import_module("sagemaker.core.workflow.conditions")
 _properties: Any = importlib.import_module("sagemaker.core.workflow.properties")
 _variable: Any = importlib.import_module("sagemaker.core.helper.pipeline_variable")
 
-# What the service answers about a step, by which others refer to it: names of botocore's shapes.
-_DESCRIBED = {
-    "Model": ("DescribeModelOutput",),
-    "Processing": ("DescribeProcessingJobResponse",),
-    "RegisterModel": ("DescribeModelPackageOutput",),
-    "Training": ("DescribeTrainingJobResponse",),
-    "Transform": ("DescribeTransformJobResponse",),
-    "Tuning": ("DescribeHyperParameterTuningJobResponse", "ListTrainingJobsForHyperParameterTuningJobResponse"),
-}
 _KNOWN_TYPES = {kind.value: kind for kind in _steps.StepTypeEnum}
 _STEP = re.compile(r"Steps\.([A-Za-z0-9_-]+)")
 # Fields that every step of the SDK has an attribute for.
@@ -98,7 +90,7 @@ class DefinedStep(_steps.Step):
         self.raw = raw
         self._names = names
         self._properties = _properties.Properties(
-            step_name=self.name, step=self, shape_names=list(_DESCRIBED.get(kind, ()))
+            step_name=self.name, step=self, shape_names=service()["responses"].get(kind, [])
         )
         if outputs := [entry for entry in _listed(raw.get("OutputParameters")) if "OutputName" in entry]:
             self._properties.__dict__["Outputs"] = {

@@ -8,22 +8,8 @@ from typing import Any
 
 from drivetrain.targets.sagemaker.account import Account, members
 from drivetrain.targets.sagemaker.deploy.executions.executions import StepRun
+from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
 
-# Metadata of a step -> boto3's call, its argument, the kind of prices/table.py, the group of its logs.
-_CALLS = {
-    "TrainingJob": ("describe_training_job", "TrainingJobName", "Training"),
-    "ProcessingJob": ("describe_processing_job", "ProcessingJobName", "Processing"),
-    "TransformJob": ("describe_transform_job", "TransformJobName", "Transform"),
-    "QualityCheck": ("describe_processing_job", "ProcessingJobName", "Processing"),
-    "ClarifyCheck": ("describe_processing_job", "ProcessingJobName", "Processing"),
-}
-LOG_GROUPS = {
-    "TrainingJob": "/aws/sagemaker/TrainingJobs",
-    "ProcessingJob": "/aws/sagemaker/ProcessingJobs",
-    "TransformJob": "/aws/sagemaker/TransformJobs",
-    "QualityCheck": "/aws/sagemaker/ProcessingJobs",
-    "ClarifyCheck": "/aws/sagemaker/ProcessingJobs",
-}
 INTERRUPTED = "Interrupted"
 
 
@@ -62,11 +48,12 @@ def job_of(account: Account, step: StepRun) -> JobFacts | None:
     Raises:
         ServiceError: AWS refuses.
     """
-    if step.type not in _CALLS or step.job_name is None:
+    job = JOBS_OF_METADATA.get(step.type)
+    if job is None or step.job_name is None:
         return None
-    operation, argument, kind = _CALLS[step.type]
+    kind = str(job.price)
     about = f"job {step.job_name!r}"
-    said = account.call("sagemaker", operation, about=about, **{argument: step.job_name})
+    said = account.call("sagemaker", job.describe, about=about, **{job.name_member: step.job_name})
     if kind == "Training":
         return _training(step.job_name, said)
     if kind == "Processing":

@@ -10,7 +10,7 @@ from typing import Any
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, job_of
 from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun, describe, executions
-from drivetrain.targets.sagemaker.prices.billed import FREE
+from drivetrain.targets.sagemaker.document.step_types import step_type
 from drivetrain.targets.sagemaker.prices.table import PriceTable, age_line, current
 
 HOUR = 3600
@@ -78,7 +78,8 @@ class Report:
         """Whether the cost of every job that has ended is known. Of a step that was tried again the service tells only
         the last job, and of one that failed before it began any no type."""
         return all(
-            step.step.attempts == 1 and (step.cost is not None or step.step.type in {"", *FREE})
+            step.step.attempts == 1
+            and (step.cost is not None or not step.step.type or step_type(step.step.type).is_free)
             for step in self.steps
             if step.step.ended is not None and step.step.cached_from is None
         )

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import LOG_GROUPS
 from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun, describe
 from drivetrain.targets.sagemaker.deploy.executions.following import ENDED, Wait
+from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
 from drivetrain.targets.sagemaker.refusals import AbsentError
 
 POLL_SECONDS = 3.0
@@ -61,7 +61,8 @@ def step_with_logs(execution: Execution, name: str | None) -> StepRun:
 def _group(step: StepRun) -> str | None:
     if step.type == "Lambda" and step.job is not None:
         return f"/aws/lambda/{step.job.rpartition(':function:')[2].partition(':')[0]}"
-    return LOG_GROUPS.get(step.type) if step.job is not None and step.cached_from is None else None
+    job = JOBS_OF_METADATA.get(step.type)
+    return job.logs if job is not None and step.job is not None and step.cached_from is None else None
 
 
 class StepLog:

@@ -20,11 +20,10 @@ from drivetrain.targets.sagemaker.document.difference.difference import Change
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode, from_json
 from drivetrain.targets.sagemaker.document.expressions import PROPERTY_FILES, Get, expressions
 from drivetrain.targets.sagemaker.document.paths import descend
+from drivetrain.targets.sagemaker.document.step_types import step_type
 
 MAX_REASONS = 3
 OF_THE_EXECUTION = ("PipelineExecutionId", "PipelineExecutionArn", "CurrentDateTime", "StartDateTime")
-# Whose names the service makes up in each execution, and with them where it writes.
-_NAMED_ANEW = ("AutoML", "Model", "Processing", "Training", "Transform", "Tuning")
 _ITEMS = ("Arguments", "IterableItems")
 _BODY = ("Arguments", "ForEachBody")
 
@@ -134,7 +133,7 @@ def _is_made_anew(get: Get, steps: _Steps, again: set[str], seen: frozenset[str]
     """Whether each execution gives another value to a reference to a job or a model that is never cached, as far as the
     definition tells: what its arguments do not say (names, ARNs, where a model lies), or say by the execution."""
     source = steps.by_name.get(get.step or "")
-    if source is None or source.type not in _NAMED_ANEW or source.cache.enabled or source.name in seen:
+    if source is None or not step_type(source.type).named_anew or source.cache.enabled or source.name in seen:
         return False
     if get.path[:1] in ((PROPERTY_FILES,), ("OutputParameters",)):  # may well come out as before
         return False

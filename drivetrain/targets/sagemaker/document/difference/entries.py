@@ -17,7 +17,7 @@ from drivetrain.base.json_text import Json
 from drivetrain.targets.sagemaker.document.conditions import expression_text
 from drivetrain.targets.sagemaker.document.difference.meaning import COLLECTIONS, EDGE, is_expression
 from drivetrain.targets.sagemaker.document.difference.place import Position, Segment
-from drivetrain.targets.sagemaker.document.step_types import API_TYPES
+from drivetrain.targets.sagemaker.document.step_types import step_type
 
 # Lists that the service reads by name, so that their order says nothing: field -> the member that names an entry.
 _NAMED = {
@@ -129,7 +129,7 @@ def inside(spot: Spot, seen: View, key: Segment) -> Spot:
         return Spot("", spot.of_service, step=spot.field == "ForEachBody" and spot.of_service)
     if spot.step and key == "Arguments":
         kind = seen.entries.get("Type")
-        return Spot(key, isinstance(kind, str) and kind in API_TYPES)
+        return Spot(key, isinstance(kind, str) and step_type(kind).is_structured)
     return Spot(key, spot.of_service and spot.field not in _USERS_OWN)
 
 

@@ -14,35 +14,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from drivetrain.targets.sagemaker.document.step_types import STEP_TYPES
+
 FILE = Path(__file__).with_name("shapes.json")
 
-# Step type -> the calls that the service makes for it. Pipeline and Execution are no steps; their limits are wanted.
-# Checks of quality and bias are processing jobs (sagemaker.workflow.{quality,clarify}_check_step of the SDK).
+# Step type -> the call that the service makes for it. Pipeline and Execution are no steps; their limits are wanted.
 CREATE: dict[str, str] = {
-    "AutoML": "CreateAutoMLJob",
-    "ClarifyCheck": "CreateProcessingJob",
-    "Endpoint": "CreateEndpoint",
-    "EndpointConfig": "CreateEndpointConfig",
-    "Model": "CreateModel",
-    "Processing": "CreateProcessingJob",
-    "QualityCheck": "CreateProcessingJob",
-    "RegisterModel": "CreateModelPackage",
-    "Training": "CreateTrainingJob",
-    "Transform": "CreateTransformJob",
-    "Tuning": "CreateHyperParameterTuningJob",
+    **{each.name: each.creates for each in STEP_TYPES.values() if each.creates},
     "Pipeline": "CreatePipeline",
     "Execution": "StartPipelineExecution",
 }
-# Step type -> the calls whose answers a later step can read as `Steps.<name>.<path>`, where the service documents that
-# these are all (a check of quality, an AutoML job and an endpoint have properties of their own).
-DESCRIBE: dict[str, tuple[str, ...]] = {
-    "Model": ("DescribeModel",),
-    "Processing": ("DescribeProcessingJob",),
-    "RegisterModel": ("DescribeModelPackage",),
-    "Training": ("DescribeTrainingJob",),
-    "Transform": ("DescribeTransformJob",),
-    "Tuning": ("DescribeHyperParameterTuningJob", "ListTrainingJobsForHyperParameterTuningJob"),
-}
+# Step type -> the calls whose answers a later step can read.
+DESCRIBE = {each.name: each.describes for each in STEP_TYPES.values() if each.describes}
 KEPT = ("type", "required", "enum", "pattern", "min", "max")
 READ = frozenset((*KEPT, "members", "member", "key", "value"))
 # What says nothing about a value's form. Anything else (a tagged union, a document) must be taught to shapes.py first.

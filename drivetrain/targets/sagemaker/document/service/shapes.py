@@ -20,22 +20,12 @@ from drivetrain.base.errors import did_you_mean
 from drivetrain.targets.sagemaker.document.service.patterns import matches
 from drivetrain.targets.sagemaker.document.service.properties import UnknownPropertyError, property_type
 from drivetrain.targets.sagemaker.document.service.service_model import service
+from drivetrain.targets.sagemaker.document.step_types import STEP_TYPES
 
 REFERENCES: dict[str, type] = {"Get": str, "Std:Join": dict, "Std:JsonGet": dict}
-# Names that Pipelines gives the jobs that it starts (the SDK leaves them out: sagemaker.workflow.utilities,
-# trim_request_dict); a definition may still set them.
+# What a definition may leave out of a request: the names that Pipelines gives.
 FILLED_IN: dict[str, frozenset[str]] = {
-    "AutoML": frozenset(("AutoMLJobName",)),
-    "ClarifyCheck": frozenset(("ProcessingJobName",)),
-    "Endpoint": frozenset(("EndpointName",)),
-    "EndpointConfig": frozenset(("EndpointConfigName",)),
-    "Model": frozenset(("ModelName",)),
-    "Processing": frozenset(("ProcessingJobName",)),
-    "QualityCheck": frozenset(("ProcessingJobName",)),
-    "RegisterModel": frozenset(("ModelPackageName",)),
-    "Training": frozenset(("TrainingJobName",)),
-    "Transform": frozenset(("TransformJobName",)),
-    "Tuning": frozenset(("HyperParameterTuningJobName",)),
+    **{each.name: frozenset((each.named_by,)) for each in STEP_TYPES.values() if each.named_by},
     "Execution": frozenset(("ClientRequestToken",)),
     "Pipeline": frozenset(("ClientRequestToken",)),
 }

@@ -14,8 +14,9 @@ from drivetrain.targets.events import CacheExplained, StepFinished, StepStarted
 from drivetrain.targets.local.execution.cache import look_up
 from drivetrain.targets.local.execution.cache_differences import differences, reasons
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.sagemaker.document.cache_key import KEY_ATTRIBUTES, key_fields, key_of
+from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
 from drivetrain.targets.sagemaker.document.document import from_json
+from drivetrain.targets.sagemaker.document.step_types import STEP_TYPES
 from tests.fixtures.local_runs import BUCKET, LocalRuns, model_of, output_of
 
 COUNT = """
@@ -194,7 +195,7 @@ def test_training_takes_its_model_from_the_cache(runs: LocalRuns) -> None:
 def test_the_key_holds_the_documented_attributes_and_nothing_else(runs: LocalRuns) -> None:
     step = runs.processing("s", COUNT, outputs=["out"], environment={"A": "1"})
     fields = key_fields("Processing", step["Arguments"])
-    assert fields is not None and set(fields) == set(KEY_ATTRIBUTES["Processing"])
+    assert fields is not None and set(fields) == set(STEP_TYPES["Processing"].key or ())
     assert key_fields("Lambda", {}) is None
     base = key_of("Processing", fields)
     assert base == key_of("Processing", dict(reversed(fields.items())))

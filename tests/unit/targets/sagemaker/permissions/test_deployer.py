@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import drivetrain
+from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.policies import CI, derive
 from tests.fixtures.every_permission import ACCOUNT, BUCKET_KEY, REGION, ROLE, definition
@@ -19,7 +20,6 @@ S3 = {
 }
 # Calls whose name stands in a variable: of schedules, and of the jobs of each kind.
 CHOSEN = {"create_schedule": "scheduler", "update_schedule": "scheduler"}
-DESCRIBED = "describe_"
 FREE = {"sts:GetCallerIdentity", "sagemaker:ListPipelines"}
 """Allowed to everybody: https://docs.aws.amazon.com/STS/latest/APIReference/API_GetCallerIdentity.html. Without
 the other one, destroy keeps code that another pipeline may use, and says so: a deployer reads its own pipeline only."""
@@ -36,11 +36,10 @@ def calls() -> Iterator[str]:
                 given = [arg.value for arg in node.args[:2] if isinstance(arg, ast.Constant)]
                 if node.func.attr in ("call", "find", "pages") and len(given) == 2:
                     yield permission(str(given[0]), str(given[1]))
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                if node.value in CHOSEN:
-                    yield permission(CHOSEN[node.value], node.value)
-                elif node.value.startswith(DESCRIBED) and node.value.endswith("_job"):
-                    yield permission("sagemaker", node.value)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in CHOSEN:
+                yield permission(CHOSEN[node.value], node.value)
+    for job in JOBS_OF_METADATA.values():  # whatever an execution's steps have started
+        yield permission("sagemaker", job.describe)
 
 
 def permission(service: str, operation: str) -> str:
