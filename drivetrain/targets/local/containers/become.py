@@ -55,7 +55,12 @@ def prepare(command: list[str], environment: dict[str, str]) -> NoReturn:
     """Make this fork of a supervisor what exec would have made of it, and go on as `command`."""
     os.environ.clear()
     os.environ.update(environment)
-    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    for name in os.listdir("/proc/self/fd"):
+        try:
+            if int(name) > 2:
+                os.close(int(name))
+        except OSError:
+            continue  # what the list itself was read from
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)

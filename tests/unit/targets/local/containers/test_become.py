@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -173,3 +174,15 @@ def test_a_spare_that_died_is_not_given_away(spares: Spares) -> None:
     assert other is not None
     other.kill()
     other.communicate()
+
+
+def test_randomness_that_was_loaded_once_is_not_the_same_for_all(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text("import numpy; print(numpy.random.random())")
+    known = "import numpy; numpy.random.seed(1); "
+    goes_on = "import become, sys; become.run(become.Become([sys.executable, '-m', 'program']))"
+    variables = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(mounts.SUPERVISOR.parent)])}
+    drawn = [
+        subprocess.run([sys.executable, "-c", known + words], env=variables, capture_output=True, text=True, check=True)
+        for words in (goes_on, goes_on, "print(numpy.random.random())")
+    ]
+    assert len({one.stdout for one in drawn}) == 3
