@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import statistics
+import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -86,8 +87,10 @@ def _ours(bench: Bench, steps: int, *, independent: bool = False) -> Ran:
 
 
 def _flagship(bench: Bench) -> Ran:
+    """In the environment of this benchmark: that of the others has no torch."""
     work = bench.folder("flagship")
-    return run(["drivetrain", "run", "retraining"], cwd=work, environment=bench.variables(bench.ours, work)).checked()
+    command = [sys.executable, "-m", "drivetrain.cli.main", "run", "retraining"]
+    return run(command, cwd=work, environment=bench.variables(bench.ours, work)).checked()
 
 
 def _kfp(bench: Bench, environment: Environment, steps: int, how: str) -> Ran:
