@@ -4,7 +4,8 @@ Only the standard library is imported here and at the top of every file of this 
 into every container; heavy libraries are imported inside the program that needs them.
 """
 
-from drivetrain.steps.contract import Checkpoints, Input, Output
+from drivetrain.base.bounds import Bounds
+from drivetrain.steps.contract import Checkpoints, Input, Output, Since
 from drivetrain.steps.declaration import Component, component
 
-__all__ = ["Checkpoints", "Component", "Input", "Output", "component"]
+__all__ = ["Bounds", "Checkpoints", "Component", "Input", "Output", "Since", "component"]

@@ -12,7 +12,6 @@ auroc_bound). The report says more: how far each may be off, intervals, slices, 
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -20,38 +19,28 @@ import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Literal
+from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, open_model
+from drivetrain.steps import programs
 from drivetrain.steps.contract import Input, Output
 from drivetrain.steps.declaration import component
+from drivetrain.training.evaluation.settings import Settings
 
 _CHECKPOINT = re.compile(r"step-\d{8,18}(\.[1-9]\d{0,5})?", re.ASCII)
-# What is no parameter of the program of the same name.
-_NOT_SETTINGS = ("model", "data", "report", "checkpoint", "processes")
 
 
-@component(needs=("torch", "pyarrow", "numpy", "safetensors"))
+@component(needs=("torch", "pyarrow", "numpy", "safetensors"), settings=Settings)
 def evaluate(
     model: Input,
     data: Input,
     report: Output | None = None,
     *,
-    batch_size: int = 256,
-    threads: int = 1,
-    scoring: str = "",
-    mode: Literal["histogram", "exact"] = "histogram",
-    slices: str = "",
-    bootstrap: int = 200,
-    confidence: float = 0.95,
-    seed: int = 0,
-    strategy: str = "ddp",
-    strategy_options: str = "{}",
-    predictions: bool = False,
     checkpoint: str = "newest",
     processes: int = 0,
+    **settings: Any,
 ) -> dict[str, float]:
     """Evaluate a trained model on prepared data.
 
@@ -61,41 +50,20 @@ def evaluate(
         model: the output `model` of a training step, as a folder or as model.tar.gz; or the checkpoints of a training.
         data: the prepared data to measure on.
         report: gets evaluation.json, bootstrap.json, curves.json, model_quality.json, plots/ and predictions/.
-        batch_size: samples a forward pass.
-        threads: threads that each process computes with on the CPU. Another number rounds otherwise in the last bits;
-            more processes do not.
-        scoring: the metrics, such as "accuracy, top_k(k=5), f1"; empty for those of the task. `loss` and the
-            recipe's own are always among them.
-        mode: how curves are counted: histogram (fixed memory, with a bound) or exact (the ranks exchange scores).
-        slices: columns, such as "site, device": every metric by their values, too.
-        bootstrap: replicates for the intervals; 0 for none.
-        confidence: of the intervals.
-        seed: of the bootstrap.
-        strategy: ddp for a model that fits into each process, or fsdp, tp, pp, ... for one that does not.
-        strategy_options: the strategy's options, a JSON object: '{"tensor": 2}'.
-        predictions: write every row's prediction, as Parquet.
         checkpoint: of a folder of checkpoints: newest, best or a step.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
 
     Raises:
         InputError: no model that can be opened.
     """
-    settings = {name: value for name, value in locals().items() if name not in _NOT_SETTINGS}
     with (
         _opened(model, checkpoint) as folder,
         tempfile.TemporaryDirectory(prefix="drivetrain-evaluate-") as results,
     ):
         numbers = Path(results) / "metrics.json"
         folders = {"model": folder, "data": data, "metrics": numbers, "report": report}
-        command = [
-            *(sys.executable, "-m", "drivetrain.training_scripts.launch", f"--processes={processes}"),
-            "drivetrain.training_scripts.evaluate",
-            *(f"--{name}={path}" for name, path in folders.items() if path is not None),
-            f"--model-hash={content_hash(folder)}",
-            # One argument each, joined by "=": a value may begin with a dash.
-            *(f"--{name.replace('_', '-')}={value}" for name, value in settings.items()),
-        ]
-        _run(command)
+        told = {"model_hash": content_hash(folder), **settings}
+        programs.run(programs.launcher("drivetrain.training_scripts.evaluate", processes, folders, told))
         # The first process of all writes them; it is on another host, perhaps.
         return json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
 
@@ -132,14 +100,6 @@ def _has_checkpoints(folder: Path) -> bool:
         for pattern in ("step-*/manifest.json", "*/step-*/manifest.json")
         for path in folder.glob(pattern)
     )
-
-
-def _run(command: list[str]) -> None:
-    # It ends when this process does: it is told who started it.
-    environment = {**os.environ, "DRIVETRAIN_PARENT_PID": str(os.getpid())}
-    code = subprocess.run(command, env=environment, check=False).returncode
-    if code:
-        sys.exit(code)  # the program has said why
 
 
 if __name__ == "__main__":

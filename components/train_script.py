@@ -16,14 +16,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps import script_mode
+from drivetrain.steps import programs, script_mode
 from drivetrain.steps.contract import Checkpoints, Input, Output
 from drivetrain.steps.declaration import component
 from drivetrain.steps.user_code import check_script, code_folder
@@ -96,16 +95,8 @@ def train_script(
         f"--script={script}",
         *script_mode.arguments(values),
     ]
-    if _is_the_step():
-        # The launcher takes this process over: the platform's signals and the exit code need nobody in between.
-        sys.stdout.flush()
-        os.chdir(folder)
-        os.execve(command[0], command, environment)
-    # The launcher ends when this process does: it is told who started it.
-    environment = {**environment, "DRIVETRAIN_PARENT_PID": str(os.getpid())}
-    code = subprocess.run(command, cwd=folder, env=environment, check=False).returncode
-    if code:
-        sys.exit(code)  # the launcher has said why
+    hand_over = programs.become if programs.is_the_step("drivetrain.components.train_script") else programs.run
+    hand_over(command, folder=folder, environment=environment)
 
 
 def _port(hosts: Sequence[str]) -> int:
@@ -205,12 +196,6 @@ def _importable(folder: Path, python_path: str) -> str:
     """The script's folder comes first, unless a start file has put it in its place already."""
     entries = [entry for entry in python_path.split(os.pathsep) if entry]
     return os.pathsep.join(entries if str(folder) in entries else [str(folder), *entries])
-
-
-def _is_the_step() -> bool:
-    """Whether this process was started to run the step, and not to do other things too, such as a notebook."""
-    spec = getattr(sys.modules["__main__"], "__spec__", None)
-    return spec is not None and spec.name in ("drivetrain.steps.call", "drivetrain.components.train_script")
 
 
 if __name__ == "__main__":

@@ -18,11 +18,13 @@ import tempfile
 import types
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.steps.signature import parameters_of
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.launch.cluster import LOCALHOST, Cluster, num_gpus
 from drivetrain.training.launch.environment import process_environment
@@ -31,11 +33,11 @@ from drivetrain.training.launch.processes.spawned import RankError, Ranks
 __all__ = ["RankError", "Result", "spawn"]
 
 _SHIPPED = "drivetrain.training_scripts.recipes."
-_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
-    "str": ((str,), "a text"),
-    "int": ((int,), "a whole number"),
-    "float": ((int, float), "a number"),
-    "bool": ((bool,), "True or False"),
+_TYPES: dict[type, tuple[tuple[type, ...], str]] = {
+    str: ((str,), "a text"),
+    int: ((int,), "a whole number"),
+    float: ((int, float), "a number"),
+    bool: ((bool,), "True or False"),
 }
 _ADVICE = "Write it to a file beside the notebook (%%writefile my_recipe.py) and give recipe='my_recipe'."
 
@@ -94,18 +96,16 @@ def _config(given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         InputError: an unknown field, no recipe or one without a file, a value that is not allowed.
     """
-    from drivetrain.training_scripts.train import Config
-
-    types = {field.name: str(field.type) for field in fields(Config)}
+    declared = parameters_of(Config)
     config: dict[str, Any] = {}
     for name, value in given.items():
-        if name not in types:
-            raise unknown_name("field of a training", name, types)
+        if name not in declared:
+            raise unknown_name("field of a training", name, declared)
         if name == "recipe":
             config[name] = _recipe_name(value)
             continue
         config[name] = json.dumps(value) if isinstance(value, Mapping) else value
-        allowed, what = _TYPES[types[name]]
+        allowed, what = _TYPES[declared[name].type]
         if type(config[name]) not in allowed:
             raise InputError(f"{name}={value!r:.80}; allowed is {what}.")
     if "recipe" not in given:
@@ -150,7 +150,7 @@ def _meeting_point(processes: int) -> Generator[dict[str, str]]:
 def _train(work: str) -> None:
     """What drivetrain.training_scripts.train does, with its words from `work`."""
     from drivetrain.training.process import join_group
-    from drivetrain.training_scripts.train import Config, Folders, train
+    from drivetrain.training_scripts.train import train
 
     given = json.loads(work)
     folders = Folders(**{name: Path(folder) for name, folder in given["folders"].items()})

@@ -19,6 +19,7 @@ from torch import Tensor
 from drivetrain.training.checkpointing.store.retention import watched as watched_before
 from drivetrain.training.checkpointing.tensors.generators import kept_generators
 from drivetrain.training.checkpointing.tensors.tensors import model_parts
+from drivetrain.training.config import Config, Folders, parser
 from drivetrain.training.evaluation.run import evaluate
 from drivetrain.training.input_pipeline.chunks import Step
 from drivetrain.training.input_pipeline.cursor import Order
@@ -27,8 +28,6 @@ from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.launch.processes.parent import die_with_parent
 from drivetrain.training.loop import setup
-from drivetrain.training.loop.command_line import parser
-from drivetrain.training.loop.config import Config, Folders
 from drivetrain.training.loop.divergence import refuse_divergence, refuse_infinite_loss
 from drivetrain.training.loop.identity import Identity, training_identity
 from drivetrain.training.loop.journal import Journal
@@ -80,7 +79,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         seed_everything(config.seed)
         model = build_model(recipe)
         about_weights = load_weights(model, folders.weights) if folders.weights else []
-        strategy = strategy_class(recipe, model, process, setup.common_options(config), options)
+        strategy = strategy_class(recipe, model, process, config, options)
         state = State(
             losses=RunningLoss(process),
             watch=Watch(config.monitor, config.early_stopping, higher_is_better=higher_is_better),

@@ -8,6 +8,7 @@ from inspect import signature
 from typing import Any
 
 from drivetrain.base.errors import SpecError, did_you_mean, shown
+from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.resources import Cluster
 from drivetrain.spec.steps import BaseStep, Dependency
 from drivetrain.spec.values import PropertyRef, Reference, Value, ValueType, as_value, value_type
@@ -88,6 +89,10 @@ def bind(
         if given[key] is None and declared.optional:
             continue
         parameters[key] = _checked(label, declared, as_value(given[key]))
+        if isinstance(parameter := given[key], Parameter):
+            for value in dict.fromkeys((parameter.default, *parameter.choices)):
+                if value is not None:
+                    _refuse_beyond(f"Step {label!r} (with {parameter.name}={value!r})", declared, value)
     return inputs, parameters
 
 
@@ -100,14 +105,22 @@ def _checked(label: str, declared: ComponentParameter, value: Value) -> Value:
     if got != wanted and isinstance(value, PropertyRef) and value.spells is not None:
         got = value.spells  # a program is handed texts, whatever the types of its parameters
     if wanted == "Float" and got == "Integer":
-        return float(value) if isinstance(value, int) else value
-    if got != wanted:
+        value = float(value) if isinstance(value, int) else value
+    elif got != wanted:
         raise SpecError(f"Step {label!r}: {declared.name} is {wanted}, but {_shown(value)} is {got}.")
-    if declared.choices and not isinstance(value, Reference) and value not in declared.choices:
-        raise SpecError(
-            f"Step {label!r}: {declared.name} is {value!r}. {did_you_mean(str(value), map(str, declared.choices))}"
-        )
+    if not isinstance(value, Reference):
+        _refuse_beyond(f"Step {label!r}", declared, value)
     return value
+
+
+def _refuse_beyond(where: str, declared: ComponentParameter, value: Any) -> None:
+    if declared.allows(value):
+        return
+    if declared.choices:
+        raise SpecError(
+            f"{where}: {declared.name} is {value!r}. {did_you_mean(str(value), map(str, declared.choices))}"
+        )
+    raise SpecError(f"{where}: {declared.name} is {value!r}. Allowed: {declared.described()}.")
 
 
 def _shown(value: Value) -> str:

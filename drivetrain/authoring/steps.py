@@ -104,7 +104,7 @@ def step(
             outputs=tuple(component.outputs),
             checkpoint=checkpoint,
             logs=dict(component.logs),
-            resumable_parameters=component.resumable,
+            resumable_parameters=(*component.resumable, *_as_before(component, parameters)),
             options=options or TrainingOptions(),
         )
     if checkpoint is not None:
@@ -112,6 +112,15 @@ def step(
     if options is not None:
         raise SpecError(f"Step {label!r} is a processing job: options= are for training jobs. Leave them out.")
     return ProcessingStep(**common, outputs=tuple(component.outputs), metrics=component.metrics, texts=component.texts)
+
+
+def _as_before(component: Component[..., Any], parameters: Mapping[str, Any]) -> list[str]:
+    """The parameters that came later and say what their absence did: they move no checkpoints."""
+    return [
+        name
+        for name, declared in component.parameters.items()
+        if declared.since and parameters.get(name) == declared.since.before
+    ]
 
 
 def script(

@@ -62,7 +62,7 @@ def did_you_mean(given: str, allowed: Iterable[str]) -> str:
     likely = names
     if len(names) > _MOST_COMPARED:  # comparing takes 20 microseconds a name
         likely = heapq.nlargest(_MOST_COMPARED, names, key=lambda name: _common(given, name))
-    close = difflib.get_close_matches(given, likely, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(given, likely, n=1, cutoff=0.55)
     shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
     return (f"Did you mean {close[0]!r}? " if close else "") + (f"Allowed: {shown}." if names else "None is declared.")
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import drivetrain
+from drivetrain.base.bounds import ANY_NUMBER, Bounds
 
 # Ranks in order: the outermost dimension first (drivetrain.training.torch.parallel.layout has the same list).
 DIMENSIONS = ("stage", "replicate", "shard", "context", "tensor")
@@ -39,18 +40,13 @@ class Option:
     help: str
     choices: tuple[str, ...] = ()
     """The values that are allowed; empty where others are not listed."""
-    bounds: tuple[float | None, float | None] = (None, None)
-    """The least and the most that is allowed."""
+    bounds: Bounds = ANY_NUMBER
 
     def refuses(self, value: Any) -> str | None:
         """What is allowed instead of a value of the right type; None where it is allowed."""
         if self.choices and value not in self.choices:
             return ", ".join(self.choices)
-        least, most = self.bounds
-        if (least is None or value >= least) and (most is None or value <= most):
-            return None
-        words = (f"{word} {bound:g}" for word, bound in (("from", least), ("to", most)) if bound is not None)
-        return " ".join(["numbers", *words])
+        return None if self.bounds == ANY_NUMBER or self.bounds.hold(value) else self.bounds.described()
 
 
 @dataclass(frozen=True)
@@ -126,7 +122,7 @@ def _options(kind: ast.ClassDef, folder: Path, literals: Mapping[str, Any]) -> l
         described = following.value if isinstance(following, ast.Expr) else None
         inherited = next((option for option in found if option.name == node.target.id), None)
         choices = literals.get("CHOICES", {}).get(node.target.id, inherited.choices if inherited else ())
-        bounds = literals.get("BOUNDS", {}).get(node.target.id, inherited.bounds if inherited else (None, None))
+        bounds = literals.get("BOUNDS", {}).get(node.target.id, inherited.bounds if inherited else ())
         help_text = described.value if isinstance(described, ast.Constant) else ""
         found.append(
             Option(
@@ -136,7 +132,7 @@ def _options(kind: ast.ClassDef, folder: Path, literals: Mapping[str, Any]) -> l
                 required=node.value is None,
                 help=help_text if isinstance(help_text, str) else "",
                 choices=tuple(choices),
-                bounds=tuple(bounds),
+                bounds=Bounds(*bounds),
             )
         )
     return found

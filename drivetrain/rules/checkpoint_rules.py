@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from drivetrain.base.errors import did_you_mean
 from drivetrain.rules.rule_book import RuleBook
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import TrainingStep
@@ -17,16 +16,8 @@ from drivetrain.spec.values import ParameterRef
 
 rule = RuleBook()
 
-# As drivetrain.training_scripts has them, which is never imported here (loop/config.py, checkpointing/interval.py).
-ON_CHANGE = ("refuse", "resume", "fresh")
+# As drivetrain.training.checkpointing.interval has it, which is never imported here.
 _EVERY = re.compile(r"(\d{1,12}(?:\.\d{1,6})?) ?(steps?|s|m|h)", re.ASCII)
-
-
-@rule
-def on_change_is_known(graph: Graph) -> Iterator[str]:
-    for step, value in _given(graph, "on_change"):
-        if value not in ON_CHANGE:
-            yield f"step {step.name!r}: no on_change {value!r}. {did_you_mean(value, ON_CHANGE)}"
 
 
 @rule

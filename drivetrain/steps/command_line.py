@@ -87,7 +87,7 @@ def parse(declared: ComponentParameter, text: str) -> Scalar:
     """One parameter's value from its text; platforms pass every value as a string.
 
     Raises:
-        InputError: no value of its type, or none of its choices.
+        InputError: no value of its type, none of its choices, or one beyond its bounds.
     """
     try:
         value: Scalar = _BOOLS[text.strip().lower()] if declared.type is bool else declared.type(text)
@@ -96,9 +96,10 @@ def parse(declared: ComponentParameter, text: str) -> Scalar:
     except (ValueError, KeyError):
         allowed = {"bool": "true or false", "int": "a whole number"}.get(declared.type.__name__, "a number")
         raise _refused(f"argument {declared.flag}: {text!r} is not {allowed}") from None
-    if declared.choices and value not in declared.choices:
-        allowed = ", ".join(map(str, declared.choices))
-        raise _refused(f"argument {declared.flag}: {text!r} is not one of {allowed}")
+    if not declared.allows(value):
+        allowed = declared.described()
+        why = f"{text!r} is not one of {allowed}" if declared.choices else f"{text!r}; allowed are {allowed}"
+        raise _refused(f"argument {declared.flag}: {why}")
     return value
 
 
@@ -114,12 +115,13 @@ def usage(component: Declaration[..., Any]) -> str:
         text = f"({kind}) {folder.help}".strip().replace("%", "%%")
         folders.add_argument(folder.flag, required=not folder.optional, metavar="PATH", help=text)
     for declared in component.parameters.values():
+        bounds = f" ({declared.described()})" if declared.bounds else ""
         default = f" [default: {declared.default!r}]" if declared.default is not None else ""
         parameters.add_argument(
             declared.flag,
             required=declared.required,
             metavar="|".join(map(str, declared.choices)) or declared.type.__name__.upper(),
-            help=(declared.help + default).strip().replace("%", "%%"),
+            help=(declared.help + bounds + default).strip().replace("%", "%%"),
         )
     return parser.format_help()
 

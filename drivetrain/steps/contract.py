@@ -11,6 +11,8 @@ from pathlib import Path
 from types import FunctionType
 from typing import Annotated, Generic, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
+from drivetrain.base.bounds import Bounds
+
 # Every step imports this file: neither dataclasses nor inspect, which take longer to import than all else here.
 
 P = ParamSpec("P")
@@ -50,6 +52,17 @@ START_COMMAND = (
 )
 
 
+class Since(NamedTuple):
+    """Marks a parameter that came to a component later: without it the program did what it does with `before`.
+
+        label_smoothing: Annotated[float, Since(before=0.0)] = 0.0
+
+    Where it has that value, checkpoints stay where they were and a training is the one that it was.
+    """
+
+    before: Scalar
+
+
 class DeclarationError(TypeError):
     """A function cannot be a component: the message names the function, the parameter and what is allowed."""
 
@@ -57,8 +70,9 @@ class DeclarationError(TypeError):
 class ComponentParameter(NamedTuple):
     """One plain parameter of a component.
 
-    `type` is str, int, float or bool; `choices` is empty when every value of the type is allowed; `required` says
-    whether the author must give it; `optional` whether None is a value (it is passed on by leaving the flag out).
+    `type` is str, int, float or bool; `choices` is empty when every value of the type is allowed, and `bounds` None
+    when every number is; `required` says whether the author must give it; `optional` whether None is a value (it is
+    passed on by leaving the flag out); `since` what its absence meant before it was declared.
     """
 
     name: str
@@ -68,11 +82,25 @@ class ComponentParameter(NamedTuple):
     choices: tuple[Scalar, ...] = ()
     optional: bool = False
     help: str = ""
+    bounds: Bounds | None = None
+    since: Since | None = None
 
     @property
     def flag(self) -> str:
         """The command-line spelling: `max_digits` is given as `--max-digits`."""
         return "--" + self.name.replace("_", "-")
+
+    def described(self) -> str:
+        """The values that are allowed, in words; of the whole type where nothing bounds them."""
+        if self.choices:
+            return ", ".join(map(str, self.choices))
+        return self.bounds.described(self.type) if self.bounds else self.type.__name__
+
+    def allows(self, value: Scalar) -> bool:
+        """Whether a value of its type is one of its choices, or within its bounds."""
+        if self.choices:
+            return value in self.choices
+        return self.bounds is None or isinstance(value, str) or self.bounds.hold(value)
 
 
 class ComponentFolder(NamedTuple):

@@ -9,7 +9,8 @@ and numbers that come back (they are written to a property file, on which a pipe
 beside them (a TypedDict with str fields): a hash, a reason. The decorated function stays a function: called with
 folders it just runs, in a test or a notebook.
 
-Parameters are str, int, float, bool, a `Literal` of those, or any of them `| None`.
+Parameters are str, int, float, bool, a `Literal` of those, or any of them `| None`. What numbers are allowed is said
+beside the type: `max_digits: Annotated[int, Bounds(1, 17)] = 4`.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ def component(
     resumable: Sequence[str] = ...,
     cached: bool = ...,
     name: str | None = ...,
+    settings: type | None = ...,
 ) -> Callable[[Callable[P, R]], Component[P, R]]: ...
 def component(
     function: Callable[..., Any] | None = None,
@@ -59,6 +61,7 @@ def component(
     resumable: Sequence[str] = (),
     cached: bool = True,
     name: str | None = None,
+    settings: type | None = None,
 ) -> Any:
     """Turn a typed function into a component.
 
@@ -71,6 +74,8 @@ def component(
         cached: False for a program that looks at more than its inputs (a registry, the time): its steps run each time,
             whatever the pipeline says of caching.
         name: the step's default name; the function's name unless given.
+        settings: a dataclass whose fields are parameters, too; the function takes them as `**settings`. One that the
+            function declares itself, with another default perhaps, is the function's.
 
     Raises:
         DeclarationError: where the signature says something that no platform can carry.
@@ -87,6 +92,7 @@ def component(
             resumable=tuple(resumable),
             cached=cached,
             name=name,
+            settings=settings,
         )
         made: Component[..., Any] = Component(*found)
         return made

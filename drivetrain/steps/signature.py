@@ -11,8 +11,10 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, Literal, NamedTuple
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.steps.contract import (
     CHECKPOINTS,
     CODE_CHANNEL,
@@ -25,6 +27,7 @@ from drivetrain.steps.contract import (
     Folder,
     Job,
     Scalar,
+    Since,
 )
 
 # Bits of a code object's flags (the table of the `inspect` module's documentation).
@@ -51,6 +54,7 @@ def declare(
     resumable: tuple[str, ...],
     cached: bool,
     name: str | None,
+    settings: type | None = None,
 ) -> Declaration[..., Any]:
     if not isinstance(function, types.FunctionType):
         raise DeclarationError(f"{function!r} cannot be a component: @component goes on a function (def).")
@@ -71,13 +75,14 @@ def declare(
             f"{where}: the type {error.name!r} is not there when the file is imported. Import it at the top of the "
             "file, outside of `if TYPE_CHECKING`."
         ) from None
-    described = _argument_help(function.__doc__ or "")
+    shared: Mapping[str, ComponentParameter] = parameters_of(settings) if settings else {}
+    described = {name: each.help for name, each in shared.items()} | argument_help(function.__doc__ or "")
     inputs: dict[str, ComponentFolder] = {}
     outputs: dict[str, ComponentFolder] = {}
     checkpoints: ComponentFolder | None = None
-    parameters: dict[str, ComponentParameter] = {}
+    own: dict[str, ComponentParameter] = {}
 
-    for parameter in _parameters(where, function):
+    for parameter in _parameters(where, function, takes_settings=settings is not None):
         is_word = parameter.name.isascii() and not parameter.name.startswith("_")
         if not is_word or parameter.name == "help":
             raise DeclarationError(
@@ -89,11 +94,12 @@ def declare(
                 f"{where}: parameter {parameter.name!r} has no type. Allowed: Input, Output, Checkpoints, str, int, "
                 "float, bool, Literal[...], or one of the plain types | None."
             )
-        annotation, optional = _without_none(hints[parameter.name])
+        annotation = _unwrapped(hints[parameter.name])
+        optional = annotation.optional
         help_text = described.get(parameter.name, "")
-        folder = next((m for m in getattr(annotation, "__metadata__", ()) if isinstance(m, Folder)), None)
+        folder = next((m for m in annotation.metadata if isinstance(m, Folder)), None)
         if folder is None:
-            parameters[parameter.name] = _plain_parameter(where, parameter, annotation, optional, help_text)
+            own[parameter.name] = _plain_parameter(where, parameter, annotation, help_text)
             continue
         if not parameter.required and not (optional and parameter.default is None):
             raise DeclarationError(
@@ -112,6 +118,7 @@ def declare(
                 f"{where}: {checkpoints.name!r} and {parameter.name!r} are both Checkpoints; one is."
             )
 
+    parameters = {**shared, **own}
     metrics, texts = _returned(where, hints.get("return"))
     _check_folders(where, job, inputs, outputs, checkpoints, metrics)
     if metrics != () and METRICS_OUTPUT in hints:
@@ -141,12 +148,44 @@ def declare(
     )
 
 
-def _parameters(where: str, function: types.FunctionType) -> list[_Parameter]:
+@cache
+def parameters_of(settings: type) -> Mapping[str, ComponentParameter]:
+    """The fields of a dataclass as parameters, in their order.
+
+    Their help is what the class's docstring says of them below `Attributes:`.
+    """
+    from dataclasses import MISSING, fields
+
+    hints = typing.get_type_hints(settings, include_extras=True)
+    described = argument_help(settings.__doc__ or "")
+    found: dict[str, ComponentParameter] = {}
+    for field in fields(settings):
+        required = field.default is MISSING
+        parameter = _Parameter(field.name, required, None if required else field.default)
+        found[field.name] = _plain_parameter(
+            f"{settings.__module__}.{settings.__qualname__}",
+            parameter,
+            _unwrapped(hints[field.name]),
+            described.get(field.name, ""),
+        )
+    return types.MappingProxyType(found)
+
+
+def values_before(settings: type) -> dict[str, Scalar]:
+    """Of the fields that came later: the values with which a program does what it did before (see Since)."""
+    return {name: declared.since.before for name, declared in parameters_of(settings).items() if declared.since}
+
+
+def _parameters(where: str, function: types.FunctionType, *, takes_settings: bool) -> list[_Parameter]:
     """The parameters in their order, defaults and all."""
-    if hasattr(function, "__wrapped__") or hasattr(function, "__signature__"):
+    if takes_settings:
+        flags = function.__code__.co_flags
+        if not flags & _HAS_KEYWORDS or flags & _HAS_ARGS or hasattr(function, "__wrapped__"):
+            raise DeclarationError(f"{where}: settings= come by name. Give the function **settings, and no *args.")
+    elif hasattr(function, "__wrapped__") or hasattr(function, "__signature__"):
         return _parameters_of_wrapper(where, function)
     code = function.__code__
-    if code.co_flags & (_HAS_ARGS | _HAS_KEYWORDS):
+    if code.co_flags & (_HAS_ARGS | _HAS_KEYWORDS) and not takes_settings:
         name = code.co_varnames[code.co_argcount + code.co_kwonlyargcount]
         raise DeclarationError(_NO_NAME.format(where=where, name=name))
     if code.co_posonlyargcount:
@@ -231,26 +270,34 @@ def _check_logs(where: str, job: Job, logs: Mapping[str, str]) -> None:
             )
 
 
-def _without_none(annotation: Any) -> tuple[Any, bool]:
+class _Annotation(NamedTuple):
+    """A type without `Annotated` and `| None`, and what those said."""
+
+    kind: Any
+    metadata: tuple[Any, ...]
+    optional: bool
+
+
+def _unwrapped(annotation: Any, metadata: tuple[Any, ...] = (), *, optional: bool = False) -> _Annotation:
+    if hasattr(annotation, "__metadata__"):
+        return _unwrapped(annotation.__origin__, (*metadata, *annotation.__metadata__), optional=optional)
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         rest = [a for a in typing.get_args(annotation) if a is not type(None)]
         if len(rest) == 1 and len(rest) < len(typing.get_args(annotation)):
-            return rest[0], True
-    return annotation, False
+            return _unwrapped(rest[0], metadata, optional=True)
+    return _Annotation(annotation, metadata, optional)
 
 
-def _plain_parameter(
-    where: str, parameter: _Parameter, annotation: Any, optional: bool, help_text: str
-) -> ComponentParameter:
+def _plain_parameter(where: str, parameter: _Parameter, annotation: _Annotation, help_text: str) -> ComponentParameter:
     choices: tuple[Scalar, ...] = ()
-    kind: Any = annotation
-    if typing.get_origin(annotation) is Literal:
-        choices = typing.get_args(annotation)
+    kind, optional = annotation.kind, annotation.optional
+    if typing.get_origin(kind) is Literal:
+        choices = typing.get_args(kind)
         kinds = {type(choice) for choice in choices}
         kind = kinds.pop() if len(kinds) == 1 else None
     if kind not in (str, int, float, bool):
         raise DeclarationError(
-            f"{where}: parameter {parameter.name!r} has type {annotation!r}. Allowed: Input, Output, Checkpoints, "
+            f"{where}: parameter {parameter.name!r} has type {annotation.kind!r}. Allowed: Input, Output, Checkpoints, "
             "str, int, float, bool, Literal[...] of one of these, or one of the plain types | None."
         )
     required, default = parameter.required, parameter.default
@@ -275,6 +322,13 @@ def _plain_parameter(
                 f"{where}: parameter {parameter.name!r} defaults to {default!r}. Allowed: "
                 f"{', '.join(map(repr, choices))}."
             )
+    bounds = next((each for each in annotation.metadata if isinstance(each, Bounds)), None)
+    if bounds and (choices or kind not in (int, float)):
+        raise DeclarationError(f"{where}: parameter {parameter.name!r} has Bounds, which are for int and float.")
+    if bounds and isinstance(default, int | float) and not bounds.hold(default):
+        raise DeclarationError(
+            f"{where}: parameter {parameter.name!r} defaults to {default!r}. Allowed: {bounds.described(kind)}."
+        )
     return ComponentParameter(
         name=parameter.name,
         type=kind,
@@ -283,6 +337,8 @@ def _plain_parameter(
         choices=choices,
         optional=optional,
         help=help_text,
+        bounds=bounds,
+        since=next((each for each in annotation.metadata if isinstance(each, Since)), None),
     )
 
 
@@ -317,11 +373,11 @@ def _returned(where: str, annotation: Any) -> tuple[tuple[str, ...] | None, tupl
     raise DeclarationError(f"{where}: returns {annotation!r}. {allowed}")
 
 
-def _argument_help(doc: str) -> dict[str, str]:
-    """`name: text` entries of the docstring's Args section, folded to one line each."""
-    if "Args:" not in doc:
-        return {}
-    section = re.search(r"^\s*Args:\s*\n(.*?)(?:^\s*(?:Returns|Raises|Yields):|\Z)", doc, re.MULTILINE | re.DOTALL)
+def argument_help(doc: str) -> dict[str, str]:
+    """`name: text` entries of the docstring's section Args or Attributes, folded to one line each."""
+    section = re.search(
+        r"^\s*(?:Args|Attributes):\s*\n(.*?)(?:^\s*(?:Returns|Raises|Yields):|\Z)", doc, re.MULTILINE | re.DOTALL
+    )
     if section is None:
         return {}
     found: dict[str, str] = {}

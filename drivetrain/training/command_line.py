@@ -1,16 +1,14 @@
-"""What the command lines of the programs share: a dataclass is the options, its fields' docstrings are the help."""
+"""What the command lines of the programs share: a dataclass is the options, its docstring is the help."""
 
 from __future__ import annotations
 
 import argparse
-import ast
-import inspect
-from collections.abc import Callable
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, NoReturn
 
 from drivetrain.base.errors import InputError
+from drivetrain.steps.signature import argument_help, parameters_of
 from drivetrain.training.errors import unknown_name
 
 
@@ -41,36 +39,25 @@ class Parser(argparse.ArgumentParser):
         return given
 
     def add_fields(self, kind: type, *, metavar: str | None = None) -> None:
-        """An option for each field of a dataclass.
+        """An option for each field of a dataclass, whose docstring is the help.
 
         Args:
-            metavar: what stands for a value in the help; None for the field's type.
+            metavar: given, the fields are places, and this stands for a value in the help.
         """
-        types: dict[str, Callable[[str], Any]] = {"str": str, "int": _whole, "float": _number, "bool": _boolean}
-        help_of = docstrings(kind)
+        described = argument_help(kind.__doc__ or "")
+        declared = {} if metavar else parameters_of(kind)
         for field in fields(kind):
             required = field.default is MISSING
-            said = help_of[field.name] + ("" if field.default in (MISSING, None, "") else f" [{field.default}]")
+            said = described[field.name] + ("" if field.default in (MISSING, None, "") else f" [{field.default}]")
+            words = metavar or declared[field.name].type.__name__.upper()
             self.add_argument(
                 "--" + field.name.replace("_", "-"),
-                type=types.get(str(field.type), _place),
-                metavar=metavar or str(field.type).upper(),
+                type=_TYPES[declared[field.name].type] if declared else _place,
+                metavar=words,
                 required=required,
                 default=None if required else field.default,
                 help=said.replace("%", "%%"),
             )
-
-
-def docstrings(kind: type) -> dict[str, str]:
-    """What stands under each field of a class."""
-    (body,) = ast.parse(inspect.getsource(kind)).body
-    assert isinstance(body, ast.ClassDef)
-    found: dict[str, str] = {}
-    for field, below in zip(body.body, body.body[1:], strict=False):
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
-            assert isinstance(below.value, ast.Constant)
-            found[field.target.id] = inspect.cleandoc(str(below.value.value))
-    return found
 
 
 def _place(text: str) -> Path | str:
@@ -98,3 +85,6 @@ def _boolean(text: str) -> bool:
     if text.lower() not in values:
         raise argparse.ArgumentTypeError(f"{text!r} is neither True nor False")
     return values[text.lower()]
+
+
+_TYPES = {str: str, int: _whole, float: _number, bool: _boolean}

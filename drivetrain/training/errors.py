@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, did_you_mean
 
 
 class LostHostError(RuntimeError):
@@ -16,11 +16,5 @@ class StoppedError(RuntimeError):
 
 
 def unknown_name(kind: str, given: str, available: Iterable[str], *, advice: str = "") -> InputError:
-    """The error for a name that is not there: what was given, the closest match, what is available."""
-    import difflib
-
-    names = sorted(available)
-    close = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
-    guess = f" Did you mean {close[0]!r}?" if close else ""
-    shown = ", ".join(names[:20]) + (f", ... ({len(names)} in all)" if len(names) > 20 else "")
-    return InputError(f"no {kind} {given!r}.{guess} Available: {shown or 'none'}.{' ' + advice if advice else ''}")
+    """The error for a name that is not there: what was given, the closest match, what is allowed."""
+    return InputError(f"no {kind} {given!r}. {did_you_mean(given, available)}{' ' + advice if advice else ''}")

@@ -28,6 +28,7 @@ from torch.distributed.tensor import DTensor
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
+from drivetrain.training.config import Config
 from drivetrain.training.options import build_options
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, HasLossWeights, Recipe, check_values, weights_of, wrong_answer
@@ -44,30 +45,6 @@ from drivetrain.training.torch.precision import LossScale, precision_of
 FUSED_ON_SLICES = (torch.optim.Adam, torch.optim.AdamW)
 # What torch says where an operation of an optimizer cannot be done slice by slice.
 REFUSALS_OF_SLICES = ("placement", "sharding strategy", "DTensor")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Common:
-    """Options that every strategy honours, or refuses with the reason."""
-
-    learning_rate: float
-    weight_decay: float = 0.0
-    precision: str = "fp32"
-    """fp32, fp64, tf32, bf16 or fp16."""
-    accumulation: int = 1
-    """In how many pieces a rank works through its part of a global batch."""
-    clip_norm: float = 0.0
-    """The longest gradient (Euclidean norm over all parameters) that is applied as it is; 0 for any."""
-    activation_checkpointing: bool = False
-    """Compute activations again in the backward pass instead of keeping them."""
-    compile: bool = False
-    """torch.compile each layer."""
-    fused: bool = False
-    """The optimizer's fused kernel."""
-    sync_batchnorm: bool = False
-    """Batch statistics over all ranks (GPU only, no stages)."""
-    ema_decay: float = 0.0
-    """Decay a step of the parameters' moving average, which is then evaluated and saved; 0 for none."""
 
 
 @dataclass(frozen=True)
@@ -98,14 +75,14 @@ class Strategy:
     dimensions: ClassVar[tuple[str, ...]]
     needs_mesh: ClassVar[bool] = True
 
-    def __init__(self, recipe: Recipe, model: nn.Module, process: Process, common: Common, options: Any) -> None:
-        self.recipe, self.process, self.common, self.options = recipe, process, common, options
-        self.precision = precision_of(common.precision)
+    def __init__(self, recipe: Recipe, model: nn.Module, process: Process, config: Config, options: Any) -> None:
+        self.recipe, self.process, self.config, self.options = recipe, process, config, options
+        self.precision = precision_of(config.precision)
         # Asked once: to look for a protocol's methods takes longer than a small step has to spare.
         self._weigher = recipe if isinstance(recipe, HasLossWeights) else None
         self._weights_are_checked = False
         self.first_losses = FirstLosses(recipe, process.device)
-        if common.sync_batchnorm and process.device.type != "cuda":
+        if config.sync_batchnorm and process.device.type != "cuda":
             raise InputError(
                 "sync_batchnorm=True needs GPUs: torch's SyncBatchNorm has no CPU kernels. Leave it off, or use a "
                 "normalization that does not look across samples (GroupNorm, LayerNorm)."
@@ -117,14 +94,14 @@ class Strategy:
         if process.world_size > 1:  # whatever the ranks drew, they start from the same
             for tensor in (*self.model.parameters(), *self.model.buffers()):
                 dist.broadcast(tensor.detach(), src=0)
-        if common.sync_batchnorm:
+        if config.sync_batchnorm:
             self.model = synchronize_batch_statistics(self.model, self.layout, self.name)
         self.module: nn.Module = self.distribute(self.model)
         self.parameters = dict(self.model.named_parameters())
         self.holds_slices = any(isinstance(parameter, DTensor) for parameter in self.parameters.values())
         self.buffers = shared_buffers(self.model, self.layout)
         self.optimizer = self.build_optimizer()
-        self.average = MovingAverage(self.parameters, common.ema_decay) if common.ema_decay else None
+        self.average = MovingAverage(self.parameters, config.ema_decay) if config.ema_decay else None
         self.loss_scale = LossScale() if self.precision.compute == torch.float16 else None
 
     # What a strategy may change.
@@ -161,7 +138,7 @@ class Strategy:
         samples weigh less, a rank without samples takes part with weight zero.
         """
         total: Tensor | None = None
-        for piece, counted, last in pieces(batch, num_samples, self.common.accumulation):
+        for piece, counted, last in pieces(batch, num_samples, self.config.accumulation):
             with self.synchronizing(last):
                 losses = self.losses_of(piece)
                 summed = losses.sum() if counted else losses.sum() * 0.0
@@ -187,7 +164,7 @@ class Strategy:
         outputs = self.call(self.model, inputs)
         return outputs if self.layout.counts() else None
 
-    # What all have in common.
+    # What all have in config.
 
     def train_step(self, batch: Batch, *, num_samples: int, num_global_samples: int, measure: bool = False) -> Step:
         """One optimizer step.
@@ -215,7 +192,7 @@ class Strategy:
         except (ValueError, RuntimeError) as error:
             if not _needs_more_samples(error):
                 raise
-            accumulated = f", each cut into {self.common.accumulation} pieces" if self.common.accumulation > 1 else ""
+            accumulated = f", each cut into {self.config.accumulation} pieces" if self.config.accumulation > 1 else ""
             raise InputError(
                 f"a batch of {num_global_samples} samples, dealt into {self.layout.data_size} parts{accumulated}: the "
                 "model normalizes over samples (BatchNorm), and somewhere it got one alone. Give drop_last=True, which "
@@ -250,7 +227,7 @@ class Strategy:
 
     def _update(self, loss_scale: float, measure: bool) -> Tensor | None:
         """Take the step that the gradients ask for; returns their norm, if it was needed."""
-        parameters, clip, norm = list(self.parameters.values()), self.common.clip_norm, None
+        parameters, clip, norm = list(self.parameters.values()), self.config.clip_norm, None
         if self.holds_slices:
             gradients.settle(parameters)
         if clip or measure or self.loss_scale:
@@ -303,26 +280,26 @@ class Strategy:
 
     def shape_layers(self, model: nn.Module) -> nn.Module:
         """Activation checkpointing and compilation, layer by layer; returns the model."""
-        if self.common.compile:
+        if self.config.compile:
             compile_layers(model)
-        if self.common.activation_checkpointing:
+        if self.config.activation_checkpointing:
             recompute_activations(model)
         return model
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         """The recipe's optimizer of this rank's part; each group keeps its highest learning rate in `initial_lr`."""
-        common = self.common
+        config = self.config
         optimizer = self.recipe.optimizer(
-            self.model, learning_rate=common.learning_rate, weight_decay=common.weight_decay
+            self.model, learning_rate=config.highest_learning_rate, weight_decay=config.weight_decay
         )
         if not isinstance(optimizer, torch.optim.Optimizer):
             raise wrong_answer(self.recipe, "optimizer", optimizer, "a torch.optim.Optimizer")
-        if common.fused and "fused" not in optimizer.defaults:
+        if config.fused and "fused" not in optimizer.defaults:
             raise InputError(
                 f"fused=True, but {type(optimizer).__name__} of the recipe has no fused kernel. Leave it off, or use "
                 "AdamW, Adam or SGD."
             )
-        if common.fused and self.holds_slices and not isinstance(optimizer, FUSED_ON_SLICES):
+        if config.fused and self.holds_slices and not isinstance(optimizer, FUSED_ON_SLICES):
             raise InputError(
                 f"fused=True, but the fused kernel of {type(optimizer).__name__} does not take slices of parameters, "
                 f"as strategy {self.name!r} holds them; those of AdamW and Adam do. Leave fused off: torch then steps "
@@ -330,7 +307,7 @@ class Strategy:
             )
         for group in optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
-            if common.fused:
+            if config.fused:
                 group["fused"] = True
         return optimizer
 

@@ -16,7 +16,7 @@ from drivetrain.cli import main
 from drivetrain.cli.local import submit
 from drivetrain.cli.local.submitted import Job, one_step_pipeline
 from drivetrain.training import plugins
-from drivetrain.training.loop.config import Config
+from drivetrain.training.config import Config
 from drivetrain.training.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]

@@ -21,8 +21,8 @@ import torch
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.model_folder import ARCHIVE, unpack
 from drivetrain.training import plugins
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.input_pipeline.dataset import Dataset
-from drivetrain.training.loop.config import Config, Folders
 from drivetrain.training.outputs import answers_of, task_of
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import load_recipe

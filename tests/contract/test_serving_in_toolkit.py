@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 import torch
 
-from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data

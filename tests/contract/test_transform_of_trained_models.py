@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import torch
 
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.input_pipeline.dataset import Dataset
-from drivetrain.training.loop.config import Config, Folders
 from drivetrain.training.process import Process
 from drivetrain.training.torch.models.saved_model import load_model
 from drivetrain.training_scripts.train import train

@@ -9,9 +9,10 @@ from torch.distributed.tensor import DTensor
 
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
-from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.strategy import load_strategy
 from drivetrain.training.torch import state
 from drivetrain.training_scripts.recipes import decoder_lm
+from tests.fixtures.told import told
 
 LENGTH = 8
 MODEL = decoder_lm.Recipe(layers=2, width=16, heads=4, hidden=24, length=LENGTH + 2, vocabulary=19, bias=True)
@@ -25,7 +26,7 @@ def learn(
     torch.manual_seed(0)
     kind, built = load_strategy(name, options)
     given = {"precision": "fp64", "clip_norm": 0.5, "accumulation": 2, "weight_decay": 1e-2} | common
-    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-2, **given), built)
+    strategy = kind(recipe, recipe.model(), process, told(learning_rate=1e-2, **given), built)
     strategy.model.train()
     generator = torch.Generator().manual_seed(1)
     tokens = torch.randint(recipe.vocabulary, (5, LENGTH + 1), generator=generator)

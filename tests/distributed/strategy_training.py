@@ -15,11 +15,12 @@ from drivetrain.training.checkpointing.tensors.index import Index, TensorEntry
 from drivetrain.training.evaluation.run import evaluate
 from drivetrain.training.input_pipeline.cursor import Order, share
 from drivetrain.training.process import Process
-from drivetrain.training.strategy import Common, Strategy, load_strategy
+from drivetrain.training.strategy import Strategy, load_strategy
 from drivetrain.training.torch import state
 from drivetrain.training.torch.parallel.sharded import fill
 from tests.distributed.strategy_models import Memory, Recipe, recipe_of
 from tests.distributed.strategy_runs import Run
+from tests.fixtures.told import told
 
 # 49 samples in batches of 16: 16, 16, 16, 1. With 2 ranks the first one has no sample of the batch of 1.
 NUM_SAMPLES, GLOBAL_BATCH = 49, 16
@@ -61,7 +62,7 @@ class Trained:
 def build(process: Process, run: Run, setting: Setting) -> Strategy:
     """The strategy of a run, its model as seeded."""
     recipe = recipe_of(setting.kind, setting.optimizer)
-    common = Common(
+    common = told(
         learning_rate=setting.learning_rate,
         weight_decay=1e-2,
         precision=setting.precision,

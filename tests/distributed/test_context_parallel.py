@@ -16,10 +16,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
-from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.strategy import load_strategy
 from drivetrain.training_scripts.recipes import decoder_lm
 from tests.distributed import strategy_models
 from tests.distributed.language_model_training import LENGTH, MODEL, distance, learn
+from tests.fixtures.told import told
 
 
 @pytest.mark.slow_cases("2-options1-changes1-common1")
@@ -112,7 +113,7 @@ class Watch(TorchDispatchMode):
 
 def watched(process: Process, recipe: decoder_lm.Recipe, length: int) -> tuple[dict[int, int], int]:
     kind, built = load_strategy("cp", {})
-    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-2), built)
+    strategy = kind(recipe, recipe.model(), process, told(learning_rate=1e-2), built)
     tokens = torch.zeros(3, length, dtype=torch.int64)
     for watch in (Watch(), Watch()):  # in the first step some outputs are put together, to look at the losses
         with watch:
@@ -143,7 +144,7 @@ class Disagreeing(decoder_lm.Recipe):
 def disagreement(process: Process, name: str, samples: int) -> str:
     kind, built = load_strategy(name, {})
     recipe = Disagreeing(**vars(MODEL))
-    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-2), built)
+    strategy = kind(recipe, recipe.model(), process, told(learning_rate=1e-2), built)
     tokens = torch.arange(samples * LENGTH).view(samples, LENGTH) % recipe.vocabulary
     with pytest.raises(InputError) as caught:
         strategy.train_step(Batch(tokens, tokens), num_samples=samples, num_global_samples=samples)
@@ -211,7 +212,7 @@ def recipe(plan: dict[str, int]) -> Recipe:
 def gradients(process: Process, name: str, model: nn.Module, length: int) -> list[Any]:
     """After one step of plain gradient descent of length 1: the parameters are what they were less the gradients."""
     kind, built = load_strategy(name, {})
-    strategy = kind(recipe({}), model, process, Common(learning_rate=1.0, precision="fp64"), built)
+    strategy = kind(recipe({}), model, process, told(learning_rate=1.0, precision="fp64"), built)
     strategy.optimizer = torch.optim.SGD(strategy.parameters.values(), lr=1.0)
     x = torch.randn(3, length, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     strategy.train_step(Batch(x, x.flip(1)), num_samples=3, num_global_samples=3)
@@ -232,7 +233,7 @@ def refused(process: Process, model: nn.Module, plan: Any, length: int) -> str:
     given: Any = recipe(plan) if plan is not None else NoPlan()
     x = torch.zeros(2, length, 4)
     with pytest.raises(InputError) as caught:
-        strategy = kind(given, model, process, Common(learning_rate=1e-2), built)
+        strategy = kind(given, model, process, told(learning_rate=1e-2), built)
         strategy.train_step(Batch(x, x), num_samples=2, num_global_samples=2)
     return str(caught.value)
 
@@ -256,7 +257,7 @@ def refused_parts(process: Process, shape: tuple[int, ...]) -> str:
     kind, built = load_strategy("cp", {})
     given = Mixed()
     object.__setattr__(given, "plan", {})
-    strategy = kind(given, nn.Sequential(nn.Linear(4, 4)), process, Common(learning_rate=1e-2), built)
+    strategy = kind(given, nn.Sequential(nn.Linear(4, 4)), process, told(learning_rate=1e-2), built)
     with pytest.raises(InputError) as caught:
         batch = Batch(torch.zeros(2, 6, 4), torch.zeros(shape))
         strategy.train_step(batch, num_samples=2, num_global_samples=2)

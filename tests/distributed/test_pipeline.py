@@ -14,11 +14,12 @@ from torch import nn
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
-from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.strategy import load_strategy
 from drivetrain.training_scripts.recipes import decoder_lm
 from tests.distributed.strategy_models import Recipe
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, difference, fit
+from tests.fixtures.told import told
 
 ALONE = Run("single", 1)
 # Batches of 16, 16, 16 and 1, in three pieces.
@@ -71,7 +72,7 @@ def test_a_language_model_is_cut_by_balanced_cost(pooled: Any) -> None:
 def layers_held(process: Process, options: dict[str, Any]) -> list[str]:
     recipe = decoder_lm.Recipe(layers=4, width=16, heads=2, length=8, vocabulary=32)
     kind, built = load_strategy("pp", options)
-    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-3), built)
+    strategy = kind(recipe, recipe.model(), process, told(learning_rate=1e-3), built)
     return [name for name, _ in strategy.model.named_children()]
 
 
@@ -178,7 +179,7 @@ def dropped(process: Process) -> list[bool]:
     """Which features the dropout of this rank's stage left out."""
     layers = [nn.Linear(64, 64), nn.Dropout(0.5), nn.Linear(64, 64), nn.Dropout(0.5)]
     kind, options = load_strategy("pp", {"split": ["2"], "micro_batches": 2})
-    strategy = kind(Recipe(kind="conv"), nn.Sequential(*layers), process, Common(learning_rate=1e-3), options)
+    strategy = kind(Recipe(kind="conv"), nn.Sequential(*layers), process, told(learning_rate=1e-3), options)
     masks: list[bool] = []
     layer = strategy.model[1]
     layer.register_forward_hook(lambda _module, _inputs, outputs: masks.extend((outputs == 0).flatten().tolist()))

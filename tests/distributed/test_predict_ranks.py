@@ -19,8 +19,8 @@ import torch
 
 from drivetrain.data.manifest import Manifest
 from drivetrain.registry.content_hash import content_hash
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.input_pipeline.dataset import Dataset
-from drivetrain.training.loop.config import Config, Folders
 from drivetrain.training.outputs import answers_of, task_of
 from drivetrain.training.prediction.identity import model_hash
 from drivetrain.training.prediction.settings import Settings

@@ -17,8 +17,9 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from drivetrain.authoring.plain_yaml import read_yaml
+from drivetrain.steps.signature import parameters_of
 from drivetrain.training import plugins
-from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import load_recipe
 from drivetrain.training.torch.models.resnet import imagenet_resnet
@@ -82,10 +83,10 @@ def largest_difference(one: dict[str, Tensor], other: dict[str, Tensor]) -> floa
 @pytest.mark.parametrize("name", NAMES)
 def test_every_recipe_has_a_config_that_says_what_it_changes(name: str) -> None:
     shipped = read_yaml(CONFIGS / f"{name}.yaml")
-    fields = {field.name: field for field in dataclasses.fields(Config)}
-    assert set(shipped) <= set(fields)
-    kinds = {"int": int, "float": (int, float), "str": str, "bool": bool}
-    assert all(isinstance(value, kinds[str(fields[key].type)]) for key, value in shipped.items())
+    declared = parameters_of(Config)
+    assert set(shipped) <= set(declared)
+    kinds = {int: int, float: (int, float), str: str, bool: bool}
+    assert all(isinstance(value, kinds[declared[key].type]) for key, value in shipped.items())
     config = Config(**shipped)
     assert config.recipe == name
     load_recipe(name, json.loads(config.recipe_options))

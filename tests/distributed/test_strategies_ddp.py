@@ -16,11 +16,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
-from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.strategy import load_strategy
 from drivetrain.training_scripts.strategies import ddp
 from tests.distributed import strategy_models
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, difference, fit, fit_each, worst
+from tests.fixtures.told import told
 
 ALONE = Run("single", 1)
 SETTING = Setting(kind="transformer", clip_norm=0.3, ema_decay=0.8, steps=8)
@@ -39,7 +40,7 @@ def ours(process: Process, kind: str, clip: float) -> Outcome:
     recipe = strategy_models.Recipe(kind=kind)
     found, options = load_strategy("ddp", {})
     torch.manual_seed(0)
-    strategy = found(recipe, recipe.model(), process, Common(learning_rate=1e-2, clip_norm=clip), options)
+    strategy = found(recipe, recipe.model(), process, told(learning_rate=1e-2, clip_norm=clip), options)
     strategy.model.train()
     losses = []
     for batch in batches(process, kind):
@@ -198,7 +199,7 @@ def train_two_ways(process: Process, options: dict[str, Any]) -> dict[str, Any]:
     found, built = load_strategy("ddp", options)
     recipe = TwoWaysRecipe(optimizer_kind="sgd")
     torch.manual_seed(0)
-    common = Common(learning_rate=0.1, precision="fp64")
+    common = told(learning_rate=0.1, precision="fp64")
     strategy = found(recipe, recipe.model(), process, common, built)
     for step in range(4):
         sign = 1.0 if (process.rank + step) % 2 == 0 else -1.0

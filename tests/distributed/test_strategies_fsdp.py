@@ -16,12 +16,13 @@ from torch.utils._pytree import tree_leaves
 
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
-from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.strategy import load_strategy
 from drivetrain.training.torch import state
 from drivetrain.training_scripts.strategies import fsdp
 from tests.distributed import strategy_models
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, difference, fit_each, worst
+from tests.fixtures.told import told
 
 ALONE = Run("single", 1)
 SETTING = Setting(kind="transformer", clip_norm=0.3, ema_decay=0.8, steps=6)
@@ -149,7 +150,7 @@ def train_with_own_norm(process: Process, name: str) -> list[float]:
     recipe = OwnNormRecipe()
     found, options = load_strategy(name, {})
     torch.manual_seed(0)
-    strategy = found(recipe, recipe.model(), process, Common(learning_rate=0.05, precision="bf16"), options)
+    strategy = found(recipe, recipe.model(), process, told(learning_rate=1e-3005, precision="bf16"), options)
     batch = recipe.samples(8, seed=process.rank).to(process.device, torch.float32)
     steps = [strategy.train_step(batch, num_samples=8, num_global_samples=16) for _ in range(4)]
     return [float(process.sum(step.loss)) for step in steps]
@@ -188,7 +189,7 @@ def train_tied(process: Process, name: str) -> tuple[list[float], dict[str, Any]
     recipe = TiedRecipe()
     found, options = load_strategy(name, {})
     torch.manual_seed(0)
-    strategy = found(recipe, recipe.model(), process, Common(learning_rate=1e-2, precision="fp64"), options)
+    strategy = found(recipe, recipe.model(), process, told(learning_rate=1e-2, precision="fp64"), options)
     samples = recipe.samples(8)
     rows = slice(8 * process.rank // process.world_size, 8 * (process.rank + 1) // process.world_size)
     losses = []
@@ -214,7 +215,7 @@ def train_with_and_without_evaluation(process: Process, options: dict[str, Any])
     found: list[list[float]] = []
     for evaluated in (True, False):
         run = Run("fsdp", 2, options)
-        strategy = build(process, run, Setting(kind="transformer", ema_decay=0.99, learning_rate=0.05))
+        strategy = build(process, run, Setting(kind="transformer", ema_decay=0.99, learning_rate=1e-3005))
         batch = strategy_models.Recipe(kind="transformer").samples(4, seed=process.rank)
         losses = []
         for step in range(4):

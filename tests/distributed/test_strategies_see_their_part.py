@@ -17,7 +17,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.input_pipeline.cursor import Order, share
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
-from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.strategy import load_strategy
 from tests.distributed.strategy_models import CLASSES, SIDE, Memory, Recipe
 from tests.distributed.strategy_runs import FIRST, Run, parameters
 from tests.distributed.strategy_training import (
@@ -30,6 +30,7 @@ from tests.distributed.strategy_training import (
     fit_each,
     identical,
 )
+from tests.fixtures.told import told
 
 CLIP, STEPS = 0.5, 8
 
@@ -130,8 +131,8 @@ def step_on_few(process: Process, run: Run, num_samples: int, accumulation: int)
 
 @pytest.mark.parametrize(("run", "num_samples"), [(Run("ddp", 2), 8), (Run("fsdp", 2), 8)])
 def test_layers_that_need_two_samples(run: Run, num_samples: int, pooled: Any) -> None:
-    for told in pooled(run.world_size, step_on_few, run, num_samples, 2):
-        assert told == "4 batches"
+    for said in pooled(run.world_size, step_on_few, run, num_samples, 2):
+        assert said == "4 batches"
 
 
 @pytest.mark.parametrize(
@@ -146,12 +147,12 @@ def test_layers_that_need_two_samples(run: Run, num_samples: int, pooled: Any) -
 )
 def test_a_single_sample_where_two_are_needed(run: Run, num_samples: int, accumulation: int, pooled: Any) -> None:
     """Every rank has one here, so that each says so and none waits for another."""
-    for told in pooled(run.world_size, step_on_few, run, num_samples, accumulation):
-        assert told.startswith(
+    for said in pooled(run.world_size, step_on_few, run, num_samples, accumulation):
+        assert said.startswith(
             f"a batch of {num_samples} samples, dealt into {1 if run.strategy == 'pp' else run.world_size} parts"
         )
-        assert ("each cut into 2 pieces" in told) == (accumulation > 1)
-        assert "BatchNorm" in told and "drop_last=True" in told
+        assert ("each cut into 2 pieces" in said) == (accumulation > 1)
+        assert "BatchNorm" in said and "drop_last=True" in said
 
 
 class Counting(nn.Module):
@@ -182,7 +183,7 @@ def losses_with_a_buffer(process: Process, name: str) -> list[float]:
     recipe = CountingRecipe()
     kind, options = load_strategy(name, {})
     torch.manual_seed(0)
-    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=0.0, precision="fp64"), options)
+    strategy = kind(recipe, recipe.model(), process, told(learning_rate=1e-300, precision="fp64"), options)
     inputs = torch.full((2, 1, SIDE, SIDE), 1.0 + process.rank, dtype=torch.float64)
     batch = Batch(inputs, torch.zeros(2, dtype=torch.int64))
     return [float(strategy.train_step(batch, num_samples=2, num_global_samples=4).loss) for _ in range(3)]

@@ -13,11 +13,12 @@ from torch.distributed.tensor import DTensor
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
-from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.strategy import load_strategy
 from drivetrain.training_scripts.recipes import decoder_lm
 from tests.distributed.language_model_training import MODEL, distance, learn
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, difference, fit
+from tests.fixtures.told import told
 
 
 @pytest.mark.slow_cases("1-tp-options4-changes4-common4")
@@ -105,7 +106,7 @@ def refused(process: Process, model: nn.Module, plan: Any, options: dict[str, An
     kind, built = load_strategy("tp", options)
     recipe: Any = Bare() if plan is None else WithPlan(plan)
     with pytest.raises(InputError) as caught:
-        kind(recipe, model, process, Common(learning_rate=1e-2), built)
+        kind(recipe, model, process, told(learning_rate=1e-2), built)
     return str(caught.value)
 
 
@@ -145,7 +146,7 @@ def test_what_cannot_be_split_is_refused(
 
 def refusal_of(process: Process, recipe: Any, length: int) -> str:
     kind, built = load_strategy("tp", {"sequence": True})
-    strategy = kind(recipe, recipe.model(), process, Common(learning_rate=1e-2), built)
+    strategy = kind(recipe, recipe.model(), process, told(learning_rate=1e-2), built)
     tokens = torch.zeros(2, length, dtype=torch.int64)
     with pytest.raises(InputError) as caught:
         strategy.train_step(Batch(tokens, tokens), num_samples=2, num_global_samples=2)
@@ -214,7 +215,7 @@ def test_a_plan_is_found_for_pairs_of_linears(pooled: Any) -> None:
 def placements(process: Process, model: nn.Module) -> dict[str, str]:
     kind, built = load_strategy("tp", {})
     recipe: Any = Bare()
-    strategy = kind(recipe, model, process, Common(learning_rate=1e-2), built)
+    strategy = kind(recipe, model, process, told(learning_rate=1e-2), built)
     return {
         name: str(*parameter.placements)
         for name, parameter in strategy.parameters.items()

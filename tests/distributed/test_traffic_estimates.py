@@ -15,9 +15,10 @@ from drivetrain.recommend.facts import new_file
 from drivetrain.recommend.sizing import Candidate, Sizing
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
-from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.strategy import load_strategy
 from drivetrain.training_scripts.profile_recipe import measure
 from drivetrain.training_scripts.recipes import decoder_lm
+from tests.fixtures.told import told
 
 # The head is as wide as a block, as it is where the vocabulary is large.
 MODEL = decoder_lm.Recipe(layers=2, width=16, heads=4, length=8, vocabulary=260)
@@ -48,7 +49,7 @@ class Sent(TorchDispatchMode):
 
 def sent(process: Process, name: str, precision: str) -> float:
     kind, built = load_strategy(name, {})
-    strategy = kind(MODEL, MODEL.model(), process, Common(learning_rate=1e-3, precision=precision), built)
+    strategy = kind(MODEL, MODEL.model(), process, told(learning_rate=1e-3, precision=precision), built)
     given = MODEL.example(SAMPLES)
     batch = Batch(given.inputs, given.targets)
     strategy.train_step(batch, num_samples=SAMPLES, num_global_samples=SAMPLES)  # which looks at losses and their parts

@@ -12,8 +12,9 @@ from torch import Tensor, nn
 
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
-from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.strategy import load_strategy
 from tests.distributed import strategy_models
+from tests.fixtures.told import told
 
 Drawn = tuple[float, float, float]
 
@@ -36,7 +37,7 @@ def first_step(process: Process) -> list[Drawn]:
     drawn: list[Drawn] = []
     found, options = load_strategy("ddp", {})
     model = nn.Sequential(Drawing(drawn), *recipe.model())
-    strategy = found(recipe, model, process, Common(learning_rate=1e-2), options)
+    strategy = found(recipe, model, process, told(learning_rate=1e-2), options)
     strategy.model.train()
     random.seed(1)
     np.random.seed(1)

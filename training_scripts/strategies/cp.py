@@ -34,7 +34,7 @@ class Strategy(strategy.Strategy):
     """See drivetrain.training.torch.parallel.context_parallel."""
 
     def check(self) -> None:
-        if self.common.compile:
+        if self.config.compile:
             raise InputError(
                 f"strategy {self.name!r}: compile=True; attention is replaced while the layers run, which compiled "
                 "layers do not see. Leave it off."

@@ -28,7 +28,7 @@ class Strategy(strategy.Strategy):
     """See drivetrain.training.strategy.Strategy. Running statistics are those of the first GPU's samples."""
 
     def check(self) -> None:
-        process, common = self.process, self.common
+        process, config = self.process, self.config
         if process.world_size != 1:
             raise InputError(
                 f"strategy 'dp' is one process for all GPUs of a host, but {process.world_size} processes were "
@@ -42,7 +42,7 @@ class Strategy(strategy.Strategy):
         if torch.cuda.device_count() < 2:
             raise InputError("strategy 'dp' is for several GPUs, and one is visible. Use strategy 'single'.")
         for name in ("compile", "activation_checkpointing", "sync_batchnorm"):
-            if getattr(common, name):
+            if getattr(config, name):
                 raise InputError(
                     f"{name}=True does not work with strategy 'dp', which copies the layers in every step. Use 'ddp'."
                 )

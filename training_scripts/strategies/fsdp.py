@@ -55,7 +55,7 @@ class Strategy(strategy.Strategy):
     @contextmanager
     def synchronizing(self, last: bool) -> Generator[None]:
         """Gradients of the pieces are added up whole; the last one's pass cuts and exchanges them."""
-        if self.common.accumulation > 1:
+        if self.config.accumulation > 1:
             assert isinstance(self.model, FSDPModule)
             self.model.set_requires_gradient_sync(last)
         yield

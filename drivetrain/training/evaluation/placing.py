@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.config import Config, Precision
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Recipe
@@ -40,7 +41,7 @@ def placed(
         InputError: no such strategy or option, or one that these processes or this model cannot have.
     """
     options = parse_options(strategy_options, "strategy")
-    precision = "fp64" if next(model.parameters()).dtype == torch.float64 else "fp32"
+    precision: Precision = "fp64" if next(model.parameters()).dtype == torch.float64 else "fp32"
     if strategy in WHOLE and not options:  # (the strategies themselves take their time to import)
         if strategy == "single" and process.world_size > 1:
             raise InputError(
@@ -56,9 +57,9 @@ def placed(
 
 @contextmanager
 def _by_strategy(
-    recipe: Recipe, model: nn.Module, process: Process, name: str, options: dict[str, Any], precision: str
+    recipe: Recipe, model: nn.Module, process: Process, name: str, options: dict[str, Any], precision: Precision
 ) -> Generator[tuple[Forward, Layout]]:
-    from drivetrain.training.strategy import Common, load_strategy
+    from drivetrain.training.strategy import load_strategy
 
     strategy_class, built = load_strategy(name, options)
     if name in WHOLE:  # the options are about gradients, of which there are none
@@ -66,7 +67,7 @@ def _by_strategy(
             yield found
         return
     # (An optimizer has no state before its first step, and there is none.)
-    strategy = strategy_class(recipe, model, process, Common(learning_rate=1e-3, precision=precision), built)
+    strategy = strategy_class(recipe, model, process, Config(recipe="", precision=precision), built)
     strategy.model.eval()
     with strategy.in_evaluation():
         yield strategy.forward, strategy.layout

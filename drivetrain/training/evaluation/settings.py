@@ -4,59 +4,55 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
-from drivetrain.training.command_line import Parser
-from drivetrain.training.errors import unknown_name
+from drivetrain.steps.programs import check
 
-MODES = ("histogram", "exact")
+if TYPE_CHECKING:
+    from drivetrain.training.command_line import Parser
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The fields of the command line.
+    """The parameters of the component and the options of the command line.
+
+    Attributes:
+        batch_size: samples a forward pass; a forward pass sees the same ones whatever the number of processes.
+        threads: threads that each process computes with on the CPU, whatever OMP_NUM_THREADS. Another number rounds
+            otherwise in the last bits; more processes do not.
+        scoring: the metrics, such as "accuracy, top_k(k=5), f1"; empty for those of the task. `loss` and the recipe's
+            own are always among them.
+        mode: how curves are counted: histogram (fixed memory, with a bound) or exact (the ranks exchange scores).
+        slices: columns, such as "site, device": every metric by their values, too.
+        bootstrap: replicates for the intervals; 0 for none.
+        confidence: of the intervals.
+        seed: of the bootstrap.
+        strategy: ddp for a model that fits into each process, or fsdp, tp, pp, ... for one that does not.
+        strategy_options: the strategy's options, a JSON object: '{"tensor": 2}'.
+        predictions: write every row's prediction, as Parquet (into the report).
 
     Raises:
         InputError: a value that cannot be.
     """
 
-    batch_size: int = 256
-    """samples a forward pass; a forward pass sees the same ones whatever the number of processes"""
-    threads: int = 1
-    """threads that each process computes with on the CPU, whatever OMP_NUM_THREADS; another number rounds otherwise"""
+    batch_size: Annotated[int, Bounds(1)] = 256
+    threads: Annotated[int, Bounds(1)] = 1
     scoring: str = ""
-    """the metrics, such as "accuracy, top_k(k=5), f1"; empty for those of the task"""
-    mode: str = "histogram"
-    """how curves are counted: histogram (fixed memory, with a bound) or exact (the ranks exchange scores)"""
+    mode: Literal["histogram", "exact"] = "histogram"
     slices: str = ""
-    """columns, such as "site, device": every metric by their values, too"""
-    bootstrap: int = 200
-    """replicates for the intervals; 0 for none"""
-    confidence: float = 0.95
-    """of the intervals"""
-    seed: int = 0
-    """of the bootstrap"""
+    bootstrap: Annotated[int, Bounds(0)] = 200
+    confidence: Annotated[float, Bounds(above=0, below=1)] = 0.95
+    seed: Annotated[int, Bounds(0, 2**63 - 1)] = 0
     strategy: str = "ddp"
-    """ddp for a model that fits into each process, or fsdp, tp, pp, ... for one that does not"""
     strategy_options: str = "{}"
-    """the strategy's options, a JSON object"""
     predictions: bool = False
-    """write every row's prediction, as Parquet (into --report)"""
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "threads"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)}; allowed are whole numbers from 1.")
-        if self.mode not in MODES:
-            raise unknown_name("mode", self.mode, MODES)
-        if self.bootstrap < 0 or self.bootstrap == 1:
-            raise InputError(
-                f"bootstrap={self.bootstrap}; allowed are whole numbers from 2 (replicates), or 0 for no intervals."
-            )
-        if not 0 < self.confidence < 1:
-            raise InputError(f"confidence={self.confidence}; allowed are numbers between 0 and 1, such as 0.95.")
-        if not 0 <= self.seed < 1 << 63:
-            raise InputError(f"seed={self.seed}; allowed are whole numbers from 0 to 2**63 - 1.")
+        check(self)
+        if self.bootstrap == 1:
+            raise InputError("bootstrap=1; allowed are whole numbers from 2 (replicates), or 0 for no intervals.")
         twice = [name for name in self.columns if self.columns.count(name) > 1]
         if twice:
             raise InputError(f"slices={self.slices!r} names {twice[0]!r} twice.")
@@ -68,6 +64,8 @@ class Settings:
 
 
 def parser(description: str | None) -> Parser:
+    from drivetrain.training.command_line import Parser  # where a pipeline is compiled, nobody asks for it
+
     built = Parser(
         program="drivetrain.training_scripts.evaluate",
         description=description,

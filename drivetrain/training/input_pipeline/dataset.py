@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.config import check_sampling
 from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
-from drivetrain.training.input_pipeline.sampling import check_sampling
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Indices, Reader, check_labels, load_reader

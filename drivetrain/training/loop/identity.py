@@ -11,8 +11,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from drivetrain.steps.signature import values_before
+from drivetrain.training.config import MAY_CHANGE, Config
 from drivetrain.training.input_pipeline.dataset import Dataset
-from drivetrain.training.loop.config import MAY_CHANGE, Config
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Recipe
 from drivetrain.training.torch.models.weights_file import shared_hash
@@ -44,7 +45,12 @@ class Identity:
     @property
     def name(self) -> str:
         """Of the folder of its checkpoints: trainings of the same data have the first part in common."""
-        fixed = {name: value for name, value in self.fields.items() if name not in MAY_CHANGE}
+        since = values_before(Config)
+        fixed = {
+            name: value
+            for name, value in self.fields.items()
+            if name not in MAY_CHANGE and not (name in since and since[name] == value)
+        }
         text = json.dumps([fixed, dict(self.code), self.weights], sort_keys=True)
         return f"{self.data}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from torch import Tensor
 
+from drivetrain.training.config import LOOKS_ON, Config, Folders
 from drivetrain.training.input_pipeline.dataset import Dataset
-from drivetrain.training.loop.config import LOOKS_ON, Config, Folders
 from drivetrain.training.loop.watch import Watch
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process

@@ -17,10 +17,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from drivetrain.base.errors import InputError
+from drivetrain.steps.signature import values_before
 from drivetrain.training.checkpointing.places import Place, open_place
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.store.store import Store
-from drivetrain.training.loop.config import LOOKS_ON, MAY_CHANGE, Config
+from drivetrain.training.config import LOOKS_ON, MAY_CHANGE, Config
 from drivetrain.training.loop.identity import Identity
 from drivetrain.training.loop.saved_state import check_state, is_config
 from drivetrain.training.process import Process
@@ -221,14 +222,15 @@ def changes(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 def _fits(one: Found, now: Mapping[str, Any], total_steps: int) -> bool:
     if one.step > total_steps or changes(one.config, now):
         return False
-    differing = {name for name, _ in _differing(one.config, now)} - LOOKS_ON
+    differing = {name for name, _ in _differing(one.config, now)}.difference(LOOKS_ON)
     # What is over, and would only be told again, must have been exactly this training.
     return not (one.finished and differing and not differing & set(_ENDS))
 
 
 def _differing(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Fields with other values, with the old ones; what an older version did not know had its default."""
-    defaults = {field.name: field.default for field in fields(Config)}
+    """Fields with other values, with the old ones; what an older version did not know is told by `Since`, or had its
+    default."""
+    defaults = {field.name: field.default for field in fields(Config)} | values_before(Config)
     before = {name: saved.get(name, default) for name, default in defaults.items()}
     return [(name, was) for name, was in before.items() if was != now[name]]
 

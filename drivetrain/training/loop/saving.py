@@ -27,13 +27,13 @@ from drivetrain.training.checkpointing.checkpointer import Checkpointer, Checkpo
 from drivetrain.training.checkpointing.interval import parse_every
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store.retention import Retention
+from drivetrain.training.config import Config
 from drivetrain.training.errors import StoppedError
 from drivetrain.training.launch.cluster import positive
 from drivetrain.training.launch.job import Options
 from drivetrain.training.launch.processes.failure import is_lost_peer
 from drivetrain.training.loop.agreement import Agreement
 from drivetrain.training.loop.cadence import Cadence
-from drivetrain.training.loop.config import Config
 from drivetrain.training.loop.interruption_simulation import Rehearsal
 from drivetrain.training.loop.setup import Position
 from drivetrain.training.process import Process

@@ -11,10 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from drivetrain.training.errors import unknown_name
-
-SCHEDULES = ("cosine", "constant", "linear", "sgdr")
-SCALINGS = ("none", "linear", "sqrt")
+from drivetrain.training import config
 
 
 class Optimizer(Protocol):
@@ -32,15 +29,11 @@ class Schedule:
     `cycle_growth` times as long as the one before.
     """
 
-    kind: str
+    kind: config.Schedule
     warmup_steps: int
     total_steps: int
     cycle_steps: int = 1
     cycle_growth: float = 1.0
-
-    def __post_init__(self) -> None:
-        if self.kind not in SCHEDULES:
-            raise unknown_name("schedule", self.kind, SCHEDULES)
 
     def factor(self, step: int) -> float:
         """The share of the highest learning rate for `step`: a linear rise over the warm-up, then the schedule."""
@@ -71,18 +64,6 @@ class Schedule:
         number = int(math.log(done / length * (growth - 1) + 1, growth) + 1e-9)
         start = length * (growth**number - 1) / (growth - 1)
         return min(1.0, max(0.0, (done - start) / (length * growth**number)))
-
-
-def scaled_learning_rate(learning_rate: float, scaling: str, *, global_batch: int, base_batch: int) -> float:
-    """The learning rate for `global_batch`, where `learning_rate` was found with `base_batch`.
-
-    Raises:
-        InputError: no such rule.
-    """
-    if scaling not in SCALINGS:
-        raise unknown_name("lr_scaling", scaling, SCALINGS)
-    ratio = global_batch / base_batch
-    return learning_rate * {"none": 1.0, "linear": ratio, "sqrt": math.sqrt(ratio)}[scaling]
 
 
 def _half_wave(share: float) -> float:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.input_pipeline.cursor import Order
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.loader import Loader
-from drivetrain.training.loop.config import Config, Folders
-from drivetrain.training.loop.schedule import Schedule, scaled_learning_rate
+from drivetrain.training.loop.schedule import Schedule
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Recipe
-from drivetrain.training.strategy import Common, Strategy
+from drivetrain.training.strategy import Strategy
 
 
 @dataclass(frozen=True)
@@ -109,15 +109,6 @@ def open_loader(config: Config, dataset: Dataset, order: Order, strategy: Strate
         prefetch=config.prefetch,
         workers=config.workers,
     )
-
-
-def common_options(config: Config) -> Common:
-    """What every strategy is told."""
-    learning_rate = scaled_learning_rate(
-        config.learning_rate, config.lr_scaling, global_batch=config.global_batch, base_batch=config.base_batch
-    )
-    same = {field.name: getattr(config, field.name) for field in fields(Common) if field.name != "learning_rate"}
-    return Common(learning_rate=learning_rate, **same)
 
 
 def is_watched(config: Config, folders: Folders) -> bool:

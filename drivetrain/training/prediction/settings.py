@@ -4,47 +4,49 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
-from drivetrain.training.command_line import Parser
-from drivetrain.training.errors import unknown_name
+from drivetrain.steps.programs import check
 
-ON_CHANGE = ("refuse", "fresh")
+if TYPE_CHECKING:
+    from drivetrain.training.command_line import Parser
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The fields of the command line.
+    """The parameters of the component and the options of the command line.
+
+    Attributes:
+        batch_size: samples a forward pass; it sees the same ones whatever the number of processes.
+        rows_per_shard: rows of a file; made a multiple of batch_size.
+        threads: threads that each process computes with on the CPU, whatever OMP_NUM_THREADS; another number rounds
+            otherwise.
+        keep: columns of the data to hand on, with commas: "id, site".
+        reader: the format of the data; auto for that of the training data.
+        reader_options: the reader's options, a JSON object.
+        strategy: ddp for a model that fits into each process, or fsdp, tp, pp, ... for one that does not.
+        strategy_options: the strategy's options, a JSON object: '{"tensor": 2}'.
+        on_change: what to do with predictions of another model, other data or other settings in the folder: refuse or
+            fresh.
 
     Raises:
         InputError: a value that cannot be.
     """
 
-    batch_size: int = 256
-    """samples a forward pass; it sees the same ones whatever the number of processes"""
-    rows_per_shard: int = 65536
-    """rows of a file; made a multiple of batch_size"""
-    threads: int = 1
-    """threads that each process computes with on the CPU, whatever OMP_NUM_THREADS; another number rounds otherwise"""
+    batch_size: Annotated[int, Bounds(1)] = 256
+    rows_per_shard: Annotated[int, Bounds(1)] = 65536
+    threads: Annotated[int, Bounds(1)] = 1
     keep: str = ""
-    """columns of the data to hand on, with commas: "id, site" """
     reader: str = "auto"
-    """the format of the data; auto for that of the training data"""
     reader_options: str = "{}"
-    """the reader's options, a JSON object"""
     strategy: str = "ddp"
-    """ddp for a model that fits into each process, or fsdp, tp, pp, ... for one that does not"""
     strategy_options: str = "{}"
-    """the strategy's options, a JSON object"""
-    on_change: str = "refuse"
-    """what to do with predictions of another model, other data or other settings in the folder: refuse or fresh"""
+    on_change: Literal["refuse", "fresh"] = "refuse"
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "rows_per_shard", "threads"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name}={getattr(self, name)}; allowed are whole numbers from 1.")
-        if self.on_change not in ON_CHANGE:
-            raise unknown_name("on_change", self.on_change, ON_CHANGE)
+        check(self)
         twice = [name for name in self.columns if self.columns.count(name) > 1]
         if twice:
             raise InputError(f"keep={self.keep!r} names {twice[0]!r} twice.")
@@ -61,6 +63,8 @@ class Settings:
 
 
 def parser(description: str | None) -> Parser:
+    from drivetrain.training.command_line import Parser  # where a pipeline is compiled, nobody asks for it
+
     built = Parser(
         program="drivetrain.training_scripts.predict",
         description=description,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal, NotRequired, TypedDict
+from typing import Annotated, Literal, NotRequired, TypedDict
 
 import pytest
 
@@ -25,9 +25,10 @@ from drivetrain import (
     step,
     when,
 )
-from drivetrain.components import Checkpoints, Input, Output, component
+from drivetrain.components import Bounds, Checkpoints, Input, Output, component
 from drivetrain.spec.steps import ProcessingStep, TrainingStep
 from drivetrain.spec.values import LambdaOutputRef, MetricRef, PropertyRef
+from drivetrain.steps.contract import Since
 
 
 @component
@@ -48,6 +49,8 @@ def fit(
     rate: float = 0.1,
     epochs: int = 1,
     kind: Literal["a", "b"] = "a",
+    share: Annotated[float, Bounds(0, 1)] = 0.5,
+    smoothing: Annotated[float, Since(before=0.0)] = 0.0,
 ) -> None:
     """Fit a model."""
 
@@ -90,8 +93,8 @@ def test_a_training_step_keeps_checkpoints_logs_and_what_may_grow() -> None:
     fitted = step(fit, data="s3://b/k", rate=1)
     assert isinstance(fitted, TrainingStep)
     assert fitted.checkpoint is not None
-    assert fitted.resumable_parameters == ("epochs",)
-    assert fitted.parameters == {"rate": 1.0, "epochs": 1, "kind": "a"}
+    assert fitted.resumable_parameters == ("epochs", "smoothing")
+    assert fitted.parameters == {"rate": 1.0, "epochs": 1, "kind": "a", "share": 0.5, "smoothing": 0.0}
     assert isinstance(fitted.parameters["rate"], float)
     assert fitted.logged("loss") == PropertyRef(step="fit", path="FinalMetricDataList['loss'].Value", type="Float")
     with pytest.raises(SpecError, match="Did you mean 'loss'"):
@@ -121,6 +124,29 @@ def test_what_does_not_fit_is_refused(given: dict[str, object], message: str) ->
 def test_a_whole_step_is_no_input() -> None:
     with pytest.raises(SpecError, match=r"Name one of its outputs: data=load\['...'\]"):
         step(fit, data=step(load, raw="s3://b/k"))
+
+
+def test_a_parameter_that_came_later_moves_checkpoints_where_it_says_something_new() -> None:
+    assert step(fit, data="s3://b/k", smoothing=0.1).resumable_parameters == ("epochs",)
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.5, 2])
+def test_bounds_are_checked(share: float) -> None:
+    with pytest.raises(SpecError, match=rf"Step 'fit': share is {float(share)}\. Allowed: numbers from 0 to 1\."):
+        step(fit, data="s3://b/k", share=share)
+    given = Parameter.number("Share", default=share)
+    with pytest.raises(
+        SpecError, match=rf"Step 'fit' \(with Share={share}\): share is {share}\. Allowed: numbers from"
+    ):
+        step(fit, data="s3://b/k", share=given)
+    good = Parameter.number("Share", default=0.25)
+    assert step(fit, data="s3://b/k", share=good).parameters["share"] is not None
+
+
+def test_choices_of_a_pipeline_parameter_are_checked() -> None:
+    kind = Parameter.string("Kind", default="a", choices=("a", "c"))
+    with pytest.raises(SpecError, match=r"Step 'fit' \(with Kind='c'\): kind is 'c'\. Allowed: a, b\."):
+        step(fit, data="s3://b/k", kind=kind)
 
 
 def test_choices_are_checked() -> None:

@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 import sys
-from dataclasses import fields
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,10 @@ import pytest
 
 from drivetrain.components import train as train_module
 from drivetrain.components.train import train
-from drivetrain.steps import start
+from drivetrain.steps import programs, start
 from drivetrain.steps.command_line import read
+from drivetrain.steps.signature import parameters_of
+from drivetrain.training.config import LOOKS_ON, MAY_CHANGE, Config
 
 
 def test_declaration() -> None:
@@ -28,15 +30,11 @@ def test_declaration() -> None:
 
 
 def test_its_parameters_are_the_fields_of_the_program() -> None:
-    """Names, types, defaults, and in the same order."""
-    from drivetrain.training.loop.config import Config
-
-    program = [(field.name, field.type, field.default) for field in fields(Config)]
-    declared = [(name, p.type.__name__, p.default) for name, p in train.parameters.items()]
-    assert declared.pop() == ("processes", "int", 0)
-    assert declared[0] == ("recipe", "str", "digits_cnn")
-    assert program[0][:2] == ("recipe", "str")  # the program has no default for it
-    assert declared[1:] == program[1:]
+    """In the same order; what the component says otherwise is where the program has no default, and `processes`."""
+    program = parameters_of(Config)
+    assert list(train.parameters) == [*program, "processes"]
+    assert {name for name in program if train.parameters[name] != program[name]} == {"recipe"}
+    assert program["recipe"].required and train.parameters["recipe"].default == "digits_cnn"
 
 
 def test_a_training_job_can_carry_them() -> None:
@@ -46,12 +44,10 @@ def test_a_training_job_can_carry_them() -> None:
 
 
 def test_what_may_change_in_a_resumed_training_keeps_the_place_of_its_checkpoints() -> None:
-    from drivetrain.training.loop.config import LOOKS_ON, MAY_CHANGE
-
-    assert LOOKS_ON < set(train.resumable) < MAY_CHANGE
+    assert set(LOOKS_ON) < set(train.resumable) < set(MAY_CHANGE)
     assert {"epochs", "max_steps", "strategy", "strategy_options"} <= set(train.resumable)
     # These decide which model comes out of the same steps, so they get checkpoints of their own.
-    assert {"early_stopping", "validate_every"} == MAY_CHANGE - set(train.resumable)
+    assert {"early_stopping", "validate_every"} == set(MAY_CHANGE) - set(train.resumable)
 
 
 def test_the_help_names_every_strategy_and_reader() -> None:
@@ -92,14 +88,12 @@ def test_the_progress_lines_carry_the_declared_metrics(
 
 def test_the_names_that_the_two_sides_share() -> None:
     """components/ and training_scripts/ import nothing of each other; they meet in the environment."""
-    from drivetrain.components import evaluate as evaluate_module
     from drivetrain.steps import call
     from drivetrain.training.launch.processes import failure, parent
 
     assert call.FAILURE_FILE == failure.FAILURE_FILE
     assert f'"{train_module.TENSORBOARD_FOLDER}"' in Path(start.__file__).read_text()
-    for module in (train_module, evaluate_module):
-        assert f'"{parent.PARENT}": str(os.getpid())' in Path(str(module.__file__)).read_text()
+    assert f'"{parent.PARENT}": str(os.getpid())' in Path(str(programs.__file__)).read_text()
 
 
 def given(monkeypatch: pytest.MonkeyPatch, *, is_the_step: bool, returncode: int = 0) -> list[tuple[str, list[str]]]:
@@ -109,14 +103,14 @@ def given(monkeypatch: pytest.MonkeyPatch, *, is_the_step: bool, returncode: int
         calls.append(("run", command))
         return subprocess.CompletedProcess(command, returncode)
 
-    def execv(path: str, command: list[str]) -> None:
-        assert path == command[0]
+    def execve(path: str, command: list[str], environment: Mapping[str, str]) -> None:
+        assert path == command[0] and environment is os.environ
         calls.append(("exec", command))
         raise SystemExit(0)  # the real one does not come back
 
     monkeypatch.setattr(subprocess, "run", run)
-    monkeypatch.setattr(os, "execv", execv)
-    monkeypatch.setattr(train_module, "_is_the_step", lambda: is_the_step)
+    monkeypatch.setattr(os, "execve", execve)
+    monkeypatch.setattr(programs, "is_the_step", lambda module: is_the_step)
     return calls
 
 

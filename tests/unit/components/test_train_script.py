@@ -12,8 +12,8 @@ import pytest
 
 from drivetrain import Cluster, Parameter, Pipeline, join, step
 from drivetrain.base.errors import InputError, SpecError
-from drivetrain.components import train_script as train_script_module
 from drivetrain.components.train_script import train_script
+from drivetrain.steps import programs
 from drivetrain.steps.command_line import read
 from drivetrain.targets.sagemaker.assets.assets import code_archive
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
@@ -71,7 +71,7 @@ def test_declaration() -> None:
 def test_as_a_step_it_becomes_the_launcher(
     started: list[Started], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(train_script_module, "_is_the_step", lambda: True)
+    monkeypatch.setattr(programs, "is_the_step", lambda module: True)
     words = ["--hyperparameters", '{"epochs": 3, "flag": true}', "--launcher", "mpirun", "--processes", "2"]
     with pytest.raises(SystemExit):
         train_script(**read(train_script, [*FOLDERS, *words]))

@@ -14,7 +14,6 @@ from drivetrain.cli.errors import explain_validation
 from drivetrain.components.train import train
 from drivetrain.rules import checkpoint_rules
 from drivetrain.training.checkpointing.interval import parse_every
-from drivetrain.training.loop import config
 
 
 def refusal(*parameters: Parameter, **given: Any) -> str:
@@ -26,15 +25,6 @@ def refusal(*parameters: Parameter, **given: Any) -> str:
 def test_every_rule_has_a_test_here() -> None:
     tests = {name.removeprefix("test_rule_") for name, _ in inspect.getmembers(sys.modules[__name__])}
     assert {rule.__name__ for rule in checkpoint_rules.rule} <= tests
-
-
-def test_rule_on_change_is_known() -> None:
-    assert "step 'train': no on_change 'resum'. Did you mean 'resume'?" in refusal(on_change="resum")
-    named = Parameter.string("OnChange", default="refuse", choices=("refuse", "nope"))
-    assert "no on_change 'nope'." in refusal(named, on_change=named)
-    assert checkpoint_rules.ON_CHANGE == config.ON_CHANGE
-    for good in config.ON_CHANGE:
-        assert Pipeline(name="p", steps=[step(train, train="s3://b/k/", on_change=good)]).steps
 
 
 def test_rule_checkpoint_every_is_known() -> None:

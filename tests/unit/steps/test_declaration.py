@@ -8,8 +8,20 @@ from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import pytest
 
-from drivetrain.steps.contract import Checkpoints, ComponentFolder, ComponentParameter, DeclarationError, Input, Output
+from drivetrain.base.bounds import Bounds
+from drivetrain.base.errors import InputError
+from drivetrain.steps.contract import (
+    Checkpoints,
+    ComponentFolder,
+    ComponentParameter,
+    DeclarationError,
+    Input,
+    Output,
+    Since,
+)
 from drivetrain.steps.declaration import Component, component
+from drivetrain.steps.programs import check
+from drivetrain.steps.signature import values_before
 
 
 class Scores(TypedDict):
@@ -127,8 +139,16 @@ def declare(text: str, **options: Any) -> Component[..., Any]:
     """The component of a function given as text, at the top level of a module of its own."""
     names: dict[str, Any] = {
         **{"__name__": "pipeline", "component": component, "Input": Input, "Output": Output, "Path": Path},
-        **{"Checkpoints": Checkpoints, "Literal": Literal, "Annotated": Annotated, "Any": Any, "Iterator": Iterator},
         **{
+            "Checkpoints": Checkpoints,
+            "Bounds": Bounds,
+            "Literal": Literal,
+            "Annotated": Annotated,
+            "Any": Any,
+            "Iterator": Iterator,
+        },
+        **{
+            "Bounds": Bounds,
             "Scores": Scores,
             "Pair": Pair,
             "Loss": Loss,
@@ -248,6 +268,12 @@ REFUSED: dict[str, tuple[str, str]] = {
     "a generator": ("def f() -> Iterator[int]:\n yield 1", "f cannot be a component: it is async or a generator"),
     "an async generator": ("async def f():\n yield 1", "f cannot be a component: it is async or a generator"),
     "a lambda": ("f = lambda: 0", "cannot be a component"),
+    "bounds of a text": ("def f(x: Annotated[str, Bounds(1)]): ...", "'x' has Bounds, which are for int and float"),
+    "bounds of choices": ("def f(x: Annotated[Literal[1, 2], Bounds(1)]): ...", "'x' has Bounds, which are for int"),
+    "a default beyond its bounds": (
+        "def f(x: Annotated[int, Bounds(1, 4)] = 5): ...",
+        r"'x' defaults to 5\. Allowed: whole numbers from 1 to 4\.",
+    ),
 }
 
 
@@ -309,6 +335,73 @@ del logged
         wrapped = f"import functools\ndef f({hidden}): ...\nf = functools.wraps(f)(lambda *a: None)"
         with pytest.raises(DeclarationError, match=expected):
             declare(wrapped)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a program is told.
+
+    Attributes:
+        recipe: what is learnt.
+        epochs: how often,
+            in whole numbers.
+        smoothing: came later.
+    """
+
+    recipe: str
+    epochs: Annotated[int, Bounds(1)] = 12
+    kind: Literal["a", "b"] = "a"
+    smoothing: Annotated[float, Since(before=0.0), Bounds(0, below=1)] = 0.1
+
+    def __post_init__(self) -> None:
+        check(self)
+
+
+@component(settings=Settings)
+def program(data: Input, *, recipe: str = "digits", processes: int = 0, **settings: Any) -> None:
+    """Run a program.
+
+    Args:
+        processes: of a host.
+    """
+
+
+def test_the_fields_of_a_dataclass_are_parameters() -> None:
+    assert list(program.parameters.values()) == [
+        ComponentParameter("recipe", str, required=False, default="digits", help="what is learnt."),
+        ComponentParameter(
+            "epochs", int, required=False, default=12, help="how often, in whole numbers.", bounds=Bounds(1)
+        ),
+        ComponentParameter("kind", str, required=False, default="a", choices=("a", "b")),
+        ComponentParameter(
+            "smoothing",
+            float,
+            required=False,
+            default=0.1,
+            help="came later.",
+            bounds=Bounds(0, below=1),
+            since=Since(before=0.0),
+        ),
+        ComponentParameter("processes", int, required=False, default=0, help="of a host."),
+    ]
+    assert values_before(Settings) == {"smoothing": 0.0}
+    for wrong in ("def f(data: Input): ...", "def f(*rest: Any, **settings: Any): ..."):
+        with pytest.raises(DeclarationError, match=r"settings= come by name\. Give the function \*\*settings"):
+            declare(wrong, settings=Settings)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"epochs": 0}, "epochs=0; allowed are whole numbers from 1."),
+        ({"smoothing": 1.0}, "smoothing=1.0; allowed are numbers from 0 to below 1."),
+        ({"kind": "aa"}, "no kind 'aa'. Did you mean 'a'? Allowed: a, b."),
+    ],
+)
+def test_what_a_program_is_told_is_held_against_its_fields(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        Settings(recipe="r", **given)
+    assert str(caught.value) == message
 
 
 def test_what_is_no_function() -> None:

@@ -23,9 +23,7 @@ class Recipe(Digits):
 
 
 def test_a_typo_gets_the_closest_name() -> None:
-    with pytest.raises(
-        InputError, match=r"no recipe 'digit_cnn'\. Did you mean 'digits_cnn'\? Available: .*digits_cnn"
-    ):
+    with pytest.raises(InputError, match=r"no recipe 'digit_cnn'\. Did you mean 'digits_cnn'\? Allowed: .*digits_cnn"):
         load_recipe("digit_cnn", {})
 
 

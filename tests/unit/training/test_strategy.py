@@ -10,9 +10,10 @@ from torch import nn
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, load_recipe
-from drivetrain.training.strategy import Common, Strategy, load_strategy, pieces
+from drivetrain.training.strategy import Strategy, load_strategy, pieces
 from drivetrain.training_scripts.recipes import digits_cnn
 from drivetrain.training_scripts.strategies import dp
+from tests.fixtures.told import told
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 BATCH = Batch(torch.rand(5, 1, 8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(0)), torch.arange(5))
@@ -22,12 +23,12 @@ def build(name: str = "single", **common: Any) -> Strategy:
     recipe = load_recipe("digits_cnn", {"channels": 2, "hidden": 4})
     torch.manual_seed(0)
     kind, options = load_strategy(name, {})
-    settings = {"learning_rate": 0.0, "precision": "fp64"} | common
-    return kind(recipe, recipe.model(), ALONE, Common(**settings), options)
+    settings = {"learning_rate": 1e-300, "precision": "fp64"} | common
+    return kind(recipe, recipe.model(), ALONE, told(**settings), options)
 
 
 def test_a_typo_gets_the_closest_name() -> None:
-    with pytest.raises(InputError, match=r"no strategy 'singel'\. Did you mean 'single'\? Available: .*ddp, .*single"):
+    with pytest.raises(InputError, match=r"no strategy 'singel'\. Did you mean 'single'\? Allowed: .*ddp, .*single"):
         load_strategy("singel", {})
 
 
@@ -112,7 +113,7 @@ def test_data_parallel_where_it_makes_no_sense(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
     strategy = object.__new__(dp.Strategy)
     strategy.process = Process(0, 1, 0, 1, torch.device(device))
-    strategy.common = Common(learning_rate=0.1, **common)
+    strategy.config = told(learning_rate=0.1, **common)
     with pytest.raises(InputError, match=message):
         strategy.check()
 
@@ -128,7 +129,7 @@ class Weighing(digits_cnn.Recipe):
 def weighing(*weights: float) -> Strategy:
     recipe: Any = Weighing(channels=2, hidden=4, weights=weights)
     kind, options = load_strategy("single", {})
-    return kind(recipe, recipe.model(), ALONE, Common(learning_rate=0.0, precision="fp64"), options)
+    return kind(recipe, recipe.model(), ALONE, told(learning_rate=1e-300, precision="fp64"), options)
 
 
 def test_the_gradient_is_the_mean_of_samples_by_what_they_weigh() -> None:

@@ -47,8 +47,8 @@ def test_what_is_refused_when_compiled_is_refused_when_run(name: str) -> None:
                 load_strategy(name, {option.name: value})
             with pytest.raises(InputError, match=f"{option.name}='fp8'; allowed are {', '.join(option.choices)}"):
                 load_strategy(name, {option.name: "fp8"})
-        least, most = option.bounds
-        outside = [bound + step for bound, step in ((least, -1), (most, 1)) if bound is not None]
+        sides = ((option.bounds.least, -1), (option.bounds.most, 1))
+        outside = [bound + step for bound, step in sides if bound is not None]
         for value in outside:
             assert option.refuses(value)
             with pytest.raises(InputError, match=rf"{option.name}=|options .*{option.name}"):

@@ -16,8 +16,8 @@ from drivetrain.decision import Champion, decide, policy, read_evaluation
 from drivetrain.training.checkpointing.inspection.listing import list_training
 from drivetrain.training.checkpointing.inspection.trainings import find
 from drivetrain.training.checkpointing.store.retention import watched
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.evaluation.settings import Settings
-from drivetrain.training.loop.config import Config, Folders
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import direction, load_recipe
 from drivetrain.training_scripts.evaluate import run

@@ -9,7 +9,7 @@ from types import ModuleType
 import pytest
 import torch
 
-from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import train
 

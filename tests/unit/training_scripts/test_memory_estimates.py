@@ -18,9 +18,10 @@ from drivetrain.recommend.facts import new_file
 from drivetrain.recommend.memory import estimate_memory
 from drivetrain.recommend.sizing import Candidate, Sizing
 from drivetrain.training.recipe import Batch, Recipe, load_recipe
-from drivetrain.training.strategy import Common, load_strategy
+from drivetrain.training.strategy import load_strategy
 from drivetrain.training_scripts.profile_recipe import _example, measure
 from tests.fixtures.single_strategy import ALONE
+from tests.fixtures.told import told
 
 # Name -> (recipe, its options, samples).
 SHAPES: dict[str, tuple[str, dict[str, Any], int]] = {
@@ -39,7 +40,7 @@ def peak(recipe: Recipe, name: str, samples: int, **common: Any) -> int:
         model = recipe.model()
         model.to = lambda *_: model  # type: ignore[method-assign]  # it is in fp32, and torch cannot swap fake parameters
         kind, options = load_strategy("single", {})
-        strategy = kind(recipe, model, ALONE, Common(learning_rate=1e-3, **common), options)
+        strategy = kind(recipe, model, ALONE, told(learning_rate=1e-3, **common), options)
         strategy.model.train()
         for looked in ("apart", "of_parts"):  # at values
             setattr(strategy.first_losses, looked, lambda *_: None)

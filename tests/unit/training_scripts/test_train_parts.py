@@ -12,9 +12,9 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder
 from drivetrain.training.loop import setup
-from drivetrain.training.loop.config import Config, Folders
 from drivetrain.training.loop.divergence import refuse_divergence, refuse_infinite_loss
 from drivetrain.training.loop.seeding import StepSeeds, seed_everything
 from drivetrain.training.process import Process
@@ -112,12 +112,6 @@ def test_the_schedule_in_steps() -> None:
     assert (schedule.warmup_steps, schedule.total_steps, schedule.cycle_steps) == (5, 30, 20)
     assert setup.build_schedule(replace(config, max_steps=7), 10).total_steps == 7
     assert setup.build_schedule(replace(config, max_steps=70), 10).total_steps == 30
-
-
-def test_the_learning_rate_grows_with_the_batch() -> None:
-    config = replace(CONFIG, learning_rate=0.5, lr_scaling="linear", global_batch=8, base_batch=4, clip_norm=2.0)
-    common = setup.common_options(config)
-    assert (common.learning_rate, common.clip_norm) == (1.0, 2.0)
 
 
 @pytest.mark.parametrize("given", [{"early_stopping": 3}, {"keep_best": True}])

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import train
 

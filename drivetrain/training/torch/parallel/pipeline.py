@@ -219,7 +219,7 @@ class PipelineStrategy(strategy.Strategy):
 
     def check(self) -> None:
         self.plan = plan_of(self.options, self.layout.degrees["stage"], f"strategy {self.name!r}")
-        if self.common.compile and self.plan.schedule == "zero_bubble":
+        if self.config.compile and self.plan.schedule == "zero_bubble":
             raise InputError(
                 f"strategy {self.name!r}: compile=True with schedule 'zero_bubble'; compiled layers cannot split their "
                 "backward pass. Use schedule '1f1b' or 'interleaved', or leave compile off."
@@ -271,7 +271,7 @@ class PipelineStrategy(strategy.Strategy):
             # The ranks of a replica are seeded alike; layers of different stages must not drop the same features.
             torch.manual_seed(int(torch.randint(2**62, ())) + stage)
         total = torch.zeros((), dtype=torch.float64, device=self.process.device)
-        for piece, counted, _ in pieces(batch, num_samples, self.common.accumulation):
+        for piece, counted, _ in pieces(batch, num_samples, self.config.accumulation):
             total += self.pipeline.backward(piece, counted, gradient_scale)
         self.exchange()
         return total

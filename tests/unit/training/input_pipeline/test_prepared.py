@@ -95,7 +95,7 @@ def test_a_shard_with_other_rows(folder: Path) -> None:
 
 
 def test_a_missing_column(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"no column 'lable'\. Did you mean 'label'\? Available: id, label, x"):
+    with pytest.raises(InputError, match=r"no column 'lable'\. Did you mean 'label'\? Allowed: id, label, x"):
         PreparedData(folder).read(["lable"])
 
 

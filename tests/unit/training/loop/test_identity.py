@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -10,7 +11,9 @@ from typing import Any
 import pytest
 import torch
 
-from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.config import Config, Folders
+from drivetrain.training.loop import identity as identity_module
+from drivetrain.training.loop import resumption
 from drivetrain.training.loop.identity import Identity, code_hashes, training_identity
 from drivetrain.training.loop.resumption import changes
 from drivetrain.training.process import Process
@@ -84,6 +87,27 @@ def test_blanks_and_order_in_options_make_no_other_training() -> None:
     one, other = identity('{"channels": 4, "hidden": 8}'), identity('{"hidden":8,\n "channels":4}')
     assert one.name == other.name and changes(one.saved, other.saved) == []
     assert changes(one.saved, identity('{"hidden": 8}').saved) != []
+
+
+def test_a_field_that_came_later_counts_where_it_says_something_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if `ema_decay` had come after trainings were begun: they have no such field, and went on without."""
+    dataset: Any = SimpleNamespace(content_hash="d1")
+
+    def identity(**fields: Any) -> Identity:
+        config = Config(recipe="digits_cnn", **fields)
+        return training_identity(config, dataset, load_recipe("digits_cnn", {}), None, ALONE)
+
+    now, averaged = identity(), identity(ema_decay=0.9)
+    before = replace(now, fields={name: value for name, value in now.fields.items() if name != "ema_decay"})
+    assert before.name != now.name
+    for module in (identity_module, resumption):
+        monkeypatch.setattr(module, "values_before", lambda kind: {"ema_decay": 0.0})
+    assert before.name == now.name != averaged.name
+    assert changes(before.saved, now.saved) == []
+    assert changes(before.saved, averaged.saved) == ["ema_decay 0.0 -> 0.9"]
+    for module in (identity_module, resumption):  # whatever the default became since
+        monkeypatch.setattr(module, "values_before", lambda kind: {"ema_decay": 0.5})
+    assert changes(before.saved, now.saved) == ["ema_decay 0.5 -> 0.0"]
 
 
 def test_the_parts_of_a_shipped_recipe_count(monkeypatch: pytest.MonkeyPatch) -> None:

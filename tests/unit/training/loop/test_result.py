@@ -11,7 +11,7 @@ import torch
 
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.registration import Evidence, lineage_of
-from drivetrain.training.loop.config import LOOKS_ON, Config, Folders
+from drivetrain.training.config import LOOKS_ON, Config, Folders
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import train
 from tests.distributed import prepared_data
@@ -45,7 +45,7 @@ def trained(config: Config, data: Path, folder: Path) -> Path:
 
 
 def test_what_only_looks_on_makes_no_other_model(data: Path, tmp_path: Path) -> None:
-    assert OTHERWISE.keys() | {"workers"} == LOOKS_ON  # (which needs prefetch, and starts processes)
+    assert OTHERWISE.keys() | {"workers"} == set(LOOKS_ON)  # (which needs prefetch, and starts processes)
     one = trained(CONFIG, data, tmp_path / "one")
     other = trained(replace(CONFIG, **OTHERWISE), data, tmp_path / "other")
     assert content_hash(one) == content_hash(other)
@@ -55,7 +55,7 @@ def test_what_decides_the_weights_is_said(data: Path, tmp_path: Path) -> None:
     folder = trained(CONFIG, data, tmp_path)
     description = json.loads((folder / "model.json").read_text(encoding="utf-8"))
     of_the_run = {"world_size", "steps", "stopped_early"}
-    assert description["training"].keys() == {field.name for field in fields(Config)} - LOOKS_ON | of_the_run
+    assert description["training"].keys() == {field.name for field in fields(Config)} - set(LOOKS_ON) | of_the_run
     assert (description["training"]["max_steps"], description["training"]["world_size"]) == (2, 1)
     config = lineage_of({}, Evidence(description))["config"]
     description["training"]["learning_rate"] *= 2

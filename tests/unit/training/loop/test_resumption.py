@@ -16,7 +16,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.places import open_place
 from drivetrain.training.checkpointing.store.manifest import Manifest
 from drivetrain.training.checkpointing.store.store import Store
-from drivetrain.training.loop.config import Config
+from drivetrain.training.config import Config
 from drivetrain.training.loop.identity import Identity
 from drivetrain.training.loop.resumption import (
     SET_ASIDE_FILE,

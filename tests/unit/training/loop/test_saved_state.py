@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
-from drivetrain.training.loop.config import Config, Folders
+from drivetrain.training.config import Config, Folders
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import train
 

@@ -3,8 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from drivetrain.base.errors import InputError
-from drivetrain.training.loop.schedule import Schedule, scaled_learning_rate
+from drivetrain.training.loop.schedule import Schedule
 
 
 def factors(kind: str, steps: int, **given: float) -> list[float]:
@@ -51,15 +50,3 @@ def test_each_group_keeps_its_share() -> None:
     for step, factor in enumerate((1.0, 0.75, 0.5)):
         assert schedule.apply(optimizer, step) == factor
         assert [group["lr"] for group in optimizer.param_groups] == [factor, 0.1 * factor]
-
-
-def test_learning_rates_for_larger_batches() -> None:
-    rates = [scaled_learning_rate(0.1, rule, global_batch=128, base_batch=32) for rule in ("none", "linear", "sqrt")]
-    assert rates == [0.1, 0.4, 0.2]
-    with pytest.raises(InputError, match=r"no lr_scaling 'linea'\. Did you mean 'linear'\?"):
-        scaled_learning_rate(0.1, "linea", global_batch=1, base_batch=1)
-
-
-def test_a_schedule_that_is_not_there() -> None:
-    with pytest.raises(InputError, match="no schedule 'step'"):
-        Schedule(kind="step", warmup_steps=0, total_steps=1)

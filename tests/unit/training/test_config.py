@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -8,10 +9,9 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.command_line import docstrings
-from drivetrain.training.loop import config as config_module
-from drivetrain.training.loop.command_line import parser
-from drivetrain.training.loop.config import LOOKS_ON, MAY_CHANGE, Config, Folders
+from drivetrain.steps.signature import argument_help, parameters_of
+from drivetrain.training import config as config_module
+from drivetrain.training.config import LOOKS_ON, MAY_CHANGE, Config, Folders, parser
 
 CONFIG = Config(recipe="digits_cnn", recipe_options='{"channels": 2, "hidden": 4}', epochs=1, global_batch=4)
 
@@ -83,8 +83,33 @@ def test_fields_that_contradict_each_other(given: dict[str, Any], message: str) 
         replace(CONFIG, **given)
 
 
+def test_learning_rates_for_larger_batches() -> None:
+    given = replace(CONFIG, learning_rate=0.1, global_batch=128, base_batch=32)
+    rates = [replace(given, lr_scaling=rule).highest_learning_rate for rule in ("none", "linear", "sqrt")]
+    assert rates == [0.1, 0.4, 0.2]
+
+
+# The fields of a training when `Since` came: whatever comes after them says what its absence meant.
+FIRST_FIELDS = re.findall(
+    r"\w+",
+    """
+    recipe recipe_options strategy strategy_options reader reader_options epochs max_steps global_batch accumulation
+    drop_last sampling weight_column shuffle_window learning_rate lr_scaling base_batch weight_decay warmup_epochs
+    schedule cycle_epochs cycle_growth precision clip_norm ema_decay activation_checkpointing compile fused
+    sync_batchnorm seed validate_every early_stopping monitor keep_best log_every profile prefetch workers
+    collective_timeout checkpoint_every mtbf_hours keep_last keep_best_n keep_every_hours async_checkpoints on_change
+    """,
+)
+
+
+def test_a_field_that_came_later_says_what_its_absence_meant() -> None:
+    declared = parameters_of(Config)
+    assert declared.keys() >= set(FIRST_FIELDS)
+    assert [name for name in declared.keys() - set(FIRST_FIELDS) if declared[name].since is None] == []
+
+
 def test_what_may_change_are_fields() -> None:
-    assert {field.name for field in fields(Config)} > MAY_CHANGE > LOOKS_ON
+    assert {field.name for field in fields(Config)} > set(MAY_CHANGE) > set(LOOKS_ON)
 
 
 def test_every_field_is_an_option_of_the_command_line() -> None:
@@ -96,7 +121,7 @@ def test_every_field_is_an_option_of_the_command_line() -> None:
 
     given = vars(parser(None).parse_args([*words, "--compile=True", "--fused", "false", "--clip-norm=0.5"]))
     assert (given["compile"], given["fused"], given["clip_norm"]) == (True, False, 0.5)
-    assert all(type(given[field.name]).__name__ == field.type for field in fields(Config))
+    assert all(type(given[name]) is declared.type for name, declared in parameters_of(Config).items())
 
 
 @pytest.mark.parametrize(
@@ -106,7 +131,7 @@ def test_every_field_is_an_option_of_the_command_line() -> None:
         (["--epochs", "two"], "--epochs: 'two' is no whole number. With --help: all options."),
         (["--epochs=1.5"], "--epochs: '1.5' is no whole number. With --help: all options."),
         (["--clip-norm=much"], "--clip-norm: 'much' is no number. With --help: all options."),
-        (["--learning_rate=1"], "no option '--learning_rate'. Did you mean '--learning-rate'? Available: "),
+        (["--learning_rate=1"], "no option '--learning_rate'. Did you mean '--learning-rate'? Allowed: "),
     ],
 )
 def test_words_that_are_no_values(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,10 +159,10 @@ def test_the_help_has_a_line_for_each_option(capsys: pytest.CaptureFixture[str])
     assert ended.value.code == 0
     text = " ".join(capsys.readouterr().out.split())
     for kind in (Folders, Config):
-        said = docstrings(kind)
+        said = argument_help(kind.__doc__ or "")
         assert list(said) == [field.name for field in fields(kind)]
         assert all(" ".join(line.split()) in text for line in said.values())
-    assert "How often each sample is seen. [12]" in text
+    assert "how often each sample is seen. [12]" in text
 
 
 @pytest.mark.parametrize("name", ["model", "output", "checkpoints", "tensorboard"])

@@ -1,0 +1,45 @@
+"""Which numbers are allowed."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+
+class Bounds(NamedTuple):
+    """The numbers that are allowed: finite, from `least` to `most` (both included), above `above`, below `below`.
+
+    epochs: Annotated[int, Bounds(1)] = 12
+    decay: Annotated[float, Bounds(0, below=1)] = 0.9
+    """
+
+    least: float | None = None
+    most: float | None = None
+    above: float | None = None
+    below: float | None = None
+
+    def hold(self, value: float) -> bool:
+        """Whether `value` is allowed."""
+        return (
+            math.isfinite(value)
+            and (self.least is None or value >= self.least)
+            and (self.most is None or value <= self.most)
+            and (self.above is None or value > self.above)
+            and (self.below is None or value < self.below)
+        )
+
+    def described(self, kind: type = float) -> str:
+        """`numbers from 0 to below 1`; of `kind` int they are whole numbers."""
+        lower = f"from {_plain(self.least)}" if self.least is not None else ""
+        lower = f"above {_plain(self.above)}" if self.above is not None else lower
+        upper = f"to {_plain(self.most)}" if self.most is not None else ""
+        if self.below is not None:
+            upper = f"{'to ' if self.least is not None else 'and ' if lower else ''}below {_plain(self.below)}"
+        return " ".join(filter(None, ("whole numbers" if kind is int else "numbers", lower, upper)))
+
+
+def _plain(limit: float) -> str:
+    return str(limit) if isinstance(limit, int) else f"{limit:g}"
+
+
+ANY_NUMBER = Bounds()

@@ -1,0 +1,28 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from drivetrain.base.bounds import ANY_NUMBER, Bounds
+
+
+@pytest.mark.parametrize(
+    ("bounds", "words", "inside", "outside"),
+    [
+        (Bounds(1), "numbers from 1", (1, 1.0, 10**9), (0, 0.999, -1)),
+        (Bounds(0, 10), "numbers from 0 to 10", (0, 10), (-0.1, 10.1)),
+        (Bounds(most=2.5), "numbers to 2.5", (2.5, -7), (2.6,)),
+        (Bounds(above=0), "numbers above 0", (1e-300,), (0, -1)),
+        (Bounds(below=1), "numbers below 1", (0.999, -1), (1, 2)),
+        (Bounds(0, below=1), "numbers from 0 to below 1", (0, 0.999), (1, -0.1)),
+        (Bounds(above=0, below=1), "numbers above 0 and below 1", (0.5,), (0, 1)),
+        (Bounds(0, 2**63 - 1), "numbers from 0 to 9223372036854775807", (2**63 - 1,), (2**63,)),
+        (ANY_NUMBER, "numbers", (-1e300, 0), ()),
+    ],
+)
+def test_what_is_allowed(bounds: Bounds, words: str, inside: tuple[float, ...], outside: tuple[float, ...]) -> None:
+    assert bounds.described() == words
+    assert bounds.described(int) == f"whole {words}"
+    assert all(map(bounds.hold, inside))
+    assert not any(map(bounds.hold, (*outside, math.nan, math.inf, -math.inf)))
