@@ -23,13 +23,13 @@ from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.steps.signature import parameters_of
 
 
-def check(settings: Any) -> None:
+def check(settings: object) -> None:
     """Hold each field of a dataclass against what its type allows.
 
     Raises:
         InputError: the first value that is none of the choices, or beyond the bounds.
     """
-    kind: type = type(settings)
+    kind = type(settings)
     for name, declared in parameters_of(kind).items():
         value = getattr(settings, name)
         if declared.allows(value):

@@ -26,7 +26,7 @@ EXACT = f"{OURS} exact"
 BASELINE = "torchmetrics exact"
 PEERS = (BASELINE, "torchmetrics binned", "torcheval")
 SAMPLES = 1_000_000
-FACTOR, BOUND = 20, 1e-5
+FACTOR, BOUND = 25, 1e-5
 ROUNDS = 9
 
 

@@ -35,6 +35,7 @@ from drivetrain.training.metric_states.state import State
 from drivetrain.training.metric_states.tally_set import TallySet, results, why_undefined
 from drivetrain.training.metric_states.uncertainty import bootstrap as drawing
 from drivetrain.training.metric_states.uncertainty.intervals import Interval, interval, keys_of_equal_size
+from drivetrain.training.metric_states.waiting import Batch, Waiting
 from drivetrain.training.process import Process
 
 # An interval of which the bins of replicates make up more than this share comes with advice.
@@ -101,6 +102,7 @@ class Accumulator:
         self._ranked = {name: m for name, m in metrics.items() if exact and isinstance(m, HasExact)}
         self._drawn = {name: m for name, m in metrics.items() if exact and isinstance(m, HasExactCurves)}
         self._rankings: dict[str, list[Ranking]] = {name: [] for name in self._rank(no_samples(task))}
+        self._waiting = Waiting()
         self._failure: str | None = None
 
     @property
@@ -110,7 +112,8 @@ class Accumulator:
         return tuple(dict.fromkeys([*(column.name for column in self._slices), *([key] if key else [])]))
 
     def update(self, rows: Ints, samples: Samples, columns: Mapping[str, NDArray[Any]] | None = None) -> None:
-        """Count a batch. Samples that cannot be counted are told to all ranks, in `finish`.
+        """Count a batch, with some that follow perhaps. Samples that cannot be counted are told to all ranks, in
+        `finish`.
 
         Args:
             rows: the row number of each sample, shape [n].
@@ -118,7 +121,28 @@ class Accumulator:
         """
         if self._failure is not None:
             return
-        given = columns or {}
+        batch = Batch(rows, samples, columns or {})
+        if self._waiting.take(batch):
+            return
+        self._count_waiting()
+        if not self._waiting.take(batch):
+            self._count(batch)
+
+    def _count_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, Waiting()
+        if not waiting or self._failure is not None:
+            return
+        self._count(waiting.together())
+        if self._failure is not None:  # of which rows, only one batch after the other tells
+            self._failure = None
+            for batch in waiting.each():
+                self._count(batch)
+
+    def _count(self, batch: Batch) -> None:
+        """Whatever is counted twice on the way to a failure: nothing is made of it."""
+        if self._failure is not None:
+            return
+        rows, samples, given = batch
         try:
             numbers = [column.numbers(given[column.name], rows) for column in self._slices]
             keys = self._keys(rows, given)
@@ -149,6 +173,7 @@ class Accumulator:
             CoverageError: a row was not counted, or more than once.
         """
         process, state = self._process, self._state
+        self._count_waiting()
         try:
             vector = state.finish()
         except InputError as error:

@@ -131,7 +131,8 @@ def _within(values: NDArray[Any], what: str, kind: Kind, num_classes: int) -> No
         raise InputError(
             f"{what}s have shape {list(values.shape)}; {num_classes} labels need {[len(values), num_classes]}."
         )
-    if values.size:
+    # (Of negative numbers their bits are larger than any class.)
+    if values.size and values.view(np.uint64).max() >= limit:
         low, high = values.min(), values.max()
         if not (low >= 0 and high < limit):
             wrong = low if not low >= 0 else high

@@ -248,7 +248,7 @@ def _add(table: _Table, counts: Counts, full: int) -> None:
         if into.size <= 2:  # bincount would wait for the cell before, sample by sample
             if cells.min() < 0 or cells.max() >= into.size:
                 raise ValueError(f"{table.tally} counts in cells {cells.min()} to {cells.max()} of {into.size}")
-            ones = np.count_nonzero(cells)
+            ones = int(np.count_nonzero(cells))
             into[0] += len(cells) - ones
             into[-1] += ones
         elif 4 * cells.size >= into.size:

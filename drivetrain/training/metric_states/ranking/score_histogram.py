@@ -32,6 +32,8 @@ CELLS = 1 << 21
 _LARGEST = 22
 # Float64 between 1/2 and 1 are 2**-53 apart.
 _STEP = 53
+# Scores that are looked at together: what is made of them on the way stays in the processor's cache.
+_BLOCK = 1 << 14
 
 
 class _Bins(NamedTuple):
@@ -70,28 +72,50 @@ def bins_of(scores: NDArray[Any], resolution: int) -> Ints:
     Args:
         scores: floats of any shape, from 0 to 1.
     """
-    bins = _bins(resolution)
     given = np.asarray(scores) if scores.dtype == np.float32 else np.asarray(scores, np.float64)
-    whole, mantissa, bias = (np.int32, 23, 127) if given.dtype == np.float32 else (np.int64, 52, 1023)
-    edge = given.dtype.type(2.0**-bins.ends)
+    flat = given.reshape(-1)
+    found = np.empty(flat.shape, np.int64)
+    for start in range(0, len(flat), _BLOCK):
+        part = slice(start, start + _BLOCK)
+        found[part] = _bins_of_block(flat[part], resolution)
+    return found.reshape(given.shape)
+
+
+@lru_cache(maxsize=8)
+def _columns(resolution: int, kind: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """The lower end of the bins of one width, and a one: a block of each, for numpy compares a number with an array
+    several times slower than two arrays."""
+    edge = np.full(_BLOCK, 2.0 ** -_bins(resolution).ends, kind)
+    return edge, np.ones(_BLOCK, np.int32 if kind == np.float32 else np.int64)
+
+
+def _bins_of_block(given: NDArray[Any], resolution: int) -> Ints:
+    """Of scores of shape [n], n up to _BLOCK."""
+    bins = _bins(resolution)
+    edge, one = (column[: len(given)] for column in _columns(resolution, given.dtype))
+    mantissa, bias = (23, 127) if given.dtype == np.float32 else (52, 1023)
     # Exact in both types: up to 1/2 it is the score, and from there on 1 - score is (Sterbenz).
     x = 1 - given
     np.minimum(given, x, out=x)
+    x += 0  # of -0.0 makes 0.0
     # Floats above 0 are ordered as their bits are: exponent and first bits of the mantissa, counted from 2**-e on.
     # (No np.where and no masks: which scores are which nobody can foresee, least of all the processor.)
     first = (bias - bins.ends - bins.octaves << bins.bits) - 2
-    near = np.minimum(x, edge).view(whole)
+    least = np.minimum(x.view(one.dtype), one)  # 0 of 0, else 1
+    least += first
+    near = np.minimum(x, edge).view(one.dtype)
     near >>= mantissa - bins.bits
-    np.maximum(near, first + 1, out=near)
-    near -= x == 0
+    np.maximum(near, least, out=near)
     np.maximum(x, edge, out=x)
     x *= given.dtype.type(1 << bins.resolution)
-    near += x.astype(whole)
+    near += x.astype(one.dtype)
     near -= first + (1 << bins.bits) + bins.middle  # now 0 for 1/2, and less for all others
-    side = (given - given.dtype.type(0.5)).view(whole) >> (8 * given.itemsize - 1)  # -1 below 1/2, else 0
+    np.subtract(given, given.dtype.type(0.5), out=x)
+    side = x.view(one.dtype)
+    side >>= 8 * given.itemsize - 1  # -1 below 1/2, else 0
     side |= 1
     near *= side
-    return bins.middle - near.astype(np.int64)
+    return np.subtract(bins.middle, near, out=near)
 
 
 @lru_cache(maxsize=8)

@@ -202,7 +202,7 @@ def test_memory_does_not_grow_with_the_samples() -> None:
     given = Given("binary", 900, sliced=True)
     found, columns = samples(given)
     peaks = []
-    for num_batches in (12, 50):
+    for num_batches in (40, 100):
         counting = Accumulator(
             ALONE,
             given.task,
