@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from drivetrain.base.formatting import place
+from drivetrain.base.markup import Content, Markup, el, join
 from drivetrain.report.assets import asset
-from drivetrain.report.markup import Content, Markup, el, join
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 

@@ -150,7 +150,7 @@ def train_with_own_norm(process: Process, name: str) -> list[float]:
     recipe = OwnNormRecipe()
     found, options = load_strategy(name, {})
     torch.manual_seed(0)
-    strategy = found(recipe, recipe.model(), process, told(learning_rate=1e-3005, precision="bf16"), options)
+    strategy = found(recipe, recipe.model(), process, told(learning_rate=0.05, precision="bf16"), options)
     batch = recipe.samples(8, seed=process.rank).to(process.device, torch.float32)
     steps = [strategy.train_step(batch, num_samples=8, num_global_samples=16) for _ in range(4)]
     return [float(process.sum(step.loss)) for step in steps]
@@ -215,7 +215,7 @@ def train_with_and_without_evaluation(process: Process, options: dict[str, Any])
     found: list[list[float]] = []
     for evaluated in (True, False):
         run = Run("fsdp", 2, options)
-        strategy = build(process, run, Setting(kind="transformer", ema_decay=0.99, learning_rate=1e-3005))
+        strategy = build(process, run, Setting(kind="transformer", ema_decay=0.99, learning_rate=0.05))
         batch = strategy_models.Recipe(kind="transformer").samples(4, seed=process.rank)
         losses = []
         for step in range(4):

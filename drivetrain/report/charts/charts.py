@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from drivetrain.base.formatting import cells, cut, number
-from drivetrain.report.markup import Markup, el
+from drivetrain.base.markup import Markup, el
 
 # A curve is drawn 400 pixels wide; more points than this cannot be told apart.
 MAX_POINTS = 400

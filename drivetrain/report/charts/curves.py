@@ -6,9 +6,9 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
+from drivetrain.base.markup import Markup
 from drivetrain.report.charts.charts import Series, bar_chart, line_chart
 from drivetrain.report.content.facts import Curve, Measured
-from drivetrain.report.markup import Markup
 
 # train_loss and validation_loss are two curves of one chart.
 _SPLIT = re.compile(

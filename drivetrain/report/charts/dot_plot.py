@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drivetrain.base.formatting import cut, number, signed
+from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.charts import CHARACTER, bottom_labels, tick_text, ticks
-from drivetrain.report.markup import Content, Markup, el
 
 WIDTH, ROW, TOP, BOTTOM = 400.0, 22.0, 8.0, 24.0
 NAME_CELLS, VALUE_CELLS = 16, 9

@@ -6,9 +6,9 @@ import math
 from collections.abc import Iterator
 
 from drivetrain.base.formatting import cells, count, cut, number, share
+from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.charts import text_width
 from drivetrain.report.content.plotted import PlottedMatrix
-from drivetrain.report.markup import Content, Markup, el
 
 # Beyond this a cell is a speck; the most frequent confusions are told instead.
 MAX_SIDE = 40

@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 
 from drivetrain.base.formatting import number
+from drivetrain.base.markup import Markup
 from drivetrain.report.charts.curves import words
 from drivetrain.report.charts.square_chart import MAX_NAMED, Line, square_chart
 from drivetrain.report.content.evaluation import EvaluationFacts
 from drivetrain.report.content.plotted import PlottedCurve
-from drivetrain.report.markup import Markup
 
 MAX_CHARTS = 12
 MAX_OTHERS = 60

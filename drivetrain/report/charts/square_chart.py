@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from drivetrain.base.formatting import number
+from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.charts import bottom_labels, room_beside, tick_text, ticks
-from drivetrain.report.markup import Content, Markup, el
 
 SIDE = 360.0
 TOP, RIGHT, BOTTOM = 10.0, 14.0, 40.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drivetrain.base.formatting import count, duration
+from drivetrain.base.markup import Markup, el
 from drivetrain.report.charts.charts import bottom_labels, text_width, tick_text, ticks
 from drivetrain.report.content.goodput import JobTimes, spans
-from drivetrain.report.markup import Markup, el
 
 KINDS = {"training": "training", "lost": "taken again later", "restart": "leaving and starting", "down": "no machines"}
 WIDTH = 1080.0

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from statistics import quantiles
 
 from drivetrain.base.formatting import cut, number
+from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.charts import BOTTOM, CHARACTER, RIGHT, TOP, bottom_labels, room_beside, tick_text, ticks
 from drivetrain.report.content.tuning import TrainingFacts, TuningFacts
-from drivetrain.report.markup import Content, Markup, el
 
 WIDTH, HEIGHT = 360.0, 216.0
 WIDE = 1000.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from drivetrain.base.formatting import count
+from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.curves import words
 from drivetrain.report.charts.dot_plot import Row, dot_plot
 from drivetrain.report.charts.heat_map import heat_map
@@ -18,7 +19,6 @@ from drivetrain.report.content.evaluation import (
 )
 from drivetrain.report.content.plotted import PlottedMatrix
 from drivetrain.report.content.untrusted_json import drawable
-from drivetrain.report.markup import Content, Markup, el
 from drivetrain.report.page.metric_table import MAX_OPEN, class_table, metric_table
 
 MAX_DOTS = 30

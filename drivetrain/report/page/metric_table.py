@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from drivetrain.base.formatting import count
+from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.charts import tick_text, ticks
 from drivetrain.report.charts.curves import natural, words
 from drivetrain.report.content.evaluation import EvaluationFacts, Measure, interval_words, value_words
 from drivetrain.report.content.untrusted_json import drawable
-from drivetrain.report.markup import Content, Markup, el
 
 MAX_OPEN = 16
 MAX_FOLDED = 300

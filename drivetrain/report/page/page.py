@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
+from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.content.facts import RunFacts
 from drivetrain.report.content.reasons import known_paths
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
 from drivetrain.report.document import definitions, document, place_code, section, tile
-from drivetrain.report.markup import Content, Markup, el
 from drivetrain.report.page.steps_section import short_value, status_mark, steps_section
 
 if TYPE_CHECKING:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from drivetrain.base.formatting import count, duration, status_class, status_word
+from drivetrain.base.markup import Content, Markup, el, escape
 from drivetrain.report.content.facts import RunFacts, StepFacts
 from drivetrain.report.content.reasons import in_a_line
 from drivetrain.report.document import section
-from drivetrain.report.markup import Content, Markup, el, escape
 
 MAX_VALUE_CHARACTERS = 400
 # Of a ForEach with more steps of iterations than this, the others are folded.

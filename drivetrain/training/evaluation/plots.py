@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drivetrain.training.evaluation.svg import COLOURS, DASHES, LEFT, SIDE, TOP, Frame, element, escape, picture, text
+from drivetrain.base.markup import Markup, el
+from drivetrain.training.evaluation.svg import COLOURS, DASHES, LEFT, SIDE, TOP, Frame, picture, text
 
 # Curves in one picture; more cannot be told apart.
 MAX_CURVES = 10
@@ -65,19 +66,19 @@ def _lines(name: str, members: Mapping[str, Mapping[str, Any]], metrics: Mapping
     if first.get("kind") in _WITH_DIAGONAL:
         low, high = max(frame.x_range[0], frame.y_range[0]), min(frame.x_range[1], frame.y_range[1])
         if high > low:
-            body.append(element("path", class_="reference", d=frame.path([low, high], [low, high])))
+            body.append(el("path", class_="reference", d=frame.path([low, high], [low, high])))
     many = len(known) > 1
     for place, (of, curve) in enumerate(shown.items()):
         colour, dash = COLOURS[place % len(COLOURS)], DASHES[place // len(COLOURS)]
-        line = element(
+        line = el(
             "path", class_="curve", d=frame.path(curve["x"], curve["y"]), stroke=colour, stroke_dasharray=dash or None
         )
         dots = _dots(frame, curve, colour) if len(curve["x"]) <= 30 else []
-        body.append(element("g", element("title", escape(_legend(name, of, metrics))), line, *dots))
+        body.append(el("g", el("title", _legend(name, of, metrics)), line, *dots))
         if many:
             y = TOP + 10 + 18 * place
             key = {"x1": LEFT + SIDE + 18, "x2": LEFT + SIDE + 42, "y1": y, "y2": y, "stroke_width": 2}
-            body.append(element("line", **key, stroke=colour, stroke_dasharray=dash or None))
+            body.append(el("line", **key, stroke=colour, stroke_dasharray=dash or None))
             body.append(text(_legend(name, of, metrics), LEFT + SIDE + 48, y + 4))
     if len(known) > MAX_CURVES:
         more = f"and {len(known) - MAX_CURVES} more in curves.json"
@@ -86,10 +87,10 @@ def _lines(name: str, members: Mapping[str, Mapping[str, Any]], metrics: Mapping
     return picture(title, body, width=LEFT + SIDE + (170 if many else 24), height=TOP + SIDE + 50)
 
 
-def _dots(frame: Frame, curve: Mapping[str, Any], colour: str) -> list[str]:
+def _dots(frame: Frame, curve: Mapping[str, Any], colour: str) -> list[Markup]:
     """A few points are shown as such: between them nothing was measured."""
     return [
-        element("circle", cx=frame.x(x), cy=frame.y(y), r=3, fill=colour)
+        el("circle", cx=frame.x(x), cy=frame.y(y), r=3, fill=colour)
         for x, y in zip(curve["x"], curve["y"], strict=True)
     ]
 
@@ -116,16 +117,16 @@ def _matrix(title: str, matrix: Mapping[str, Any]) -> str:
     names = [str(name)[:14] for name in rows]
     left = 44.0 + (7.0 * max(map(len, names)) if numbered else 0)
     top = 76.0 if numbered else 60.0
-    body: list[str] = []
+    body: list[Markup] = []
     for r, (name, row) in enumerate(zip(rows, cells, strict=True)):
         whole = sum(row) or 1
         for c, count in enumerate(row):
             share = count / whole
-            told = element("title", escape(f"target {name}, predicted {columns[c]}: {count:,} ({share:.1%})"))
+            told = el("title", f"target {name}, predicted {columns[c]}: {count:,} ({share:.1%})")
             x, y = left + c * side, top + r * side
             size = {"width": side - 1, "height": side - 1}
             opacity = round(0.06 + 0.94 * share, 3)
-            body.append(element("rect", told, x=x, y=y, **size, fill=COLOURS[0], fill_opacity=f"{opacity:g}"))
+            body.append(el("rect", told, x=x, y=y, **size, fill=COLOURS[0], fill_opacity=f"{opacity:g}"))
             if numbered and count:
                 ink = "#ffffff" if share > 0.45 else "var(--ink)"
                 style = f"fill: {ink}; font-size: {min(11.0, side / 3):.1f}px"

@@ -1,17 +1,10 @@
-"""SVG by hand: elements, a square frame with axes, and colours that are told apart on light and on dark paper."""
+"""Pictures as files of their own: a square frame with axes, and colours that are told apart on light and dark paper."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape as _escape
 
-# XML allows no other control characters; those of writing direction would show a text in another order than it has.
-_DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-_REPLACED = {
-    code: "\N{REPLACEMENT CHARACTER}"
-    for code in (*range(0x20), *range(0x7F, 0xA0), *_DIRECTIONS, 0xFFFE, 0xFFFF)
-    if chr(code) not in "\t\n\r"
-}
+from drivetrain.base.markup import Markup, el
 
 # Okabe and Ito's colours, which people who see few colours can tell apart (jfly.uni-koeln.de/color), as far as they
 # stand out on white and on black; then dashes tell.
@@ -32,46 +25,26 @@ svg { font: 11px system-ui, sans-serif; --ink: #1a1a1a; --soft: #767676; --grid:
 LEFT, TOP, SIDE, BOTTOM = 56.0, 44.0, 300.0, 46.0
 
 
-def escape(text: str) -> str:
-    """Text as it may stand in an element or in a quoted attribute."""
-    return _escape(text.translate(_REPLACED), quote=True)
+def text(words: str, x: float, y: float, **attributes: str) -> Markup:
+    return el("text", words, x=x, y=y, **attributes)
 
 
-def element(name: str, *children: str, **attributes: object) -> str:
-    """`class_` is `class`, and underscores are dashes; children are markup already."""
-    given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
-        for key, value in attributes.items()
-        if value is not None
-    )
-    return f"<{name}{given}>{''.join(children)}</{name}>" if children else f"<{name}{given}/>"
-
-
-def text(words: str, x: float, y: float, **attributes: object) -> str:
-    return element("text", escape(words), x=x, y=y, **attributes)
-
-
-def picture(title: str, body: Sequence[str], *, width: float, height: float) -> str:
+def picture(title: str, body: Sequence[Markup], *, width: float, height: float) -> str:
     """A whole file, which needs nothing else."""
-    inside = [
-        element("title", escape(title)),
-        element("style", STYLE),
-        element("rect", class_="paper", width=width, height=height),
+    drawn = el(
+        "svg",
+        el("title", title),
+        el("style", Markup(STYLE)),
+        el("rect", class_="paper", width=width, height=height),
         text(title, 16, 24, class_="title"),
-        *body,
-    ]
-    return (
-        element(
-            "svg",
-            *inside,
-            xmlns="http://www.w3.org/2000/svg",
-            viewBox=f"0 0 {width:.0f} {height:.0f}",
-            width=width,
-            height=height,
-            role="img",
-        )
-        + "\n"
+        body,
+        xmlns="http://www.w3.org/2000/svg",
+        viewBox=f"0 0 {width:.0f} {height:.0f}",
+        width=width,
+        height=height,
+        role="img",
     )
+    return f"{drawn}\n"
 
 
 class Frame:
@@ -88,22 +61,22 @@ class Frame:
         low, high = self.y_range
         return TOP + SIDE - (value - low) / (high - low) * SIDE
 
-    def axes(self, x_label: str, y_label: str) -> list[str]:
-        drawn: list[str] = []
+    def axes(self, x_label: str, y_label: str) -> list[Markup]:
+        drawn: list[Markup] = []
         for place in range(6):
             x = self.x_range[0] + (self.x_range[1] - self.x_range[0]) * place / 5
             y = self.y_range[0] + (self.y_range[1] - self.y_range[0]) * place / 5
             drawn += [
-                element("line", class_="grid", x1=LEFT, x2=LEFT + SIDE, y1=self.y(y), y2=self.y(y)),
-                element("line", class_="grid", x1=self.x(x), x2=self.x(x), y1=TOP, y2=TOP + SIDE),
+                el("line", class_="grid", x1=LEFT, x2=LEFT + SIDE, y1=self.y(y), y2=self.y(y)),
+                el("line", class_="grid", x1=self.x(x), x2=self.x(x), y1=TOP, y2=TOP + SIDE),
                 text(f"{y:.3g}", LEFT - 7, self.y(y) + 4, text_anchor="end"),
                 text(f"{x:.3g}", self.x(x), TOP + SIDE + 16, text_anchor="middle"),
             ]
         middle = TOP + SIDE / 2
         return [
             *drawn,
-            element("line", class_="base", x1=LEFT, x2=LEFT + SIDE, y1=TOP + SIDE, y2=TOP + SIDE),
-            element("line", class_="base", x1=LEFT, x2=LEFT, y1=TOP, y2=TOP + SIDE),
+            el("line", class_="base", x1=LEFT, x2=LEFT + SIDE, y1=TOP + SIDE, y2=TOP + SIDE),
+            el("line", class_="base", x1=LEFT, x2=LEFT, y1=TOP, y2=TOP + SIDE),
             text(x_label, LEFT + SIDE / 2, TOP + SIDE + 36, text_anchor="middle", class_="soft"),
             text(
                 y_label, 16, middle, text_anchor="middle", class_="soft", transform=f"rotate(-90 16 {_short(middle)})"
@@ -121,10 +94,6 @@ def _wide(given: tuple[float, float]) -> tuple[float, float]:
         return low, high
     margin = abs(low) * 0.1 or 0.5
     return low - margin, high + margin
-
-
-def _attribute(value: object) -> str:
-    return _short(value) if isinstance(value, float) else escape(str(value))
 
 
 def _short(value: float) -> str:

@@ -117,7 +117,7 @@ class Matches:
             ignored = targets == checks.IGNORED
             amounts = np.stack([(~right & ~ignored).sum(axis=1), right.sum(axis=1)], axis=1)
             return Counts(np.broadcast_to(np.arange(2), amounts.shape), amounts)
-        return Counts((right.all(axis=1) if self.kind == "multilabel" else right).view(np.int8))
+        return Counts((right.all(axis=1) if self.kind == "multilabel" else right).astype(np.int64))
 
 
 def beyond_chance(value: float, table: ClassTable) -> Callable[[float], Limits] | None:

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.report.markup import Markup, el, escape, join
+from drivetrain.base.markup import Markup, el, escape, join
 
 
 def test_what_comes_from_outside_cannot_become_markup() -> None:
