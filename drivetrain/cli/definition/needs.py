@@ -51,10 +51,13 @@ def refuse_lacking(
     from drivetrain.spec.graph import Graph
     from drivetrain.spec.steps import JobStep
     from drivetrain.targets.sagemaker.assets.requirements import normal
-    from drivetrain.targets.sagemaker.assets.wheel_files import wheel_name
 
-    files = [asset.uri.rpartition("/")[2] for asset in assets]
-    there = {normal(wheel_name(name).distribution) for name in files if name.endswith(".whl")}
+    wheels = [name for asset in assets if (name := asset.uri.rpartition("/")[2]).endswith(".whl")]
+    there: set[str] = set()
+    if wheels:
+        from drivetrain.targets.sagemaker.assets.wheel_files import wheel_name
+
+        there = {wheel_name(name).distribution for name in wheels}
     lacking: dict[str, set[str]] = {}
     imports: dict[str, str] = {}
     for step in Graph(pipeline).steps:

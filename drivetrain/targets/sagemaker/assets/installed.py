@@ -52,7 +52,7 @@ def installed_wheel(name: str) -> InstalledWheel | None:
     parts = [".".join(sorted({tag[part] for tag in tags})) for part in range(3)]
     return InstalledWheel(
         name=f"{info.name.removesuffix('.dist-info')}-{'-'.join(parts)}.whl",
-        file=read_metadata((info / "METADATA").read_text(encoding="utf-8")).file,
+        file=read_metadata((info / "METADATA").read_bytes()),
         info=info,
     )
 

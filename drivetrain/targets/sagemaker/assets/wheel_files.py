@@ -1,17 +1,19 @@
-"""Wheel files (PEP 427): what their names say, and what is inside."""
+"""Wheel files (PEP 427): what their names say, and what is inside.
+
+`packaging` reads both; it is imported where there is a wheel to read.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.assets.requirements import normal
 
-_NAME = re.compile(r"([^\s-]+)-([^\s-]+)(?:-(\d[^\s-]*))?-([^\s-]+)-([^\s-]+)-([^\s-]+)\.whl")
+if TYPE_CHECKING:
+    from packaging.tags import Tag
 
 
 @dataclass(frozen=True)
@@ -19,20 +21,19 @@ class WheelName:
     """`safetensors-0.8.0-cp310-abi3-manylinux_2_17_x86_64.manylinux2014_x86_64.whl`, taken apart."""
 
     distribution: str
+    """Its normal name."""
     version: str
-    python: str
-    abi: str
-    platform: str
-
-    def tags(self) -> Iterable[tuple[str, str, str]]:
-        """Every (python, abi, platform) that the name stands for."""
-        return product(self.python.split("."), self.abi.split("."), self.platform.split("."))
+    tags: frozenset[Tag]
+    """Every (python, abi, platform) that the name stands for."""
+    info: str
+    """The folder inside that describes it."""
 
 
 @dataclass(frozen=True)
 class WheelFile:
-    """What a wheel says of itself: its version and its `Requires-Dist` lines."""
+    """What a wheel says of itself: its normal name, its version and its `Requires-Dist` lines."""
 
+    name: str
     version: str
     requires: tuple[str, ...]
 
@@ -43,14 +44,16 @@ def wheel_name(file_name: str) -> WheelName:
     Raises:
         UserError: it is not named as wheels are.
     """
-    found = _NAME.fullmatch(file_name)
-    if found is None:
+    from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+
+    try:
+        distribution, version, _, tags = parse_wheel_filename(file_name)
+    except InvalidWheelFilename:
         raise UserError(
             f"{file_name!r} is not the name of a wheel (name-version-python-abi-platform.whl). Files keep the names "
             "that pip gives them."
-        )
-    distribution, version, _, python, abi, platform = found.groups()
-    return WheelName(distribution, version, python, abi, platform)
+        ) from None
+    return WheelName(distribution, str(version), tags, f"{'-'.join(file_name.split('-')[:2])}.dist-info")
 
 
 def read_wheel(path: Path) -> WheelFile:
@@ -65,10 +68,9 @@ def read_wheel(path: Path) -> WheelFile:
     try:
         with zipfile.ZipFile(path) as archive:
             members = archive.namelist()
-            folder = f"{name.distribution}-{name.version}.dist-info"
-            metadata = archive.read(f"{folder}/METADATA").decode("utf-8")
+            metadata = archive.read(f"{name.info}/METADATA")
             broken = archive.testzip()
-    except (zipfile.BadZipFile, KeyError, OSError, UnicodeDecodeError) as error:
+    except (zipfile.BadZipFile, KeyError, OSError) as error:
         raise UserError(f"{path} is no wheel that can be read ({error}). Download it again.") from None
     if broken is not None:
         raise UserError(f"{path} is damaged at {broken}. Download it again.")
@@ -77,25 +79,22 @@ def read_wheel(path: Path) -> WheelFile:
         if member.startswith("/") or ".." in parts or "\\" in member:
             raise UserError(f"{path} holds {member!r}, which leads out of the folder. Do not use this file.")
     found = read_metadata(metadata)
-    if found.name != normal(name.distribution) or found.file.version != name.version:
-        raise UserError(f"{path} holds {found.name} {found.file.version}, not what its name says. Download it again.")
-    return found.file
+    if (found.name, found.version) != (name.distribution, name.version):
+        raise UserError(f"{path} holds {found.name} {found.version}, not what its name says. Download it again.")
+    return found
 
 
-@dataclass(frozen=True)
-class Metadata:
-    """The head of a METADATA file."""
+def read_metadata(content: bytes) -> WheelFile:
+    """What a METADATA file says."""
+    from packaging.metadata import parse_email
 
-    name: str
-    file: WheelFile
+    fields, _ = parse_email(content)
+    version = normal_version(fields.get("version", ""))
+    return WheelFile(normal(fields.get("name", "")), version, tuple(fields.get("requires_dist", ())))
 
 
-def read_metadata(text: str) -> Metadata:
-    """Name, version and requirements from a METADATA file's head; its body is the description."""
-    fields: dict[str, list[str]] = {}
-    for line in text.replace("\r\n", "\n").partition("\n\n")[0].split("\n"):
-        field, colon, value = line.partition(": ")
-        if colon:
-            fields.setdefault(field.lower(), []).append(value.strip())
-    file = WheelFile(version=fields.get("version", [""])[0], requires=tuple(fields.get("requires-dist", ())))
-    return Metadata(name=normal(fields.get("name", [""])[0]), file=file)
+def normal_version(text: str) -> str:
+    """`1.0.0-RC1` as `1.0.0rc1`; what is no version stays as it is."""
+    from packaging.utils import canonicalize_version
+
+    return canonicalize_version(text, strip_trailing_zero=False)

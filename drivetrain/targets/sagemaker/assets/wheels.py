@@ -11,13 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.assets.installed import installed_wheel
-from drivetrain.targets.sagemaker.assets.requirements import Requirement, normal, parse, wanted_by
+from drivetrain.targets.sagemaker.assets.requirements import Requirement, parse, wanted_by
 from drivetrain.targets.sagemaker.assets.wheel_files import WheelFile, read_wheel, wheel_name
 from drivetrain.targets.sagemaker.images import Image, missing
+
+if TYPE_CHECKING:
+    from packaging.tags import Tag
 
 # What pip has to be told: it takes `manylinux_2_28` by its word and would find none of the older wheels, which run too.
 _PLATFORMS = ("manylinux_2_28_x86_64", "manylinux_2_17_x86_64", "manylinux2014_x86_64")
@@ -82,8 +87,8 @@ def _in_folder(requirement: Requirement, image: Image, place: Path) -> Iterator[
     """Versions and files that would do, by their names."""
     for path in place.glob("*.whl"):
         name = wheel_name(path.name)
-        wanted = normal(name.distribution) == requirement.name and requirement.allows(name.version)
-        if wanted and any(fits(tag, image) for tag in name.tags()):
+        wanted = name.distribution == requirement.name and requirement.allows(name.version)
+        if wanted and not name.tags.isdisjoint(fitting_tags(image.python, image.glibc)):
             yield name.version, path
 
 
@@ -91,7 +96,7 @@ def _from_environment(requirement: Requirement, image: Image) -> tuple[Wheel, Wh
     packed = installed_wheel(requirement.name)
     if packed is None or not requirement.allows(packed.file.version):
         return None
-    if not any(fits(tag, image) for tag in wheel_name(packed.name).tags()):
+    if wheel_name(packed.name).tags.isdisjoint(fitting_tags(image.python, image.glibc)):
         return None
     return Wheel(packed.name, packed.content()), packed.file
 
@@ -107,29 +112,25 @@ def _bare(requirement: Requirement) -> str:
     return requirement.text.partition(";")[0]
 
 
-def fits(tag: tuple[str, str, str], image: Image) -> bool:
-    """Whether a wheel with this tag (`cp310`, `abi3`, `manylinux_2_17_x86_64`) runs in a stock image (PEP 425, 600)."""
-    python, abi, platform = tag
-    minor = int(image.python.partition(".")[2])
-    if python.startswith("cp3"):
-        built_for = int(python[3:] or 0)
-        runs = built_for == minor if abi in (python, "none") else abi == "abi3" and 2 <= built_for <= minor
-    else:
-        runs = abi == "none" and (python == "py3" or (python.startswith("py3") and int(python[3:]) <= minor))
-    return runs and (abi == "none" if platform == "any" else _platform_fits(platform, image.glibc))
+@cache
+def fitting_tags(python: str, glibc: tuple[int, int]) -> frozenset[Tag]:
+    """The tags of wheels that run in an image of CPython on x86-64 (PEP 425, 600).
 
+    Args:
+        python: such as 3.12.
+    """
+    from packaging.tags import compatible_tags, cpython_tags
 
-def _platform_fits(platform: str, glibc: tuple[int, int]) -> bool:
-    if platform == "linux_x86_64":
-        return True
-    kind, _, rest = platform.partition("_")
-    legacy = {"manylinux1": (2, 5), "manylinux2010": (2, 12), "manylinux2014": (2, 17)}
-    if kind in legacy:
-        return rest == "x86_64"
-    if kind == "manylinux" and rest.endswith("_x86_64"):
-        major, minor = rest.removesuffix("_x86_64").split("_")
-        return (int(major), int(minor)) <= glibc
-    return False
+    version = 3, int(python.partition(".")[2])
+    newest = [f"manylinux_{glibc[0]}_{minor}_x86_64" for minor in range(glibc[1], 4, -1)]
+    named = ["manylinux2014_x86_64", "manylinux2010_x86_64", "manylinux1_x86_64", "linux_x86_64"]
+    interpreter = f"cp3{version[1]}"
+    return frozenset(
+        (
+            *cpython_tags(version, [interpreter], [*newest, *named]),
+            *compatible_tags(version, interpreter, [*newest, *named]),
+        )
+    )
 
 
 def _how_to_get(needs: Sequence[str], lacking: Requirement, image: Image, folder: str | Path | None) -> str:
