@@ -85,4 +85,4 @@ def become(command: list[str], *, folder: Path | None = None, environment: Mappi
     sys.stdout.flush()
     if folder is not None:
         os.chdir(folder)
-    os.execve(command[0], command, os.environ if environment is None else environment)
+    os.execve(command[0], command, dict(os.environ if environment is None else environment))

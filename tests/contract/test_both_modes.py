@@ -63,3 +63,5 @@ def test_the_flagship(mode: Mode, tmp_path: Path) -> None:
     compiled = compile_pipeline(loaded.pipeline, wheels_optional=True)
     outputs = execute(compiled, Home(tmp_path / "home"), mode, "retraining", "evaluate")
     assert json.loads((outputs / "metrics" / "metrics.json").read_text())["accuracy"] > 0.5
+    [log] = (tmp_path / "home" / "runs").glob("*/train/attempt-1/logs/*.log")
+    assert "1 host x 2 processes" in log.read_text().splitlines()[0]

@@ -104,7 +104,7 @@ def given(monkeypatch: pytest.MonkeyPatch, *, is_the_step: bool, returncode: int
         return subprocess.CompletedProcess(command, returncode)
 
     def execve(path: str, command: list[str], environment: Mapping[str, str]) -> None:
-        assert path == command[0] and environment is os.environ
+        assert path == command[0] and environment == os.environ
         calls.append(("exec", command))
         raise SystemExit(0)  # the real one does not come back
 

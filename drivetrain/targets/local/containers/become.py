@@ -16,7 +16,7 @@ import sys
 TYPE_CHECKING = False  # typing itself would cost a tenth of the start
 if TYPE_CHECKING:
     import signal
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import NoReturn
 else:
@@ -116,12 +116,13 @@ def _without_our_frames(kind: type[BaseException], error: BaseException, trace: 
     sys.__excepthook__(kind, error.with_traceback(trace), trace)
 
 
-def _go_on(path: str, command: list[str], environment: dict[str, str]) -> NoReturn:
+def _go_on(path: str, command: list[str], environment: Mapping[str, str]) -> NoReturn:
     """In the place of os.execve."""
     words = command[:1] + command[2:] if command[1] == "-u" else command  # PYTHONUNBUFFERED says the same
     if path == sys.executable and words[1] == "-m" and words[2] in PROGRAMS and not _is_customised(environment):
+        variables = dict(environment)  # it may be os.environ itself
         os.environ.clear()
-        os.environ.update(environment)
+        os.environ.update(variables)
         raise Become(list(words))
     os.execv, os.execve = _execv, _execve
     _execve(path, command, environment)
@@ -136,7 +137,7 @@ def _execv(path: str, command: list[str]) -> NoReturn:
     _execve(path, command, dict(os.environ))
 
 
-def _is_customised(environment: dict[str, str]) -> bool:
+def _is_customised(environment: Mapping[str, str]) -> bool:
     """Whether an interpreter that starts would run a file of the user's first (the module `site` looks for them)."""
     folders = environment.get("PYTHONPATH", "").split(os.pathsep)
     return any(os.path.exists(os.path.join(f, n + ".py")) for f in folders for n in ("sitecustomize", "usercustomize"))
