@@ -47,10 +47,13 @@ def batch_predict(
     Raises:
         InputError: no model that can be opened.
     """
+    process = programs.ahead("drivetrain.components.batch_predict")
     with open_model(model) as folder, tempfile.TemporaryDirectory(prefix="drivetrain-predict-") as results:
         numbers = Path(results) / "metrics.json"
         folders = {"model": folder, "data": data, "previous": previous, "output": output, "metrics": numbers}
-        programs.run(programs.launcher("drivetrain.training_scripts.predict", processes, folders, settings))
+        programs.run(
+            programs.launcher("drivetrain.training_scripts.predict", processes, folders, settings), process=process
+        )
         # The first process of all writes them; it is on another host, perhaps.
         return json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
 

@@ -56,6 +56,7 @@ def evaluate(
     Raises:
         InputError: no model that can be opened.
     """
+    process = programs.ahead("drivetrain.components.evaluate")
     with (
         _opened(model, checkpoint) as folder,
         tempfile.TemporaryDirectory(prefix="drivetrain-evaluate-") as results,
@@ -63,7 +64,9 @@ def evaluate(
         numbers = Path(results) / "metrics.json"
         folders = {"model": folder, "data": data, "metrics": numbers, "report": report}
         told = {"model_hash": content_hash(folder), **settings}
-        programs.run(programs.launcher("drivetrain.training_scripts.evaluate", processes, folders, told))
+        programs.run(
+            programs.launcher("drivetrain.training_scripts.evaluate", processes, folders, told), process=process
+        )
         # The first process of all writes them; it is on another host, perhaps.
         return json.loads(numbers.read_text(encoding="utf-8")) if numbers.exists() else {}
 

@@ -19,11 +19,12 @@ import os
 import signal
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from drivetrain.base.errors import InputError
+from drivetrain.steps.forked import Forked, forked
 from drivetrain.training import plugins
 from drivetrain.training.errors import LostHostError
 from drivetrain.training.launch import network
@@ -43,10 +44,9 @@ from drivetrain.training.launch.processes.failure import (
     root_cause,
     write_failure_file,
 )
-from drivetrain.training.launch.processes.forked import Forked, forked
 from drivetrain.training.launch.processes.heartbeat import FOLDER, RANK_HOSTS
 from drivetrain.training.launch.processes.orphans import adopt_orphans
-from drivetrain.training.launch.processes.parent import announce_parent, die_with_parent
+from drivetrain.training.launch.processes.parent import announce_parent, die_with_parent, follows_parent
 from drivetrain.training.launch.processes.watchdog import FirstHost, Watchdog
 from drivetrain.training.launch.restarts import Restarts
 from drivetrain.training.launch.spot_notice import SpotNotice, is_asked
@@ -66,7 +66,8 @@ def main() -> None:
             interface=given["interface"] or "",
         )
         options = replace(options, launcher=choose_launcher(cluster, program, options))
-        waiting = forked(cluster.processes if options.launcher == "python" and program.kind == "module" else 0)
+        forks = options.launcher == "python" and program.kind == "module"
+        waiting = forked(cluster.processes if forks else 0, _rank())
         with counted(options, is_first=cluster.host_index == 0) as start:
             code = launch(cluster, program, options, waiting)
             start.end(code)
@@ -80,6 +81,17 @@ def main() -> None:
     except LostHostError as error:
         _fail(f"the hosts of the job did not meet: {error} It can be tried again.")
         sys.exit(RETRY)
+
+
+def _rank() -> Callable[[], None]:
+    """What a rank does first: it has a process group of its own, and ends with this process."""
+    follow = follows_parent(signal.SIGTERM)
+
+    def prepare() -> None:
+        os.setpgid(0, 0)
+        follow()
+
+    return prepare
 
 
 def launch(cluster: Cluster, program: Program, options: Options, waiting: Sequence[Forked] = ()) -> int:

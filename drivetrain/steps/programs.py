@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError, did_you_mean
+from drivetrain.steps.forked import Forked, forked
 from drivetrain.steps.signature import parameters_of
 
 
@@ -64,11 +65,34 @@ def launcher(
     ]
 
 
-def run(command: list[str], *, folder: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+def ahead(module: str) -> Forked | None:
+    """A process for `run` that need not load torch again, where this one has it loaded to run the component of
+    `module`. To be called before there are temporary folders."""
+    if not is_the_step(module):
+        return None
+    sys.stdout.flush()
+    return next(iter(forked(1)), None)
+
+
+def run(
+    command: list[str],
+    *,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+    process: Forked | None = None,
+) -> None:
     """Run a command that ends when this process does: it is told who started it. Where it fails, so does this process,
-    with the same exit code; the command has said why."""
+    with the same exit code; the command has said why.
+
+    Args:
+        process: what `ahead` gave.
+    """
     told = {**(os.environ if environment is None else environment), "DRIVETRAIN_PARENT_PID": str(os.getpid())}
-    code = subprocess.run(command, cwd=folder, env=told, check=False).returncode
+    if process is not None:
+        process.start(command, told)
+        code = process.wait()
+    else:
+        code = subprocess.run(command, cwd=folder, env=told, check=False).returncode
     if code:
         sys.exit(code)
 

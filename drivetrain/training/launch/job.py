@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from drivetrain.base.errors import InputError
+from drivetrain.steps.forked import Forked
 from drivetrain.training.launch.cluster import Cluster
 from drivetrain.training.launch.processes.failure import Failure
-from drivetrain.training.launch.processes.forked import Forked
 
 
 @dataclass(frozen=True)

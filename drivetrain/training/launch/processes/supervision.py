@@ -10,8 +10,8 @@ import time
 import types
 from collections.abc import Callable, Mapping, Sequence
 
+from drivetrain.steps.forked import Forked
 from drivetrain.training.launch.network import say
-from drivetrain.training.launch.processes.forked import Forked
 from drivetrain.training.launch.processes.orphans import end_orphans
 from drivetrain.training.launch.processes.parent import follows_parent
 

@@ -1,10 +1,11 @@
-"""Processes that are forked before they have a program, from a launcher that has torch loaded.
+"""Processes that are forked before they have a program, from one that has torch loaded.
 
-A run on this machine may start the launcher in an interpreter that loaded torch while the step before was at work. A
-fork of it goes on as a rank without loading torch again: there os.execve does not start an interpreter, but lets this
-one be the program (drivetrain.targets.local.containers.become). Anywhere else torch is not loaded and nobody is forked.
+A run on this machine may start a step in an interpreter that loaded torch while the step before was at work. A fork
+goes on as the launcher, or as a rank, without loading torch again: there os.execve does not start an interpreter, but
+lets this one be the program (drivetrain.targets.local.containers.become). Anywhere else torch is not loaded and nobody
+is forked.
 
-They are forked before the launcher has threads, temporary folders and signal handlers, which are not theirs.
+They are forked before there are threads, temporary folders and signal handlers, which are not theirs.
 """
 
 from __future__ import annotations
@@ -16,25 +17,27 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
-from drivetrain.training.launch.processes.parent import follows_parent
-
 
 class Forked:
-    """A child of this process that waits for its program; then as subprocess.Popen."""
+    """A child of this process that waits for its program, and ends where it gets none; then as subprocess.Popen.
 
-    def __init__(self, before: Sequence[Forked]) -> None:
+    Args:
+        before: those that were forked before it.
+        prepare: what it does first.
+    """
+
+    def __init__(self, before: Sequence[Forked] = (), prepare: Callable[[], None] = lambda: None) -> None:
         self.returncode: int | None = None
-        follow = follows_parent(signal.SIGTERM)
         read, self._write = os.pipe()
         self.pid = os.fork()
         if self.pid == 0:
             for other in (*before, self):
                 os.close(other._write)
-            _wait_for_a_program(read, follow)
+            _wait_for_a_program(read, prepare)
         os.close(read)
 
     def start(self, command: Sequence[str], environment: Mapping[str, str]) -> None:
-        """Go on as this program, in a process group of its own."""
+        """Go on as this program."""
         with open(self._write, "wb") as pipe:
             marshal.dump((list(command), dict(environment)), pipe)
 
@@ -63,17 +66,16 @@ class Forked:
         self.send_signal(signal.SIGKILL)
 
 
-def forked(number: int) -> list[Forked]:
+def forked(number: int, prepare: Callable[[], None] = lambda: None) -> list[Forked]:
     """So many processes where torch is loaded, else none."""
     found: list[Forked] = []
     for _ in range(number if "torch" in sys.modules else 0):
-        found.append(Forked(found))
+        found.append(Forked(found, prepare))
     return found
 
 
-def _wait_for_a_program(read: int, follow: Callable[[], None]) -> NoReturn:
-    os.setpgid(0, 0)
-    follow()
+def _wait_for_a_program(read: int, prepare: Callable[[], None]) -> NoReturn:
+    prepare()
     with open(read, "rb") as pipe:
         told = pipe.read()
     if not told:

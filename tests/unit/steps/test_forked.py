@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.training.launch.processes.forked import Forked, forked
+from drivetrain.steps.forked import Forked, forked
 from drivetrain.training.launch.processes.supervision import supervise
 
 PROGRAM = "import os, pathlib; pathlib.Path(os.environ['FILE']).write_text(str(os.getpgid(0) == os.getpid()))"
