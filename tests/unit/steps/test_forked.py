@@ -16,9 +16,9 @@ from drivetrain.training.launch.processes.supervision import supervise
 PROGRAM = "import os, pathlib; pathlib.Path(os.environ['FILE']).write_text(str(os.getpgid(0) == os.getpid()))"
 
 
-def test_each_goes_on_as_its_program_in_a_group_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_goes_on_as_its_program_after_what_it_does_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", types.ModuleType("torch"))
-    children = forked(3)
+    children = forked(3, lambda: os.setpgid(0, 0))
     files = [tmp_path / str(number) for number in range(3)]
     commands = [([sys.executable, "-c", PROGRAM], {"FILE": str(file)}) for file in files]
     assert supervise(commands, stop_seconds=30, forked=children) == ([0, 0, 0], None)
