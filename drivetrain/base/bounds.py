@@ -21,7 +21,7 @@ class Bounds(NamedTuple):
     def hold(self, value: float) -> bool:
         """Whether `value` is allowed."""
         return (
-            math.isfinite(value)
+            (isinstance(value, int) or math.isfinite(value))  # a whole number may be more than a float holds
             and (self.least is None or value >= self.least)
             and (self.most is None or value <= self.most)
             and (self.above is None or value > self.above)

@@ -10,7 +10,7 @@ from drivetrain.base.bounds import ANY_NUMBER, Bounds
 @pytest.mark.parametrize(
     ("bounds", "words", "inside", "outside"),
     [
-        (Bounds(1), "numbers from 1", (1, 1.0, 10**9), (0, 0.999, -1)),
+        (Bounds(1), "numbers from 1", (1, 1.0, 10**400), (0, 0.999, -1, -(10**400))),
         (Bounds(0, 10), "numbers from 0 to 10", (0, 10), (-0.1, 10.1)),
         (Bounds(most=2.5), "numbers to 2.5", (2.5, -7), (2.6,)),
         (Bounds(above=0), "numbers above 0", (1e-300,), (0, -1)),
