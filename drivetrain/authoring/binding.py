@@ -15,6 +15,8 @@ from drivetrain.spec.values import PropertyRef, Reference, Value, ValueType, as_
 from drivetrain.steps.contract import ComponentParameter
 from drivetrain.steps.declaration import Component
 
+# By the target of their component, of those that steps were made of: a step itself is plain data.
+_DECLARED: dict[str, Mapping[str, ComponentParameter]] = {}
 _TYPE_NAMES: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
 
 
@@ -59,6 +61,7 @@ def bind(
     Raises:
         SpecError: an unknown, missing or ill-typed one.
     """
+    _DECLARED[component.target] = component.parameters
     allowed = {**component.inputs, **component.parameters}
     _refuse_unknown(f"Step {label!r}", given, allowed)
     inputs: dict[str, Value] = {}
@@ -92,7 +95,7 @@ def bind(
         if isinstance(parameter := given[key], Parameter):
             for value in dict.fromkeys((parameter.default, *parameter.choices)):
                 if value is not None:
-                    _refuse_beyond(f"Step {label!r} (with {parameter.name}={value!r})", declared, value)
+                    refuse_beyond(f"Step {label!r} (with {parameter.name}={value!r})", declared, value)
     return inputs, parameters
 
 
@@ -109,11 +112,20 @@ def _checked(label: str, declared: ComponentParameter, value: Value) -> Value:
     elif got != wanted:
         raise SpecError(f"Step {label!r}: {declared.name} is {wanted}, but {_shown(value)} is {got}.")
     if not isinstance(value, Reference):
-        _refuse_beyond(f"Step {label!r}", declared, value)
+        refuse_beyond(f"Step {label!r}", declared, value)
     return value
 
 
-def _refuse_beyond(where: str, declared: ComponentParameter, value: Any) -> None:
+def declared_parameter(target: str, name: str) -> ComponentParameter | None:
+    """What a component says of a parameter, where this process has made a step of it."""
+    return _DECLARED.get(target, {}).get(name)
+
+
+def refuse_beyond(where: str, declared: ComponentParameter, value: Any) -> None:
+    """
+    Raises:
+        SpecError: a value of the right type that is none of the choices, or beyond the bounds.
+    """
     if declared.allows(value):
         return
     if declared.choices:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from drivetrain.authoring.binding import dependencies
+from drivetrain.authoring.binding import declared_parameter, dependencies, refuse_beyond
 from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.spec.search import Between, OneOf, Range, Scale, Search
 from drivetrain.spec.steps import BaseStep, Dependency, TrainingStep, TuningStep
@@ -148,6 +148,8 @@ def _check(training: TrainingStep, name: str, given: Any) -> None:
         fits = isinstance(value, type(now)) or (isinstance(now, float) and isinstance(value, int))
         if not fits or (isinstance(value, bool) and not isinstance(now, bool)):
             raise SpecError(f"Step {training.name!r}: {name!r} takes {kinds[type(now)]}, and {value!r} is none.")
+        if declared := declared_parameter(training.program.target, name):
+            refuse_beyond(f"Step {training.name!r}", declared, value)
 
 
 def _direction(objective: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import pytest
 
@@ -24,7 +24,7 @@ from drivetrain import (
     tune,
     when,
 )
-from drivetrain.components import Checkpoints, Input, Output, component
+from drivetrain.components import Bounds, Checkpoints, Input, Output, component
 from drivetrain.spec.steps import TuningStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
@@ -40,6 +40,8 @@ def fit(
     schedule: str = "cosine",
     fast: bool = False,
     epochs: int = 1,
+    share: Annotated[float, Bounds(0, 1)] = 0.5,
+    kind: Literal["a", "b"] = "a",
 ) -> None:
     """Fit."""
 
@@ -84,7 +86,7 @@ def test_a_tuning_is_the_training_with_a_search() -> None:
     training = fitted(epochs=3)
     built = tune(training, objective="loss", max_trainings=9, rate=between(0.001, 1.0), layers=between(1, 4))
     assert (built.name, built.program, built.inputs) == (training.name, training.program, training.inputs)
-    assert built.parameters == {"schedule": "cosine", "fast": False, "epochs": 3}
+    assert built.parameters == {"schedule": "cosine", "fast": False, "epochs": 3, "share": 0.5, "kind": "a"}
     assert built.search.ranges == {"rate": between(0.001, 1.0), "layers": between(1, 4)}
     assert built.search.maximize is False  # of a loss; of an accuracy it is not
     assert tuned().search.maximize is True
@@ -264,6 +266,9 @@ def test_the_best_value_is_compared_as_the_text_that_the_service_has() -> None:
         ({"layers": between(0.5, 2.0)}, "'layers' takes a whole number, and 0.5 is none"),
         ({"layers": one_of(True)}, "'layers' takes a whole number, and True is none"),
         ({"fast": one_of("yes")}, "'fast' takes true or false, and 'yes' is none"),
+        ({"share": between(0.5, 1.5)}, r"Step 'search': share is 1\.5\. Allowed: numbers from 0 to 1\."),
+        ({"share": between(-1, 1)}, r"Step 'search': share is -1\. Allowed: numbers from 0 to 1\."),
+        ({"kind": one_of("a", "c")}, r"Step 'search': kind is 'c'\. Allowed: a, b\."),
         ({"max_trainings": 2.5}, "max_trainings=2.5"),
     ],
 )
