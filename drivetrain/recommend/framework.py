@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from drivetrain.catalog.strategies import AUTO, read_strategy, strategy_names
 from drivetrain.spec.pipeline import Parameter
-from drivetrain.spec.steps import JobStep, TrainingStep
-from drivetrain.spec.trainings import TRAIN, ways
+from drivetrain.spec.steps import TRAIN, JobStep, TrainingStep
+from drivetrain.spec.trainings import ways
 
 
 def framework_problem(step: JobStep, parameters: Sequence[Parameter], torch: str) -> str | None:

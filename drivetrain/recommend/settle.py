@@ -26,8 +26,8 @@ from drivetrain.recommend.memory import stages_of_a_rank
 from drivetrain.recommend.save_time import save_time_note
 from drivetrain.recommend.sizing import DEFAULT_MICRO_BATCHES_A_STAGE, Candidate, Sizing
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.steps import ConditionStep, ForEachStep, Step, TrainingStep
-from drivetrain.spec.trainings import TRAIN, Training, trainings, ways
+from drivetrain.spec.steps import TRAIN, ConditionStep, ForEachStep, Step, TrainingStep
+from drivetrain.spec.trainings import Training, trainings, ways
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 from drivetrain.rules.rule_book import RuleBook
 from drivetrain.spec.graph import Graph
-from drivetrain.spec.steps import TrainingStep
-from drivetrain.spec.trainings import TRAIN
+from drivetrain.spec.steps import TRAIN, TrainingStep
 from drivetrain.spec.values import ParameterRef
 
 rule = RuleBook()

@@ -16,8 +16,7 @@ from drivetrain.rules.rule_book import RuleBook
 from drivetrain.spec import file_systems
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.resources import Network
-from drivetrain.spec.steps import JobStep, TrainingStep
-from drivetrain.spec.trainings import TRAIN
+from drivetrain.spec.steps import TRAIN, JobStep, TrainingStep
 from drivetrain.spec.values import ParameterRef
 
 rule = RuleBook()

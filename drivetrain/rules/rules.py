@@ -7,39 +7,49 @@ the targets (quotas.py has the sources).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from drivetrain.base.errors import SpecError
-from drivetrain.rules import (
-    checkpoint_rules,
-    for_each_rules,
-    graph_rules,
-    job_rules,
-    option_rules,
-    strategy_rules,
-    trigger_rules,
-    tuning_rules,
-)
-from drivetrain.rules.rule_book import Rule
+from drivetrain.rules import graph_rules, job_rules, option_rules
+from drivetrain.rules.rule_book import RuleBook
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.steps import ForEachStep, TrainingStep, TuningStep
+from drivetrain.spec.values import ItemRef
 
-RULES: tuple[Rule, ...] = (
-    *graph_rules.rule,
-    *for_each_rules.rule,
-    *trigger_rules.rule,
-    *job_rules.rule,
-    *tuning_rules.rule,
-    *option_rules.rule,
-    *strategy_rules.rule,
-    *checkpoint_rules.rule,
-)
+
+def _books(graph: Graph) -> Iterator[RuleBook]:
+    """The rules that a pipeline has to keep, in their order. What they are about is imported where it is there."""
+    kinds = tuple(map(type, graph.steps))
+    yield graph_rules.rule
+    if ForEachStep in kinds or any(isinstance(one, ItemRef) for found in graph.references.values() for one in found):
+        from drivetrain.rules import for_each_rules
+
+        yield for_each_rules.rule
+    if graph.pipeline.triggers:
+        from drivetrain.rules import trigger_rules
+
+        yield trigger_rules.rule
+    yield job_rules.rule
+    if TuningStep in kinds:
+        from drivetrain.rules import tuning_rules
+
+        yield tuning_rules.rule
+    yield option_rules.rule
+    if any(issubclass(kind, TrainingStep) for kind in kinds):
+        from drivetrain.rules import checkpoint_rules, strategy_rules
+
+        yield strategy_rules.rule
+        yield checkpoint_rules.rule
 
 
 def problems(pipeline: Pipeline) -> list[str]:
     """Every message of the first rule that is broken: later rules may lean on earlier ones."""
     graph = Graph(pipeline)
-    for broken in RULES:
-        if found := list(broken(graph)):
-            return found
+    for book in _books(graph):
+        for broken in book:
+            if found := list(broken(graph)):
+                return found
     return []
 
 

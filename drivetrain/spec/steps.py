@@ -34,6 +34,10 @@ class Dependency(Frozen):
     trigger: Literal["Failed", "Stopped", "Any"] | None = None
 
 
+# What the declaration of drivetrain.components.train calls itself; importing it would cost every compilation its time.
+TRAIN = "drivetrain.components.train:train"
+
+
 class Program(Frozen, defer_build=False):
     """What runs: a component (`module:function`) or a script of the user's (a path below the source folder)."""
 

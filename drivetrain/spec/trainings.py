@@ -14,11 +14,9 @@ from typing import Any
 from drivetrain.catalog.degrees import World
 from drivetrain.catalog.instances import Instance, find_instance
 from drivetrain.spec.pipeline import Parameter, Pipeline
-from drivetrain.spec.steps import TrainingStep, flatten
+from drivetrain.spec.steps import TRAIN, TrainingStep, flatten
 from drivetrain.spec.values import ParameterRef, Scalar
 
-# What the declaration of drivetrain.components.train calls itself; importing it would cost every compilation its time.
-TRAIN = "drivetrain.components.train:train"
 # What these parameters are where the component does not declare them (yet).
 FIELDS: Mapping[str, Scalar | None] = {
     "recipe": None,

@@ -105,8 +105,8 @@ class Wanted:
 
     def _from_pipeline(self, target: str, config: Path | None, set_: Sequence[str] | None) -> Iterable[Case]:
         from drivetrain.authoring.loading import load
-        from drivetrain.spec.steps import TrainingStep, flatten
-        from drivetrain.spec.trainings import TRAIN, ways
+        from drivetrain.spec.steps import TRAIN, TrainingStep, flatten
+        from drivetrain.spec.trainings import ways
 
         loaded = load(target, config, set_ or ())
         steps = [step for step in flatten(loaded.pipeline.steps) if isinstance(step, TrainingStep)]

@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,6 +53,27 @@ def refusal(*steps: Any, **fields: Any) -> str:
 def accept(*steps: Any, **fields: Any) -> None:
     """What is just within a limit breaks no rule."""
     assert rules.problems(Pipeline(**{"name": "p", "steps": list(steps), **fields})) == []
+
+
+def test_every_file_of_rules_is_asked() -> None:
+    """Of a pipeline that has something of everything; each is imported where there is what it is about."""
+    folder = Path(str(rules.__file__)).parent
+    source = Path(str(rules.__file__)).read_text()
+    files = sorted(path.stem for path in folder.glob("*_rules.py"))
+    assert len(files) == 8
+    assert [name for name in files if f"yield {name}.rule" not in source] == []
+
+
+def test_a_pipeline_of_two_steps_does_not_wait_for_rules_about_what_it_does_not_have() -> None:
+    code = (
+        "import sys\n"
+        "from drivetrain import Pipeline, script\n"
+        "Pipeline(name='p', steps=[script('a.py'), script('b.py')])\n"
+        "print(*sorted(name for name in sys.modules if name.startswith('drivetrain.rules.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    names = ("graph_rules", "job_rules", "option_rules", "rule_book", "rules")
+    assert done.stdout.split() == [f"drivetrain.rules.{name}" for name in names]
 
 
 def test_every_rule_has_a_test_here() -> None:

@@ -14,7 +14,7 @@ from drivetrain import Cluster, Parameter, Pipeline, SpecError, step
 from drivetrain.catalog import strategies
 from drivetrain.components.train import train
 from drivetrain.rules import strategy_rules
-from drivetrain.spec import trainings
+from drivetrain.spec import steps, trainings
 from drivetrain.spec.steps import Program, TrainingStep
 
 HOSTS = Cluster(instance_type="ml.p4d.24xlarge", count=2)
@@ -74,7 +74,7 @@ def test_every_rule_has_a_test_here() -> None:
 
 
 def test_the_component_is_known_by_its_declaration() -> None:
-    assert train.target == trainings.TRAIN
+    assert train.target == steps.TRAIN
     own = TrainingStep(
         name="train",
         program=Program(kind="component", target="mine:train"),

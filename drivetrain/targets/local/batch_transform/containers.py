@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.spec.trainings import TRAIN
+from drivetrain.spec.steps import TRAIN
 from drivetrain.steps.contract import CODE_CHANNEL
 from drivetrain.targets.local.containers.mounts import BASE
 from drivetrain.targets.local.jobs.programs import environment, image_command

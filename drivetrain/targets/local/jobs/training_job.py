@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.spec.trainings import TRAIN
+from drivetrain.spec.steps import TRAIN
 from drivetrain.targets.events import StepInterrupted, StepRestarted
 from drivetrain.targets.local.containers.mounts import host_path
 from drivetrain.targets.local.execution.context import StepContext, raise_unless_succeeded

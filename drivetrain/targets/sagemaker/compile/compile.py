@@ -24,6 +24,7 @@ from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Parameter, Pipeline
 from drivetrain.spec.resources import CachePolicy, RetryPolicy
 from drivetrain.spec.steps import (
+    TRAIN,
     ConditionStep,
     FailStep,
     ForEachStep,
@@ -35,15 +36,11 @@ from drivetrain.spec.steps import (
     Step,
     TrainingStep,
     TuningStep,
+    flatten,
 )
-from drivetrain.spec.trainings import TRAIN, trainings
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.sagemaker.assets.assets import Asset, Code, code_channel, data_asset, plugin_names
-from drivetrain.targets.sagemaker.compile.conditions import spell_conditions
-from drivetrain.targets.sagemaker.compile.job_options import mlflow_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
-from drivetrain.targets.sagemaker.compile.model_package_request import producer_of, register_arguments, serving_image
-from drivetrain.targets.sagemaker.compile.tuning import tuning_arguments
 from drivetrain.targets.sagemaker.compile.values import spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import Image, has_gpu, machine_problem, missing, stock_image
@@ -126,8 +123,8 @@ def compile_pipeline(
     """
     base = base or Path.cwd()
     notes: tuple[str, ...] = ()
-    if next(trainings(pipeline), None) is not None:  # of the others no estimate is asked
-        from drivetrain.recommend.settle import settle
+    if any(isinstance(step, TrainingStep) and step.program.target == TRAIN for step in flatten(pipeline.steps)):
+        from drivetrain.recommend.settle import settle  # of the others no estimate is asked
 
         settled = settle(pipeline, source or base)
         pipeline, notes = settled.pipeline, settled.notes
@@ -179,7 +176,11 @@ class _Compiler:
     def mlflow(self) -> Json:
         """The tracking server of all jobs."""
         mlflow = self.pipeline.deployment.mlflow
-        return {"MlflowConfig": mlflow_fields(mlflow)} if mlflow.arn else {}
+        if not mlflow.arn:
+            return {}
+        from drivetrain.targets.sagemaker.compile.job_options import mlflow_fields
+
+        return {"MlflowConfig": mlflow_fields(mlflow)}
 
     @blamed_on_place
     def step(self, step: Step) -> Json:
@@ -200,12 +201,16 @@ class _Compiler:
                 if files := property_files(step):
                     built["PropertyFiles"] = files
             case TuningStep():
+                from drivetrain.targets.sagemaker.compile.tuning import tuning_arguments
+
                 built |= {"Arguments": tuning_arguments(step, self.site(step))}
             case TrainingStep():
                 built |= {"Arguments": training_arguments(step, self.site(step))}
             case RegisterStep():
                 built |= {"Arguments": self.register_arguments(step)}
             case ConditionStep():
+                from drivetrain.targets.sagemaker.compile.conditions import spell_conditions
+
                 built |= {
                     "Arguments": {
                         "Conditions": spell_conditions(step.condition, self.graph),
@@ -354,10 +359,12 @@ class _Compiler:
 
     def register_arguments(self, step: RegisterStep) -> Json:
         """CreateModelPackage's input."""
-        image = serving_image(step, self.pipeline.deployment)
-        producer = producer_of(step, self.graph)
+        from drivetrain.targets.sagemaker.compile import model_package_request
+
+        image = model_package_request.serving_image(step, self.pipeline.deployment)
+        producer = model_package_request.producer_of(step, self.graph)
         code = None if producer is None else self.site(producer).code.sha256
-        return register_arguments(step, self.graph, image=image, code=code)
+        return model_package_request.register_arguments(step, self.graph, image=image, code=code)
 
 
 def type_name(step: Step) -> str:

@@ -11,8 +11,7 @@ from drivetrain.base.errors import SpecError
 from drivetrain.registry.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE, is_training_image
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.resources import Deployment
-from drivetrain.spec.steps import ForEachStep, JobStep, RegisterStep, TrainingStep
-from drivetrain.spec.trainings import TRAIN
+from drivetrain.spec.steps import TRAIN, ForEachStep, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import OutputRef, PropertyRef, Reference
 from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
