@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from drivetrain.training.checkpointing.tensors.tensors import tensors_of
+from drivetrain.training.config import Config
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.strategy import Strategy, load_strategy
 from drivetrain.training.torch.parallel.sharded import local
-from tests.fixtures.told import told
 
 WIDTH, SAMPLES = 2048, 4
 # Parameters and the two moments of AdamW, in float32.
@@ -51,7 +51,7 @@ class Training:
         recipe: Any = Layers(megabytes * process.world_size)
         kind, options = load_strategy("fsdp" if process.world_size > 1 else "single", {})
         torch.manual_seed(0)
-        self.strategy: Strategy = kind(recipe, recipe.model(), process, told(learning_rate=1e-4), options)
+        self.strategy: Strategy = kind(recipe, recipe.model(), process, Config(recipe="", learning_rate=1e-4), options)
         device = process.device
         self._batch = Batch(torch.randn(SAMPLES, WIDTH, device=device), torch.randn(SAMPLES, WIDTH, device=device))
         if begun:
