@@ -27,7 +27,7 @@ variables = {**os.environ, "PYTHONPATH": code}
 os.execve(sys.executable, [sys.executable, "-m", "drivetrain.steps.call", *sys.argv[1:]], variables)
 """
 CALL = """
-import atexit, json, os, random, signal, sys, tempfile, threading
+import atexit, ctypes, json, os, random, signal, sys, tempfile, threading
 import drivetrain
 if "twice" in sys.argv and "TWICE" not in os.environ:
     os.environ["TWICE"] = "yes"
@@ -52,12 +52,23 @@ threading.Timer(0.1, lambda: open(base + "/output/thread.txt", "w").write("waite
 with open(base + "/output/seen.json", "w") as file:
     json.dump(seen, file)
 print("said", random.random() != 2)
+class Last:
+    def __del__(self, os=os): os.open(base + "/output/deleted.txt", os.O_CREAT)
+last = Last()
+ctypes.CDLL(None).printf(b"native\\n")
+if "daemon" in sys.argv: threading.Thread(target=threading.Event().wait, daemon=True).start()
+if "shut" in sys.argv: sys.stdout.close()
+if "large" in sys.argv: sys.exit(256 + 7)
+if "negative" in sys.argv: sys.exit(-1)
+if "true" in sys.argv: sys.exit(True)
 if "raise" in sys.argv: raise KeyError("price")
 if "exit" in sys.argv: sys.exit(7)
 if "text" in sys.argv: sys.exit("no price")
 if "kill" in sys.argv: os.kill(os.getpid(), signal.SIGTERM)
 if "again" in sys.argv: os.execv(sys.executable, [sys.executable, "-c", "import sys; print('executed', len(sys.argv))"])
 """
+
+WORDS = ["", "raise", "exit", "text", "kill", "again", "twice", "daemon", "shut", "large", "negative", "true"]
 
 
 @pytest.fixture(params=["pid", "none"])
@@ -116,7 +127,7 @@ def plain(result: JobResult, files: dict[str, Any], log: str) -> tuple[object, .
     return result.exit_code, result.signal, result.failure_reason, text, files, log
 
 
-@pytest.mark.parametrize("words", [(), ("raise",), ("exit",), ("text",), ("kill",), ("again",), ("twice",)])
+@pytest.mark.parametrize("words", [(word,) if word else () for word in WORDS])
 def test_a_command_cannot_tell_that_it_was_not_executed(
     words: tuple[str, ...], tmp_path: Path, spares: Spares, isolation: None
 ) -> None:
@@ -124,7 +135,12 @@ def test_a_command_cannot_tell_that_it_was_not_executed(
     went_on = plain(*ran(tmp_path, spares, *words))
     assert went_on == executed
     if words in ((), ("exit",), ("twice",)):
-        assert executed[4] == {"kept.txt": "all of it", "exit.txt": "was here", "thread.txt": "waited for"}
+        assert executed[4] == {
+            "kept.txt": "all of it",
+            "exit.txt": "was here",
+            "thread.txt": "waited for",
+            "deleted.txt": "",
+        }
 
 
 def test_it_went_on_in_the_interpreter_that_waited(tmp_path: Path, spares: Spares) -> None:
