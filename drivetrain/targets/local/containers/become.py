@@ -150,8 +150,9 @@ def _forget(names: list[str]) -> None:
     import gc
     import weakref
 
-    held = [weakref.ref(module) for name in names if isinstance(module := sys.modules.pop(name), type(sys))]
-    module = None
+    modules = [sys.modules.pop(name) for name in names]
+    held = [weakref.ref(module) for module in modules if issubclass(type(module), type(sys))]
+    modules.clear()
     gc.collect()
     for reference in reversed(held):
         if (module := reference()) is not None:
