@@ -11,7 +11,8 @@ Nothing is imported for it: what a file uses is read from its text. These count 
 - modules named in a text: `-m drivetrain.x`, `drivetrain.components.train:train`, a program in a string;
 - all files of a folder of plug-ins, for what finds them by name (a `glob`, an import of a put-together name);
 - files named in a text, by name or by the end of their path: `shapes.json`, `server.py`, `docs/plan.md`;
-- each `conftest.py` above a test, and the file that a test mirrors (`tests/unit/x/test_y.py`: `x/y.py`).
+- each `conftest.py` above a test, and the file that a test mirrors (`tests/unit/x/test_y.py`: `x/y.py` or
+  `drivetrain/x/y.py`).
 
 Data that no module beside them names belong to all of these. Where in doubt a test is run. This is for the time between
 two runs of the whole suite, and does not stand for it.
@@ -222,7 +223,9 @@ class Tree:
                 yield f"{parent}/conftest.py"
         mirrored = re.fullmatch(r"tests/unit/(.*?)/?test_(\w+)\.py", path)
         if mirrored:
-            yield from {f"{mirrored[1]}/{mirrored[2]}.py", f"{mirrored[1]}/{mirrored[2]}/__init__.py"} & self.files
+            name = f"{mirrored[1]}/{mirrored[2]}"
+            tops = ("", f"{PACKAGE}/")  # one of the four folders, or a room of the library
+            yield from {f"{top}{name}{end}" for top in tops for end in (".py", "/__init__.py")} & self.files
         if text.is_dynamic and PurePosixPath(path).name.startswith("test_"):  # over whole folders
             tops = text.strings & set(self.packages)
             tops = (tops if len(tops) > 1 else set()) | (text.divided & {*self.packages, "tests", "docs"})

@@ -197,6 +197,10 @@ CASES: dict[str, tuple[dict[str, str], str]] = {
         {"components/yes.py": "", "tests/unit/components/test_yes.py": "", "tests/unit/components/test_no.py": ""},
         "components/yes.py",
     ),
+    "the file of the library that it mirrors": (
+        {"drivetrain/cli/yes.py": "", "tests/unit/cli/test_yes.py": "", "tests/unit/cli/test_no.py": ""},
+        "drivetrain/cli/yes.py",
+    ),
     "a page": (
         {"docs/plan.md": "", "tests/test_yes.py": "ROOT / 'docs' / 'plan.md'", "tests/test_no.py": "'docs'"},
         "docs/plan.md",
