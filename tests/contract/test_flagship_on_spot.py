@@ -13,6 +13,7 @@ from drivetrain.authoring.loading import load
 from drivetrain.report.content.from_ledger import run_facts
 from drivetrain.report.content.goodput import account
 from drivetrain.report.content.spot_savings import Prices, saving
+from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.events import Event, StepInterrupted, StepStarted
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
@@ -20,7 +21,6 @@ from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import StepRow
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
-from drivetrain.targets.sagemaker.assets.assets import Asset
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 SETTINGS = ["spot=true", "epochs=4", "min_accuracy=0", "processes=2"]

@@ -23,9 +23,10 @@ from typing import Any
 import pytest
 
 from drivetrain.steps.declaration import Component
-from drivetrain.targets.sagemaker.assets.assets import code_channel
-from drivetrain.targets.sagemaker.assets.wheels import find_wheels
-from drivetrain.targets.sagemaker.images import missing, stock_image
+from drivetrain.targets.assets.assets import code_channel
+from drivetrain.targets.assets.image import missing
+from drivetrain.targets.assets.wheels import find_wheels
+from drivetrain.targets.sagemaker.images import stock_image
 
 REPOSITORY = Path(__file__).parents[2]
 PYTHON = REPOSITORY / ".venvs" / "image" / "bin" / "python"

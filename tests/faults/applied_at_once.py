@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.assets.assets import Asset
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, Deployed

@@ -499,8 +499,8 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # What a pipeline carries, and what travels.
     *_of(
-        "drivetrain/targets/sagemaker/assets/assets.py",
-        ("targets/sagemaker/assets/test_assets.py",),
+        "drivetrain/targets/assets/assets.py",
+        ("targets/assets/test_assets.py",),
         ("archive: a whole last block is filled up", "bytes(-size % _BLOCK)", "bytes(_BLOCK - size % _BLOCK)"),
         ("archive: a long name runs into the next field", "len(name) > 100 or ", ""),
     ),

@@ -307,7 +307,7 @@ def test_a_wheel_holds_every_file(tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path / "installed")
 
     def code() -> str:
-        run = "import sys; sys.path.insert(0, sys.argv[1]); from drivetrain.targets.sagemaker.assets import assets; "
+        run = "import sys; sys.path.insert(0, sys.argv[1]); from drivetrain.targets.assets import assets; "
         run += "print(assets.__file__); print(assets.code_channel('s3://bucket', None).sha256)"
         place = tmp_path / "installed"
         command = [sys.executable, "-c", run, str(place)]
@@ -315,7 +315,7 @@ def test_a_wheel_holds_every_file(tmp_path: Path) -> None:
         assert Path(file).is_relative_to(place)
         return sha256
 
-    from drivetrain.targets.sagemaker.assets.assets import code_channel
+    from drivetrain.targets.assets.assets import code_channel
 
     first = code()
     assert first == code_channel("s3://bucket", None).sha256
@@ -331,7 +331,7 @@ def test_these_rooms_travel_and_no_others() -> None:
     import io
     import tarfile
 
-    from drivetrain.targets.sagemaker.assets.assets import code_archive
+    from drivetrain.targets.assets.assets import code_archive
 
     with tarfile.open(fileobj=io.BytesIO(code_archive(None))) as archive:
         names = {name for name in archive.getnames() if name.endswith(".py")}

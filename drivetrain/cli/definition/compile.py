@@ -81,7 +81,7 @@ def _write(output: Path, definition: Compiled, home: Path | None) -> None:
 def _list_code(target: str, config: Path | None, overrides: list[str] | None) -> None:
     """Print path and size of each file that travels, and how much that is of what may."""
     from drivetrain.authoring.loading import load
-    from drivetrain.targets.travelling import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
+    from drivetrain.targets.assets.travelling import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
 
     source = load(target, config, overrides or ()).source
     if source is None:

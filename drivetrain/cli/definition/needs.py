@@ -13,8 +13,8 @@ from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.assets.requirements import Requirement
     from drivetrain.targets.local.runner import Asset
-    from drivetrain.targets.sagemaker.assets.requirements import Requirement
 
 # Of what reaches AWS. On this machine most runs do without; who opens s3:// or a registry there says what to install.
 _ELSEWHERE = {"boto3"}
@@ -50,12 +50,12 @@ def refuse_lacking(
     """
     from drivetrain.spec.graph import Graph
     from drivetrain.spec.steps import JobStep
-    from drivetrain.targets.sagemaker.assets.requirements import normal
+    from drivetrain.targets.assets.requirements import normal
 
     wheels = [name for asset in assets if (name := asset.uri.rpartition("/")[2]).endswith(".whl")]
     there: set[str] = set()
     if wheels:
-        from drivetrain.targets.sagemaker.assets.wheel_files import wheel_name
+        from drivetrain.targets.assets.wheel_files import wheel_name
 
         there = {wheel_name(name).distribution for name in wheels}
     lacking: dict[str, set[str]] = {}
@@ -84,7 +84,7 @@ def refuse_lacking(
 
 def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:
     """(distribution, requirement)."""
-    from drivetrain.targets.sagemaker.assets.requirements import parse
+    from drivetrain.targets.assets.requirements import parse
 
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     for requirement in map(parse, needs):

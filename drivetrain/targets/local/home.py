@@ -19,8 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.assets.travelling import HOME_MARK
 from drivetrain.targets.local.storage.disk import NO_SPACE
-from drivetrain.targets.travelling import HOME_MARK
 
 VARIABLE = "DRIVETRAIN_HOME"
 DEFAULT = ".drivetrain"

@@ -2,7 +2,6 @@
 
     image = stock_image("eu-west-1", gpu=False)
     image.uri                                    # 763104351884.dkr.ecr.eu-west-1.amazonaws.com/pytorch:2.13.0-cpu-...
-    missing(("torch", "safetensors"), image)     # ("safetensors",)
 
 Tags, accounts and packages stand in images.json with their sources. The default is the PyTorch that drivetrain is
 tested with (constraints.txt), in a line that is still patched; models are served by the image that is patched the
@@ -14,14 +13,13 @@ from __future__ import annotations
 import datetime
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.targets.sagemaker.assets.requirements import parse
+from drivetrain.targets.assets.image import Image
 
 # Families of instance types, of which a name begins `ml.<family>.`: those with NVIDIA GPUs, and those that none of
 # these x86-64 images runs on.
@@ -37,23 +35,6 @@ ARM_FAMILIES = ("p6e-gb200", "g5g", "a1")
 _CUDA = re.compile(r"[:-]cu([0-9]+)[0-9](?![0-9])")
 # The settings by which a user gives an image of their own.
 JOB_IMAGE, SERVING_IMAGE = "deployment.image", "deployment.serving_image"
-
-
-@dataclass(frozen=True)
-class Image:
-    """A stock image in one region.
-
-    `python` is its CPython (`3.12`); `glibc` the newest C library that wheels may ask for (manylinux_2_34);
-    `packages` what it is documented to hold, normal name -> version, None where the version is not documented.
-    """
-
-    uri: str
-    framework: str
-    version: str
-    gpu: bool
-    python: str
-    glibc: tuple[int, int]
-    packages: Mapping[str, str | None] = field(hash=False, repr=False)
 
 
 def stock_image(region: str, gpu: bool, framework: str = "pytorch", version: str | None = None) -> Image:
@@ -232,27 +213,6 @@ def machine_problem(uri: str, instance_type: str) -> str | None:
     place = f"{registry}/" if registry.partition(".")[0] in _table()["accounts"].values() else ""
     note = f" ({old['note']})" if "note" in old else ""
     return f"{problem}, or the last stock image with that code: {JOB_IMAGE}={place}{old['last']}{note}"
-
-
-def missing(needs: Iterable[str], image: Image) -> tuple[str, ...]:
-    """The needs that an image does not meet, sorted; they have to travel.
-
-    A need is a requirement (`pyarrow`, `pyarrow>=19`). It is met when the image is documented to hold the
-    distribution, in a version that will do where the need names versions.
-
-    Raises:
-        UserError: a need is not a requirement.
-    """
-    lacking: set[str] = set()
-    for need in needs:
-        requirement = parse(need)
-        if not requirement.applies(image.python):
-            continue
-        version = image.packages.get(requirement.name)
-        held = requirement.name in image.packages
-        if not held or not (requirement.any_version or (version is not None and requirement.allows(version))):
-            lacking.add(requirement.text)
-    return tuple(sorted(lacking))
 
 
 def _family(instance_type: str) -> str:

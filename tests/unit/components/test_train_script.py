@@ -15,7 +15,7 @@ from drivetrain.base.errors import InputError, SpecError
 from drivetrain.components.train_script import train_script
 from drivetrain.steps import programs
 from drivetrain.steps.command_line import read
-from drivetrain.targets.sagemaker.assets.assets import code_archive
+from drivetrain.targets.assets.assets import code_archive
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "own_scripts"

@@ -11,7 +11,7 @@ import pytest
 import drivetrain
 import drivetrain.components  # before the stand-in takes the package's place
 from drivetrain.steps import inert
-from drivetrain.targets.sagemaker.assets.assets import code_archive
+from drivetrain.targets.assets.assets import code_archive
 
 FILE = """
 from drivetrain.components import Input, Output, component

@@ -50,7 +50,7 @@ class Contents:
 
 
 class Asset(Protocol):
-    """An object that the definition reads, named by its content's hash (targets.sagemaker.assets.Asset)."""
+    """An object that the definition reads, named by its content's hash (targets.assets.assets.Asset)."""
 
     @property
     def uri(self) -> str: ...

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
 from drivetrain.base.call_site import blamed_on_place
-from drivetrain.base.errors import SpecError, UserError, did_you_mean
+from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.json_text import text_of
 from drivetrain.catalog import quotas
 from drivetrain.spec.file_systems import is_file_system
@@ -39,22 +39,21 @@ from drivetrain.spec.steps import (
     flatten,
 )
 from drivetrain.spec.values import ParameterRef, Value
-from drivetrain.targets.sagemaker.assets.assets import Asset, Code, code_channel, data_asset, plugin_names
+from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
+from drivetrain.targets.assets.image import Image, missing
+from drivetrain.targets.assets.programs import check_program
+from drivetrain.targets.assets.travelling import source_files
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.compile.values import spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
-from drivetrain.targets.sagemaker.images import Image, has_gpu, machine_problem, missing, stock_image
-from drivetrain.targets.travelling import source_files
+from drivetrain.targets.sagemaker.images import has_gpu, machine_problem, stock_image
 
 if TYPE_CHECKING:
-    from drivetrain.targets.sagemaker.assets.wheels import Wheel
+    from drivetrain.targets.assets.wheels import Wheel
 
 VERSION = "2020-12-01"
 
 Json = dict[str, Any]
-TRAIN_SCRIPT = "drivetrain.components.train_script:train_script"
-# Parameters whose values are names of files in training_scripts (read here, never imported).
-PLUGINS = {TRAIN: {"recipe": "recipes"}}
 TYPES = {
     "processing": "Processing",
     "training": "Training",
@@ -262,38 +261,9 @@ class _Compiler:
             more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
             raise SpecError(f"Step {built['Name']!r}: {problems[0]}{more}")
 
-    def check_plugins(self, step: JobStep) -> None:
-        """A recipe that does not exist, found before the steps that come first have run."""
-        for name, family in PLUGINS.get(step.program.target, {}).items():
-            given = step.parameters.get(name)
-            if not isinstance(given, str) or "." in given:
-                continue  # known when it runs; or a module of the user's own, inside a package
-            known = plugin_names(family)
-            if name == "recipe":
-                known |= {name.removesuffix(".py") for name in self.travelling if "/" not in name}
-            if given not in known:
-                raise SpecError(f"Step {step.name!r}: no {name} {given!r}. {did_you_mean(given, known)}")
-
-    def check_script(self, step: JobStep) -> None:
-        """A script of the user's own that would not be there, unless it comes with an input (or all is known later)."""
-        script = step.program.target if step.program.kind == "script" else None
-        if step.program.target == TRAIN_SCRIPT and "source" not in step.inputs:
-            script = step.parameters.get("script")
-        if not isinstance(script, str) or self.source is None or script in self.travelling:
-            return
-        there = (self.source / script).is_file()
-        raise SpecError(
-            f"Step {step.name!r}: script {script!r} in {self.source} does not travel: only Python files do. Give the "
-            "folder that it lies in as an input."
-            if there
-            else f"Step {step.name!r}: there is no script {script!r} in {self.source}. "
-            f"{did_you_mean(script, self.travelling)}"
-        )
-
     def site(self, step: JobStep) -> Site:
         """The job's image and code, found once for all steps alike."""
-        self.check_plugins(step)
-        self.check_script(step)
+        check_program(step, self.source, self.travelling)
         own = step.image or self.pipeline.deployment.image
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock = None if own else self.stock(gpu=self.on_gpu(step))
@@ -320,7 +290,7 @@ class _Compiler:
         """What travels because the image lacks it."""
         if not lacking or stock is None:
             return ()
-        from drivetrain.targets.sagemaker.assets.wheels import find_wheels
+        from drivetrain.targets.assets.wheels import find_wheels
 
         try:
             return find_wheels(lacking, stock, self.pipeline.deployment.wheels, self.base)

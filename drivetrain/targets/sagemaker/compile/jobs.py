@@ -13,7 +13,7 @@ from drivetrain.spec.resources import Spot
 from drivetrain.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
 from drivetrain.steps.contract import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT, START_COMMAND
-from drivetrain.targets.sagemaker.assets.assets import Code
+from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.sagemaker.compile.job_options import (
     EFA_VARIABLES,
     channel,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.catalog import quotas
 from drivetrain.spec.resources import Deployment
-from drivetrain.targets.sagemaker.assets.assets import Asset
+from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.sagemaker.deploy.deployed import AROUND, OURS
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import fields, record_of
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, desired_triggers

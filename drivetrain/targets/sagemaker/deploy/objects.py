@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.assets.assets import Asset
 from drivetrain.targets.sagemaker.refusals import ConditionError, ConflictError, ServiceError
 
 # What one PUT takes. Larger data does not belong into a deployment: it lies in S3, and settings name it.

@@ -20,7 +20,7 @@ from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.sagemaker.assets.assets import Asset
+    from drivetrain.targets.assets.assets import Asset
     from drivetrain.targets.sagemaker.compile.compile import Compiled
 
 __all__ = ["definition_to_sagemaker_sdk", "to_sagemaker_sdk"]

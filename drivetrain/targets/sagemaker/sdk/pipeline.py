@@ -9,8 +9,8 @@ from copy import deepcopy
 from typing import Any, cast
 
 from drivetrain.base.json_text import Json
+from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.assets.assets import Asset
 from drivetrain.targets.sagemaker.deploy.objects import missing, put_once
 from drivetrain.targets.sagemaker.sdk.steps import all_steps, spoken, walk
 

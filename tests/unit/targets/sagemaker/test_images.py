@@ -11,7 +11,8 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.registry.model_package import is_training_image
-from drivetrain.targets.sagemaker.assets.requirements import normal
+from drivetrain.targets.assets.image import missing
+from drivetrain.targets.assets.requirements import normal
 from drivetrain.targets.sagemaker.document.service.service_model import service
 from drivetrain.targets.sagemaker.images import (
     ARM_FAMILIES,
@@ -21,7 +22,6 @@ from drivetrain.targets.sagemaker.images import (
     image_uri,
     inference_image,
     machine_problem,
-    missing,
     stock_image,
     unpatched,
 )

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.assets.assets import Asset
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy.applying.applying import Applied, apply
 from drivetrain.targets.sagemaker.deploy.desired import Desired

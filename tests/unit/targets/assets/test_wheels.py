@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.sagemaker.assets import installed
-from drivetrain.targets.sagemaker.assets.wheels import find_wheels
-from drivetrain.targets.sagemaker.images import Image, stock_image
+from drivetrain.targets.assets import installed
+from drivetrain.targets.assets.image import Image
+from drivetrain.targets.assets.wheels import find_wheels
+from drivetrain.targets.sagemaker.images import stock_image
 
 IMAGE = stock_image("us-east-1", gpu=False)  # CPython 3.12, glibc 2.34
 

@@ -1,4 +1,4 @@
-"""What must lie in the bucket before a definition can run: the code, and data from this machine.
+"""What must lie in a target's storage before a pipeline can run there: the code, and data from this machine.
 
 Every asset is named by the hash of its content, so putting it there twice changes nothing, and a step whose inputs
 did not change keeps its cache key.
@@ -16,10 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 import drivetrain
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.targets.travelling import source_files
+from drivetrain.targets.assets.travelling import source_files
 
 if TYPE_CHECKING:
-    from drivetrain.targets.sagemaker.assets.wheels import Wheel
+    from drivetrain.targets.assets.wheels import Wheel
 
 EXAMPLES = "example:"
 # The rooms of the package that travel.
@@ -158,14 +158,8 @@ def _found(path: Path, base: Path) -> Path:
     return base / path if (base / path).exists() else Path.cwd() / path
 
 
-def plugin_names(family: str) -> set[str]:
-    """The plug-ins of a folder of training_scripts, by file name."""
-    folder = _package() / "training_scripts" / family
-    return {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
-
-
 def _example(name: str) -> Path:
-    folder = _package() / "pipelines" / "data"
+    folder = package_folder() / "pipelines" / "data"
     known = {path.name.partition(".")[0]: path for path in folder.iterdir() if path.suffix != ".md"}
     if name not in known:
         raise UserError(f"No example data {name!r}. {did_you_mean(name, known)}")
@@ -189,7 +183,7 @@ def _own_parts() -> tuple[tuple[bytes, ...], Any]:
 
 def _own_files() -> Iterator[tuple[str, str]]:
     """The name in the archive and the path of each file of ours."""
-    home = str(_package())
+    home = str(package_folder())
     yield _OWN_NAMES, f"{home}/steps/inert.py"
     # A room may be a link; inside a room there is none.
     pending = [f"drivetrain/{room}" for room in _ROOMS]
@@ -217,10 +211,10 @@ def _content(path: str) -> bytes:
 
 
 def _start_file() -> bytes:
-    return (_package() / "steps" / "start.py").read_bytes()
+    return (package_folder() / "steps" / "start.py").read_bytes()
 
 
-def _package() -> Path:
+def package_folder() -> Path:
     """The folder of the package: of an installed one, or of a checkout, where some of its rooms are links."""
     return Path(drivetrain.__file__).parent
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.sagemaker.assets.installed import installed_wheel
-from drivetrain.targets.sagemaker.assets.requirements import Requirement, parse, wanted_by
-from drivetrain.targets.sagemaker.assets.wheel_files import WheelFile, read_wheel, wheel_name
-from drivetrain.targets.sagemaker.images import Image, missing
+from drivetrain.targets.assets.image import Image, missing
+from drivetrain.targets.assets.installed import installed_wheel
+from drivetrain.targets.assets.requirements import Requirement, parse, wanted_by
+from drivetrain.targets.assets.wheel_files import WheelFile, read_wheel, wheel_name
 
 if TYPE_CHECKING:
     from packaging.tags import Tag
@@ -40,7 +40,7 @@ def find_wheels(needs: Sequence[str], image: Image, folder: str | Path | None, b
     """The wheels that meet the needs and what these require beyond the image, sorted by name.
 
     Args:
-        needs: requirements that the image does not meet (`images.missing`).
+        needs: requirements that the image does not meet (`image.missing`).
         image: what they have to run in.
         folder: where wheels lie, or None; a relative one starts at `base`.
         base: the folder of the pipeline's file.

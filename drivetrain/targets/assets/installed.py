@@ -12,8 +12,8 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.sagemaker.assets.requirements import normal
-from drivetrain.targets.sagemaker.assets.wheel_files import WheelFile, read_metadata
+from drivetrain.targets.assets.requirements import normal
+from drivetrain.targets.assets.wheel_files import WheelFile, read_metadata
 
 # What an installer writes beside the wheel's own files.
 _INSTALLERS_OWN = frozenset(("INSTALLER", "REQUESTED", "direct_url.json", "RECORD"))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.sagemaker.assets.assets import code_archive
+from drivetrain.targets.assets.assets import code_archive
 
 
 @pytest.mark.parametrize("wheels", [None, {"a.whl": "0" * 64}])

@@ -9,10 +9,10 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.main import run
-from drivetrain.targets import travelling
+from drivetrain.targets.assets import travelling
+from drivetrain.targets.assets.assets import code_archive
+from drivetrain.targets.assets.travelling import IGNORE_FILE, source_files
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.sagemaker.assets.assets import code_archive
-from drivetrain.targets.travelling import IGNORE_FILE, source_files
 
 OWN = """
 from drivetrain.components import component

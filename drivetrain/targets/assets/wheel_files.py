@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.sagemaker.assets.requirements import normal
+from drivetrain.targets.assets.requirements import normal
 
 if TYPE_CHECKING:
     from packaging.tags import Tag

@@ -1,0 +1,49 @@
+"""What an image holds, and what of a step's needs it does not.
+
+missing(("torch", "safetensors"), image)     # ("safetensors",)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from drivetrain.targets.assets.requirements import parse
+
+
+@dataclass(frozen=True)
+class Image:
+    """An image whose content is known.
+
+    `python` is its CPython (`3.12`); `glibc` the newest C library that wheels may ask for (manylinux_2_34);
+    `packages` what it is documented to hold, normal name -> version, None where the version is not documented.
+    """
+
+    uri: str
+    framework: str
+    version: str
+    gpu: bool
+    python: str
+    glibc: tuple[int, int]
+    packages: Mapping[str, str | None] = field(hash=False, repr=False)
+
+
+def missing(needs: Iterable[str], image: Image) -> tuple[str, ...]:
+    """The needs that an image does not meet, sorted; they have to travel.
+
+    A need is a requirement (`pyarrow`, `pyarrow>=19`). It is met when the image is documented to hold the
+    distribution, in a version that will do where the need names versions.
+
+    Raises:
+        UserError: a need is not a requirement.
+    """
+    lacking: set[str] = set()
+    for need in needs:
+        requirement = parse(need)
+        if not requirement.applies(image.python):
+            continue
+        version = image.packages.get(requirement.name)
+        held = requirement.name in image.packages
+        if not held or not (requirement.any_version or (version is not None and requirement.allows(version))):
+            lacking.add(requirement.text)
+    return tuple(sorted(lacking))
