@@ -143,7 +143,17 @@ class Declaration(NamedTuple, Generic[P, R]):
     cached: bool = True
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if unknown := kwargs.keys() - self._arguments:  # a function with **settings would take any name
+            from drivetrain.base.errors import did_you_mean
+
+            name = min(unknown)
+            raise TypeError(f"{self.name}() has no argument {name!r}. {did_you_mean(name, self._arguments)}")
         return self.function(*args, **kwargs)
+
+    @property
+    def _arguments(self) -> set[str]:
+        folders = {self.checkpoints.name} if self.checkpoints else set[str]()
+        return folders.union(self.inputs, self.outputs, self.parameters)
 
     @property
     def target(self) -> str:

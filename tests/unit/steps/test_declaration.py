@@ -366,6 +366,12 @@ def program(data: Input, *, recipe: str = "digits", processes: int = 0, **settin
     """
 
 
+def test_an_argument_that_is_not_declared_is_refused_before_anything_runs() -> None:
+    with pytest.raises(TypeError, match=r"program\(\) has no argument 'epoch'\. Did you mean 'epochs'\?"):
+        program(Path("data"), epoch=3)
+    program(Path("data"), epochs=3)
+
+
 def test_the_fields_of_a_dataclass_are_parameters() -> None:
     assert list(program.parameters.values()) == [
         ComponentParameter("recipe", str, required=False, default="digits", help="what is learnt."),
