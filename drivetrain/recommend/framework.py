@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from drivetrain.catalog.strategies import AUTO, read_strategy, strategy_names
 from drivetrain.spec.pipeline import Parameter
-from drivetrain.spec.steps import TRAIN, JobStep, TrainingStep
+from drivetrain.spec.steps import JobStep, is_our_training
 from drivetrain.spec.trainings import ways
 
 
 def framework_problem(step: JobStep, parameters: Sequence[Parameter], torch: str) -> str | None:
     """Why a training step cannot run with this version of torch (`2.13`); None where it can, or nothing is known."""
-    if not isinstance(step, TrainingStep) or step.program.target != TRAIN:
+    if not is_our_training(step):
         return None
     for name in dict.fromkeys(training.strategy for training in ways(step, tuple(parameters))):
         if name is None or name == AUTO:

@@ -26,7 +26,7 @@ from drivetrain.recommend.memory import stages_of_a_rank
 from drivetrain.recommend.save_time import save_time_note
 from drivetrain.recommend.sizing import DEFAULT_MICRO_BATCHES_A_STAGE, Candidate, Sizing
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.steps import TRAIN, ConditionStep, ForEachStep, Step, TrainingStep
+from drivetrain.spec.steps import ConditionStep, ForEachStep, Step, TrainingStep, is_our_training
 from drivetrain.spec.trainings import Training, trainings, ways
 
 
@@ -71,7 +71,7 @@ class _Settler:
             return step.model_copy(update={"then": self.settled(step.then), "otherwise": self.settled(step.otherwise)})
         if isinstance(step, ForEachStep):
             return step.model_copy(update={"body": self.settled(step.body)})
-        if not isinstance(step, TrainingStep) or step.program.target != TRAIN:
+        if not is_our_training(step):
             return step
         found = list(ways(step, self.pipeline.parameters))
         if found[0].strategy == AUTO:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from drivetrain.rules.rule_book import RuleBook
 from drivetrain.spec.graph import Graph
-from drivetrain.spec.steps import TRAIN, TrainingStep
+from drivetrain.spec.steps import TrainingStep, is_our_training
 from drivetrain.spec.values import ParameterRef
 
 rule = RuleBook()
@@ -42,7 +42,7 @@ def _given(graph: Graph, name: str) -> Iterator[tuple[TrainingStep, str]]:
     """The texts that our trainings get for a parameter, also by default or choice of a pipeline's parameter."""
     declared = {parameter.name: parameter for parameter in graph.pipeline.parameters}
     for step in graph.steps:
-        if not isinstance(step, TrainingStep) or step.program.target != TRAIN:
+        if not is_our_training(step):
             continue
         value = step.parameters.get(name)
         parameter = declared.get(value.name) if isinstance(value, ParameterRef) else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field
 
@@ -384,6 +384,11 @@ Step = Annotated[
     Lazily("kind"),
 ]
 ConditionStep.model_rebuild()
+
+
+def is_our_training(step: Step) -> TypeGuard[TrainingStep]:
+    """Whether a step runs drivetrain.components.train, of whose settings something is known."""
+    return isinstance(step, TrainingStep) and step.program.target == TRAIN
 
 
 def flatten(steps: tuple[Step, ...]) -> list[Step]:

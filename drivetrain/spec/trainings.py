@@ -14,7 +14,7 @@ from typing import Any
 from drivetrain.catalog.degrees import World
 from drivetrain.catalog.instances import Instance, find_instance
 from drivetrain.spec.pipeline import Parameter, Pipeline
-from drivetrain.spec.steps import TRAIN, TrainingStep, flatten
+from drivetrain.spec.steps import TrainingStep, flatten, is_our_training
 from drivetrain.spec.values import ParameterRef, Scalar
 
 # What these parameters are where the component does not declare them (yet).
@@ -81,7 +81,7 @@ class Training:
 def trainings(pipeline: Pipeline) -> Iterator[Training]:
     """Every way in which each of a pipeline's training steps can run."""
     for step in flatten(pipeline.steps):
-        if isinstance(step, TrainingStep) and step.program.target == TRAIN:
+        if is_our_training(step):
             yield from ways(step, pipeline.parameters)
 
 

@@ -56,7 +56,7 @@ def accept(*steps: Any, **fields: Any) -> None:
 
 
 def test_every_file_of_rules_is_asked() -> None:
-    """Of a pipeline that has something of everything; each is imported where there is what it is about."""
+    """By its name in rules.py; that it is asked where there is what it is about, the tests of its rules show."""
     folder = Path(str(rules.__file__)).parent
     source = Path(str(rules.__file__)).read_text()
     files = sorted(path.stem for path in folder.glob("*_rules.py"))

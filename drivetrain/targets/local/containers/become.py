@@ -107,7 +107,8 @@ def run(program: Become) -> None:
 
 def _end(code: int, loaded: set[str]) -> None:
     """End as an interpreter does, but leave what was loaded ahead as it is: to take torch down would copy all of its
-    memory that is shared, and take 0.6 s. Returns where there are threads that an interpreter would stop.
+    memory that is shared, and take longer than many a step. Returns where there are threads that an interpreter would
+    stop.
 
     Args:
         loaded: modules that are not the program's own.

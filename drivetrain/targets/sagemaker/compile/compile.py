@@ -37,6 +37,7 @@ from drivetrain.spec.steps import (
     TrainingStep,
     TuningStep,
     flatten,
+    is_our_training,
 )
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
@@ -122,7 +123,7 @@ def compile_pipeline(
     """
     base = base or Path.cwd()
     notes: tuple[str, ...] = ()
-    if any(isinstance(step, TrainingStep) and step.program.target == TRAIN for step in flatten(pipeline.steps)):
+    if any(map(is_our_training, flatten(pipeline.steps))):
         from drivetrain.recommend.settle import settle  # of the others no estimate is asked
 
         settled = settle(pipeline, source or base)

@@ -195,6 +195,32 @@ def test_a_spare_that_died_is_not_given_away(spares: Spares) -> None:
     other.communicate()
 
 
+@pytest.mark.parametrize(
+    ("more", "ends", "code"),
+    [
+        ("", "at once\n", 0),
+        ("raise SystemExit(3)", "at once\n", 3),
+        # Where only the interpreter's own end is sure to be the same:
+        ("import threading; threading.Thread(target=threading.Event().wait, daemon=True).start()", "", 0),
+        ("raise SystemExit('no price')", "", 1),
+    ],
+)
+def test_it_ends_at_once_without_taking_down_what_was_loaded_ahead(
+    more: str, ends: str, code: int, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(
+        "import os\n"
+        "def at_once(code, write=os.write, leave=os._exit):\n"
+        "    write(1, b'at once\\n')\n"
+        "    leave(code)\n"
+        f"os._exit = at_once\nprint('said')\n{more}\n"
+    )
+    ahead = "import become, sys; become.load(['json']); become.run(become.Become([sys.executable, '-m', 'program']))"
+    variables = {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(mounts.SUPERVISOR.parent)])}
+    done = subprocess.run([sys.executable, "-c", ahead], env=variables, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == (f"said\n{ends}", code)
+
+
 def test_randomness_that_was_loaded_once_is_not_the_same_for_all(tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text("import numpy; print(numpy.random.random())")
     known = "import numpy; numpy.random.seed(1); "
