@@ -166,8 +166,13 @@ class Roles(Frozen):
 
 
 class Deployment(Frozen):
-    """Where a pipeline lives on SageMaker. The defaults are good for this machine only."""
+    """Where a pipeline lives. The fields beside `target` and `targets` are SageMaker's; the defaults are good for this
+    machine only."""
 
+    target: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "sagemaker"
+    """For what it is compiled, and where it is deployed: the name of a folder of drivetrain/targets."""
+    targets: FrozenMap[FrozenMap[Any]] = Field(default_factory=FrozenDict)
+    """Name of a target -> its own settings, which it checks itself."""
     bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] = "drivetrain-local"
     """For code, data, records, and what executions write."""
     prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9]((/?[A-Za-z0-9_-])*/?[A-Za-z0-9])?$")] = "pipelines"

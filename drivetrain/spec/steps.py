@@ -184,8 +184,7 @@ class TuningStep(TrainingStep):
         """The best value of the objective."""
         if name != self.search.objective:
             raise SpecError(
-                f"Step {self.name!r} tells of its trainings the objective alone, {self.search.objective!r}; given "
-                f"{name!r}."
+                f"Step {self.name!r} exposes only the objective, {self.search.objective!r}; given {name!r}."
             )
         path = "BestTrainingJob.FinalHyperParameterTuningJobObjectiveMetric.Value"
         return PropertyRef(step=self.name, path=path, type="Float")

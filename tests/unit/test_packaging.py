@@ -32,6 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("targets",),  # what all targets share
     ("targets.sagemaker",),
     ("targets.local",),
+    ("targets.kubeflow",),
     ("studio",),
     ("report",),
     ("schemas", "serve"),

@@ -1,0 +1,127 @@
+"""What a target is: one folder below this one, with a file `target.py` that keeps the protocol here.
+
+    target = find_target("kubeflow")
+    for problem in target.check(pipeline): ...      # what this target cannot express, by step and field
+    compiled = target.compile(pipeline, source)     # pure: text, the objects that it names, notes
+
+Nothing above the targets names one: the command line's `--target` and a deployment's `target` do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, cast
+
+import drivetrain.targets as folder
+from drivetrain.base.errors import SpecError, UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.assets.assets import Asset
+
+DEFAULT = "sagemaker"
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What a target cannot express.
+
+    `step` is empty where it is the pipeline's own; `field` is the field of the step or pipeline, such as
+    `cluster.groups`; `reason` says why and what to use instead.
+    """
+
+    step: str
+    field: str
+    reason: str
+
+    def __str__(self) -> str:
+        where = f"Step {self.step!r}" if self.step else "The pipeline"
+        return f"{where}: {self.field}: {self.reason}"
+
+
+class Compiled(Protocol):
+    """A pipeline in a target's own words."""
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """What was compiled; choices such as `strategy: auto` are settled in it."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """What is deployed, as people read it and golden files hold it."""
+        ...
+
+    @property
+    def assets(self) -> tuple[Asset, ...]:
+        """The objects that it names, which must be in the target's storage before it runs."""
+        ...
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What does not hinder a run on this machine, but will hinder a deployment."""
+        ...
+
+
+class Target(Protocol):
+    """The names that a `target.py` has."""
+
+    TITLE: str
+    """The target's name for people: `Kubeflow Pipelines`."""
+    SUFFIX: str
+    """Of a file with a compiled pipeline: `.yaml`."""
+
+    def check(self, pipeline: Pipeline) -> Sequence[Problem]:
+        """What the target cannot express, in the order of the steps; empty where it can express all."""
+        ...
+
+    def compile(
+        self, pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, wheels_optional: bool = False
+    ) -> Compiled:
+        """Turn a pipeline that `check` accepts into the target's words: offline, the same bytes each time.
+
+        Args:
+            source: folder of the user's pipeline file, whose Python files travel into the containers.
+            base: folder that relative data paths start from; the current one unless given.
+            wheels_optional: leave out a wheel that is not to be had, and say so in the notes.
+
+        Raises:
+            SpecError: what the target cannot express, or would refuse.
+            UserError: data that is not there.
+        """
+        ...
+
+
+def target_names() -> list[str]:
+    """The targets, sorted: the folders here that have a target.py."""
+    found = (module for module in pkgutil.iter_modules(folder.__path__) if module.ispkg)
+    return sorted(each.name for each in found if find_spec(f"{folder.__name__}.{each.name}.target") is not None)
+
+
+def find_target(name: str) -> Target:
+    """The target of that name, imported.
+
+    Raises:
+        UserError: there is none.
+    """
+    names = target_names()
+    if name not in names:
+        raise UserError(f"There is no target {name!r}. {did_you_mean(name, names)}")
+    return cast(Target, importlib.import_module(f"{folder.__name__}.{name}.target"))
+
+
+def refuse(problems: Iterable[Problem], title: str) -> None:
+    """
+    Raises:
+        SpecError: there is a problem; the message says the first ones, and how many more there are.
+    """
+    found = list(problems)
+    if not found:
+        return
+    more = f"\n  and {len(found) - 5} more" if len(found) > 5 else ""
+    raise SpecError(f"{title} cannot express this pipeline.\n  " + "\n  ".join(map(str, found[:5])) + more)
