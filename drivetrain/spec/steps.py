@@ -183,9 +183,7 @@ class TuningStep(TrainingStep):
     def logged(self, name: str) -> PropertyRef:
         """The best value of the objective."""
         if name != self.search.objective:
-            raise SpecError(
-                f"Step {self.name!r} exposes only the objective, {self.search.objective!r}; given {name!r}."
-            )
+            raise SpecError(f"Step {self.name!r} exposes only its objective {self.search.objective!r}, not {name!r}.")
         path = "BestTrainingJob.FinalHyperParameterTuningJobObjectiveMetric.Value"
         return PropertyRef(step=self.name, path=path, type="Float")
 

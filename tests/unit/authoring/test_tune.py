@@ -301,5 +301,5 @@ def test_ranges_that_cannot_be() -> None:
     assert one_of(1, True, "1").values == (1, True, "1")
     with pytest.raises(SpecError, match="searches no 'layers'"):
         tuned().best("layers")
-    with pytest.raises(SpecError, match="exposes only the objective, 'accuracy'"):
+    with pytest.raises(SpecError, match="exposes only its objective 'accuracy'"):
         tuned().logged("loss")
