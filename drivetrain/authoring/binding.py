@@ -11,7 +11,7 @@ from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.resources import Cluster
 from drivetrain.spec.steps import BaseStep, Dependency
-from drivetrain.spec.values import PropertyRef, Reference, Value, ValueType, as_value, value_type
+from drivetrain.spec.values import BestRef, Reference, Value, ValueType, as_value, value_type
 from drivetrain.steps.contract import ComponentParameter
 from drivetrain.steps.declaration import Component
 
@@ -105,7 +105,7 @@ def _is_path(value: object) -> bool:
 
 def _checked(label: str, declared: ComponentParameter, value: Value) -> Value:
     wanted, got = _TYPE_NAMES[declared.type], value_type(value)
-    if got != wanted and isinstance(value, PropertyRef) and value.spells is not None:
+    if got != wanted and isinstance(value, BestRef):
         got = value.spells  # a program is handed texts, whatever the types of its parameters
     if wanted == "Float" and got == "Integer":
         value = float(value) if isinstance(value, int) else value

@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 from drivetrain.authoring.binding import dependencies
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.spec.steps import BaseStep, Dependency, ForEachStep, Selector, Step
-from drivetrain.spec.values import ItemRef, LambdaOutputRef, PropertyRef, Reference, ValueType, as_value
+from drivetrain.spec.values import ItemRef, LambdaOutputRef, LoggedRef, PropertyRef, Reference, ValueType, as_value
 
 
 def for_each(
@@ -92,10 +92,8 @@ def smallest(value: Reference) -> Selector:
 
 
 def _selector(pick: Literal["MaxBy", "MinBy"], value: Reference) -> Selector:
-    if isinstance(value, LambdaOutputRef):
-        return Selector(pick=pick, step=value.step, path=f"OutputParameters['{value.name}']")
-    if isinstance(value, PropertyRef):
-        return Selector(pick=pick, step=value.step, path=value.path)
+    if isinstance(value, LoggedRef | LambdaOutputRef | PropertyRef):
+        return Selector(pick=pick, value=value)
     raise SpecError(
         f"{value.described()} cannot be compared between iterations: the service looks into its description of a job, "
         "not into files. Give a metric that a training logs (step.logged('...')), a property, or a Lambda's value."

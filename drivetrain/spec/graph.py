@@ -77,8 +77,9 @@ class Graph:
 
 
 def own_fields(step: Step) -> dict[str, Any]:
-    """A step's fields without the steps nested in it."""
-    return {name: value for name, value in step.__dict__.items() if name not in ("then", "otherwise", "body")}
+    """A step's fields without the steps nested in it, and what is said of them."""
+    nested = ("then", "otherwise", "body", "selector")
+    return {name: value for name, value in step.__dict__.items() if name not in nested}
 
 
 def steps_got(node: Any) -> list[str]:

@@ -79,12 +79,30 @@ class Alternative(Frozen):
     """Number of hosts; that of the cluster unless given."""
 
 
+class Resources(Frozen):
+    """What a step's container asks for, where machines are shared: on SageMaker the instance type says it."""
+
+    cpu: Annotated[float, Field(gt=0)] | None = None
+    """Cores."""
+    memory_gib: Annotated[float, Field(gt=0)] | None = None
+    accelerators: Annotated[int, Field(ge=0)] = 0
+    """Of one host."""
+    accelerator_type: Annotated[str, Field(min_length=1)] = "nvidia.com/gpu"
+    """The resource that the cluster calls them."""
+    node_selector: FrozenMap[str] = Field(default_factory=FrozenDict)
+    """Labels of the nodes that will do."""
+    tolerations: FrozenMap[str] = Field(default_factory=FrozenDict)
+    """Key -> value of the taints that the step tolerates; an empty value means any."""
+
+
 class Cluster(Frozen):
     """The machines of one step."""
 
     instance_type: str | ParameterRef = "ml.m5.xlarge"
     count: Annotated[int, Field(ge=1)] | ParameterRef = 1
     """Number of hosts."""
+    resources: Resources | None = None
+    """What a host's container asks for, on targets that share machines; that of the instance type unless given."""
     processes: Annotated[int, Field(ge=1)] | None = None
     """Processes a host; one a GPU, or one, unless given."""
     volume_gb: Annotated[int, Field(ge=1)] = 30

@@ -16,9 +16,13 @@ from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPol
 from drivetrain.spec.search import Search
 from drivetrain.spec.training_options import TrainingOptions
 from drivetrain.spec.values import (
+    BestRef,
     Condition,
+    CountRef,
     EagerValue,
+    IterationRef,
     LambdaOutputRef,
+    LoggedRef,
     MetricRef,
     OutputRef,
     PropertyRef,
@@ -164,11 +168,11 @@ class TrainingStep(JobStep):
     def output_names(self) -> tuple[str, ...]:
         return self.outputs
 
-    def logged(self, name: str) -> PropertyRef:
+    def logged(self, name: str) -> LoggedRef:
         """The last value of a training metric found in the log."""
         if name not in self.logs:
             raise SpecError(f"Step {self.name!r} logs no {name!r}. {did_you_mean(name, self.logs)}")
-        return PropertyRef(step=self.name, path=f"FinalMetricDataList['{name}'].Value", type="Float")
+        return LoggedRef(step=self.name, name=name)
 
 
 class TuningStep(TrainingStep):
@@ -180,14 +184,13 @@ class TuningStep(TrainingStep):
     kind: Literal["tuning"] = "tuning"  # type: ignore[assignment]
     search: Search
 
-    def logged(self, name: str) -> PropertyRef:
+    def logged(self, name: str) -> LoggedRef:
         """The best value of the objective."""
         if name != self.search.objective:
             raise SpecError(f"Step {self.name!r} exposes only its objective {self.search.objective!r}, not {name!r}.")
-        path = "BestTrainingJob.FinalHyperParameterTuningJobObjectiveMetric.Value"
-        return PropertyRef(step=self.name, path=path, type="Float")
+        return LoggedRef(step=self.name, name=name)
 
-    def best(self, name: str) -> PropertyRef:
+    def best(self, name: str) -> BestRef:
         """What the best training had for a hyperparameter that was searched.
 
         The service has it as text, like every hyperparameter; a parameter of a step takes it as what it spells.
@@ -197,8 +200,7 @@ class TuningStep(TrainingStep):
         """
         if name not in self.search.ranges:
             raise SpecError(f"Step {self.name!r} searches no {name!r}. {did_you_mean(name, self.search.ranges)}")
-        path = f"BestTrainingJob.TunedHyperParameters['{name}']"
-        return PropertyRef(step=self.name, path=path, spells=self.search.ranges[name].value_type)
+        return BestRef(step=self.name, name=name, spells=self.search.ranges[name].value_type)
 
 
 class RegisterStep(BaseStep, defer_build=False):
@@ -261,9 +263,11 @@ class Selector(Frozen):
     """Picks the iteration of a for_each in which a value of a step of its body is the largest or the smallest."""
 
     pick: Literal["MaxBy", "MinBy"]
-    step: str
-    path: str
-    """Of the value, in the service's description of the step."""
+    value: Annotated[LoggedRef | LambdaOutputRef | PropertyRef, Field(discriminator="kind")]
+
+    @property
+    def step(self) -> str:
+        return self.value.step
 
 
 class ForEachStep(BaseStep):
@@ -288,7 +292,7 @@ class ForEachStep(BaseStep):
         """
         if self.selector is None:
             raise SpecError(f"Step {self.name!r} selects nothing. Give for_each(..., best=largest(...)).")
-        return IterationOutputs(self.name, "Selected", self._step(self.selector.step))
+        return IterationOutputs(self.name, None, self._step(self.selector.step))
 
     def of(self, index: int, step: BaseStep) -> IterationOutputs:
         """What a step of the body gave in one iteration, counted from 0.
@@ -299,11 +303,11 @@ class ForEachStep(BaseStep):
         if index < 0 or (isinstance(self.items, tuple) and index >= len(self.items)):
             has = f"has {len(self.items)} items" if isinstance(self.items, tuple) else "counts from 0"
             raise SpecError(f"{self.name!r}: of({index}, ...): there is no such iteration; it {has}.")
-        return IterationOutputs(self.name, f"IterationOutputs[{index}].{step.name}", self._step(step.name))
+        return IterationOutputs(self.name, index, self._step(step.name))
 
-    def count(self, which: Literal["Total", "Succeeded", "Failed", "Stopped"] = "Succeeded") -> PropertyRef:
+    def count(self, which: Literal["Total", "Succeeded", "Failed", "Stopped"] = "Succeeded") -> CountRef:
         """How many steps of iterations there were, or ended so."""
-        return PropertyRef(step=self.name, path=f"{which}StepCount", type="Integer")
+        return CountRef(step=self.name, which=which)
 
     def _step(self, name: str) -> BaseStep:
         names = {step.name: step for step in self.body}
@@ -317,46 +321,42 @@ class IterationOutputs:
     """The outputs of a step in one iteration of a for_each, as other steps refer to them."""
 
     loop: str
-    prefix: str
+    index: int | None
     step: BaseStep
 
-    def __getitem__(self, output: str) -> PropertyRef:
+    def __getitem__(self, output: str) -> IterationRef:
         """The output folder, to be given to another step.
 
         Raises:
             SpecError: the step has no such output, or the service names it nowhere.
         """
-        self.step[output]
-        if isinstance(self.step, ProcessingStep):
-            return self.property(f"ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri")
-        if isinstance(self.step, TuningStep):
+        found = self.step[output]
+        if isinstance(self.step, TrainingStep) and (output != "model" or isinstance(self.step, TuningStep)):
+            what = "tuning" if isinstance(self.step, TuningStep) else "step"
             raise SpecError(
-                f"Output {output!r} of tuning {self.step.name!r} cannot be taken from an iteration: the service's "
-                "description of a tuning says which training was the best, and nothing of where its outputs are. Tune "
-                "outside of the for_each, or train there."
+                f"Output {output!r} of {what} {self.step.name!r} cannot be taken from an iteration: SageMaker's "
+                "description of a training names the model alone, that of a tuning no output. Tune outside of it."
             )
-        if output == "model":
-            return self.property("ModelArtifacts.S3ModelArtifacts")
-        raise SpecError(
-            f"Output {output!r} of step {self.step.name!r} cannot be taken from an iteration: the service's "
-            "description of a training job names the model alone."
-        )
+        return self._of(found)
 
-    def property(self, path: str, type: ValueType = "String") -> PropertyRef:
+    def property(self, path: str, type: ValueType = "String") -> IterationRef:
         """A field of the service's description of the step."""
-        return PropertyRef(step=self.loop, path=f"{self.prefix}.{path}", type=type)
+        return self._of(self.step.property(path, type))
 
-    def value(self, name: str) -> PropertyRef:
+    def value(self, name: str) -> IterationRef:
         """A value that a Lambda function returned."""
         if not isinstance(self.step, LambdaStep):
             raise SpecError(f"Step {self.step.name!r} calls no function. Take its outputs: ...['name'].")
-        return self.property(f"OutputParameters['{name}']", self.step.value(name).type)
+        return self._of(self.step.value(name))
 
-    def logged(self, name: str) -> PropertyRef:
+    def logged(self, name: str) -> IterationRef:
         """The last value of a training metric found in the log."""
         if not isinstance(self.step, TrainingStep):
             raise SpecError(f"Step {self.step.name!r} is no training, so nothing is logged.")
-        return self.property(self.step.logged(name).path, "Float")
+        return self._of(self.step.logged(name))
+
+    def _of(self, value: OutputRef | LoggedRef | LambdaOutputRef | PropertyRef) -> IterationRef:
+        return IterationRef(step=self.loop, index=self.index, of=value)
 
 
 class NativeStep(BaseStep):
@@ -383,7 +383,7 @@ Step = Annotated[
 ConditionStep.model_rebuild()
 
 
-def is_our_training(step: Step) -> TypeGuard[TrainingStep]:
+def is_our_training(step: BaseStep) -> TypeGuard[TrainingStep]:
     """Whether a step runs drivetrain.components.train, of whose settings something is known."""
     return isinstance(step, TrainingStep) and step.program.target == TRAIN
 

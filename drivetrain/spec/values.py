@@ -153,15 +153,42 @@ class MetricRef(Reference, defer_build=False):
         return f"{'Text' if self.type == 'String' else 'Metric'} {self.name!r} of step {self.step!r}"
 
 
+class LoggedRef(Reference):
+    """The last value of a training metric in a step's log; of a tuning the best value of its objective."""
+
+    kind: Literal["logged"] = "logged"
+    step: str
+    name: str
+
+    def value_type(self) -> ValueType:
+        return "Float"
+
+    def described(self) -> str:
+        return f"Logged metric {self.name!r} of step {self.step!r}"
+
+
+class BestRef(Reference):
+    """What the best training of a tuning had for a hyperparameter that was searched.
+
+    `spells` is the type of which its text is a value: SageMaker has every hyperparameter as text.
+    """
+
+    kind: Literal["best"] = "best"
+    step: str
+    name: str
+    spells: ValueType
+
+    def described(self) -> str:
+        return f"Hyperparameter {self.name!r} of the best training of step {self.step!r}"
+
+
 class PropertyRef(Reference):
-    """A field of what the service says of a step, such as `TrainingJobName` or `FinalMetricDataList['loss'].Value`."""
+    """A field of SageMaker's description of a step, such as `TrainingJobName`. Other targets refuse it."""
 
     kind: Literal["property"] = "property"
     step: str
     path: str
     type: ValueType = "String"
-    spells: ValueType | None = None
-    """What its text is a value of, where the service has numbers as texts, as in all hyperparameters."""
 
     def value_type(self) -> ValueType:
         return self.type
@@ -199,6 +226,39 @@ class ItemRef(Reference):
         return f"Field {self.path!r} of the current item" if self.path else "The current item"
 
 
+class IterationRef(Reference):
+    """What a step of a for_each's body gave in one iteration: the one that was picked, or that of a number."""
+
+    kind: Literal["iteration"] = "iteration"
+    step: str
+    """The for_each."""
+    index: int | None = None
+    """Counted from 0; None for the one that was picked."""
+    of: Annotated[OutputRef | LoggedRef | LambdaOutputRef | PropertyRef, Field(discriminator="kind")]
+    """The step's own value, as in the body."""
+
+    def value_type(self) -> ValueType:
+        return self.of.value_type()
+
+    def described(self) -> str:
+        which = "the picked iteration" if self.index is None else f"iteration {self.index}"
+        return f"{self.of.described()} in {which} of {self.step!r}"
+
+
+class CountRef(Reference):
+    """How many steps of a for_each's iterations there were, or ended so."""
+
+    kind: Literal["count"] = "count"
+    step: str
+    which: Literal["Total", "Succeeded", "Failed", "Stopped"]
+
+    def value_type(self) -> ValueType:
+        return "Integer"
+
+    def described(self) -> str:
+        return f"The number of {self.which.lower()} steps of {self.step!r}"
+
+
 class Join(Reference):
     """Text put together when the pipeline runs; `on` stands between the values."""
 
@@ -211,7 +271,18 @@ class Join(Reference):
 
 
 AnyReference = Annotated[
-    ParameterRef | ExecutionRef | OutputRef | MetricRef | PropertyRef | LambdaOutputRef | ItemRef | Join,
+    ParameterRef
+    | ExecutionRef
+    | OutputRef
+    | MetricRef
+    | LoggedRef
+    | BestRef
+    | PropertyRef
+    | LambdaOutputRef
+    | ItemRef
+    | IterationRef
+    | CountRef
+    | Join,
     Field(discriminator="kind"),
 ]
 # As a part of larger unions.

@@ -27,7 +27,7 @@ from drivetrain import (
 )
 from drivetrain.components import Bounds, Checkpoints, Input, Output, component
 from drivetrain.spec.steps import ProcessingStep, TrainingStep
-from drivetrain.spec.values import LambdaOutputRef, MetricRef, PropertyRef
+from drivetrain.spec.values import LambdaOutputRef, LoggedRef, MetricRef
 from drivetrain.steps.contract import Since
 
 
@@ -96,7 +96,7 @@ def test_a_training_step_keeps_checkpoints_logs_and_what_may_grow() -> None:
     assert fitted.resumable_parameters == ("epochs", "smoothing")
     assert fitted.parameters == {"rate": 1.0, "epochs": 1, "kind": "a", "share": 0.5, "smoothing": 0.0}
     assert isinstance(fitted.parameters["rate"], float)
-    assert fitted.logged("loss") == PropertyRef(step="fit", path="FinalMetricDataList['loss'].Value", type="Float")
+    assert fitted.logged("loss") == LoggedRef(step="fit", name="loss")
     with pytest.raises(SpecError, match="Did you mean 'loss'"):
         fitted.logged("los")
 

@@ -45,7 +45,7 @@ from drivetrain.targets.assets.image import Image, missing
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
-from drivetrain.targets.sagemaker.compile.values import spell, text
+from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import has_gpu, machine_problem, stock_image
 
@@ -251,7 +251,8 @@ class _Compiler:
             "MaxConcurrency": step.max_concurrency,
         }
         if step.selector is not None:
-            field = {"Get": f"IterationOutput.{step.selector.step}.{step.selector.path}"}
+            path = described_path(step.selector.value, self.graph)
+            field = {"Get": f"IterationOutput.{step.selector.step}.{path}"}
             arguments["Selector"] = {"Pick": step.selector.pick, "Field": field}
         return {**arguments, "ForEachBody": [self.step(nested) for nested in step.body]}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -23,14 +21,14 @@ from drivetrain.targets.sagemaker.compile.job_options import (
     training_options,
 )
 from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
+from drivetrain.targets.step_contract import REGISTRY_VARIABLE, checkpoint_folder, environment_of, flag
 
 Json = dict[str, Any]
 
 PROCESSING_INPUT = "/opt/ml/processing/input"
 PROCESSING_OUTPUT = "/opt/ml/processing/output"
 TRAINING_CODE = f"/opt/ml/input/data/{CODE_CHANNEL}"
-# What a component with `registry: str = "auto"` asks: the registry of the platform that it runs on.
-REGISTRY_VARIABLE, REGISTRY = "DRIVETRAIN_REGISTRY", "sagemaker"
+REGISTRY = "sagemaker"
 
 
 @dataclass(frozen=True)
@@ -191,21 +189,11 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
 
 
 def checkpoint_prefix(step: TrainingStep, graph: Graph) -> Any:
-    """A folder named by step and configuration, with the final slash that keeps siblings apart.
-
-    No execution id: a retried or repeated training finds its checkpoints, and the cache key stays the same. The
-    launcher works in a subfolder named by the data, so that new data starts fresh. Parameters that may grow between
-    a run and its resumption do not count.
-    """
-    configuration = {
-        "program": step.program.target,
-        "parameters": {
-            name: text(value, graph) for name, value in step.parameters.items() if name not in step.resumable_parameters
-        },
-    }
-    digest = hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:16]
+    """A folder named by step and configuration (see checkpoint_folder), with the final slash that keeps siblings
+    apart."""
     pipeline = graph.pipeline
-    prefix = f"{pipeline.deployment.root}/{pipeline.name}/checkpoints/{step.name}/{digest}/"
+    folder = checkpoint_folder(step, {name: text(value, graph) for name, value in step.parameters.items()})
+    prefix = f"{pipeline.deployment.root}/{pipeline.name}/checkpoints/{folder}/"
     own = iteration(step, graph)
     return join("/", prefix.rstrip("/"), *own, "") if own else prefix
 
@@ -220,14 +208,10 @@ def _command(step: ProcessingStep, graph: Graph) -> list[Any]:
     words = [step.program.target]
     for flow, names in (("input", step.inputs), ("output", step.output_names())):
         for name in names:
-            words += [_flag(name), f"/opt/ml/processing/{flow}/{name}"]
+            words += [flag(name), f"/opt/ml/processing/{flow}/{name}"]
     for name, value in step.parameters.items():
-        words += [_flag(name), text(value, graph)]
+        words += [flag(name), text(value, graph)]
     return words
-
-
-def _flag(name: str) -> str:
-    return "--" + name.replace("_", "-")
 
 
 def _folder(path: FolderPath) -> str:
@@ -235,13 +219,8 @@ def _folder(path: FolderPath) -> str:
 
 
 def _environment(step: JobStep, graph: Graph) -> Json:
-    environment = {name: text(value, graph) for name, value in step.environment.items()}
-    if step.parameters.get("registry") == "auto":
-        environment.setdefault(REGISTRY_VARIABLE, REGISTRY)
-    if step.cluster.processes is not None:
-        environment["DRIVETRAIN_PROCESSES"] = str(step.cluster.processes)
-    if isinstance(step.cluster.spot, Spot) and step.cluster.spot.max_interruptions is not None:
-        environment["DRIVETRAIN_MAX_INTERRUPTIONS"] = str(step.cluster.spot.max_interruptions)
+    given = {name: text(value, graph) for name, value in step.environment.items()}
+    environment = environment_of(step, given, REGISTRY)
     if step.cluster.efa:
         for name, value in EFA_VARIABLES.items():
             environment.setdefault(name, value)

@@ -11,8 +11,8 @@ from drivetrain.base.errors import SpecError
 from drivetrain.registry.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE, is_training_image
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.resources import Deployment
-from drivetrain.spec.steps import TRAIN, ForEachStep, JobStep, RegisterStep, TrainingStep
-from drivetrain.spec.values import OutputRef, PropertyRef, Reference
+from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
+from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
 from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
 from drivetrain.targets.sagemaker.images import SERVING_IMAGE, has_gpu, inference_image, machine_problem
@@ -103,12 +103,8 @@ def serving_image(step: RegisterStep, deployment: Deployment) -> str:
 
 def producer_of(step: RegisterStep, graph: Graph) -> JobStep | None:
     """The step of the pipeline that made the model; None where it comes from elsewhere."""
-    made = graph.by_name.get(step.model.step) if isinstance(step.model, OutputRef | PropertyRef) else None
-    if isinstance(made, ForEachStep) and isinstance(step.model, PropertyRef):
-        # Selected.<path>, or IterationOutputs[n].<step>.<path>
-        parts = step.model.path.split(".")
-        name = made.selector.step if parts[0] == "Selected" and made.selector else parts[1]
-        made = graph.by_name.get(name)
+    model = step.model.of if isinstance(step.model, IterationRef) else step.model
+    made = graph.by_name.get(model.step) if isinstance(model, OutputRef | PropertyRef) else None
     return made if isinstance(made, JobStep) else None
 
 

@@ -8,10 +8,14 @@ from typing import Any
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import TrainingStep, TuningStep
 from drivetrain.spec.values import (
+    BestRef,
+    CountRef,
     ExecutionRef,
     ItemRef,
+    IterationRef,
     Join,
     LambdaOutputRef,
+    LoggedRef,
     MetricRef,
     OutputRef,
     ParameterRef,
@@ -45,16 +49,38 @@ def spell(value: Value, graph: Graph) -> Any:
         case MetricRef(step=step, name=name):
             path = name if _PLAIN_KEY.fullmatch(name) else f"['{name}']"
             return {"Std:JsonGet": {"PropertyFile": get(f"Steps.{step}.PropertyFiles.{METRICS_OUTPUT}"), "Path": path}}
-        case PropertyRef(step=step, path=path):
-            return get(f"Steps.{step}.{path}")
-        case LambdaOutputRef(step=step, name=name):
-            return get(f"Steps.{step}.OutputParameters['{name}']")
+        case LoggedRef() | BestRef() | PropertyRef() | LambdaOutputRef():
+            return get(f"Steps.{value.step}.{described_path(value, graph)}")
+        case IterationRef(step=step, index=index, of=of):
+            which = "Selected" if index is None else f"IterationOutputs[{index}].{of.step}"
+            return get(f"Steps.{step}.{which}.{described_path(of, graph)}")
+        case CountRef(step=step, which=which):
+            return get(f"Steps.{step}.{which}StepCount")
         case ItemRef(path=path):
             return get(f"ForEach.CurrentItem.{path}" if path else "ForEach.CurrentItem")
         case Join(on=on, values=values):
             return join(on, *(spell(part, graph) for part in values))
         case _:
             return value
+
+
+def described_path(value: OutputRef | LoggedRef | BestRef | PropertyRef | LambdaOutputRef, graph: Graph) -> str:
+    """Where the service's description of a step has a value."""
+    match value:
+        case OutputRef(step=step, output=output):
+            if isinstance(graph.by_name[step], TrainingStep):
+                return "ModelArtifacts.S3ModelArtifacts"
+            return f"ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri"
+        case LoggedRef(step=step, name=name):
+            if isinstance(graph.by_name[step], TuningStep):
+                return "BestTrainingJob.FinalHyperParameterTuningJobObjectiveMetric.Value"
+            return f"FinalMetricDataList['{name}'].Value"
+        case BestRef(name=name):
+            return f"BestTrainingJob.TunedHyperParameters['{name}']"
+        case PropertyRef(path=path):
+            return path
+        case LambdaOutputRef(name=name):
+            return f"OutputParameters['{name}']"
 
 
 def text(value: Value, graph: Graph) -> Any:
@@ -68,8 +94,9 @@ def text(value: Value, graph: Graph) -> Any:
 
 
 def _output(step: str, output: str, graph: Graph) -> Any:
+    made = OutputRef(step=step, output=output)
     if not isinstance(graph.by_name[step], TrainingStep):
-        return get(f"Steps.{step}.ProcessingOutputConfig.Outputs['{output}'].S3Output.S3Uri")
+        return get(f"Steps.{step}.{described_path(made, graph)}")
     if isinstance(graph.by_name[step], TuningStep):
         return join(
             "/",
@@ -78,7 +105,7 @@ def _output(step: str, output: str, graph: Graph) -> Any:
             f"output/{output}.tar.gz",
         )
     if output == "model":
-        return get(f"Steps.{step}.ModelArtifacts.S3ModelArtifacts")
+        return get(f"Steps.{step}.{described_path(made, graph)}")
     # The describe response names no other artifact; this is where the service puts /opt/ml/output/data.
     return join(
         "/",

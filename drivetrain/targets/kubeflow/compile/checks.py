@@ -1,0 +1,269 @@
+"""What Kubeflow Pipelines cannot express, by step and field, and what it does otherwise than said.
+
+One rule, one small function; each says what to use instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.resources import Checkpoint, Spot
+from drivetrain.spec.steps import (
+    TRAIN,
+    ForEachStep,
+    JobStep,
+    LambdaStep,
+    NativeStep,
+    Step,
+    TrainingStep,
+    TuningStep,
+)
+from drivetrain.spec.training_options import TrainingOptions
+from drivetrain.spec.triggers import RegistryEvent, Schedule
+from drivetrain.spec.values import (
+    CountRef,
+    ExecutionRef,
+    IterationRef,
+    LambdaOutputRef,
+    LoggedRef,
+    OutputRef,
+    ParameterRef,
+    PropertyRef,
+    Reference,
+)
+from drivetrain.targets.kubeflow.settings import settings_of
+from drivetrain.targets.target import Problem
+
+TITLE = "Kubeflow Pipelines"
+_KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+_EXECUTION = ("PipelineName", "PipelineExecutionId")
+
+Check = Callable[[Step, Graph], Iterator[Problem]]
+_OF_STEPS: list[Check] = []
+
+
+def task_name(name: str) -> str:
+    """A step's name as a task's: lower case, and single dashes between letters and digits."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
+
+
+def key_of(metric: str) -> str:
+    """The output parameter in which a metric is handed on: its name, if a condition can spell that."""
+    if _KEY.fullmatch(metric) and "--" not in metric:
+        return metric
+    plain = re.sub(r"[^A-Za-z0-9]+", "_", metric).strip("_")
+    return f"{plain}_{hashlib.sha256(metric.encode()).hexdigest()[:8]}"
+
+
+def checkpoints_of(step: JobStep) -> Checkpoint | None:
+    """What a training says of its checkpoints."""
+    return step.checkpoint if isinstance(step, TrainingStep) else None
+
+
+def check(pipeline: Pipeline) -> list[Problem]:
+    """All problems, in the order of the steps; those of the pipeline come first."""
+    settings_of(pipeline.deployment)
+    graph = Graph(pipeline)
+    found = [*_names(pipeline, graph), *_triggers(pipeline)]
+    for step in graph.steps:
+        for each in _OF_STEPS:
+            found += each(step, graph)
+    return found
+
+
+def notes(pipeline: Pipeline) -> list[str]:
+    """What is said, and does not count there."""
+    graph = Graph(pipeline)
+    found: list[str] = []
+    jobs = [step for step in graph.steps if isinstance(step, JobStep)]
+    if pipeline.cache.expire_after or any(step.cache and step.cache.expire_after for step in jobs):
+        found.append(
+            "Kubeflow Pipelines keeps cached results for as long as the cluster says: expire_after does not count."
+        )
+    if any(step.retry for step in jobs):
+        found.append(
+            "Kubeflow Pipelines retries a step whatever it failed of: the causes of a RetryPolicy do not count."
+        )
+    for parameter in pipeline.parameters:
+        if parameter.choices:
+            found.append(f"Parameter {parameter.name!r}: Kubeflow Pipelines does not hold a start to its choices.")
+    return found
+
+
+def _rule(function: Check) -> Check:
+    _OF_STEPS.append(function)
+    return function
+
+
+def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
+    seen: dict[str, str] = {}
+    for step in graph.steps:
+        name = task_name(step.name)
+        if name in seen:
+            yield Problem(
+                step.name, "name", f"there it has the name {name!r}, as step {seen[name]!r} has. Give it another one."
+            )
+        seen[name] = step.name
+    for parameter in pipeline.parameters:
+        if "--" in parameter.name:
+            yield Problem("", f"parameter {parameter.name!r}", "its name holds `--`. Give it another name.")
+
+
+def _triggers(pipeline: Pipeline) -> Iterator[Problem]:
+    for trigger in pipeline.triggers:
+        if not isinstance(trigger, Schedule | RegistryEvent):
+            yield Problem(
+                "",
+                f"trigger {trigger.name!r}",
+                f"a {type(trigger).__name__} is AWS's. Use a Schedule, or a RegistryEvent, which is polled.",
+            )
+
+
+@_rule
+def _kinds(step: Step, graph: Graph) -> Iterator[Problem]:
+    if isinstance(step, TuningStep):
+        yield Problem(step.name, "tune", "there is no tuning. Use for_each(..., best=largest(...)) over values.")
+    elif isinstance(step, LambdaStep):
+        yield Problem(
+            step.name, "call_lambda", "a Lambda is AWS's. Use a component, whose numbers and texts come back."
+        )
+    elif isinstance(step, NativeStep):
+        yield Problem(step.name, f"type {step.type}", "a native step is SageMaker's. Use a component or a script.")
+
+
+@_rule
+def _machines(step: Step, graph: Graph) -> Iterator[Problem]:
+    if not isinstance(step, JobStep):
+        return
+    cluster = step.cluster
+    given = {
+        "groups": (cluster.groups, "hosts of one training are alike there. Give a count"),
+        "alternatives": (cluster.alternatives, "a pod takes what its resources and node labels say"),
+        "warm_pool_seconds": (cluster.warm_pool_seconds, "nodes are the cluster's to keep"),
+        "efa": (cluster.efa, "adapters are the node's. Say it by resources and the image"),
+        "network": (cluster.network, "the namespace's network policy says it (infra/kubeflow)"),
+    }
+    for name, (value, instead) in given.items():
+        if value:
+            yield Problem(step.name, f"cluster.{name}", f"is SageMaker's; {instead}.")
+    if isinstance(cluster.count, ParameterRef):
+        yield Problem(step.name, "cluster.count", "is a parameter; the number of pods is compiled. Give a number.")
+    elif cluster.count > 1:
+        what = (
+            "a training on several hosts needs a TrainJob, which is not made yet"
+            if isinstance(step, TrainingStep)
+            else ("a task is one pod")
+        )
+        yield Problem(step.name, "cluster.count", f"is {cluster.count}; {what}. Give 1.")
+    if isinstance(cluster.spot, ParameterRef):
+        yield Problem(step.name, "cluster.spot", "is a parameter. Give a Spot, or None.")
+
+
+@_rule
+def _spot(step: Step, graph: Graph) -> Iterator[Problem]:
+    if isinstance(step, TrainingStep) and isinstance(step.cluster.spot, Spot) and not step.checkpoint:
+        yield Problem(step.name, "cluster.spot", "its program keeps no checkpoints, so an eviction loses all of it.")
+
+
+@_rule
+def _options(step: Step, graph: Graph) -> Iterator[Problem]:
+    if isinstance(step, TrainingStep) and step.options != TrainingOptions():
+        names = [
+            name
+            for name in TrainingOptions.model_fields
+            if getattr(step.options, name) != getattr(TrainingOptions(), name)
+        ]
+        yield Problem(
+            step.name, f"options.{names[0]}", "is an option of SageMaker's training jobs. Leave it out there."
+        )
+
+
+@_rule
+def _inputs(step: Step, graph: Graph) -> Iterator[Problem]:
+    if not isinstance(step, JobStep):
+        return
+    for name, value in step.inputs.items():
+        if isinstance(value, str) and value.partition("://")[0] in ("fsx", "efs"):
+            yield Problem(step.name, f"inputs.{name}", "is a file system of AWS's. Give a path, or an s3:// URI.")
+        elif isinstance(value, Reference) and not isinstance(
+            value, OutputRef | ParameterRef | PropertyRef | IterationRef
+        ):
+            yield Problem(
+                step.name,
+                f"inputs.{name}",
+                f"{value.described()} cannot be an input's place there. Give an output of a step, a parameter of the "
+                "pipeline, or a URI.",
+            )
+
+
+@_rule
+def _references(step: Step, graph: Graph) -> Iterator[Problem]:
+    for reference in graph.references[step.name]:
+        if isinstance(reference, ExecutionRef) and reference.field not in _EXECUTION:
+            yield Problem(step.name, reference.field, f"is SageMaker's. There are {' and '.join(_EXECUTION)}.")
+        elif isinstance(reference, PropertyRef):
+            yield Problem(
+                step.name,
+                f"property {reference.path!r}",
+                "is of SageMaker's description of a step. Use an output or a metric.",
+            )
+        elif isinstance(reference, LambdaOutputRef):
+            yield Problem(step.name, reference.name, "comes from a Lambda, which there is not.")
+        elif isinstance(reference, CountRef):
+            yield Problem(step.name, "count", "the platform does not count iterations. Count them in a step.")
+        elif isinstance(reference, IterationRef) and not isinstance(reference.of, OutputRef | LoggedRef):
+            yield Problem(step.name, reference.described(), "is SageMaker's. Use an output, or a logged metric.")
+
+
+@_rule
+def _dependencies(step: Step, graph: Graph) -> Iterator[Problem]:
+    for dependency in step.depends_on:
+        if dependency.trigger in ("Failed", "Stopped"):
+            yield Problem(
+                step.name,
+                f"after {dependency.step!r}",
+                f"when it {dependency.trigger.lower()} cannot be said there. Use trigger='Any', and let the step look.",
+            )
+
+
+@_rule
+def _loops(step: Step, graph: Graph) -> Iterator[Problem]:
+    if not isinstance(step, ForEachStep):
+        return
+    if isinstance(step.items, Reference) or any(isinstance(item, Reference) for item in _items(step)):
+        yield Problem(step.name, "items", "holds a reference. Give a list of literals: items are compiled there.")
+    if step.selector is not None and not isinstance(step.selector.value, LoggedRef):
+        yield Problem(step.name, "best", f"{step.selector.value.described()} is SageMaker's. Use step.logged(...).")
+
+
+def _items(step: ForEachStep) -> tuple[Any, ...]:
+    return step.items if isinstance(step.items, tuple) else ()
+
+
+@_rule
+def _checkpoints(step: Step, graph: Graph) -> Iterator[Problem]:
+    if not isinstance(step, TrainingStep) or step.checkpoint is None:
+        return
+    claim = settings_of(graph.pipeline.deployment).checkpoint_claim
+    if isinstance(step.checkpoint.uri, Reference):
+        yield Problem(step.name, "checkpoint.uri", "is a reference. Give a URI, or none for the pipeline's own place.")
+    if step.program.target != TRAIN and claim is None:
+        yield Problem(
+            step.name,
+            "checkpoint",
+            "its program wants a folder that is kept. Set deployment.targets.kubeflow.checkpoint_claim to the name of "
+            "a PersistentVolumeClaim.",
+        )
+
+
+@_rule
+def _scripts(step: Step, graph: Graph) -> Iterator[Problem]:
+    if isinstance(step, TrainingStep) and step.program.kind == "script":
+        yield Problem(
+            step.name, "program", "a script as a training job is SageMaker's. Use the component train_script."
+        )

@@ -1,0 +1,84 @@
+"""What comes from outside of the pipeline: code, data of this machine, URIs. An importer brings each, once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from drivetrain.spec.values import ParameterRef, Value
+from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
+from drivetrain.targets.kubeflow.compile.checks import task_name
+from drivetrain.targets.kubeflow.compile.scopes import ARTIFACT, Channel, Scope
+
+Json = dict[str, Any]
+
+
+class Imports:
+    """The importers of a pipeline, tasks of its outermost DAG, and the objects that have to be uploaded.
+
+    Args:
+        root: URI of the pipeline's own folder.
+        source: folder of the user's pipeline file.
+        base: folder that relative data paths start from.
+    """
+
+    def __init__(self, scope: Scope, root: str, source: Path | None, base: Path) -> None:
+        self.scope, self.root, self.base = scope, root, base
+        self.assets: dict[str, Asset] = {}
+        self.components: Json = {}
+        self.executors: Json = {}
+        self._known: dict[str, Channel] = {}
+        self.code: Code = code_channel(root, source)
+        self.assets |= {asset.uri: asset for asset in self.code.assets}
+
+    def code_channel(self) -> Channel:
+        """The folder of the code archive."""
+        return self._imported(self.code.uri, "code")
+
+    def input(self, value: Value, called: str) -> Channel:
+        """What lies at a URI, at a path of this machine, or at the URI that a parameter has.
+
+        Args:
+            called: for whom, in the name of the importer, which is that of the first who asks.
+
+        Raises:
+            UserError: there is no such path.
+        """
+        if isinstance(value, ParameterRef):
+            return self._imported(value, called)
+        text = str(value)
+        if text.startswith("s3://"):
+            return self._imported(text, called)
+        uri, assets = data_asset(self.root, text, self.base)
+        self.assets |= {asset.uri: asset for asset in assets}
+        # A single file's own folder: an input is a folder, here as on SageMaker.
+        return self._imported(uri if uri.endswith("/") else uri.rpartition("/")[0], called)
+
+    def _imported(self, source: str | ParameterRef, called: str) -> Channel:
+        known = source.rstrip("/") if isinstance(source, str) else f"parameter {source.name}"
+        if known in self._known:
+            return self._known[known]
+        name = task_name(f"import-{called}")
+        while name in self.scope.tasks:
+            name += "-more"
+        uri: Json = {"runtimeParameter": "uri"}
+        given: Json = {"runtimeValue": {"constant": known}}
+        if isinstance(source, ParameterRef):
+            given = {"componentInputParameter": source.name}
+        else:
+            uri = {"constant": known}
+        task: Json = {
+            "cachingOptions": {"enableCache": True},
+            "componentRef": {"name": f"comp-{name}"},
+            "inputs": {"parameters": {"uri": given}},
+            "taskInfo": {"name": name},
+        }
+        self.scope.add(name, task)
+        self.components[f"comp-{name}"] = {
+            "executorLabel": f"exec-{name}",
+            "inputDefinitions": {"parameters": {"uri": {"parameterType": "STRING"}}},
+            "outputDefinitions": {"artifacts": {"artifact": {"artifactType": ARTIFACT}}},
+        }
+        self.executors[f"exec-{name}"] = {"importer": {"artifactUri": uri, "typeSchema": ARTIFACT}}
+        self._known[known] = Channel("artifacts", "artifact", self.scope, name)
+        return self._known[known]

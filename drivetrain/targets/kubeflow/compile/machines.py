@@ -1,0 +1,97 @@
+"""What a step's pod asks of the cluster: the executor's resources, and its part of the platform's spec."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drivetrain.catalog.instances import GIB, find_instance
+from drivetrain.spec.resources import Resources, Spot
+from drivetrain.spec.steps import JobStep
+from drivetrain.targets.kubeflow.settings import Settings
+
+Json = dict[str, Any]
+
+# A node keeps a part of its machine for itself: a pod that asks for all of it is never scheduled.
+CPU_SHARE, MEMORY_SHARE = 0.9, 0.85
+GPU = "nvidia.com/gpu"
+CHECKPOINTS = "/drivetrain/checkpoints"
+
+
+def resources_of(step: JobStep) -> Resources:
+    """What a step asks for: its own resources, or what a machine of its instance type would give a pod.
+
+    An instance type that is a parameter, or that the table does not have, asks for nothing.
+    """
+    if step.cluster.resources is not None:
+        return step.cluster.resources
+    kind = step.cluster.instance_type
+    machine = find_instance(kind) if isinstance(kind, str) else None
+    if machine is None:
+        return Resources()
+    return Resources(
+        cpu=round(machine.vcpus * CPU_SHARE, 1),
+        memory_gib=round(machine.memory / GIB * MEMORY_SHARE, 1),
+        accelerators=machine.gpus,
+    )
+
+
+def executor_resources(resources: Resources) -> Json:
+    """The executor's ResourceSpec: requests, and the accelerators as a limit; empty where nothing is asked for."""
+    found: Json = {}
+    if resources.cpu is not None:
+        found["resourceCpuRequest"] = f"{resources.cpu:g}"
+    if resources.memory_gib is not None:
+        found["resourceMemoryRequest"] = f"{resources.memory_gib:g}Gi"
+    if resources.accelerators:
+        found["accelerator"] = {
+            "resourceCount": str(resources.accelerators),
+            "resourceType": resources.accelerator_type,
+        }
+    return found
+
+
+def platform_of(step: JobStep | None, settings: Settings, *, checkpoints: bool) -> Json:
+    """An executor's part of the Kubernetes platform spec.
+
+    Args:
+        step: None of a task of our own, which asks for no machine.
+        checkpoints: whether the claim for checkpoints is mounted.
+    """
+    found: Json = {}
+    resources = Resources() if step is None else resources_of(step)
+    spot = step is not None and isinstance(step.cluster.spot, Spot)
+    labels = {
+        **settings.node_selector,
+        **(settings.spot_node_selector if spot else {}),
+        **resources.node_selector,
+    }
+    if settings.image_pull_policy is not None:
+        found["imagePullPolicy"] = settings.image_pull_policy
+    if settings.image_pull_secret is not None:
+        found["imagePullSecret"] = [_named(settings.image_pull_secret)]
+    if labels:
+        found["nodeSelector"] = {"labels": dict(sorted(labels.items()))}
+    if checkpoints and settings.checkpoint_claim is not None:
+        claim = settings.checkpoint_claim
+        found["pvcMount"] = [
+            {"constant": claim, "mountPath": CHECKPOINTS, "pvcNameParameter": _constant(claim)},
+        ]
+    if settings.s3_secret is not None:
+        names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+        keys = [{"envVar": name, "secretKey": name} for name in names]
+        found["secretAsEnv"] = [{"keyToEnv": keys, "optional": False, **_named(settings.s3_secret)}]
+    taints = {**(settings.spot_tolerations if spot else {}), **resources.tolerations}
+    if taints:
+        found["tolerations"] = [
+            {"key": key, "operator": "Equal", "value": value} if value else {"key": key, "operator": "Exists"}
+            for key, value in sorted(taints.items())
+        ]
+    return found
+
+
+def _named(secret: str) -> Json:
+    return {"secretName": secret, "secretNameParameter": _constant(secret)}
+
+
+def _constant(value: str) -> Json:
+    return {"runtimeValue": {"constant": value}}

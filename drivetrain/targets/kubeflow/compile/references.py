@@ -1,0 +1,165 @@
+"""Where each step stands, its task, and what every reference stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.resources import RetryPolicy
+from drivetrain.spec.steps import BaseStep, ForEachStep, JobStep, RegisterStep, TrainingStep
+from drivetrain.spec.values import (
+    EagerValue,
+    ExecutionRef,
+    ItemRef,
+    IterationRef,
+    LoggedRef,
+    MetricRef,
+    OutputRef,
+    ParameterRef,
+    Reference,
+)
+from drivetrain.targets.kubeflow.compile import checks
+from drivetrain.targets.kubeflow.compile.imports import Imports
+from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
+from drivetrain.targets.kubeflow.compile.tasks import CODE_INPUT, Task
+from drivetrain.targets.kubeflow.compile.words import Word, parameter_type, word
+
+Json = dict[str, Any]
+RUN_ID = "{{$.pipeline_job_uuid}}"
+_NUMBER = "NUMBER_DOUBLE"
+
+
+class References:
+    """The tasks of a pipeline by its steps, made as they are first asked for, and what their values are there."""
+
+    def __init__(self, pipeline: Pipeline, root: str, source: Path | None, base: Path) -> None:
+        self.pipeline = pipeline
+        self.graph = Graph(pipeline)
+        self.scope = Scope("root")
+        self.inner: list[Scope] = []
+        self.placed: dict[str, tuple[Scope, str]] = {}
+        self.tasks: dict[str, Task] = {}
+        self.imports = Imports(self.scope, root, source, base)
+
+    def inside(self, scope: Scope, task: str) -> Scope:
+        """The DAG that a task of another one runs."""
+        self.inner.append(Scope(f"comp-{task}", scope, task))
+        return self.inner[-1]
+
+    def task(self, step: BaseStep) -> Task:
+        """A step's task under construction; every one takes the code."""
+        if step.name not in self.tasks:
+            scope, name = self.placed[step.name]
+            self.tasks[step.name] = self.new_task(scope, name, step, step.name)
+            if isinstance(step, JobStep | RegisterStep) and step.retry:
+                scope.tasks[name]["retryPolicy"] = _retry(step.retry)
+        return self.tasks[step.name]
+
+    def new_task(self, scope: Scope, name: str, step: BaseStep | None, called: str) -> Task:
+        task = Task(scope, name, step, {"step": called})
+        task.take(CODE_INPUT, self.imports.code_channel())
+        return task
+
+    def selection(self, loop: ForEachStep, index: int | None) -> Task:
+        """The task that hands on what one iteration of a loop gave."""
+        called = f"{loop.name}-selected" if index is None else f"{loop.name}-{index}"
+        if f"select {called}" not in self.tasks:
+            scope, loop_task = self.placed[loop.name]
+            name = checks.task_name(called)
+            while name in scope.tasks:
+                name += "-iteration"
+            scope.add(name, {"componentRef": {"name": f"comp-{name}"}, "taskInfo": {"name": called}})
+            task = self.tasks[f"select {called}"] = self.new_task(scope, name, None, called)
+            chosen: Json = {"index": index}
+            if index is None:
+                assert loop.selector is not None
+                values = self.collected(self.channel(loop.selector.value), scope, loop_task)
+                task.take(values.key, values)
+                chosen = {"pick": loop.selector.pick, "values": values.key}
+            task.document["select"] = {**chosen, "outputs": [], "parameters": []}
+        return self.tasks[f"select {called}"]
+
+    def iterated(self, reference: IterationRef) -> Channel:
+        """What a step of a loop's body gave in one iteration."""
+        loop = self.graph.by_name[reference.step]
+        assert isinstance(loop, ForEachStep)
+        task = self.selection(loop, reference.index)
+        collected = self.collected(self.channel(reference.of), *self.placed[loop.name])
+        if collected.key not in task.inputs:
+            task.take(collected.key, collected)
+        chosen = task.document["select"]
+        if collected.flow == "artifacts":
+            if collected.key not in chosen["outputs"]:
+                chosen["outputs"].append(collected.key)
+                task.artifacts = (*task.artifacts, collected.key)
+            return Channel("artifacts", collected.key, task.scope, task.name)
+        key = f"{collected.key}-chosen"
+        if key not in chosen["parameters"]:
+            chosen["parameters"].append(key)
+            task.parameters[key] = _NUMBER
+        return Channel("parameters", key, task.scope, task.name, _NUMBER)
+
+    @staticmethod
+    def collected(inner: Channel, scope: Scope, loop_task: str) -> Channel:
+        """The list of what a task of a loop's body gave in all iterations."""
+        key = inner.scope.hand_out(inner)
+        return Channel(inner.flow, key, scope, loop_task, "LIST" if inner.flow == "parameters" else "", is_list=True)
+
+    def artifact(self, value: EagerValue, step: str, name: str) -> Channel:
+        """The artifact that an input of a step reads: an output, or what an importer brings."""
+        if isinstance(value, OutputRef | IterationRef):
+            return self.channel(value)
+        return self.imports.input(value, f"{step}-{name}")
+
+    def word(self, value: EagerValue, task: Task) -> Word:
+        """A value as a word of the task's document."""
+        return word(value, lambda reference: self.referred(reference, task))
+
+    def referred(self, reference: Reference, task: Task) -> Word:
+        """A reference as a word of the task's document; the task takes what it stands for."""
+        match reference:
+            case ExecutionRef(field="PipelineName"):
+                return self.pipeline.name
+            case ExecutionRef():
+                return {"parameter": task.take_constant("execution", "STRING", RUN_ID), "type": "String"}
+            case OutputRef():
+                return {"uri": task.take_value(self.channel(reference))}
+            case ItemRef(path=path):
+                channel = Channel("parameters", "item", task.scope, type="STRING")
+                return {"parameter": task.take_value(channel), "type": "String", **({"path": path} if path else {})}
+            case _:
+                name = task.take_value(self.channel(reference))
+                return {"parameter": name, "type": reference.value_type()}
+
+    def channel(self, reference: Reference) -> Channel:
+        """What a reference stands for."""
+        match reference:
+            case ParameterRef(name=name):
+                return Channel("parameters", name, self.scope, type=parameter_type(reference))
+            case OutputRef(step=step, output=output):
+                return Channel("artifacts", output, *self.placed[step])
+            case LoggedRef(step=step, name=name):
+                training = self.graph.by_name[step]
+                assert isinstance(training, TrainingStep)
+                return self.task(training).give(f"logged-{checks.key_of(name)}", _NUMBER, "logged", training.logs[name])
+            case IterationRef():
+                return self.iterated(reference)
+            case MetricRef(step=step, name=name):
+                task = self.task(self.graph.by_name[step])
+                return task.give(checks.key_of(name), parameter_type(reference), "metrics", name)
+            case _:
+                raise AssertionError(f"check() lets no {reference.described()} pass")
+
+
+def _retry(policies: Sequence[RetryPolicy]) -> Json:
+    """One policy of the platform, which retries whatever failed: the most patient of the step's."""
+    most = max(policies, key=lambda policy: policy.max_attempts)
+    return {
+        "backoffDuration": f"{most.interval_seconds}s",
+        "backoffFactor": most.backoff_rate,
+        "backoffMaxDuration": "3600s",
+        "maxRetryCount": most.max_attempts,
+    }

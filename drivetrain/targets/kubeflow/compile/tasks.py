@@ -1,0 +1,148 @@
+"""A step as a component, an executor and a task, and what its document says.
+
+The document travels in the environment, where no placeholder and no interpreter's name is replaced in it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from drivetrain.spec.steps import BaseStep, FolderPath, JobStep, ProcessingStep, TrainingStep
+from drivetrain.steps.contract import METRICS_OUTPUT, START_KUBEFLOW_TASK
+from drivetrain.targets.assets.assets import Code
+from drivetrain.targets.kubeflow.compile.scopes import ARTIFACT, METRICS, MODEL, Channel, Scope
+from drivetrain.targets.kubeflow.compile.words import Word
+from drivetrain.targets.step_contract import flag
+
+Json = dict[str, Any]
+CODE_INPUT = "code"
+DOCUMENT = "DRIVETRAIN_TASK"
+# By their names, so that the platform's pages show numbers as such.
+_TYPES = {"model": MODEL, METRICS_OUTPUT: METRICS}
+
+
+@dataclass
+class Task:
+    """A task under construction: what it takes, gives and is told.
+
+    `parameters` and `artifacts` are the outputs: key -> type of the IR, and names.
+    """
+
+    scope: Scope
+    name: str
+    step: BaseStep | None
+    document: Json = field(default_factory=dict[str, Any])
+    parameters: dict[str, str] = field(default_factory=dict[str, str])
+    artifacts: tuple[str, ...] = ()
+    inputs: dict[str, Channel] = field(default_factory=dict[str, Channel])
+    constants: dict[str, tuple[str, str]] = field(default_factory=dict[str, tuple[str, str]])
+    cached: bool = False
+
+    def take(self, name: str, channel: Channel) -> None:
+        """Give the task an input."""
+        self.inputs[name] = channel
+        self.scope.connect(self.name, name, channel)
+
+    def take_value(self, channel: Channel) -> str:
+        """The input by which the task has a value; a value that is taken twice is one input."""
+        name = next((name for name, known in self.inputs.items() if known == channel), None)
+        if name is None:
+            name = f"{channel.task}-{channel.key}" if channel.task else channel.key
+            while name in self.inputs:
+                name += "-value"
+            self.take(name, channel)
+        return name
+
+    def give(self, key: str, type: str, source: str, name: str) -> Channel:
+        """Let the task hand on a value as an output parameter.
+
+        Args:
+            source: the part of the document that says where it comes from (`metrics`, `logged`).
+            name: what it is there.
+        """
+        self.parameters[key] = type
+        self.document.setdefault(source, {})[key] = name
+        return Channel("parameters", key, self.scope, self.name, type)
+
+    def take_constant(self, name: str, type: str, text: str) -> str:
+        """The input with a text of the platform's, such as a placeholder."""
+        self.constants[name] = (type, text)
+        parameters = self.scope.tasks[self.name].setdefault("inputs", {}).setdefault("parameters", {})
+        parameters[name] = {"runtimeValue": {"constant": text}}
+        return name
+
+    def component(self, executor: str) -> Json:
+        """The component of the task alone."""
+        built: Json = {"executorLabel": executor}
+        parameters: Json = {
+            name: {"parameterType": channel.type}
+            for name, channel in self.inputs.items()
+            if channel.flow == "parameters"
+        }
+        parameters |= {name: {"parameterType": type} for name, (type, _) in self.constants.items()}
+        artifacts = {name: channel.definition for name, channel in self.inputs.items() if channel.flow == "artifacts"}
+        if given := _definitions(artifacts, parameters):
+            built["inputDefinitions"] = given
+        outputs = {name: {"artifactType": _TYPES.get(name, ARTIFACT)} for name in self.artifacts}
+        if made := _definitions(outputs, {key: {"parameterType": type} for key, type in self.parameters.items()}):
+            built["outputDefinitions"] = made
+        return built
+
+    def executor(self, image: str, code: Code, environment: Mapping[str, str], resources: Json) -> Json:
+        """The container that runs the task."""
+        document = json.dumps(self.document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        container: Json = {
+            "args": ["{{$}}"],
+            "command": ["sh", "-c", start_command(code)],
+            "env": [{"name": name, "value": value} for name, value in {**environment, DOCUMENT: document}.items()],
+            "image": image,
+        }
+        if resources:
+            container["resources"] = resources
+        return {"container": container}
+
+
+def start_command(code: Code) -> str:
+    """The shell's text: run the start file of the code archive, if both are the ones that were compiled.
+
+    The comment is for kfp's local runner, which runs nothing without the first of its names, and leaves the argument
+    after the other two as it is.
+    """
+    return (
+        f'exec "python3" -I -S -c \'{START_KUBEFLOW_TASK}\' {code.start_sha256} {code.sha256} "$0"'
+        ' # kfp.dsl.executor_main "$program_path/ephemeral_component.py" "$@"'
+    )
+
+
+def _definitions(artifacts: Json, parameters: Json) -> Json:
+    found = {"artifacts": dict(sorted(artifacts.items())), "parameters": dict(sorted(parameters.items()))}
+    return {flow: each for flow, each in found.items() if each}
+
+
+def arguments_of(
+    step: JobStep, words: Mapping[str, Word], script: Iterable[Word], checkpoints: Word | None
+) -> list[Word]:
+    """The words of the program's own command line.
+
+    Args:
+        words: the step's parameters.
+        script: the words of a script's arguments, folders left out.
+        checkpoints: the place of a training's.
+    """
+    found: list[Word] = []
+    if isinstance(step, ProcessingStep) and step.program.kind == "script":
+        values = iter(script)
+        return [{each.flow: each.name} if isinstance(each, FolderPath) else next(values) for each in step.arguments]
+    if isinstance(step, TrainingStep):
+        words = dict(sorted(words.items()))  # as the start file has hyperparameters
+    for name in step.inputs:
+        found.append({"option": [flag(name), {"input": name}]})
+    for name in step.output_names():
+        found.append({"option": [flag(name), {"output": name}]})
+    if checkpoints is not None:
+        found.append({"option": [flag("checkpoints"), checkpoints]})
+    found += [{"option": [flag(name), value]} for name, value in words.items()]
+    return found

@@ -1,0 +1,29 @@
+"""Kubeflow Pipelines as a target; see ../target.py."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.kubeflow.compile.compile import Compiled
+    from drivetrain.targets.target import Problem
+
+TITLE, SUFFIX = "Kubeflow Pipelines", ".yaml"
+
+
+def check(pipeline: Pipeline) -> list[Problem]:
+    """What Kubeflow Pipelines cannot express."""
+    from drivetrain.targets.kubeflow.compile import checks
+
+    return checks.check(pipeline)
+
+
+def compile(
+    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, wheels_optional: bool = False
+) -> Compiled:
+    """The pipeline's IR, as YAML."""
+    from drivetrain.targets.kubeflow.compile.compile import compile_pipeline
+
+    return compile_pipeline(pipeline, source, base, wheels_optional=wheels_optional)
