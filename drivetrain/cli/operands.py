@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.storage.objects import Asset
     from drivetrain.targets.sagemaker.compile.compile import Compiled
     from drivetrain.targets.sagemaker.document.document import Definition
+    from drivetrain.targets.target import Compiled as CompiledForAny
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,13 +39,18 @@ class Work:
     """What `compiled_again` takes; None for a definition that came as it is."""
 
     @staticmethod
-    def from_pipeline(target: str, config: Path | None, overrides: Sequence[str] | None) -> Work:
+    def from_pipeline(
+        target: str, config: Path | None, overrides: Sequence[str] | None, loaded: Loaded | None = None
+    ) -> Work:
         """A pipeline, compiled for a run on this machine.
+
+        Args:
+            loaded: the pipeline, where it is loaded already.
 
         Raises:
             UserError: as `compiled`.
         """
-        loaded = _load(target, config, overrides)
+        loaded = loaded or _load(target, config, overrides)
         built = _compile(loaded, local=True)
         return Work(
             name=built.pipeline.name,
@@ -96,6 +102,29 @@ def compiled(target: str, config: Path | None, overrides: Sequence[str] | None, 
         UserError: no such pipeline, wrong settings, a pipeline that cannot be compiled, or an edit that does not fit.
     """
     return _compile(_load(target, config, overrides), local=local)
+
+
+def load_for(target: str, config: Path | None, overrides: Sequence[str] | None, on: str | None) -> tuple[Loaded, str]:
+    """A pipeline, and the name of the target that it is for: `on`, or else what its deployment says.
+
+    Raises:
+        UserError: no such pipeline, or wrong settings.
+    """
+    loaded = _load(target, config, overrides)
+    return loaded, on or loaded.pipeline.deployment.target
+
+
+def compiled_for(loaded: Loaded, on: str, *, local: bool = False) -> CompiledForAny:
+    """The pipeline in the words of a target.
+
+    Raises:
+        UserError: no such target, or what it cannot express, by step and field.
+    """
+    from drivetrain.targets.target import DEFAULT, find_target
+
+    if on == DEFAULT:  # with what was edited in Studio
+        return _compile(loaded, local=local)
+    return find_target(on).compile(loaded.pipeline, loaded.source, loaded.base, wheels_optional=local)
 
 
 def compiled_again(origin: Mapping[str, Any], overrides: Sequence[str]) -> Compiled:

@@ -17,6 +17,12 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change a setting, such as epochs=20. Repeatable."),
 ]
+Target = Annotated[
+    str | None,
+    typer.Option(
+        "--target", "-t", metavar="NAME", help="For what: sagemaker, kubeflow  [default: of the settings, or sagemaker]"
+    ),
+]
 Interrupt = Annotated[
     list[str] | None,
     typer.Option(

@@ -9,14 +9,16 @@ What to run stands in $DRIVETRAIN_TASK, a JSON object:
     arguments, environment       words (see `text`), of the program
     outputs                      names of the folders that it writes
     metrics                      output parameter -> the number or text of the output `metrics` that it is
-    logged                       output parameter -> the regular expression that finds it in the program's log
+    logs                         training metric -> the regular expression that finds it in the program's log
+    logged                       output parameter -> the training metric whose last value it is
     fail                         instead of a program: the words with which the task fails
     select                       instead of a program: which iteration of a loop is handed on, {"pick": "MaxBy",
                                  "values": INPUT} or {"index": 0}, and of what: "outputs", "parameters" (NAME-chosen)
 
 `s3://bucket/key` lies at /s3/bucket/key, where KFP brings it before the task and takes it from after it, or below
-$DRIVETRAIN_OBJECT_STORE where that is set (a run on one machine). With $DRIVETRAIN_TASK_REPORTS a pipe is told what
-begins and how it ended. Exit codes are the program's own: 0 done, 1 it failed, 2 bad input.
+$DRIVETRAIN_OBJECT_STORE where that is set (a run on one machine). There $DRIVETRAIN_TASK_REPORTS names a pipe, which is
+told what begins and how it ended, and $DRIVETRAIN_TASK_LOGS the folder of the run's logs. Exit codes are the program's
+own: 0 done, 1 it failed, 2 bad input.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-DOCUMENT, REPORTS = "DRIVETRAIN_TASK", "DRIVETRAIN_TASK_REPORTS"
+DOCUMENT, REPORTS, LOGS = "DRIVETRAIN_TASK", "DRIVETRAIN_TASK_REPORTS", "DRIVETRAIN_TASK_LOGS"
 OBJECT_STORE, FAILURE_FILE = "DRIVETRAIN_OBJECT_STORE", "DRIVETRAIN_FAILURE_FILE"
 EXECUTION = "DRIVETRAIN_EXECUTION"
 METRICS, METRICS_FILE = "metrics", "metrics.json"
@@ -164,12 +166,13 @@ class Reporter:
 
     def __init__(self, task: Task) -> None:
         self.path = os.environ.get(REPORTS)
-        self.about = {"step": task.step, "item": task.parameters.get("item"), "pid": os.getpid()}
+        # kfp gives an iteration's task its own place for outputs, and a task that it tries again the same.
+        self.about = {"step": task.step, "item": task.parameters.get("item"), "task": task.outputs["outputFile"]}
 
     def __call__(self, event: str, **facts: Any) -> None:
         if self.path is None:
             return
-        line = json.dumps({"event": event, **self.about, **facts, "time": time.time()}) + "\n"
+        line = json.dumps({"event": event, **self.about, **facts, "pid": os.getpid()}) + "\n"
         # One write is one message: shorter than what a pipe takes in one piece, or in a file of its own.
         if len(line) > 4000:
             name = Path(self.path).with_name(f"report-{os.urandom(8).hex()}.json")
@@ -206,12 +209,13 @@ def run(task: Task, report: Reporter) -> int:
     for name, word in task.document.get("environment", {}).items():
         if name not in ("DRIVETRAIN_REGISTRY",) or name not in os.environ:  # whoever runs it here has a registry here
             environment[name] = task.text(word)
-    environment.pop(DOCUMENT, None)
-    environment.pop(REPORTS, None)
+    for name in (DOCUMENT, REPORTS, LOGS):
+        environment.pop(name, None)
     inputs = {name: [each["uri"] for each in found] for name, found in task.artifacts.items()}
-    report("started", program=task.document["program"], arguments=arguments, inputs=inputs)
+    report("started", arguments=arguments, inputs=inputs)
     begun = time.monotonic()
-    code, logged = _start(_command(task.document["program"], arguments), environment, task.document.get("logged", {}))
+    log = _Log(task.document.get("logs", {}), report)
+    code = _start(_command(task.document["program"], arguments), environment, log)
     seconds = time.monotonic() - begun
     if code:
         reason = failure.read_text(encoding="utf-8").strip() if failure.is_file() else f"exit code {code}"
@@ -220,10 +224,72 @@ def run(task: Task, report: Reporter) -> int:
             failed_before.write_text(json.dumps({"code": code, "reason": reason}), encoding="utf-8")
         report("ended", code=code, seconds=seconds, reason=reason)
         return code
-    values = {**_metrics(task), **logged}
+    values = {**_metrics(task), **log.last(task.document.get("logged", {}))}
     _write_outputs(task, values)
-    report("ended", code=0, seconds=seconds, parameters=values, outputs=_made(task))
+    report("ended", code=0, seconds=seconds, parameters=values, outputs=_made(task), inputs=inputs)
     return 0
+
+
+class _Log:
+    """Where the program's output goes: to this process's own or, in a run on one machine, to a file; what training
+    metrics say in it is kept."""
+
+    def __init__(self, patterns: Mapping[str, str], report: Reporter) -> None:
+        self.patterns = {name: re.compile(pattern) for name, pattern in patterns.items()}
+        self.values: dict[str, float] = {}
+        self.report, self.begun = report, time.monotonic()
+        folder = os.environ.get(LOGS)
+        self.file = None if folder is None else _log_file(Path(folder), report.about)
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether anybody reads the output but those who read this process's own."""
+        return bool(self.patterns) or self.file is not None
+
+    def take(self, raw: bytes) -> None:
+        """One line."""
+        line = raw.decode("utf-8", "replace")
+        for name, pattern in self.patterns.items():
+            if found := pattern.findall(line):
+                self.values[name] = float(found[-1])
+                self.report("metric", name=name, value=self.values[name], seconds=time.monotonic() - self.begun)
+        if self.file is None:
+            sys.stdout.buffer.write(raw)
+            sys.stdout.buffer.flush()
+        else:
+            from drivetrain.base.masking import without_secrets
+
+            with self.file.open("a", encoding="utf-8") as file:
+                file.write(without_secrets(line))
+
+    def last(self, wanted: Mapping[str, str]) -> Json:
+        """Output parameter -> the last value of its metric.
+
+        Raises:
+            TaskError: the log has none.
+        """
+        missing = [name for name in wanted.values() if name not in self.values]
+        if missing:
+            raise TaskError(
+                f"step {self.report.about['step']!r} logged no {missing[0]!r}, which another step reads. It logged "
+                f"{', '.join(self.values) or 'nothing'}."
+            )
+        return {key: self.values[name] for key, name in wanted.items()}
+
+
+def _log_file(run: Path, about: Mapping[str, Any]) -> Path:
+    """A new attempt's log; the runner of the run knows the iteration by the item, which names it here."""
+    name = str(about["step"]) if about["item"] is None else f"{about['step']}-{_plain(str(about['item']))}"
+    number = 1
+    while (run / name / f"attempt-{number}").exists():
+        number += 1
+    folder = run / name / f"attempt-{number}" / "logs"
+    folder.mkdir(parents=True)
+    return folder / "algo-1.log"
+
+
+def _plain(text: str) -> str:
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:60]
 
 
 def _made(task: Task) -> dict[str, str]:
@@ -239,29 +305,22 @@ def _command(program: str, arguments: Sequence[str]) -> list[str]:
     return [sys.executable, "-m", "drivetrain.steps.call", program, *arguments]
 
 
-def _start(command: Sequence[str], environment: Mapping[str, str], logged: Mapping[str, str]) -> tuple[int, Json]:
-    """Run a command; what stops this process stops it. Its log is read where a number is looked for in it."""
+def _start(command: Sequence[str], environment: Mapping[str, str], log: _Log) -> int:
+    """Run a command; what stops this process stops it."""
     sys.stdout.flush()
-    pipe = subprocess.PIPE if logged else None
-    with subprocess.Popen(command, env={**environment, "PYTHONUNBUFFERED": "1"}, stdout=pipe, stderr=None) as child:
+    piped: Json = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if log.is_needed else {}
+    with subprocess.Popen(command, env={**environment, "PYTHONUNBUFFERED": "1"}, **piped) as child:
 
         def forward(number: int, _: Any) -> None:
             child.send_signal(number)
 
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, forward)
-        found: Json = {}
         if child.stdout is not None:
-            patterns = {name: re.compile(pattern) for name, pattern in logged.items()}
             for raw in child.stdout:
-                sys.stdout.buffer.write(raw)
-                sys.stdout.buffer.flush()
-                line = raw.decode("utf-8", "replace")
-                found |= {
-                    name: float(last[-1]) for name, pattern in patterns.items() if (last := pattern.findall(line))
-                }
+                log.take(raw)
         code = child.wait()
-    return (128 - code if code < 0 else code), found
+    return 128 - code if code < 0 else code
 
 
 def _metrics(task: Task) -> Json:

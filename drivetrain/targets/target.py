@@ -13,6 +13,7 @@ import importlib
 import pkgutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, cast
@@ -52,7 +53,7 @@ class Compiled(Protocol):
         """What was compiled; choices such as `strategy: auto` are settled in it."""
         ...
 
-    @property
+    @cached_property
     def text(self) -> str:
         """What is deployed, as people read it and golden files hold it."""
         ...

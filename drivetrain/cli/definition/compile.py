@@ -1,19 +1,22 @@
-"""`drivetrain compile`: a pipeline as the definition that SageMaker Pipelines takes."""
+"""`drivetrain compile`: a pipeline as the definition that a target takes."""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Home, Set
+from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
-    from drivetrain.targets.sagemaker.compile.compile import Compiled
+    from collections.abc import Mapping
+
+    from drivetrain.targets.target import Compiled
 
 app = new_app()
 
@@ -27,11 +30,12 @@ def compile_(
     list_code: Annotated[
         bool, typer.Option("--list-code", help="List the files of yours that travel into the containers, and end.")
     ] = False,
+    on: On = None,
     config: Config = None,
     set_: Set = None,
     home: Home = None,
 ) -> None:
-    """Compile a pipeline to its SageMaker definition.
+    """Compile a pipeline to its SageMaker definition, or for another target.
 
     Nothing is deployed, and no network or credentials are needed. With --output the code and data that the definition
     names are put into the home too, so that `drivetrain run -d FILE` runs it here.
@@ -42,24 +46,35 @@ def compile_(
       drivetrain compile retraining -o retraining.json --set epochs=20
       drivetrain compile digits.py -c production.yaml -o digits.json
       drivetrain compile digits.py --list-code
+      drivetrain compile retraining --target kubeflow -o retraining.yaml
     """
     if list_code:
         if output is not None:
             raise UserError("--list-code and --output are both given. Give one: a list is printed, nothing is written.")
         _list_code(target, config, set_)
         return
+    from drivetrain.cli.operands import compiled_for, load_for
+
+    loaded, name = load_for(target, config, set_, on)
+    built = compiled_for(loaded, name)
+    if output is None:
+        sys.stdout.write(built.text)
+    else:
+        _write(output, built, home)
+    for note in (*built.notes, *_unpatched(built)):
+        print(f"warning: {note}", file=sys.stderr)
+
+
+def _unpatched(built: Compiled) -> list[str]:
+    """The images of a SageMaker definition that are not patched any more."""
+    definition: Mapping[str, Any] | None = getattr(built, "definition", None)
+    if definition is None:
+        return []
     from datetime import UTC, datetime
 
-    from drivetrain.cli.operands import compiled
     from drivetrain.targets.sagemaker.images import unpatched
 
-    definition = compiled(target, config, set_)
-    if output is None:
-        sys.stdout.write(definition.text)
-    else:
-        _write(output, definition, home)
-    for note in (*definition.notes, *unpatched(definition.definition, datetime.now(UTC).date())):
-        print(f"warning: {note}", file=sys.stderr)
+    return list(unpatched(definition, datetime.now(UTC).date()))
 
 
 def _write(output: Path, definition: Compiled, home: Path | None) -> None:
@@ -72,7 +87,7 @@ def _write(output: Path, definition: Compiled, home: Path | None) -> None:
     folder.create()
     put_assets(ObjectStore(folder.objects), definition.assets)
     print(
-        f"Wrote {output}: {len(definition.definition['Steps'])} steps at the top level. "
+        f"Wrote {output}: {len(definition.pipeline.steps)} steps at the top level. "
         f"The {len(definition.assets)} objects that it names are in {folder.objects}.",
         file=sys.stderr,
     )

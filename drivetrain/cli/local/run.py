@@ -12,9 +12,13 @@ import typer
 from drivetrain.base.errors import UserError
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Home, Interrupt, Set
+from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
+    from drivetrain.authoring.loading import Loaded
     from drivetrain.cli.operands import Work
+
+DEFAULT = "sagemaker"  # drivetrain.targets.target.DEFAULT, whose file imports more than most commands need
 
 app = new_app()
 
@@ -29,6 +33,7 @@ def run(
         Path | None,
         typer.Option("--definition", "-d", metavar="FILE.json", help="Run a SageMaker definition instead."),
     ] = None,
+    on: On = None,
     config: Config = None,
     set_: Set = None,
     param: Annotated[
@@ -95,6 +100,7 @@ def run(
       drivetrain run retraining --set spot=true --interrupt train@step=120
       drivetrain run retraining --select evaluate,compare --from latest
       drivetrain run --definition pipeline.json --stub deploy=deployed.json
+      drivetrain run retraining --target kubeflow
     """
     from drivetrain.cli.definition.needs import refuse_lacking
     from drivetrain.cli.home import home_option, local_home
@@ -109,7 +115,13 @@ def run(
     callbacks = run_options.pairs("--callback", callback, "STEP=FILE.py:FUNCTION or STEP=MODULE:FUNCTION")
     selected = run_options.selected(select, from_)
     local_data, interruptions = run_options.data(data), run_options.interruptions(interrupt)
-    work = _work(target, definition, config, set_)
+    loaded = _load(target, definition, config, set_, on)
+    if loaded is not None and loaded[1] != DEFAULT:
+        given = {"--no-cache": no_cache, "--explain-cache": explain_cache, "--fresh": fresh, "--parallel": parallel}
+        given |= {"--select": select, "--stub": stub, "--image-command": image_command, "--lambda": function}
+        given |= {"--callback": callback, "--data": data, "--interrupt": interrupt, "--paths": paths != "auto"}
+        return _run_on(*loaded, parameters, home, given, as_json=as_json)
+    work = _work(target, definition, config, set_, None if loaded is None else loaded[0])
 
     def from_settings(given: Mapping[str, str]) -> list[str]:
         return [f"{name}={value}" for name, value in given.items()]
@@ -150,15 +162,63 @@ def run(
     )
 
 
-def _work(target: str | None, definition: Path | None, config: Path | None, set_: list[str] | None) -> Work:
-    """What is to be run: the pipeline that was named, compiled, or the definition as it is."""
-    from drivetrain.cli.operands import Work
+def _load(
+    target: str | None, definition: Path | None, config: Path | None, set_: list[str] | None, on: str | None
+) -> tuple[Loaded, str] | None:
+    """The pipeline that was named, and for which target; None for a definition."""
+    from drivetrain.cli.operands import load_for
 
     if (target is None) == (definition is None):
         from drivetrain.cli.deployed.deployment import one_of_both
 
         raise UserError(one_of_both("run"))
+    if target is None:
+        if on not in (None, DEFAULT):
+            raise UserError(f"--definition is of {DEFAULT}, --target is {on}. Give a pipeline, or no --target.")
+        return None
+    return load_for(target, config, set_, on)
+
+
+def _work(
+    target: str | None, definition: Path | None, config: Path | None, set_: list[str] | None, loaded: Loaded | None
+) -> Work:
+    """What is to be run: the pipeline that was named, compiled, or the definition as it is."""
+    from drivetrain.cli.operands import Work
+
     if definition is not None:
         return Work.from_definition(definition, config, set_)
     assert target is not None
-    return Work.from_pipeline(target, config, set_)
+    return Work.from_pipeline(target, config, set_, loaded)
+
+
+def _run_on(
+    loaded: Loaded,
+    on: str,
+    parameters: Mapping[str, str],
+    home: Path | None,
+    given: Mapping[str, object],
+    *,
+    as_json: bool,
+) -> int:
+    """Run a pipeline as another target's own local runner does."""
+    from drivetrain.cli.home import home_option, local_home
+    from drivetrain.cli.operands import compiled_for
+    from drivetrain.cli.progress import watch
+    from drivetrain.targets.target import find_target
+
+    found = find_target(on)
+    run = getattr(found, "run", None)
+    if run is None:
+        raise UserError(f"{found.TITLE} has no runner on this machine. Leave --target out: the steps do the same.")
+    if refused := [name for name, value in given.items() if value]:
+        raise UserError(f"{refused[0]} does not go with --target {on}: there {found.TITLE} runs what is compiled.")
+    built = compiled_for(loaded, on, local=True)
+    for note in built.notes:
+        print(f"note: {note}", file=sys.stderr)
+    folder = local_home(home)
+    return watch.watched(
+        folder,
+        lambda observer: run(built, parameters, folder, observer),
+        as_json=as_json,
+        home_option=home_option(home),
+    )

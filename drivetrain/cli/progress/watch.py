@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.errors import BAD_INPUT, INTERRUPTED
-from drivetrain.targets.events import Event
+from drivetrain.targets.events import Event, Observer
 
 if TYPE_CHECKING:
     from drivetrain.cli.progress.progress import RunView
@@ -129,9 +129,14 @@ def say_to_user(text: str, *, as_json: bool) -> None:
 def _watch(home: Home, run: Callable[[Runner], Summary], *, as_json: bool, home_option: str) -> int:
     from drivetrain.targets.local.runner import Runner
 
+    return watched(home, lambda observer: run(Runner(home, observer)), as_json=as_json, home_option=home_option)
+
+
+def watched(home: Home, run: Callable[[Observer], Summary], *, as_json: bool, home_option: str) -> int:
+    """Show what `run` tells its observer, then what came of it; gives the exit code."""
     watcher = Watcher(new_progress(as_json=as_json))
     with watcher, told_of_signals(lambda: watcher.stopping(as_json)):
-        summary = run(Runner(home, watcher))
+        summary = run(watcher)
     watcher.raise_what_went_wrong()
     return _conclude(home, summary, watcher, as_json=as_json, home_option=home_option)
 

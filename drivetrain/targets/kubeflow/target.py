@@ -6,8 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.events import Observer
     from drivetrain.targets.kubeflow.compile.compile import Compiled
+    from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.runner import Summary
     from drivetrain.targets.target import Problem
 
 TITLE, SUFFIX = "Kubeflow Pipelines", ".yaml"
@@ -27,3 +33,10 @@ def compile(
     from drivetrain.targets.kubeflow.compile.compile import compile_pipeline
 
     return compile_pipeline(pipeline, source, base, wheels_optional=wheels_optional)
+
+
+def run(compiled: Compiled, parameters: Mapping[str, Any], home: Home, observer: Observer) -> Summary:
+    """Run the YAML on this machine, by kfp's own local runner."""
+    from drivetrain.targets.kubeflow.run.runner import Runner
+
+    return Runner(home, observer).start(compiled, parameters)

@@ -30,6 +30,7 @@ from drivetrain.spec.steps import (
     is_our_training,
 )
 from drivetrain.spec.values import ExecutionRef, ItemRef, Reference
+from drivetrain.steps.contract import METRICS_OUTPUT
 from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
@@ -210,13 +211,16 @@ class _Compiler(References):
             "environment": environment_of(step, environment, self.settings.registry),
             "outputs": list(task.artifacts),
         }
+        if isinstance(step, TrainingStep) and step.logs:
+            task.document["logs"] = dict(step.logs)
         task.cached = (step.cache or self.pipeline.cache).enabled
 
     def fill_register(self, step: RegisterStep) -> None:
         """A new version of a model: a task that runs the component, since no step of the platform does it."""
         task = self.task(step)
-        task.document |= {"program": REGISTER, "outputs": []}
-        words: list[Word] = []
+        task.artifacts = (METRICS_OUTPUT,)
+        task.document |= {"program": REGISTER, "outputs": [METRICS_OUTPUT]}
+        words: list[Word] = [{"option": [f"--{METRICS_OUTPUT}", {"output": METRICS_OUTPUT}]}]
         folders = {
             "model": step.model,
             "evaluation": step.metrics,

@@ -144,7 +144,7 @@ class References:
             case LoggedRef(step=step, name=name):
                 training = self.graph.by_name[step]
                 assert isinstance(training, TrainingStep)
-                return self.task(training).give(f"logged-{checks.key_of(name)}", _NUMBER, "logged", training.logs[name])
+                return self.task(training).give(f"logged-{checks.key_of(name)}", _NUMBER, "logged", name)
             case IterationRef():
                 return self.iterated(reference)
             case MetricRef(step=step, name=name):

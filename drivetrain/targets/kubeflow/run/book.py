@@ -1,0 +1,372 @@
+"""What tasks report, as rows of the ledger and events for those who watch.
+
+A task says that it has begun and how it has ended. What has no task (conditions, loops, branches that are not taken)
+follows from that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.steps import (
+    ConditionStep,
+    ForEachStep,
+    JobStep,
+    ProcessingStep,
+    RegisterStep,
+    Step,
+    TrainingStep,
+    flatten,
+)
+from drivetrain.spec.values import IterationRef, LoggedRef, MetricRef, ParameterRef, Reference
+from drivetrain.steps.contract import METRICS_FILE
+from drivetrain.targets.events import MetricLogged, Observer, StepExpanded, StepFinished, StepRetrying, StepStarted
+from drivetrain.targets.kubeflow.compile import checks
+from drivetrain.targets.kubeflow.compile.words import literal_text
+from drivetrain.targets.kubeflow.run.conditions import holds
+from drivetrain.targets.kubeflow.run.skeleton import TYPES
+from drivetrain.targets.local.ledger.rows import ArtifactEntry, Child
+from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.step_contract import flag
+
+Json = dict[str, Any]
+BAD_INPUT = "bad input: "
+
+
+class Book:
+    """The ledger's side of one execution.
+
+    Args:
+        parameters: the pipeline's, typed.
+        objects: the folder that stands for S3.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        execution: str,
+        parameters: Mapping[str, Any],
+        ledger: LedgerWriter,
+        observer: Observer,
+        objects: Path,
+    ) -> None:
+        self.pipeline, self.execution, self.parameters = pipeline, execution, parameters
+        self.ledger, self.observer, self.objects = ledger, observer, objects
+        self.graph = Graph(pipeline)
+        self.values: dict[tuple[str, str], Any] = {}
+        self.status: dict[str, str] = {}
+        self.attempts: dict[str, int] = {}
+        self.running: dict[str, int] = {}
+        self.children: dict[str, list[str]] = {}
+        self.outcomes: dict[str, bool] = {}
+        self.reasons: dict[str, str] = {}
+        self.arguments: dict[str, list[str]] = {}
+        self.iterations: dict[tuple[str, str], int] = {}
+
+    def told(self, report: Mapping[str, Any]) -> None:
+        """Enter one report."""
+        match report["event"]:
+            case "started":
+                self._started(report)
+            case "metric":
+                self._metric(report)
+            case "ended":
+                self._ended(report)
+            case other:
+                raise AssertionError(f"tasks report no {other!r}")
+
+    def row(self, report: Mapping[str, Any]) -> tuple[Step | None, str]:
+        """The step that a report is of, and the name of its row; no step for what the compiler added."""
+        name = str(report["step"])
+        step = self.graph.by_name.get(name)
+        loop = self.graph.loops.get(name)
+        if step is None or loop is None:
+            return step, name
+        self._expand(loop)
+        return step, f"{name}-{self._iteration(loop, report)}"
+
+    def _iteration(self, loop: ForEachStep, report: Mapping[str, Any]) -> int:
+        """The number of a task's iteration, by its item; of equal items the first that no other task has."""
+        task = str(report["step"]), str(report["task"])
+        if task not in self.iterations:
+            assert isinstance(loop.items, tuple)
+            texts = [literal_text(item) for item in loop.items if not isinstance(item, Reference)]
+            taken = {index for (step, _), index in self.iterations.items() if step == task[0]}
+            self.iterations[task] = next(
+                index for index, text in enumerate(texts) if text == report["item"] and index not in taken
+            )
+        return self.iterations[task]
+
+    def _started(self, report: Mapping[str, Any]) -> None:
+        step, row = self.row(report)
+        if step is None:
+            return
+        self.running[row] = int(report["pid"])
+        self.arguments[row] = [str(word) for word in report["arguments"]]
+        if row in self.attempts:  # kfp tries again
+            self.attempts[row] = self.ledger.retry_step(self.execution, row)
+        else:
+            arguments = _arguments(step, self.arguments[row])
+            self.attempts[row] = self.ledger.start_step(self.execution, row, arguments=arguments)
+        self.status[row] = "Executing"
+        self.observer(StepStarted(row, self.attempts[row]))
+
+    def _metric(self, report: Mapping[str, Any]) -> None:
+        _, row = self.row(report)
+        name, value, seconds = str(report["name"]), float(report["value"]), float(report["seconds"])
+        self.ledger.log_metrics(self.execution, row, self.attempts[row], [(name, seconds, value)])
+        self.observer(MetricLogged(row, name, value, seconds))
+
+    def _ended(self, report: Mapping[str, Any]) -> None:
+        step, row = self.row(report)
+        for key, value in report.get("parameters", {}).items():
+            self.values[str(report["step"]), key] = value
+        if step is None or self.status.get(row) == "Failed":  # kfp tried again what another attempt does not change
+            return
+        if row not in self.attempts:  # it has ended before it had begun
+            self.attempts[row] = self.ledger.start_step(self.execution, row, arguments={})
+            self.observer(StepStarted(row, self.attempts[row]))
+        self.running.pop(row, None)
+        if report["code"] == 0:
+            self._succeeded(step, row, report)
+        else:
+            self._failed(step, row, report)
+        self._settle_conditions()
+        if loop := self.graph.loops.get(step.name):
+            self._close(loop)
+
+    def _succeeded(self, step: Step, row: str, report: Mapping[str, Any]) -> None:
+        outputs = {name: self.uri(uri) for name, uri in report.get("outputs", {}).items()}
+        response, value = self._response(step, row, outputs)
+        self.ledger.publish(
+            self.execution,
+            row,
+            self.attempts[row],
+            response=response,
+            value=value,
+            moves=(),
+            artifacts=[*self._artifacts("input", report.get("inputs", {})), *self._artifacts("output", outputs)],
+            objects=(),
+        )
+        self._finish(row, "Succeeded", value=value)
+
+    def _failed(self, step: Step, row: str, report: Mapping[str, Any]) -> None:
+        reason = str(report.get("reason", f"exit code {report['code']}"))
+        if report["code"] == 2 and not reason.startswith(BAD_INPUT):
+            reason = BAD_INPUT + reason.removeprefix("error: ")
+        self.reasons[row] = reason
+        retries = step.retry[0].max_attempts if isinstance(step, JobStep | RegisterStep) and step.retry else 0
+        if self.attempts[row] <= retries and report["code"] not in (1, 2):
+            self.ledger.end_attempt(self.execution, row, self.attempts[row], "Failed", reason)
+            self.observer(StepRetrying(row, self.attempts[row], reason, 0.0))
+            return
+        self._finish(row, "Failed", reason=reason)
+
+    def _finish(self, row: str, status: Any, *, reason: str | None = None, value: str | None = None) -> None:
+        self.status[row] = status
+        seconds = self.ledger.finish_step(self.execution, row, status, number=self.attempts[row], reason=reason)
+        self.observer(StepFinished(row, status, seconds, reason=reason, value=value))
+
+    def _settle_conditions(self) -> None:
+        """Say how the conditions came out that are reached and can be decided."""
+        for step in self.graph.steps:
+            if isinstance(step, ConditionStep) and step.name not in self.status and self._is_reached(step):
+                try:
+                    outcome = holds(step.condition, self._value)
+                except KeyError:
+                    continue  # what it compares is not there yet
+                self.outcomes[step.name] = outcome
+                self.status[step.name] = "Succeeded"
+                value = "yes" if outcome else "no"
+                self.ledger.settle_step(self.execution, step.name, "Succeeded", value=value)
+                self.observer(StepFinished(step.name, "Succeeded", 0.0, value=value))
+
+    def _is_reached(self, step: Step) -> bool:
+        """Whether the branches in which a step stands are taken, and all that it needs has succeeded."""
+        needed = self.graph.needs[step.name]
+        return self._is_taken(step.name) and all(self.status.get(name) == "Succeeded" for name in needed)
+
+    def _is_taken(self, name: str) -> bool:
+        for entry in self.graph.branch[name]:
+            outer, _, branch = entry.rpartition(":")
+            if branch != "body" and self.outcomes.get(outer) is not (branch == "then"):
+                return False
+        return True
+
+    def _value(self, reference: Reference) -> Any:
+        match reference:
+            case ParameterRef(name=name):
+                return self.parameters[name]
+            case MetricRef(step=step, name=name):
+                return self.values[step, checks.key_of(name)]
+            case LoggedRef(step=step, name=name):
+                return self.values[step, f"logged-{checks.key_of(name)}"]
+            case IterationRef(step=step, index=index, of=LoggedRef() as of):
+                called = f"{step}-selected" if index is None else f"{step}-{index}"
+                inner = checks.task_name(of.step)
+                return self.values[called, f"{inner}-logged-{checks.key_of(of.name)}-chosen"]
+            case _:
+                raise AssertionError(f"{reference.described()} is compared by no condition there")
+
+    def _expand(self, loop: ForEachStep) -> None:
+        """Enter the steps of a loop's iterations, once one of them is told of."""
+        if loop.name in self.children:
+            return
+        assert isinstance(loop.items, tuple)
+        children = [
+            Child(
+                name=f"{step.name}-{index}",
+                type=TYPES[step.kind],
+                title=f"{step.display_name or step.name} [{index}]",
+                iteration=index,
+                item=str(item),
+            )
+            for index, item in enumerate(loop.items)
+            for step in loop.body
+        ]
+        self.children[loop.name] = [child.name for child in children]
+        self.status[loop.name] = "Executing"
+        self.ledger.expand_step(self.execution, loop.name, arguments={}, children=children)
+        self.observer(StepExpanded(loop.name, tuple((child.name, child.type, child.title) for child in children)))
+
+    def _close(self, loop: ForEachStep, *, last: bool = False) -> None:
+        """End a loop whose iterations have ended; `last` where nothing follows any more."""
+        states = [self.status.get(name) for name in self.children[loop.name]]
+        ended = [state for state in states if state in ("Succeeded", "Failed")]
+        if self.status[loop.name] != "Executing" or not (last or len(ended) == len(states)):
+            return
+        failed = next((name for name in self.children[loop.name] if self.status.get(name) == "Failed"), None)
+        status: Any = "Succeeded" if failed is None and len(ended) == len(states) else "Failed"
+        reason = None if failed is None else f"{failed}: {self.reasons.get(failed, 'failed')}"
+        value = f"{states.count('Succeeded')} of {len(states)} steps"
+        self.status[loop.name] = status
+        seconds = self.ledger.close_step(
+            self.execution, loop.name, status, response={"Status": status}, value=value, reason=reason
+        )
+        self.observer(StepFinished(loop.name, status, seconds, reason=reason, value=value))
+
+    def end(self, status: str) -> str | None:
+        """Settle what is open: no task is at work any more. Gives why the execution did not succeed."""
+        for row in list(self.running):
+            self._finish(row, "Stopped" if status == "Stopped" else "Failed", reason="its task ended without a word")
+        for step in self.graph.steps:
+            if isinstance(step, ForEachStep) and step.name in self.children:
+                self._close(step, last=True)
+        for row in self._rows():
+            if row not in self.status:
+                self.ledger.settle_step(self.execution, row, "NotExecuted")
+                self.observer(StepFinished(row, "NotExecuted", 0.0))
+        failed = [row for row, state in self.status.items() if state == "Failed"]
+        return f"step {failed[0]!r}: {self.reasons.get(failed[0], 'failed')}" if failed else None
+
+    def lost(self) -> list[str]:
+        """Steps that should have run, by what the conditions say, and did not: kfp read a condition otherwise."""
+        return [
+            step.name
+            for step in flatten(self.pipeline.steps)
+            if step.name not in self.status and step.name not in self.graph.loops and self._is_reached(step)
+        ]
+
+    def _rows(self) -> Iterator[str]:
+        for step in self.graph.steps:
+            if step.name not in self.graph.loops:
+                yield step.name
+        for names in self.children.values():
+            yield from names
+
+    def uri(self, path: str) -> str:
+        """The s3:// URI that a folder of the store stands for; what lies elsewhere keeps its own."""
+        try:
+            return f"s3://{Path(path).relative_to(self.objects).as_posix()}"
+        except ValueError:
+            return path
+
+    def _response(self, step: Step, row: str, outputs: Mapping[str, str]) -> tuple[Json, str | None]:
+        """What SageMaker's description of such a step would say of its outputs, and a word on it."""
+        if isinstance(step, TrainingStep):
+            return {"ModelArtifacts": {"S3ModelArtifacts": outputs.get("model", "")}}, None
+        if isinstance(step, ProcessingStep):
+            listed = [{"OutputName": name, "S3Output": {"S3Uri": uri}} for name, uri in outputs.items()]
+            return {"ProcessingOutputConfig": {"Outputs": listed}}, None
+        if not isinstance(step, RegisterStep):
+            return {}, None
+        from drivetrain.registry.backends.local import LocalRegistry
+
+        group = value_of("group", self.arguments[row])
+        assert group is not None
+        file = self.objects / outputs["metrics"].removeprefix("s3://") / METRICS_FILE
+        numbers = json.loads(file.read_text(encoding="utf-8"))
+        known = LocalRegistry(self.ledger.home.ledger).version(group, int(numbers["version"]))
+        note = "" if numbers["created"] else " (the same content was registered before)"
+        response = {
+            "ModelPackageArn": known.arn,
+            "ModelApprovalStatus": known.status,
+            "ModelPackageVersion": known.version,
+        }
+        return response, f"{group} version {known.version}{note}"
+
+    def _artifacts(self, flow: Any, found: Mapping[str, Any]) -> Iterator[ArtifactEntry]:
+        for name, given in found.items():
+            uri = self.uri(given[0] if isinstance(given, list) else given)  # type: ignore[reportUnknownArgumentType]
+            path = self.objects / uri.removeprefix("s3://")
+            if name == "code" or not uri.startswith("s3://") or not path.exists():
+                continue
+            files = sorted(file for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
+            about = [(file.relative_to(path).as_posix(), file.stat()) for file in files]
+            hashed = "\n".join(f"{_sha256(file)} {name}" for file, (name, _) in zip(files, about, strict=True))
+            stamp = "\n".join(f"{stat.st_size} {stat.st_mtime_ns} {name}" for name, stat in about)
+            yield ArtifactEntry(
+                flow=flow,
+                name=name,
+                uri=uri,
+                digest=hashlib.sha256(hashed.encode()).hexdigest(),
+                stamp=hashlib.sha256(stamp.encode()).hexdigest(),
+                files=len(files),
+                bytes=sum(stat.st_size for _, stat in about),
+            )
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _arguments(step: Step, words: Sequence[str]) -> Json:
+    """The parameters of the step's program, under the name by which the page shows them."""
+    if not isinstance(step, JobStep):
+        return {}
+    given = {name: value_of(name, words) for name in step.parameters}
+    return {"HyperParameters": {name: value for name, value in given.items() if value is not None}}
+
+
+def value_of(name: str, words: Sequence[str]) -> str | None:
+    """The value of a parameter in a command line."""
+    option = flag(name)
+    for index, word in enumerate(words):
+        if word == option and index + 1 < len(words):
+            return words[index + 1]
+        if word.startswith(f"{option}="):
+            return word.partition("=")[2]
+    return None
+
+
+def read_reports(pipe: int) -> Iterator[Json]:
+    """The reports that come through a pipe; empty where its other ends are closed, or nothing waits in it."""
+    waiting = b""
+    while chunk := os.read(pipe, 65_536):
+        waiting += chunk
+        *lines, waiting = waiting.split(b"\n")
+        for line in lines:
+            report = json.loads(line)
+            if report["event"] == "file":
+                path = Path(report["path"])
+                report = json.loads(path.read_text(encoding="utf-8"))
+                path.unlink()
+            yield report

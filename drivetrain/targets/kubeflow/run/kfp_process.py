@@ -1,0 +1,50 @@
+"""Execute a compiled pipeline with kfp's local runner, in a process of its own:
+
+    python -m drivetrain.targets.kubeflow.run.kfp_process PIPELINE.yaml ARGUMENTS.json FOLDER
+
+kfp writes into this process's output, changes it while tasks run, and cannot be stopped but with its process. Exit
+codes: 0 done, 1 a task failed, 3 kfp is not installed, 4 kfp refuses the pipeline.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import signal
+import sys
+import warnings
+from pathlib import Path
+from typing import Any, NoReturn
+
+from drivetrain.targets.local.containers.namespaces import set_parent_death_signal
+
+FAILED, NO_KFP, REFUSED = 1, 3, 4
+
+
+def main() -> NoReturn:
+    set_parent_death_signal(signal.SIGKILL)
+    pipeline, arguments, folder = map(Path, sys.argv[1:])
+    # A task's resources and image mean nothing here.
+    warnings.filterwarnings("ignore", module="kfp")
+    try:
+        components: Any = importlib.import_module("kfp.components")
+        local: Any = importlib.import_module("kfp.local")
+    except ImportError as error:
+        print(f"kfp cannot be imported: {error}", file=sys.stderr)
+        sys.exit(NO_KFP)
+    local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=str(folder), raise_on_error=True)
+    try:
+        loaded = components.load_component_from_text(pipeline.read_text(encoding="utf-8"))
+    except Exception as error:
+        print(f"kfp refuses the pipeline: {type(error).__name__}: {error}", file=sys.stderr)
+        sys.exit(REFUSED)
+    try:
+        loaded(**json.loads(arguments.read_text(encoding="utf-8")))
+    except RuntimeError as error:  # its word for a task that failed
+        print(error, file=sys.stderr)
+        sys.exit(FAILED)
+    sys.exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,257 @@
+"""An execution of a compiled pipeline on this machine, by kfp's own local runner."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import signal
+import subprocess
+import sys
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.base.masking import Masking
+from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, ignore
+from drivetrain.targets.kubeflow.run import kfp_process
+from drivetrain.targets.kubeflow.run.book import Book, read_reports
+from drivetrain.targets.kubeflow.run.skeleton import skeleton
+from drivetrain.targets.kubeflow.settings import settings_of
+from drivetrain.targets.local.containers.supervised import INHERITED
+from drivetrain.targets.local.home import Home, write_whole
+from drivetrain.targets.local.identifiers import Facts
+from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.local.runner import Summary
+from drivetrain.targets.local.storage.disk import no_space
+from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
+from drivetrain.targets.sagemaker.document.document import read
+from drivetrain.targets.sagemaker.document.parameters import bind
+
+if TYPE_CHECKING:
+    from drivetrain.targets.kubeflow.compile.compile import Compiled
+
+PIPELINE, ARGUMENTS, LOG = "pipeline.yaml", "arguments.json", "kfp.log"
+STOP_GRACE_S = 10.0
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Runner:
+    """Runs compiled pipelines in a home; events go to `observer` in the calling thread.
+
+    SIGINT, SIGTERM and SIGHUP stop the run: its tasks get SIGTERM, a grace, and SIGKILL.
+    """
+
+    def __init__(self, home: Home, observer: Observer = ignore) -> None:
+        self.home, self.observer = home, observer
+
+    def start(self, compiled: Compiled, parameters: Mapping[str, Any]) -> Summary:
+        """Run a pipeline from its beginning to its end.
+
+        Args:
+            parameters: given values, also as texts; the rest are defaults.
+
+        Raises:
+            UserError: wrong parameters, kfp is not installed, or it refuses the pipeline; a full disk.
+        """
+        pipeline = compiled.pipeline
+        structure = skeleton(pipeline)
+        definition = read(structure, pipeline.name)
+        bound = bind(definition, parameters)
+        id = os.urandom(6).hex()
+        folder = self.home.run(id)
+        with no_space(str(self.home.root), "run it again"):
+            self.home.create()
+            put_assets(ObjectStore(self.home.objects), compiled.assets)
+        with (
+            no_space(str(self.home.root), "run it again"),
+            LedgerWriter(self.home) as ledger,
+            self.home.lock(id),
+        ):
+            ledger.masking = Masking.of(bound, dict(compiled.ir))
+            ledger.facts = Facts(id, pipeline.name, pipeline.deployment.region, "000000000000", 0.0)
+            write_whole(folder / "definition.json", structure)
+            write_whole(folder / PIPELINE, compiled.text)
+            write_whole(folder / ARGUMENTS, json.dumps(bound))
+            steps = [(step.name, step.type, step.display_name or step.name) for step in definition.walk()]
+            ledger.begin(
+                id,
+                pipeline.name,
+                definition_hash=compiled.digest,
+                request_hash=compiled.digest,
+                parameters=bound,
+                steps=steps,
+            )
+            self.observer(ExecutionStarted(id, pipeline.name, tuple(steps)))
+            book = Book(pipeline, id, bound, ledger, self.observer, self.home.objects)
+            status, reason = self._run(compiled, id, folder, book)
+            told = book.end(status)
+            reason = reason or told
+            ledger.finish(id, status, reason)
+            seconds = ledger.execution(id).seconds or 0.0
+        self.observer(ExecutionFinished(id, status, seconds, reason))
+        return Summary(id, status, seconds, reason)
+
+    def _run(self, compiled: Compiled, id: str, folder: Path, book: Book) -> tuple[ExecutionStatus, str | None]:
+        """Let kfp execute the pipeline, and enter what its tasks report. Gives how it ended, and why, where no task
+        says it."""
+        settings = settings_of(compiled.pipeline.deployment)
+        outputs = self.home.objects / settings.root.removeprefix("s3://") / compiled.pipeline.name / "kubeflow" / id
+        with _pipe(folder / "reports") as pipe, (folder / LOG).open("wb") as log, _stopping() as stop:
+            environment = {
+                # As the containers of other runs here: of what the user's shell has, nothing that may be secret.
+                **{name: os.environ[name] for name in INHERITED if name in os.environ},
+                "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+                "TMPDIR": str(_made(folder / "tmp")),
+                "DRIVETRAIN_OBJECT_STORE": str(self.home.objects),
+                "DRIVETRAIN_REGISTRY": f"local:{self.home.ledger}",
+                "DRIVETRAIN_EXECUTION": id,
+                "DRIVETRAIN_TASK_REPORTS": str(folder / "reports"),
+                "DRIVETRAIN_TASK_LOGS": str(folder),
+            }
+            command = [sys.executable, "-m", kfp_process.__name__, str(folder / PIPELINE), str(folder / ARGUMENTS)]
+            with subprocess.Popen(
+                [*command, str(outputs)],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            ) as child:
+                stopped = _follow(child, pipe, stop, book)
+            code = child.returncode
+        _remove(folder / "tmp")
+        if stopped:
+            return "Stopped", None
+        if code == kfp_process.NO_KFP:
+            raise UserError("kfp is not installed here. Install it: pip install 'drivetrain[kubeflow]'.")
+        if code == kfp_process.REFUSED:
+            raise UserError(f"{_last_line(folder / LOG)} The YAML is {folder / PIPELINE}.")
+        if code == 0 and (lost := book.lost()):
+            return "Failed", (
+                f"kfp's local runner did not run {', '.join(lost)}, whose conditions hold. {folder / LOG} says how it "
+                "read them."
+            )
+        if code and "Failed" not in book.status.values():
+            return "Failed", f"kfp's local runner ended with {code}: {_last_line(folder / LOG)}"
+        return ("Failed" if code else "Succeeded"), None
+
+
+def _follow(child: subprocess.Popen[bytes], pipe: int, stop: int, book: Book) -> bool:
+    """Enter reports until kfp has ended; whether it was stopped."""
+    ended = os.pidfd_open(child.pid)
+    stopped = False
+    with selectors.DefaultSelector() as selector:
+        for descriptor in (pipe, stop, ended):
+            selector.register(descriptor, selectors.EVENT_READ)
+        waiting = True
+        while waiting:
+            for key, _ in selector.select():
+                if key.fd == stop:
+                    os.read(stop, 4096)
+                    _stop(child, book, at_once=stopped)
+                    stopped = True
+                elif key.fd == ended:
+                    waiting = False
+            _enter(pipe, book)
+    os.close(ended)
+    if stopped:
+        _wait_for_tasks(child, book)
+        _enter(pipe, book)
+    return stopped
+
+
+def _enter(pipe: int, book: Book) -> None:
+    """Enter what waits in the pipe."""
+    try:
+        for report in read_reports(pipe):
+            book.told(report)
+    except BlockingIOError:
+        return
+
+
+def _stop(child: subprocess.Popen[bytes], book: Book, *, at_once: bool) -> None:
+    """No further task starts; those at work are asked to end, the second time made to."""
+    child.kill()
+    for pid in book.running.values():
+        _signal(pid, signal.SIGKILL if at_once else signal.SIGTERM)
+
+
+def _wait_for_tasks(child: subprocess.Popen[bytes], book: Book) -> None:
+    """Give the tasks at work their grace, then end what is left of kfp's session."""
+    import time
+
+    deadline = time.monotonic() + STOP_GRACE_S
+    with selectors.DefaultSelector() as selector:
+        for pid in book.running.values():
+            try:
+                selector.register(os.pidfd_open(pid), selectors.EVENT_READ)
+            except ProcessLookupError:
+                continue
+        while selector.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                selector.unregister(key.fd)
+                os.close(key.fd)
+        for key in list(selector.get_map().values()):
+            os.close(key.fd)
+    try:
+        os.killpg(child.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+
+
+def _signal(pid: int, number: signal.Signals) -> None:
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return
+
+
+@contextmanager
+def _pipe(path: Path) -> Generator[int]:
+    """A named pipe that never seems closed, since this process has it open for writing, too."""
+    os.mkfifo(path, 0o600)
+    pipe = os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    try:
+        yield pipe
+    finally:
+        os.close(pipe)
+        path.unlink()
+
+
+@contextmanager
+def _stopping() -> Generator[int]:
+    """A descriptor that can be read once a signal has asked this process to stop."""
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+
+    def told(number: int, frame: FrameType | None) -> None:
+        os.write(writing, b"!")
+
+    before = {number: signal.signal(number, told) for number in _SIGNALS}
+    try:
+        yield reading
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        os.close(reading)
+        os.close(writing)
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def _remove(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _last_line(path: Path) -> str:
+    lines = [line for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "it said nothing."

@@ -1,0 +1,79 @@
+"""The steps of a pipeline as a definition: their names, types, order and branches, and nothing of how they run.
+
+The ledger and the page of a run know pipelines by their definitions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from drivetrain.base.json_text import text_of
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.steps import ConditionStep, ForEachStep, ProcessingStep, Step
+from drivetrain.spec.values import ParameterRef, references_in
+from drivetrain.steps.contract import METRICS_FILE, METRICS_OUTPUT
+
+Json = dict[str, Any]
+TYPES = {
+    "processing": "Processing",
+    "training": "Training",
+    "register": "RegisterModel",
+    "condition": "Condition",
+    "fail": "Fail",
+    "for-each": "ForEach",
+}
+
+
+def skeleton(pipeline: Pipeline) -> str:
+    """The definition's text."""
+    graph = Graph(pipeline)
+    parameters = [
+        {
+            "Name": parameter.name,
+            "Type": parameter.type,
+            **({} if parameter.default is None else {"DefaultValue": parameter.default}),
+            **({"EnumValues": list(parameter.choices)} if parameter.choices else {}),
+        }
+        for parameter in pipeline.parameters
+    ]
+    definition: Any = {
+        "Version": "2020-12-01",
+        "Parameters": parameters,
+        "Steps": _steps(pipeline.steps, graph),
+    }
+    return text_of(definition, indent=2)
+
+
+def _steps(steps: Sequence[Step], graph: Graph) -> list[Json]:
+    return [_step(step, graph) for step in steps]
+
+
+def _step(step: Step, graph: Graph) -> Json:
+    built: Json = {"Name": step.name, "Type": TYPES[step.kind]}
+    if step.display_name:
+        built["DisplayName"] = step.display_name
+    if needed := sorted(graph.needs[step.name]):
+        built["DependsOn"] = list(needed)
+    used = {ref.name for ref in references_in(step) if isinstance(ref, ParameterRef)}
+    arguments: Json = {name: {"Get": f"Parameters.{name}"} for name in sorted(used)}
+    if isinstance(step, ConditionStep):
+        arguments = {
+            "Conditions": [],
+            "IfSteps": _steps(step.then, graph),
+            "ElseSteps": _steps(step.otherwise, graph),
+        }
+    elif isinstance(step, ForEachStep):
+        given = step.items if isinstance(step.items, tuple) else ()
+        items = [item for item in given if isinstance(item, str | int | float)]
+        arguments = {
+            "IterableItems": items,
+            "MaxConcurrency": step.max_concurrency,
+            "ForEachBody": _steps(step.body, graph),
+        }
+    elif isinstance(step, ProcessingStep) and step.metrics != ():
+        built["PropertyFiles"] = [
+            {"PropertyFileName": METRICS_OUTPUT, "OutputName": METRICS_OUTPUT, "FilePath": METRICS_FILE}
+        ]
+    return {**built, "Arguments": arguments}
