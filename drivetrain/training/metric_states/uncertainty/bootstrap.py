@@ -128,14 +128,7 @@ def _compressed(cells: Ints, size: int) -> tuple[Ints, Ints]:
     if size > 4 * cells.size:
         used, places = np.unique(cells, return_inverse=True)
         return used, places.reshape(cells.shape)
-    used = occurring(cells, size)
+    used = np.flatnonzero(np.bincount(cells.ravel(), minlength=size))
     places = np.zeros(size, dtype=np.int64)
     places[used] = np.arange(len(used))
     return used, places[cells]
-
-
-def occurring(cells: Ints, size: int) -> Ints:
-    """Which of `size` cells occur, rising."""
-    if size > 4 * cells.size:
-        return np.unique(cells)
-    return np.flatnonzero(np.bincount(cells.ravel(), minlength=size))

@@ -29,19 +29,24 @@ class DrawnTable(Table):
         self.make_room(growth(counts) * bootstrap.LARGEST_WEIGHT, full)
         cells = counts.cells
         if len(self.columns) < self.num_columns:
-            self._use(bootstrap.occurring(cells, self.num_columns))
+            self._use(cells)
         if len(self.columns) < self.num_columns:
             cells = np.searchsorted(self.columns, cells)
         bootstrap.add_weighted(self.cells, Counts(cells, counts.amounts), drawn)
 
     def _use(self, columns: Ints) -> None:
         """
+        Args:
+            columns: of any shape and order.
+
         Raises:
             ValueError: columns that there are not.
         """
-        if columns.size and not 0 <= columns[0] <= columns[-1] < self.num_columns:
-            raise ValueError(f"{self.tally} counts in cells {columns[0]} to {columns[-1]} of {self.num_columns}")
-        wanted = np.union1d(self.columns, columns)
+        if columns.size and not 0 <= columns.min() <= columns.max() < self.num_columns:
+            raise ValueError(f"{self.tally} counts in cells {columns.min()} to {columns.max()} of {self.num_columns}")
+        in_use = np.zeros(self.num_columns, bool)
+        in_use[self.columns] = in_use[columns] = True
+        wanted = np.flatnonzero(in_use)
         if 2 * len(wanted) > self.num_columns:  # the others are likely to follow
             wanted = np.arange(self.num_columns)
         if len(wanted) > len(self.columns):
