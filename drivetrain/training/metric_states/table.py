@@ -53,7 +53,7 @@ def add(table: Table, counts: Counts, full: int) -> None:
             ones = int(np.count_nonzero(cells))
             into[0] += len(cells) - ones
             into[-1] += ones
-        elif 4 * cells.size >= into.size:
+        elif cells.size >= into.size:
             found = np.bincount(cells, minlength=into.size)
             if len(found) != into.size:
                 raise ValueError(f"{table.tally} counts in cell {len(found) - 1} of {into.size}")
