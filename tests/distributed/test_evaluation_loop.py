@@ -93,7 +93,7 @@ def run(process: Process, data: Rows, degrees: Mapping[str, int], **given: Any) 
             assert met[0] == process.world_size
             if layout.data_size == 1:
                 assert met[1] == process.world_size * len(inputs)
-        return model(inputs) if layout.counts() else None
+        return model(inputs) if layout.counts else None
 
     try:
         found = evaluate(
