@@ -11,7 +11,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from itertools import chain
 from typing import Any
 
 from torch import Tensor
@@ -117,13 +116,12 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             journal.begin(state.step, state.consumed, state.history)
             strategy.model.train()
             saving.begin(state.step)
-            for batch in chain([None] if state.pending_report else [], batches):
-                if batch is None:  # an earlier start took the step, and was stopped before its report
-                    at = training.position()
-                else:
-                    at = training.take_step(batch)
-                    profile.step()
-                    beat()
+            # A step that an earlier start took, and was stopped before its report.
+            ended = bool(state.pending_report) and training.after_step(training.position())
+            for batch in () if ended else batches:
+                at = training.take_step(batch)
+                profile.step()
+                beat()
                 if training.after_step(at):
                     break
             if state.watch.gives_up:
@@ -193,7 +191,7 @@ class Training:
         if state.pending_report and not (at.validates and saving.stops):  # else the next start validates first
             self.report(at, state.pending_report)
         ends = (at.ends or state.watch.gives_up) and not state.pending_report
-        if saving.keeps and (saving.is_due or ends):
+        if (saving.is_due or ends) and saving.keeps:
             self.save(at, finished=ends)
         if at.validates or at.ends_epoch:
             self.journal.resume_pace(state.consumed)

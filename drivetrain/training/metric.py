@@ -6,7 +6,7 @@ on the order, on batches or on the number of ranks, so that any number of ranks 
 of real values are made of whole numbers too (numbers/exact_sum.py).
 
     batch -> model -> Samples -> each Tally: which cells grow by how much -> one vector of int64 a rank
-          -> one all_reduce -> Metric.compute -> values
+          -> one all_reduce -> Metric.compute -> values       (replicates of a bootstrap: a second all_reduce)
 
 Equal tallies of several metrics are counted once: accuracy, F1 and kappa all come from one confusion matrix.
 """

@@ -43,7 +43,11 @@ class Batch:
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Batch:
         """The batch on `device`, floating-point inputs and targets in `dtype`."""
-        return Batch(*(t.to(device, dtype if t.is_floating_point() else None) for t in (self.inputs, self.targets)))
+        inputs, targets = self.inputs, self.targets
+        return Batch(
+            inputs.to(device, dtype if inputs.is_floating_point() else None),
+            targets.to(device, dtype if targets.is_floating_point() else None),
+        )
 
 
 @runtime_checkable

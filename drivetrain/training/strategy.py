@@ -16,10 +16,9 @@ What every strategy promises: a step changes the parameters as one process would
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -47,9 +46,8 @@ FUSED_ON_SLICES = (torch.optim.Adam, torch.optim.AdamW)
 REFUSALS_OF_SLICES = ("placement", "sharding strategy", "DTensor")
 
 
-@dataclass(frozen=True)
-class Step:
-    """What a step did. Both stay on the device."""
+class Step(NamedTuple):
+    """What a step did. All of it stays on the device."""
 
     loss: Tensor
     """The sum of this rank's losses, shape []; 0 where another rank speaks for the replica."""
@@ -142,7 +140,8 @@ class Strategy:
             with self.synchronizing(last):
                 losses = self.losses_of(piece)
                 summed = losses.sum() if counted else losses.sum() * 0.0
-                (summed * gradient_scale).backward()
+                # As (summed * gradient_scale).backward() to the bit, without the product and its gradient.
+                summed.backward(_scale_of(summed, gradient_scale))
             loss = summed.detach().double()
             total = loss if total is None else total + loss
         assert total is not None
@@ -162,7 +161,7 @@ class Strategy:
         called: a wrapper would exchange buffers.
         """
         outputs = self.call(self.model, inputs)
-        return outputs if self.layout.counts() else None
+        return outputs if self.layout.counts else None
 
     # What all have in config.
 
@@ -199,7 +198,7 @@ class Strategy:
                 "leaves out a smaller last batch; or a larger global_batch or less accumulation; or use GroupNorm."
             ) from error
         norm = self._update(loss_scale, measure)
-        return Step(loss if self.layout.counts() else torch.zeros_like(loss), norm, weight)
+        return Step(loss if self.layout.counts else torch.zeros_like(loss), norm, weight)
 
     def total_weight(self, batch: Batch, num_samples: int) -> Tensor | None:
         """What the samples of the global batch weigh together, float64 []; None where the recipe does not weigh them.
@@ -216,7 +215,7 @@ class Strategy:
         if looked_at and not bool((torch.isfinite(weights) & (weights >= 0)).all()):
             raise wrong_answer(self.recipe, "loss_weights", weights, "finite numbers from 0")
         self._weights_are_checked = True
-        own = weights[:num_samples].sum() if self.layout.counts() else torch.zeros_like(weights).sum()
+        own = weights[:num_samples].sum() if self.layout.counts else torch.zeros_like(weights).sum()
         return self.process.sum(own)
 
     def weighted(self, losses: Tensor, targets: Tensor) -> Tensor:
@@ -274,9 +273,10 @@ class Strategy:
         version = outputs._version
         losses = self.recipe.losses(outputs, targets)
         check_values(self.recipe, "losses", losses, targets)
-        self.first_losses.apart("losses", outputs, targets, losses if outputs._version == version else None)
-        self.first_losses.of_parts(outputs, targets)
-        return self.weighted(losses, targets)
+        if not self.first_losses.are_done:
+            self.first_losses.apart("losses", outputs, targets, losses if outputs._version == version else None)
+            self.first_losses.of_parts(outputs, targets)
+        return losses if self._weigher is None else self.weighted(losses, targets)
 
     def shape_layers(self, model: nn.Module) -> nn.Module:
         """Activation checkpointing and compilation, layer by layer; returns the model."""
@@ -321,19 +321,27 @@ class Strategy:
             yield
 
 
-def pieces(batch: Batch, num_samples: int, count: int) -> Iterator[tuple[Batch, int, bool]]:
+def pieces(batch: Batch, num_samples: int, count: int) -> Iterable[tuple[Batch, int, bool]]:
     """Cut a rank's part of a batch into `count` pieces: (piece, how many of its samples count, whether it is the last).
 
     Every rank goes through the same number of pieces, since it may meet the others in each; one for which a rank has no
     sample is its first sample, with a count of 0.
     """
     if count == 1:  # no copy, no slice
-        yield batch, num_samples, True
-        return
+        return ((batch, num_samples, True),)
+    return _cut(batch, num_samples, count)
+
+
+def _cut(batch: Batch, num_samples: int, count: int) -> Iterator[tuple[Batch, int, bool]]:
     for number in range(count):
         start, stop = num_samples * number // count, num_samples * (number + 1) // count
         rows = slice(start, stop) if stop > start else slice(0, 1)
         yield Batch(batch.inputs[rows], batch.targets[rows]), stop - start, number == count - 1
+
+
+def _scale_of(summed: Tensor, scale: float | Tensor) -> Tensor:
+    """The gradient of `scale` times `summed`, shape []."""
+    return scale.to(summed.dtype) if isinstance(scale, Tensor) else summed.new_full((), scale)
 
 
 def _needs_more_samples(error: BaseException) -> bool:

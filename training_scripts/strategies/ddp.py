@@ -97,7 +97,7 @@ class Strategy(strategy.Strategy):
 
     def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
         if self.process.world_size > 1 and not self._buckets_are_settled:
-            self._settle_buckets(next(pieces(batch, num_samples, self.config.accumulation))[0])
+            self._settle_buckets(next(iter(pieces(batch, num_samples, self.config.accumulation)))[0])
         try:
             return super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
         except RuntimeError as error:

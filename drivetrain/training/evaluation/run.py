@@ -1,4 +1,5 @@
-"""The loop of an evaluation: every rank counts its own batches, one collective adds the ranks, division comes last."""
+"""The loop of an evaluation: every rank counts its own batches, one collective adds the ranks (another one what the
+bootstrap drew), division comes last."""
 
 from __future__ import annotations
 

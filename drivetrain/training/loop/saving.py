@@ -47,6 +47,7 @@ class Saving:
         greater_is_better: of the metric that is watched.
 
     Attributes:
+        keeps: whether there is a place to keep anything in.
         is_due: whether a checkpoint is to be saved after this step.
         stops: whether all ranks leave after this step.
 
@@ -68,7 +69,7 @@ class Saving:
         self._step, self._ends_epoch, self._saved_step, self._begun_step = 0, False, 0, 0
         self._measures = False  # a save is being written whose cost is not yet noted
         self._stop_window, self._has_warned = stop_window(os.environ), False
-        self.is_due = False
+        self.keeps, self.is_due = place is not None, False
         self._record: Record | None = None
         self._agreement: Agreement | None = None
         self._cadence = Cadence(parse_every(config.checkpoint_every), mtbf_seconds=config.mtbf_hours * 3600)
@@ -100,11 +101,6 @@ class Saving:
                 self._end("stopped")
             elif isinstance(error, Exception) and not is_lost_peer(error):
                 self._end("failed")
-
-    @property
-    def keeps(self) -> bool:
-        """Whether there is a place to keep anything in."""
-        return self._checkpoints is not None
 
     @property
     def stops(self) -> bool:

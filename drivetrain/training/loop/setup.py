@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.config import Config, Folders
@@ -15,8 +15,7 @@ from drivetrain.training.recipe import Recipe
 from drivetrain.training.strategy import Strategy
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(NamedTuple):
     """Where a training is after a step.
 
     Attributes:

@@ -186,6 +186,8 @@ class Accumulator:
         collectives = reduction.reduce(process, vector)
         reduction.raise_messages(messages, process.world_size)
         coverage.check(covered)
+        if self._bootstrap and process.world_size > 1:
+            collectives += reduction.reduce(process, state.replicates_in_use())
         ranked: Mapping[str, Ranked] = {}
         if self._ranked or self._drawn:
             from drivetrain.training.metric_states.ranking.ranking import rank_exactly

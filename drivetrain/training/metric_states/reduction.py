@@ -1,4 +1,5 @@
-"""One all_reduce of all that ranks counted, which also tells every rank of an error of any of them.
+"""One all_reduce of all that ranks counted, which also tells every rank of an error of any of them. What the replicates
+of a bootstrap counted follows in a second one.
 
 A vector begins with a slot for each rank, in which a rank that failed leaves its message: no other rank writes there,
 so the sum over the ranks has it as it was. So every rank learns of an error in the collective that it comes to anyway,

@@ -48,6 +48,13 @@ class Room:
         return sum(groups * tallies.size for groups, tallies in self.parts)
 
     @cached_property
+    def num_summed(self) -> int:
+        """Cells of all samples and slices, and one for each column of the replicates."""
+        slices = sum(self.num_values)
+        columns = self.drawn.size + slices * self.drawn_sliced.size if self.replicates else 0
+        return self.whole.size + slices * self.sliced.size + columns
+
+    @cached_property
     def tallies(self) -> tuple[Tally, ...]:
         """All that is to be counted of a sample."""
         return tuple(dict.fromkeys(tally for groups, part in self.parts if groups for tally in part.tallies))

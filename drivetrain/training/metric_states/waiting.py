@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from drivetrain.training.metric import Ints, Samples
 
-MOST_SAMPLES, MOST_BYTES = 1 << 15, 1 << 20
+MOST_SAMPLES, MOST_BYTES = 1 << 16, 1 << 21
 """That wait: as much as stays in a processor's cache while it is counted."""
 _FIELDS = ("losses", "weights", "targets", "scores", "predicted")
 

@@ -30,8 +30,11 @@ class Metric(AreaByClass):
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         ties = bins_of_ties(self.tallies(task)[HISTOGRAM].resolution)
         columns = self.columns(task, counted)
-        found = {name: partial(_area, name, *column, ties) for name, column in columns.items()}
         sizes = [(int(positives.sum()), int(negatives.sum())) for positives, negatives in columns.values()]
+        found = {
+            name: partial(_area, name, *column, ties, size)
+            for (name, column), size in zip(columns.items(), sizes, strict=True)
+        }
         return self.averages(task, found, np.array([ones for ones, _ in sizes]), sum(sizes[0]))
 
     def compute_exact(self, task: Task, ranked: Mapping[str, Ranked]) -> Mapping[str, Value]:
@@ -44,10 +47,15 @@ class Metric(AreaByClass):
         return area(value, positives, negatives)
 
 
-def _area(name: str, positives: Ints, negatives: Ints, ties: NDArray[np.bool_]) -> Enclosure:
-    twice = 2 * both_sides(name, int(positives.sum()), int(negatives.sum()))
+def _area(name: str, positives: Ints, negatives: Ints, ties: NDArray[np.bool_], size: tuple[int, int]) -> Enclosure:
+    """`size` is the number of positives and negatives in all bins."""
+    twice = 2 * both_sides(name, *size)
+    # Bins without positives have no pair. Where most of them are, it is cheaper to leave them out.
+    bins = np.flatnonzero(positives) if 4 * size[0] < len(positives) else slice(None)
+    below = np.cumsum(negatives)[bins]
+    positives, negatives, ties = positives[bins], negatives[bins], ties[bins]
     tied = dot(positives[ties], negatives[ties])
-    sure = 2 * dot(positives, np.cumsum(negatives) - negatives) + tied
+    sure = 2 * dot(positives, below - negatives) + tied
     unsure = 2 * (dot(positives, negatives) - tied)
     return Enclosure.of(Fraction(sure, twice), Fraction(sure + unsure, twice))
 

@@ -24,11 +24,14 @@ class FirstLosses:
         self._recipe, self._device = recipe, device
         self._are_apart = False
         self._has_parts = isinstance(recipe, HasLossParts)
+        self.are_done = False
+        """Whether there is nothing left to look at, which a step asks instead of calling."""
 
     def apart(self, method: str, outputs: Tensor, targets: Tensor, found: Tensor | None = None) -> None:
         """See `check_samples_apart`."""
         if not self._are_apart and len(targets) > 1:
             self._are_apart = True
+            self.are_done = not self._has_parts
             with kept_generators(self._device):  # a loss may draw from any
                 check_samples_apart(self._recipe, method, outputs, targets, None if found is None else found.detach())
 
@@ -41,6 +44,7 @@ class FirstLosses:
         """See `check_parts`."""
         if self._has_parts:
             self._has_parts = False
+            self.are_done = self._are_apart
             with kept_generators(self._device):
                 check_parts(self._recipe, outputs, targets, from_parts)
 

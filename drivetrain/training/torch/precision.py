@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -19,7 +20,7 @@ class Precision:
     compute: torch.dtype
     tf32: bool = False
 
-    @property
+    @cached_property
     def is_mixed(self) -> bool:
         return self.parameters != self.compute
 

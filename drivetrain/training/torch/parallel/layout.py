@@ -65,6 +65,7 @@ class Layout:
         index = self.coordinates
         return index.get("replicate", 0) * self.degrees.get("shard", 1) + index.get("shard", 0)
 
+    @cached_property
     def counts(self) -> bool:
         """Whether this rank speaks for its replica: in the last stage, first in all that share the samples."""
         index = self.coordinates

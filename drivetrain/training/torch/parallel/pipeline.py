@@ -278,4 +278,4 @@ class PipelineStrategy(strategy.Strategy):
 
     def forward(self, inputs: Tensor) -> Tensor | None:
         outputs = self.pipeline.forward(inputs)
-        return outputs if self.layout.counts() else None
+        return outputs if self.layout.counts else None

@@ -183,6 +183,18 @@ def test_a_tally_that_counts_what_it_has_not(cells: Any, amounts: Any, replicate
         counting.update(SAMPLES, [ints(0, 0, 0, 0)], np.arange(4, dtype=np.uint64))
 
 
+def assert_adds_up(counting: State, parts: list[State]) -> None:
+    """What ranks counted in parts adds up, vector by vector, to what one counted of all."""
+    vector = sum(part.finish() for part in parts)
+    counting.finish()
+    summed = len(vector) - len(counting._in_use)
+    assert np.array_equal(counting.vector[:summed], vector[:summed])
+    assert np.array_equal(counting._in_use > 0, vector[summed:] > 0)
+    for part in parts:
+        part.vector[:] = vector
+    assert np.array_equal(counting.replicates_in_use(), sum(part.replicates_in_use() for part in parts))
+
+
 def test_samples_of_other_widths_are_drawn_alike() -> None:
     """Sequences of two lengths, and then some of one class alone: what waits to be drawn is counted first."""
 
@@ -202,5 +214,5 @@ def test_samples_of_other_widths_are_drawn_alike() -> None:
         keys = np.arange(4, dtype=np.uint64) + np.uint64(10 * len(alone))
         for each in (counting, one):
             each.update(SAMPLES, keys=keys)
-        alone.append(one.finish())
-    assert np.array_equal(counting.finish(), sum(alone))
+        alone.append(one)
+    assert_adds_up(counting, alone)

@@ -34,14 +34,14 @@ def test_the_place_of_each_rank_in_three_dimensions() -> None:
     assert {layout.data_size for layout in layouts} == {2}
     assert {layout.stage_size for layout in layouts} == {4}
     # The last stage has the outputs; of those that share samples one is enough.
-    assert [rank for rank, layout in enumerate(layouts) if layout.counts()] == [4, 6]
+    assert [rank for rank, layout in enumerate(layouts) if layout.counts] == [4, 6]
     assert {layout.speaker for layout in layouts} == {4}
 
 
 def test_replicas_and_shards_both_share_out_the_samples() -> None:
     layouts = [Layout(process(rank, 4), {"replicate": 2, "shard": 2}) for rank in range(4)]
     assert [layout.data_rank for layout in layouts] == [0, 1, 2, 3]
-    assert all(layout.counts() for layout in layouts)
+    assert all(layout.counts for layout in layouts)
 
 
 def test_long_lists_are_cut_short() -> None:
