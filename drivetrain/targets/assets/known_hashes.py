@@ -21,7 +21,7 @@ from typing import NamedTuple
 SETTLED_S = 3.0
 # Each is a line of 64 characters; a hash that is needed again is worked out again.
 MOST_KEPT = 64
-_HEXADECIMAL = frozenset("0123456789abcdef")
+_HEXADECIMAL = frozenset(b"0123456789abcdef")
 
 
 class Stamp(NamedTuple):
@@ -57,12 +57,12 @@ def known_hash(key: str) -> str | None:
     if folder is None:
         return None
     try:
-        with open(f"{folder}/{key}", encoding="ascii") as file:
+        with open(f"{folder}/{key}", "rb") as file:
             found = file.read(65)
-    except (OSError, ValueError):
+    except OSError:
         return None
     # A computer that went down may leave a file with other content.
-    return found if len(found) == 64 and _HEXADECIMAL.issuperset(found) else None
+    return found.decode() if len(found) == 64 and _HEXADECIMAL.issuperset(found) else None
 
 
 def keep_hash(key: str, sha256: str) -> None:
@@ -73,8 +73,8 @@ def keep_hash(key: str, sha256: str) -> None:
     beside = f"{folder}/{os.urandom(8).hex()}.part"
     try:
         os.makedirs(folder, exist_ok=True)
-        with open(beside, "x", encoding="ascii") as file:
-            file.write(sha256)
+        with open(beside, "xb") as file:
+            file.write(sha256.encode())
         os.replace(beside, f"{folder}/{key}")
         _remove_oldest(folder)
     except OSError:
