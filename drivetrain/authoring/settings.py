@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticUndefined
 
-from drivetrain.authoring.plain_yaml import load_yaml, read_yaml
 from drivetrain.base.call_site import place_of_field
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, shown
 from drivetrain.base.secret_names import looks_secret
@@ -123,6 +122,8 @@ def build(
     values: dict[str, Any] = {}
     origin: dict[tuple[str, ...], str] = {}
     if file is not None:
+        from drivetrain.authoring.plain_yaml import read_yaml
+
         read = _objects_as_text(kind, read_yaml(file))
         _merge(values, read)
         _note(origin, read, str(file))
@@ -173,6 +174,8 @@ def _environment_path(kind: type[Settings], name: str) -> tuple[str, ...] | None
 
 def _value(kind: type[Settings], path: tuple[str, ...], text: str, where: str) -> Any:
     """What a text from the command line or the environment means for a field."""
+    from drivetrain.authoring.plain_yaml import load_yaml
+
     value = load_yaml(text, where)
     # Text it is already, but for YAML's null, which a field may allow.
     return text if not isinstance(value, str | None) and _is_text(kind, path) else value

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import inspect
-import sysconfig
+import os
+import site
 from collections.abc import Callable, Generator, Iterable
 from functools import cache, lru_cache, wraps
 from pathlib import Path
@@ -94,5 +95,5 @@ def _is_users(filename: str) -> bool:
 
 @cache
 def _libraries() -> tuple[Path, ...]:
-    paths = sysconfig.get_paths()
-    return tuple(Path(paths[name]).resolve() for name in ("stdlib", "purelib", "platlib"))
+    # sysconfig would load all that Python was built with, which takes a millisecond.
+    return tuple(Path(folder).resolve() for folder in (os.path.dirname(os.__file__), *site.getsitepackages()))

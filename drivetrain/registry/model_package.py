@@ -40,10 +40,10 @@ METRIC_GROUP = "drivetrain"
 # Stock images that train, by their names: `pytorch-training:2.10.0-...`, and of the line that has one repository for
 # all, `pytorch:2.13.0-cpu-amzn2023-sagemaker`. They hold no server.
 # https://github.com/aws/deep-learning-containers/blob/main/docs/reference/available_images.md
-_TRAINING_IMAGE = re.compile(
+_TRAINING_IMAGE = (
     r"(?:.*/)?(?:[^/:@]*-training(?:-[^/:@]*)?(?:[:@].*)?|pytorch:[0-9][0-9.]*-(?:cpu|cu[0-9]+)-amzn[0-9]+-sagemaker.*)"
 )
-_CONTENT_AT_END = re.compile(rf" ?{CONTENT_SAID}([0-9a-f]{{64}})$")
+_CONTENT_AT_END = rf" ?{CONTENT_SAID}([0-9a-f]{{64}})$"
 
 
 def artifact(package: Mapping[str, Any]) -> str:
@@ -59,7 +59,7 @@ def artifact(package: Mapping[str, Any]) -> str:
 
 def is_training_image(uri: str) -> bool:
     """Whether an image is one that trains and cannot serve, by its name."""
-    return _TRAINING_IMAGE.fullmatch(uri) is not None
+    return re.fullmatch(_TRAINING_IMAGE, uri) is not None
 
 
 def properties(package: Mapping[str, Any]) -> dict[str, str]:
@@ -82,7 +82,7 @@ def description_with(description: str, content_hash: str) -> str:
 def description_without(description: Any) -> tuple[str, str]:
     """What the description was before the hash was put at its end, and the hash; "" where there is none."""
     text = str(description or "")
-    found = _CONTENT_AT_END.search(text)
+    found = re.search(_CONTENT_AT_END, text)
     return (text[: found.start()], found[1]) if found else (text, "")
 
 

@@ -305,14 +305,6 @@ def shown(url: str) -> str:
     return f"{scheme}//{place.rpartition('@')[2]}" if slashes else place
 
 
-def partition_of(region: str) -> str:
-    """The partition of AWS that a region belongs to, which ARNs name.
-
-    https://docs.aws.amazon.com/IAM/latest/UserGuide/reference-arns.html
-    """
-    return "aws-cn" if region.startswith("cn-") else "aws-us-gov" if region.startswith("us-gov-") else "aws"
-
-
 def checked_group(group: str) -> str:
     """A group's name.
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 from drivetrain.base.formatting import place
 from drivetrain.base.markup import Content, Markup, el, join
-from drivetrain.report.assets import asset
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
 
@@ -25,6 +27,12 @@ def document(title: str, *content: Content, styles: tuple[str, ...] = ()) -> str
     )
     body = join(content, "\n")
     return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+
+
+@cache
+def asset(name: str) -> str:
+    """The text of a style sheet beside this file."""
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def section(title: str, *content: Content, id: str) -> Markup:

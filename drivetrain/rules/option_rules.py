@@ -10,8 +10,6 @@ from collections.abc import Iterator
 
 from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog import quotas
-from drivetrain.catalog.instance_storage import has_own_disk
-from drivetrain.catalog.instances import find_instance, instance_names
 from drivetrain.rules.rule_book import RuleBook
 from drivetrain.spec import file_systems
 from drivetrain.spec.graph import Graph
@@ -117,6 +115,8 @@ def runs_of_mlflow_are_of_one_job(graph: Graph) -> Iterator[str]:
 def keys_fit_the_disks(graph: Graph) -> Iterator[str]:
     if graph.pipeline.deployment.keys.volume is None:
         return
+    from drivetrain.catalog.instance_storage import has_own_disk
+
     for step in graph.steps:
         if not isinstance(step, JobStep):
             continue
@@ -209,6 +209,8 @@ def adapters_are_there(graph: Graph) -> Iterator[str]:
             yield (
                 f"step {step.name!r}: cluster.efa joins hosts, and there is one. Raise cluster.count, or remove efa."
             )
+        from drivetrain.catalog.instances import find_instance, instance_names
+
         for name in instance_types(step, graph, groups=False) or ():
             facts = find_instance(name)
             if facts is not None and not facts.efa:

@@ -375,6 +375,8 @@ def _returned(where: str, annotation: Any) -> tuple[tuple[str, ...] | None, tupl
 
 def argument_help(doc: str) -> dict[str, str]:
     """`name: text` entries of the docstring's section Args or Attributes, folded to one line each."""
+    if "Args:" not in doc and "Attributes:" not in doc:
+        return {}
     section = re.search(
         r"^\s*(?:Args|Attributes):\s*\n(.*?)(?:^\s*(?:Returns|Raises|Yields):|\Z)", doc, re.MULTILINE | re.DOTALL
     )

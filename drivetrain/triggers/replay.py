@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.registry.registry import partition_of
+from drivetrain.base.partitions import partition_of
 from drivetrain.spec.triggers import EventTrigger, Trigger
 from drivetrain.triggers.event_pattern import explain
 from drivetrain.triggers.patterns import Where, pattern

@@ -332,9 +332,9 @@ def test_these_rooms_travel_and_no_others() -> None:
     import io
     import tarfile
 
-    from drivetrain.targets.assets.assets import code_archive
+    from drivetrain.targets.assets.assets import CodeArchive
 
-    with tarfile.open(fileobj=io.BytesIO(code_archive(None))) as archive:
+    with tarfile.open(fileobj=io.BytesIO(CodeArchive(None).content)) as archive:
         names = {name for name in archive.getnames() if name.endswith(".py")}
     files = {
         f"{module.replace('.', '/')}{'/__init__' if path.name == '__init__.py' else ''}.py": module

@@ -114,7 +114,7 @@ def resume(
 
 def _saved_options(home: Home, execution: str) -> tuple[str, Options]:
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.resume.request import Request
+    from drivetrain.targets.local.request import Request
 
     with Ledger(home) as ledger:
         id = ledger.execution(execution).id
@@ -268,7 +268,6 @@ def exit_code(facts: RunFacts) -> int:
 
 
 def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, home_option: str) -> None:
-    from drivetrain.cli.local.failure import failure_block
     from drivetrain.cli.local.outcome import summary
     from drivetrain.cli.progress.plain import PlainProgress
     from drivetrain.cli.terminal import say
@@ -278,5 +277,9 @@ def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, ho
     say("\n" + summary(facts, report, with_steps=with_steps, home_option=home_option))
     if facts.status == "Stopped":
         say(f"Go on: drivetrain runs resume {facts.id}{home_option}")
-    for step in facts.failures():
-        say("\n" + failure_block(home, facts.id, step))
+    failures = facts.failures()
+    if failures:
+        from drivetrain.cli.local.failure import failure_block
+
+        for step in failures:
+            say("\n" + failure_block(home, facts.id, step))

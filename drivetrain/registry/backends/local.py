@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.partitions import partition_of
 from drivetrain.registry.backends._selection import chosen, no_group
 from drivetrain.registry.registry import (
     Approval,
@@ -27,7 +28,6 @@ from drivetrain.registry.registry import (
     checked_metrics,
     checked_package,
     checked_tag,
-    partition_of,
 )
 
 if TYPE_CHECKING:

@@ -2,34 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
-from drivetrain.report.content.decision import DecisionFacts, read_decision
-from drivetrain.report.content.evaluation import EvaluationFacts, read_evaluation
 from drivetrain.report.content.facts import ArtifactFacts
 
 if TYPE_CHECKING:
+    from drivetrain.report.content.decision import DecisionFacts
+    from drivetrain.report.content.evaluation import EvaluationFacts
     from drivetrain.targets.local.home import Home
 
-_Facts = TypeVar("_Facts")
+# As in decision.py and evaluation.py, which are imported for runs that have such a file.
+_DECISION_FILE, _EVALUATION_FILE = "decision.json", "evaluation.json"
 
 
 def evaluations(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[EvaluationFacts, ...]:
     """What the steps that evaluate a model found, in the order of the steps."""
-    return tuple(_found(home, artifacts, read_evaluation))
+    folders = list(_folders_with(_EVALUATION_FILE, home, artifacts))
+    if not folders:
+        return ()
+    from drivetrain.report.content.evaluation import read_evaluation
+
+    found = (read_evaluation(step, folder) for step, folder in folders)
+    return tuple(one for one in found if one is not None)
 
 
 def decisions(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DecisionFacts, ...]:
     """What the steps that compare models decided, in the order of the steps."""
-    return tuple(_found(home, artifacts, read_decision))
+    folders = list(_folders_with(_DECISION_FILE, home, artifacts))
+    if not folders:
+        return ()
+    from drivetrain.report.content.decision import read_decision
+
+    found = (read_decision(step, folder) for step, folder in folders)
+    return tuple(one for one in found if one is not None)
 
 
-def _found(
-    home: Home, artifacts: Iterable[ArtifactFacts], read: Callable[[str, Path], _Facts | None]
-) -> Iterator[_Facts]:
+def _folders_with(file: str, home: Home, artifacts: Iterable[ArtifactFacts]) -> Iterator[tuple[str, Path]]:
+    """The steps and folders of outputs that hold a file of this name, perhaps one that cannot be read."""
     from drivetrain.targets.local.storage.objects import ObjectStore
 
     store = ObjectStore(home.objects)
@@ -40,6 +52,16 @@ def _found(
             folder = store.path(artifact.uri)
         except UserError:
             continue  # no URI of an object store
-        found = read(artifact.step, folder)
-        if found is not None:
-            yield found
+        if _is_there(folder / file):
+            yield artifact.step, folder
+
+
+def _is_there(path: Path) -> bool:
+    """Whether there is a file, also where this user may not see it: whoever reads it says so."""
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import os
+import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, field
+from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import drivetrain
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.targets.assets.known_hashes import Stamp, keep_hash, known_hash, stamp_of
 from drivetrain.targets.assets.travelling import source_files
 
 if TYPE_CHECKING:
@@ -36,16 +38,20 @@ _SUM = sum(_OWNER + _TIME + b" " * 8 + _REST)
 
 @dataclass(frozen=True)
 class Asset:
-    """One object: its URI, the SHA-256 of its bytes, and the bytes (whole or in parts) or the file that holds them."""
+    """One object: its URI, the SHA-256 of its bytes, and the bytes, what makes them or the file that holds them."""
 
     uri: str
     sha256: str
-    source: bytes | tuple[bytes, ...] | Path
+    source: bytes | CodeArchive | Path = field(compare=False)
 
     @property
     def content(self) -> bytes | Path:
-        """The bytes, or the file that holds them."""
-        return b"".join(self.source) if isinstance(self.source, tuple) else self.source
+        """The bytes, or the file that holds them.
+
+        Raises:
+            UserError: the code has changed since its hash was found.
+        """
+        return self.source.content if isinstance(self.source, CodeArchive) else self.source
 
 
 @dataclass(frozen=True)
@@ -67,10 +73,10 @@ def code_channel(root: str, source: Path | None, wheels: tuple[Wheel, ...] = ())
         source: the folder of the user's pipeline file; its Python files travel.
         wheels: distributions that the image lacks.
     """
-    files: dict[str, bytes | tuple[bytes, ...] | Path] = {wheel.name: wheel.content for wheel in wheels}
+    files: dict[str, bytes | CodeArchive | Path] = {wheel.name: wheel.content for wheel in wheels}
     hashes = {wheel.name: _sha256(wheel.content) for wheel in wheels}
-    archive, digest = _archive(source, hashes)
-    start = _start_file()
+    archive = CodeArchive(source, hashes)
+    digest, start = archive.sha256, _start_file()
     files |= {"start.py": start, f"{digest}.tar": archive}
     hashes |= {"start.py": _sha256(start), f"{digest}.tar": digest}
     folder = hashlib.sha256(repr(sorted(hashes.items())).encode()).hexdigest()
@@ -79,31 +85,65 @@ def code_channel(root: str, source: Path | None, wheels: tuple[Wheel, ...] = ())
     return Code(uri=uri, sha256=digest, start_sha256=hashes["start.py"], assets=assets)
 
 
-def code_archive(source: Path | None, wheels: Mapping[str, str] | None = None) -> bytes:
+class CodeArchive:
     """A tar of `drivetrain/` and `source/` that depends on nothing but their content: sorted names, zero times.
 
     Not compressed: compressors differ between machines, and the bytes name the archive. It lists the wheels' hashes,
     so that its own hash vouches for all code of the step.
+
+    Many who compile need its hash alone. That is found without reading the package where it has not changed since the
+    hash was worked out; the user's files are read each time.
+
+    Args:
+        source: the folder of the user's pipeline file.
+        wheels: name of each wheel -> its SHA-256.
     """
-    return b"".join(_archive(source, wheels or {})[0])
 
+    def __init__(self, source: Path | None, wheels: Mapping[str, str] | None = None) -> None:
+        files: dict[str, bytes] = {}
+        if wheels:
+            files["wheels.sha256"] = "".join(f"{wheels[name]}  {name}\n" for name in sorted(wheels)).encode()
+        if source is not None:
+            files.update({f"source/{path.relative_to(source)}": path.read_bytes() for path in source_files(source)})
+        self._beside_own = b"".join(part for name in sorted(files) for part in _member(name, files[name]))
 
-def _archive(source: Path | None, wheels: Mapping[str, str]) -> tuple[tuple[bytes, ...], str]:
-    """The parts of the archive and its SHA-256. Few who compile need it in one piece, which takes as long to make."""
-    files: dict[str, bytes] = {}
-    if wheels:
-        files["wheels.sha256"] = "".join(f"{wheels[name]}  {name}\n" for name in sorted(wheels)).encode()
-    if source is not None:
-        files.update({f"source/{path.relative_to(source)}": path.read_bytes() for path in source_files(source)})
-    # By name, drivetrain/ comes before source/ and the wheels.
-    own, hashed = _own_parts()
-    parts = [part for name in sorted(files) for part in _member(name, files[name])]
-    size = sum(map(len, own)) + sum(map(len, parts)) + 2 * _BLOCK
-    parts.append(bytes(2 * _BLOCK + -size % _RECORD))
-    hashing = hashed.copy()
-    for part in parts:
-        hashing.update(part)
-    return (*own, *parts), hashing.hexdigest()
+    @cached_property
+    def sha256(self) -> str:
+        """Of the content."""
+        stamp = _own_stamp()
+        # tarfile, of which there is a version in each Python, writes the headers of long names.
+        key = hashlib.sha256(f"{sys.version}\n{stamp.digest}\n".encode() + self._beside_own).hexdigest()
+        found = known_hash(key)
+        if found is None:
+            found = self._made()[1]
+            if stamp.settled and stamp_of(_what_own_parts_depend_on()).digest == stamp.digest:
+                keep_hash(key, found)
+        return found
+
+    @cached_property
+    def content(self) -> bytes:
+        """
+        Raises:
+            UserError: a file of the package has changed since the hash was found.
+        """
+        parts, sha256 = self._made()
+        if sha256 != self.sha256:
+            raise UserError(
+                f"The package in {package_folder()} has changed while this process used it, so the code that travels "
+                "is not the code that the definition names. Start drivetrain again."
+            )
+        return b"".join(parts)
+
+    def _made(self) -> tuple[tuple[bytes, ...], str]:
+        """The parts of the archive, and their SHA-256."""
+        # By name, drivetrain/ comes before source/ and the wheels.
+        own, hashed = _own_parts()
+        size = sum(map(len, own)) + len(self._beside_own) + 2 * _BLOCK
+        end = bytes(2 * _BLOCK + -size % _RECORD)
+        hashing = hashed.copy()
+        hashing.update(self._beside_own)
+        hashing.update(end)
+        return (*own, self._beside_own, end), hashing.hexdigest()
 
 
 def _member(name: str, content: bytes) -> tuple[bytes, bytes, bytes]:
@@ -169,6 +209,7 @@ def _example(name: str) -> Path:
 @cache
 def _own_parts() -> tuple[tuple[bytes, ...], Any]:
     """Our own part of the archive in pieces, and their hash; made once a process."""
+    _own_stamp()  # it must not be newer than what is read
     parts: list[bytes] = []
     hashing = hashlib.sha256()
     for name, path in sorted(_own_files()):
@@ -179,6 +220,17 @@ def _own_parts() -> tuple[tuple[bytes, ...], Any]:
             hashing.update(part)
             parts.append(part)
     return tuple(parts), hashing
+
+
+@cache
+def _own_stamp() -> Stamp:
+    """The stamp of our own part of the archive; taken once a process, as that part is made."""
+    return stamp_of(_what_own_parts_depend_on())
+
+
+def _what_own_parts_depend_on() -> list[tuple[str, str]]:
+    """The files that travel, and those that say how they do: this one, and the one that lists our names."""
+    return [*sorted(_own_files()), ("", __file__), ("", drivetrain.__file__)]
 
 
 def _own_files() -> Iterator[tuple[str, str]]:

@@ -5,10 +5,8 @@ missing(("torch", "safetensors"), image)     # ("safetensors",)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-
-from drivetrain.targets.assets.requirements import parse
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class Image:
     packages: Mapping[str, str | None] = field(hash=False, repr=False)
 
 
-def missing(needs: Iterable[str], image: Image) -> tuple[str, ...]:
+def missing(needs: Collection[str], image: Image) -> tuple[str, ...]:
     """The needs that an image does not meet, sorted; they have to travel.
 
     A need is a requirement (`pyarrow`, `pyarrow>=19`). It is met when the image is documented to hold the
@@ -37,6 +35,10 @@ def missing(needs: Iterable[str], image: Image) -> tuple[str, ...]:
     Raises:
         UserError: a need is not a requirement.
     """
+    if not needs:
+        return ()
+    from drivetrain.targets.assets.requirements import parse
+
     lacking: set[str] = set()
     for need in needs:
         requirement = parse(need)

@@ -11,7 +11,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
-from drivetrain.targets.local import step_types, stubs
+from drivetrain.targets.local import step_types
 from drivetrain.targets.local.execution.context import RunPlan
 from drivetrain.targets.local.execution.scope import STUBBED_FILES, ExecutionScope, IterationScope, resolve_known
 from drivetrain.targets.local.options import Options
@@ -205,20 +205,26 @@ def _lost_references(step: StepNode, nodes: Mapping[str, StepNode], options: Opt
             continue  # within a body of which the iterations are not known yet; graph.check has seen it
         if get.property_file is not None:
             stub = options.stubs.get(get.step)
-            if stub is not None and not step.branch and not stubs.gives_file(source, stub, get.property_file):
-                yield (
-                    f"step {step.name!r}: Get {get.text!r}: --stub {get.step} gives no property file "
-                    f"{get.property_file!r}. Give its content in the stub's file: "
-                    f'{{"{STUBBED_FILES}": {{"{get.property_file}": {{...}}}}}}'
-                )
+            if stub is not None and not step.branch:
+                from drivetrain.targets.local.stubs import gives_file
+
+                if not gives_file(source, stub, get.property_file):
+                    yield (
+                        f"step {step.name!r}: Get {get.text!r}: --stub {get.step} gives no property file "
+                        f"{get.property_file!r}. Give its content in the stub's file: "
+                        f'{{"{STUBBED_FILES}": {{"{get.property_file}": {{...}}}}}}'
+                    )
             continue
         if get.step in options.stubs:
             # Where a condition decides whether a step runs at all, its stub may be meant for the other branch.
-            if not step.branch and not stubs.gives(source, options.stubs[get.step], get.path):
-                yield (
-                    f"step {step.name!r}: Get {get.text!r}: --stub {get.step} gives no {get.path[0]!r}. Give it in the "
-                    "stub's file."
-                )
+            if not step.branch:
+                from drivetrain.targets.local.stubs import gives
+
+                if not gives(source, options.stubs[get.step], get.path):
+                    yield (
+                        f"step {step.name!r}: Get {get.text!r}: --stub {get.step} gives no {get.path[0]!r}. Give it "
+                        "in the stub's file."
+                    )
             continue
         if (lost := _lost_member(source, get.path)) is not None:
             yield f"step {step.name!r}: Get {get.text!r}: {lost}"
@@ -246,7 +252,9 @@ def _lost_member(source: StepNode, path: Sequence[str | int]) -> str | None:
 
 def _problems(step: StepNode, plan: RunPlan) -> list[str]:
     if step.name in plan.options.stubs:
-        return stubs.check(step, plan)
+        from drivetrain.targets.local.stubs import check as check_stub
+
+        return check_stub(step, plan)
     module = step_types.find(step.type)
     if module is None:
         return [
@@ -260,7 +268,9 @@ def _problems(step: StepNode, plan: RunPlan) -> list[str]:
 def _written(step: StepNode, arguments: Mapping[str, Any], options: Options) -> list[str]:
     """URIs that a step brings, as far as they are known."""
     if step.name in options.stubs:
-        folders: Any = options.stubs[step.name].get(stubs.FOLDERS) or {}
+        from drivetrain.targets.local.stubs import FOLDERS
+
+        folders: Any = options.stubs[step.name].get(FOLDERS) or {}
         found = [name for name in folders if str(name).startswith("s3://")]
     else:
         found = list[str]()

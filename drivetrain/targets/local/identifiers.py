@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base.errors import did_you_mean
+from drivetrain.base.partitions import partition_of
 from drivetrain.catalog.quotas import MAX_JOB_NAME_CHARACTERS
-from drivetrain.registry.registry import partition_of
 from drivetrain.targets.sagemaker.document.expressions import EXECUTION_FIELDS, UnresolvedReference
 
 # How every job of a pipeline is called on the service, too.

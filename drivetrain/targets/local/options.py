@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.containers.mounts import Mode
+    from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
+    from drivetrain.targets.sagemaker.document.document import StepNode
 
 # The options that are given by the name of a step.
 BY_STEP = ("callbacks", "functions", "stubs")
@@ -76,6 +77,14 @@ class Options:
                 changes[name] = {**given, **added}
         return replace(self, **changes) if changes else self
 
+    def interrupts(self, step: StepNode) -> bool:
+        """Whether a training is to lose its machine."""
+        if not self.interruptions:
+            return False
+        from drivetrain.targets.local.interruption_simulation.interruptions import of_step
+
+        return bool(of_step(self.interruptions, step))
+
     @property
     def workers(self) -> int:
         return self.max_parallel or os.cpu_count() or 1
@@ -88,6 +97,11 @@ class Options:
     def from_json(data: Mapping[str, Any]) -> Options:
         fields: dict[str, Any] = dict(data)
         fields["image_commands"] = {image: tuple(command) for image, command in data["image_commands"].items()}
-        fields["interruptions"] = tuple(map(Interruption.from_json, data.get("interruptions", ())))
+        if given := data.get("interruptions"):
+            from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
+
+            fields["interruptions"] = tuple(map(Interruption.from_json, given))
+        else:
+            fields["interruptions"] = ()
         fields["selected"] = tuple(data.get("selected", ()))
         return Options(**fields)

@@ -24,7 +24,7 @@ from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import ExecutionRow, StepRow
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.resume.request import Request
+from drivetrain.targets.local.request import Request
 from drivetrain.targets.local.storage.disk import go_on, no_space
 from drivetrain.targets.local.storage.objects import Asset, ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document import graph

@@ -15,7 +15,7 @@ from drivetrain.base.errors import InputError, SpecError
 from drivetrain.components.train_script import train_script
 from drivetrain.steps import programs
 from drivetrain.steps.command_line import read
-from drivetrain.targets.assets.assets import code_archive
+from drivetrain.targets.assets.assets import CodeArchive
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "own_scripts"
@@ -240,7 +240,7 @@ def test_the_compiled_step() -> None:
     assert [channel["ChannelName"] for channel in arguments["InputDataConfig"]] == ["train", "code"]
     assert arguments["ResourceConfig"]["InstanceCount"] == 2
     (archive,) = [asset for asset in compiled.assets if asset.uri.endswith(".tar")]
-    assert isinstance(archive.content, bytes) and archive.content == code_archive(FIXTURES)
+    assert isinstance(archive.content, bytes) and archive.content == CodeArchive(FIXTURES).content
     for name in (
         "source/report.py",
         "drivetrain/steps/script_mode.py",

@@ -19,7 +19,6 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from drivetrain.base.ports import held_port
 from drivetrain.targets.local.containers import mounts
 from drivetrain.targets.local.containers.job import Host, HostResult, Job, JobResult
 from drivetrain.targets.local.containers.processes import ProcessRecord
@@ -157,7 +156,11 @@ def start(
             mounts.refuse_literals(job.command, {**job.environment, **host.environment}, job.code, host.root)
             mounts.rewrite_configuration(host.root)
     job.log_folder.mkdir(parents=True, exist_ok=True)
-    port = held_port(job.hosts[0].name) if len(job.hosts) > 1 and PORT_VARIABLE not in job.environment else None
+    port: socket.socket | None = None
+    if len(job.hosts) > 1 and PORT_VARIABLE not in job.environment:
+        from drivetrain.base.ports import held_port
+
+        port = held_port(job.hosts[0].name)
     supervised: list[Supervised] = []
     try:
         for host in job.hosts:

@@ -16,13 +16,13 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.masking import Masking
-from drivetrain.targets.local.execution.cache_differences import Difference, differences, overlooked, reasons
 from drivetrain.targets.local.storage.objects import ObjectStore, digest_of, sha256_of, stamp_of
 from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.step_types import step_type
 
 if TYPE_CHECKING:
+    from drivetrain.targets.local.execution.cache_differences import Difference
     from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.targets.local.ledger.rows import EarlierStep, ObjectEntry
 
@@ -77,6 +77,8 @@ def look_up(
         return Explanation(False, (f"the result of {earlier.execution} is older than {given}",))
     for uri in damaged(earlier.execution, step.name, ledger, store):
         return Explanation(False, (gone_or_changed(uri, earlier.execution),))
+    from drivetrain.targets.local.execution.cache_differences import overlooked
+
     warnings = (
         *overlooked(step_type(step.type).key or (), earlier.arguments, masking(arguments)),
         *_changed_bytes(earlier, ledger, store),
@@ -102,6 +104,8 @@ def _missed(
     latest = ledger.earlier_success(pipeline, step.name)
     if latest is None:
         return Explanation(False, ("it has not succeeded before",))
+    from drivetrain.targets.local.execution.cache_differences import differences, reasons
+
     found = differences(latest.key_fields, masking(fields))
 
     def ran_again(uri: str) -> str | None:

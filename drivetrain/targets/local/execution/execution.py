@@ -27,7 +27,7 @@ from drivetrain.targets.events import (
     StepFinished,
     StepStarted,
 )
-from drivetrain.targets.local.execution import cache, iterating
+from drivetrain.targets.local.execution import cache
 from drivetrain.targets.local.execution.context import Control, Slots
 from drivetrain.targets.local.execution.outcomes import BAD_INPUT, StepFailedError
 from drivetrain.targets.local.execution.scheduler import Loop, Scheduler
@@ -36,16 +36,15 @@ from drivetrain.targets.local.execution.stop_signals import stop_on_signals
 from drivetrain.targets.local.execution.worker import Done, Worker
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
-from drivetrain.targets.local.interruption_simulation.interruptions import of_step
 from drivetrain.targets.local.jobs.loaded_ahead import loaded_ahead
 from drivetrain.targets.local.ledger.full import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.step_types import condition, find
-from drivetrain.targets.local.step_types import for_each as for_each_step
+from drivetrain.targets.local.step_types import find
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
+from drivetrain.targets.sagemaker.document.conditions import outcome
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 
 if TYPE_CHECKING:
@@ -183,8 +182,7 @@ class Execution:
                 reused=True,
             )
             self._scope.finished(step.name, row.response)
-            outcome = row.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
-            self._scheduler.settle(step.name, "Cached", outcome=outcome)
+            self._scheduler.settle(step.name, "Cached", outcome=outcome(step.type, row.response))
             self._observe(
                 StepFinished(step.name, "Cached", 0.0, cache_of=earlier, why=(NOT_SELECTED,), value=row.value)
             )
@@ -254,7 +252,7 @@ class Execution:
             return None
         explanation = None
         # Who wants to see a training interrupted wants to see it run.
-        if self._options.cache and step.cache.enabled and not of_step(self._options.interruptions, step):
+        if self._options.cache and step.cache.enabled and not self._options.interrupts(step):
             explanation = cache.look_up(
                 step,
                 arguments,
@@ -275,7 +273,9 @@ class Execution:
         Raises:
             UserError: its items have no value, or are no list.
         """
-        begun = iterating.begin(step, self._home, self._facts.id, self._scope, self._ledger, self._scheduler)
+        from drivetrain.targets.local.execution.iterating import begin
+
+        begun = begin(step, self._home, self._facts.id, self._scope, self._ledger, self._scheduler)
         self._options = self._options.for_iterations(begun.bodies)
         self._worker = replace(self._worker, options=self._options)
         self._observe(StepStarted(step.name, 1))
@@ -283,12 +283,13 @@ class Execution:
 
     def _end_loop(self, loop: Loop, cut_off: Collection[str] = ()) -> None:
         """A ForEach has ended, since the steps of its iterations have."""
+        from drivetrain.targets.local.execution.iterating import ends
+        from drivetrain.targets.local.step_types.for_each import end
+
         step = loop.step
-        context = replace(
-            self._worker.context(step, step.arguments, {}, 0),
-            iterations=iterating.ends(loop, self._scheduler.statuses, self._scope.responses, cut_off),
-        )
-        status, response, value, said = for_each_step.end(context)
+        iterations = ends(loop, self._scheduler.statuses, self._scope.responses, cut_off)
+        context = replace(self._worker.context(step, step.arguments, {}, 0), iterations=iterations)
+        status, response, value, said = end(context)
         reason = None if said is None else self._ledger.masking.message(said)
         seconds = self._ledger.close_step(
             self._facts.id, step.name, status, response=response, value=value, reason=reason
@@ -339,8 +340,7 @@ class Execution:
             self._facts.id, step.name, "Succeeded", arguments=arguments, response=result.response, value=result.value
         )
         self._scope.finished(step.name, result.response)
-        outcome = result.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
-        self._scheduler.settle(step.name, "Succeeded", outcome=outcome)
+        self._scheduler.settle(step.name, "Succeeded", outcome=outcome(step.type, result.response))
         self._observe(StepFinished(step.name, "Succeeded", 0.0, value=result.value))
 
     def _take_from_cache(self, step: StepNode, arguments: Mapping[str, Any], found: cache.Explanation) -> None:

@@ -16,8 +16,8 @@ from drivetrain.targets.local.execution.cache import damaged, gone_or_changed
 from drivetrain.targets.local.execution.scheduler import DONE, outer_waits
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import StepRow
-from drivetrain.targets.local.step_types import condition
 from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.sagemaker.document.conditions import FALSE, TRUE
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.selection import check_selection
 
@@ -115,9 +115,7 @@ def _needed(step: StepNode, chosen: frozenset[str], rows: Mapping[str, StepRow],
                 "another execution by --from."
             )
     for name, outcome in step.branch:
-        if name not in chosen and rows[name].response.get("Outcome") != (
-            condition.TRUE if outcome else condition.FALSE
-        ):
+        if name not in chosen and rows[name].response.get("Outcome") != (TRUE if outcome else FALSE):
             raise UserError(
                 f"--select {step.name}: in execution {source} the condition {name} took the other branch. Select "
                 f"{name}, too, or name another execution by --from."

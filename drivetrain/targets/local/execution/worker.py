@@ -12,7 +12,6 @@ from typing import Any
 
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
-from drivetrain.targets.local import stubs
 from drivetrain.targets.local.execution.context import Control, StepContext, StepResult
 from drivetrain.targets.local.execution.outcomes import BAD_INPUT, StepFailedError, StepStoppedError, for_run
 from drivetrain.targets.local.home import Home
@@ -128,7 +127,9 @@ class Worker:
     @staticmethod
     def _run(context: StepContext) -> StepResult:
         if context.step.name in context.options.stubs:
-            return stubs.run(context)
+            from drivetrain.targets.local.stubs import run
+
+            return run(context)
         module = find(context.step.type)
         assert module is not None, "checked before the run"
         return module.run(context)

@@ -14,8 +14,8 @@ from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import StepRow
 from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.step_types import condition
 from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.sagemaker.document.conditions import outcome
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.for_each import child_name
 
@@ -83,8 +83,7 @@ def take_up(
             scheduler.settle(step.name, "Failed", reason=row.reason)
         elif row.status is not None and row.status in DONE:
             scope.finished(step.name, row.response)
-            outcome = row.response.get("Outcome") == condition.TRUE if step.type == "Condition" else None
-            scheduler.settle(step.name, row.status, outcome=outcome)
+            scheduler.settle(step.name, row.status, outcome=outcome(step.type, row.response))
         else:
             continue
         settled.append(step.name)

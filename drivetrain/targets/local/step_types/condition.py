@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.sagemaker.document import conditions
+from drivetrain.targets.sagemaker.document.conditions import FALSE, TRUE, evaluate
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 INLINE = True
-# What a Get of Steps.X.Outcome gives, as the service spells it.
-TRUE, FALSE = "True", "False"
 
 
 def check(step: StepNode, plan: RunPlan) -> list[str]:
@@ -16,6 +14,6 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
 
 
 def run(context: StepContext) -> StepResult:
-    holds = conditions.evaluate(context.arguments["Conditions"], lambda value: value)
+    holds = evaluate(context.arguments["Conditions"], lambda value: value)
     outcome = TRUE if holds else FALSE
     return StepResult(response={"Outcome": outcome}, value="yes" if holds else "no")

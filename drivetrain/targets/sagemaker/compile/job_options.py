@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drivetrain.catalog.instance_storage import has_own_disk
 from drivetrain.rules.option_rules import MAIN_GROUP, instance_types, network_of
 from drivetrain.spec.file_systems import file_system
 from drivetrain.spec.graph import Graph
@@ -48,9 +47,12 @@ def machines(step: JobStep, graph: Graph) -> Json:
         }
     found["VolumeSizeInGB"] = cluster.volume_gb
     key = graph.pipeline.deployment.keys.volume
-    # A rule has seen to it that all of them have disks of their own or none.
-    if key is not None and not any(map(has_own_disk, instance_types(step, graph) or ())):
-        found["VolumeKmsKeyId"] = key
+    if key is not None:
+        from drivetrain.catalog.instance_storage import has_own_disk
+
+        # A rule has seen to it that all of them have disks of their own or none.
+        if not any(map(has_own_disk, instance_types(step, graph) or ())):
+            found["VolumeKmsKeyId"] = key
     return found
 
 

@@ -13,7 +13,7 @@ from drivetrain.report.content.facts import StepFacts
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.jobs.bounded_matching import Matcher
 from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.resume.request import Request
+from drivetrain.targets.local.request import Request
 
 SOURCE = "/tmp/drivetrain-1f/drivetrain-code-2a/code/source"
 DEEP = f"""\

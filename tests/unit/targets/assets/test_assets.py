@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.assets.assets import code_archive
+from drivetrain.targets.assets.assets import CodeArchive
 
 
 @pytest.mark.parametrize("wheels", [None, {"a.whl": "0" * 64}])
@@ -22,7 +22,7 @@ def test_an_archive_is_what_tarfile_writes_of_its_members(wheels: dict[str, str]
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    archive = code_archive(tmp_path, wheels)
+    archive = CodeArchive(tmp_path, wheels).content
     again = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as given,

@@ -10,7 +10,7 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.cli.main import run
 from drivetrain.targets.assets import travelling
-from drivetrain.targets.assets.assets import code_archive
+from drivetrain.targets.assets.assets import CodeArchive
 from drivetrain.targets.assets.travelling import IGNORE_FILE, source_files
 from drivetrain.targets.local.home import Home
 
@@ -41,12 +41,12 @@ def names(folder: Path) -> list[str]:
 @pytest.mark.parametrize("place", ["work", "deep/below/home"])
 def test_a_home_in_the_folder_does_not_travel(place: str, tmp_path: Path) -> None:
     write(tmp_path / "own.py")
-    before = code_archive(tmp_path)
+    before = CodeArchive(tmp_path).content
     home = Home(tmp_path / place)
     home.create()
     write(home.objects / "bucket" / "model" / "code" / "evil.py")
     assert names(tmp_path) == ["own.py"]
-    assert code_archive(tmp_path) == before
+    assert CodeArchive(tmp_path).content == before
 
 
 def test_a_home_of_an_earlier_version_does_not_travel(tmp_path: Path) -> None:
