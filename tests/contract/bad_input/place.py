@@ -167,11 +167,12 @@ class Place:
             return ledger.execute(sql, values).fetchall()
 
     def files(self) -> set[str]:
-        """Every file of the work folder but the home's, our own, and the temporary ones; those must be gone."""
+        """Every file of the work folder but those of the home and the cache, our own, and the temporary ones, which
+        must be gone."""
         assert list(self.temporary.iterdir()) == []
         found = {str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if not path.is_dir()}
         ours = {"out", "err", "definition.json"}
-        return {name for name in found - ours if not name.startswith(("home/", "__pycache__/"))}
+        return {name for name in found - ours if not name.startswith(("home/", ".cache/drivetrain/", "__pycache__/"))}
 
 
 def processing(

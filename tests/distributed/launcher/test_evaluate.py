@@ -88,7 +88,7 @@ def test_processes_of_one_host(processes: int, trained: Path, alone: Path, tmp_p
     ended = evaluate(trained / "model", trained / "data", tmp_path, f"--processes={processes}")
     assert ended.returncode == 0, ended.stderr
     assert contents(tmp_path) == contents(alone)
-    assert "50 of 50 samples counted, each once; 1 collective for the metrics;" in ended.stdout
+    assert "50 of 50 samples counted, each once; 2 collectives for the metrics;" in ended.stdout
     document = json.loads((tmp_path / "report/evaluation.json").read_text())
     assert len(document["model"]["content_hash"]) == 64
 
