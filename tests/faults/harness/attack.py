@@ -96,6 +96,8 @@ class Attack:
             "HOME": str(self.work),
             "TMPDIR": str(self.temporary),
             "DRIVETRAIN_HOME": str(self.work / "home"),
+            # Where hashes of our own code are kept: as much ours as the home.
+            "XDG_CACHE_HOME": str(self.work / "home" / "cache"),
             **more,
         }
         ended = drivetrain(self.work, *words, environment=environment, launched=self.launched)
