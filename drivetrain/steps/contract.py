@@ -52,7 +52,7 @@ START_COMMAND = (
 )
 
 # The same for a task of Kubeflow Pipelines: START-SHA256 CODE-SHA256 EXECUTOR-INPUT. The code is an artifact, whose
-# folder is where the platform has it (drivetrain.steps.kubeflow_task says where).
+# folder is where the platform has it (drivetrain.steps.kubeflow says where).
 START_KUBEFLOW_TASK = (
     "import sys,os,json,hashlib as h;s,c,e=sys.argv[1:4];"
     'u=json.loads(e)["inputs"]["artifacts"]["code"]["artifacts"][0]["uri"];o=os.environ.get("DRIVETRAIN_OBJECT_STORE");'

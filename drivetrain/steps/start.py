@@ -9,7 +9,7 @@ program:
 
     module:function         python -m drivetrain.steps.call module:function ARGUMENT ...
     script:path/in/source   python <unpacked>/source/path/in/source ARGUMENT ...
-    kubeflow                python -m drivetrain.steps.kubeflow_task EXECUTOR-INPUT
+    kubeflow                python -m drivetrain.steps.kubeflow EXECUTOR-INPUT
 
 With --training the arguments are read from the platform's files: every hyperparameter as --name VALUE, every channel
 as --<channel> FOLDER, and --model, --output and --checkpoints where --folders asks for them. In both kinds of job the
@@ -387,7 +387,7 @@ def program(options: Mapping[str, Any], code: Sequence[str]) -> list[str]:
             raise StartError(f"no script {name!r} in the source folder. It holds {_some_of(code[1])}.")
         return [sys.executable, script, *options["arguments"]]
     if target == "kubeflow":
-        return [sys.executable, "-m", "drivetrain.steps.kubeflow_task", *options["arguments"]]
+        return [sys.executable, "-m", "drivetrain.steps.kubeflow", *options["arguments"]]
     if ":" not in target:
         raise StartError(f"target {target!r}. Allowed: module:function, or script:PATH in the source folder.")
     return [sys.executable, "-m", "drivetrain.steps.call", target, *options["arguments"]]

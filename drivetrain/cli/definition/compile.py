@@ -35,7 +35,7 @@ def compile_(
     set_: Set = None,
     home: Home = None,
 ) -> None:
-    """Compile a pipeline to its SageMaker definition, or for another target.
+    """Compile a pipeline to what its target takes, such as JSON.
 
     Nothing is deployed, and no network or credentials are needed. With --output the code and data that the definition
     names are put into the home too, so that `drivetrain run -d FILE` runs it here.

@@ -7,6 +7,6 @@
     machines.py     what a step's pod asks of the cluster
     checks.py       what cannot be expressed, by step and field
 
-A task runs `drivetrain.steps.kubeflow_task`, by the start file that its code archive brings: its document says which
+A task runs `drivetrain.steps.kubeflow`, by the start file that its code archive brings: its document says which
 program, with which words. The same YAML runs in kfp's own local runner (../run).
 """

@@ -1,6 +1,6 @@
 """Values of the spec as a task's document spells them, and conditions as the CEL of a trigger.
 
-A word is text, or one of these objects, which drivetrain.steps.kubeflow_task turns into text:
+A word is text, or one of these objects, which drivetrain.steps.kubeflow turns into text:
 
     {"parameter": KEY, "type": "Float"}     a parameter of the task, spelled by its type
     {"input": NAME}                         the folder of an input

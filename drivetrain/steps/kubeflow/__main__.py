@@ -1,0 +1,183 @@
+"""A task of Kubeflow Pipelines: run a step's program with what the task is given, and say what it made.
+
+    python -m drivetrain.steps.kubeflow EXECUTOR-INPUT
+
+The executor input is KFP's JSON ({"inputs": {"parameterValues", "artifacts"}, "outputs": {"artifacts", "outputFile"}}).
+What to run stands in $DRIVETRAIN_TASK, a JSON object:
+
+    step, program                the step's name; `module:function` or `script:path/in/source`
+    arguments, environment       words (see `text`), of the program
+    outputs                      names of the folders that it writes
+    metrics                      output parameter -> the number or text of the output `metrics` that it is
+    logs                         training metric -> the regular expression that finds it in the program's log
+    logged                       output parameter -> the training metric whose last value it is
+    fail                         instead of a program: the words with which the task fails
+    select                       instead of a program: which iteration of a loop is handed on, {"pick": "MaxBy",
+                                 "values": INPUT} or {"index": 0}, and of what: "outputs", "parameters" (NAME-chosen)
+
+`s3://bucket/key` lies at /s3/bucket/key, where KFP brings it before the task and takes it from after it, or below
+$DRIVETRAIN_OBJECT_STORE where that is set (a run on one machine). There $DRIVETRAIN_TASK_REPORTS names a pipe, which is
+told what begins and how it ended, and $DRIVETRAIN_TASK_LOGS the folder of the run's logs. Exit codes are the program's
+own: 0 done, 1 it failed, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn, cast
+
+from drivetrain.steps.kubeflow.program import LOGS, Log, command_of, start
+from drivetrain.steps.kubeflow.reports import REPORTS, Reporter
+from drivetrain.steps.kubeflow.task import DOCUMENT, Json, Task, TaskError, local_path
+
+FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
+METRICS, METRICS_FILE = "metrics", "metrics.json"
+FAILED, BAD_INPUT = 1, 2
+
+
+def run(task: Task, report: Reporter) -> int:
+    """Run the task's program; gives its exit code."""
+    failed_before = task.output_file.with_name("drivetrain-failed.json")
+    if failed_before.is_file():  # a retry, which the platform makes whatever the reason was
+        told = json.loads(failed_before.read_text(encoding="utf-8"))
+        raise TaskError(f"an earlier attempt failed for a reason that another one does not change: {told['reason']}")
+    if "fail" in task.document:
+        raise SystemExit(_fail(task, report, task.text(task.document["fail"])))
+    if "select" in task.document:
+        begun = time.monotonic()
+        best, values = _select(task)
+        _write_outputs(task, values)
+        report(
+            "ended", code=0, seconds=time.monotonic() - begun, parameters=values, outputs=_made(task), iteration=best
+        )
+        return 0
+    for name in task.document.get("outputs", ()):
+        _empty(local_path(task.made[name]["uri"]))
+    arguments = [each for word in task.document["arguments"] for each in task.option(word)]
+    failure = task.folder / "failure"
+    environment = {**os.environ, FAILURE_FILE: str(failure)}
+    for name, word in task.document.get("environment", {}).items():
+        if name not in ("DRIVETRAIN_REGISTRY",) or name not in os.environ:  # whoever runs it here has a registry here
+            environment[name] = task.text(word)
+    for name in (DOCUMENT, REPORTS, LOGS):
+        environment.pop(name, None)
+    inputs = {name: [each["uri"] for each in found] for name, found in task.artifacts.items()}
+    report("started", arguments=arguments, inputs=inputs)
+    begun = time.monotonic()
+    log = Log(task.document.get("logs", {}), report)
+    code = start(command_of(task.document["program"], arguments), environment, log)
+    seconds = time.monotonic() - begun
+    if code:
+        reason = failure.read_text(encoding="utf-8").strip() if failure.is_file() else f"exit code {code}"
+        if code in (FAILED, BAD_INPUT):
+            failed_before.parent.mkdir(parents=True, exist_ok=True)
+            failed_before.write_text(json.dumps({"code": code, "reason": reason}), encoding="utf-8")
+        report("ended", code=code, seconds=seconds, reason=reason)
+        return code
+    values = {**_metrics(task), **log.last(task.document.get("logged", {}))}
+    _write_outputs(task, values)
+    report("ended", code=0, seconds=seconds, parameters=values, outputs=_made(task), inputs=inputs)
+    return 0
+
+
+def _made(task: Task) -> dict[str, str]:
+    return {name: str(artifact["uri"]) for name, artifact in task.made.items()}
+
+
+def _metrics(task: Task) -> Json:
+    """The numbers and texts that the program returned, as far as other tasks ask for them."""
+    asked: Mapping[str, str] = task.document.get("metrics", {})
+    if not asked:
+        return {}
+    file = local_path(task.made[METRICS]["uri"]) / METRICS_FILE
+    returned = _numbers(file)
+    missing = [name for name in asked.values() if name not in returned]
+    if missing:
+        raise TaskError(
+            f"step {task.step!r} returned no {missing[0]!r}, which another step reads. It returned "
+            f"{', '.join(returned) or 'nothing'}."
+        )
+    return {key: returned[name] for key, name in asked.items()}
+
+
+def _numbers(file: Path) -> Json:
+    return cast(Json, json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else {}
+
+
+def _write_outputs(task: Task, values: Mapping[str, Any]) -> None:
+    """Say what was made: of an output that the file does not name, the platform knows nothing."""
+    artifacts: Json = {}
+    for name, artifact in task.made.items():
+        local_path(artifact["uri"]).mkdir(parents=True, exist_ok=True)
+        metadata: Json = {}
+        if name == METRICS:
+            found = _numbers(local_path(artifact["uri"]) / METRICS_FILE)
+            metadata = {key: value for key, value in found.items() if not isinstance(value, str)}
+        artifacts[name] = {"artifacts": [{"name": artifact["name"], "uri": artifact["uri"], "metadata": metadata}]}
+    content = {"parameterValues": dict(values), "artifacts": artifacts}
+    task.output_file.parent.mkdir(parents=True, exist_ok=True)
+    beside = task.output_file.with_suffix(".part")
+    beside.write_text(json.dumps(content), encoding="utf-8")
+    beside.replace(task.output_file)
+
+
+def _select(task: Task) -> tuple[int, Json]:
+    """Hand on what one iteration gave: that whose value is the largest or the smallest, or that of a number."""
+    told: Json = task.document["select"]
+    if "pick" in told:
+        values = [float(value) for value in task.parameters[told["values"]]]
+        best = values.index((max if told["pick"] == "MaxBy" else min)(values))
+    else:
+        best = int(told["index"])
+    for name in told["outputs"]:
+        source, target = local_path(task.artifacts[name][best]["uri"]), local_path(task.made[name]["uri"])
+        _empty(target)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(source, target)
+    return best, {key: task.parameters[key.removesuffix("-chosen")][best] for key in told["parameters"]}
+
+
+def _empty(folder: Path) -> None:
+    """Take away what an earlier attempt left."""
+    if folder.is_dir():
+        shutil.rmtree(folder)
+    elif folder.exists():
+        folder.unlink()
+
+
+def _fail(task: Task, report: Reporter, reason: str) -> int:
+    report("ended", code=FAILED, seconds=0.0, reason=reason)
+    print(f"error: {reason}", file=sys.stderr, flush=True)
+    return FAILED
+
+
+def main() -> NoReturn:
+    if len(sys.argv) != 2 or DOCUMENT not in os.environ:
+        print(__doc__, file=sys.stderr)
+        sys.exit(BAD_INPUT)
+    task: Task | None = None
+    try:
+        task = Task(sys.argv[1], os.environ[DOCUMENT])
+        report = Reporter(task)
+        try:
+            code = run(task, report)
+        except (TaskError, OSError, KeyError) as error:
+            report("ended", code=BAD_INPUT, seconds=0.0, reason=f"{error}")
+            raise
+    except (TaskError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        code = BAD_INPUT
+    finally:
+        if task is not None:
+            shutil.rmtree(task.folder, ignore_errors=True)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,131 @@
+"""What the platform gives a task, and the words of the task's document as text."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+DOCUMENT = "DRIVETRAIN_TASK"
+OBJECT_STORE, EXECUTION = "DRIVETRAIN_OBJECT_STORE", "DRIVETRAIN_EXECUTION"
+# Where KFP's own library has the objects of a scheme (kfp.dsl.types.artifact_types).
+_FOLDERS = {"s3": "/s3/", "minio": "/minio/", "gs": "/gcs/"}
+
+Json = dict[str, Any]
+
+
+class TaskError(ValueError):
+    """The task cannot run, or has not made what it promises; the message says what was found and what to do."""
+
+
+class Task:
+    """What the platform gives a task, and what its document says."""
+
+    def __init__(self, executor_input: str, document: str) -> None:
+        try:
+            given = cast(Json, json.loads(executor_input))
+            self.document = cast(Json, json.loads(document))
+        except ValueError as error:
+            raise TaskError(f"the executor input, or ${DOCUMENT}, is not JSON: {error}.") from None
+        inputs, self.outputs = given.get("inputs", {}), given["outputs"]
+        self.parameters: Json = inputs.get("parameterValues", {})
+        self.artifacts: dict[str, list[Json]] = {
+            name: found.get("artifacts", []) for name, found in inputs.get("artifacts", {}).items()
+        }
+        self.made: dict[str, Json] = {
+            name: found["artifacts"][0] for name, found in self.outputs.get("artifacts", {}).items()
+        }
+        self.folder = Path(tempfile.mkdtemp(prefix="drivetrain-task-"))
+
+    @property
+    def step(self) -> str:
+        return str(self.document.get("step", "task"))
+
+    @property
+    def output_file(self) -> Path:
+        """Where the platform reads what the task made."""
+        return Path(self.outputs["outputFile"])
+
+    def text(self, word: Any) -> str:
+        """A word of the document as text.
+
+        Raises:
+            TaskError: it names what the task is not given.
+        """
+        if isinstance(word, str):
+            return word
+        kind = next(iter(word))
+        value = word[kind]
+        if kind == "join":
+            return str(value[0]).join(self.text(part) for part in value[1])
+        if kind == "place":
+            uri = self.text(value)
+            return str(local_path(uri)) if OBJECT_STORE in os.environ else uri
+        if kind == "parameter":
+            return self._parameter(value, word)
+        if kind == "output":
+            return str(local_path(self.made[value]["uri"]))
+        if value not in self.artifacts or not self.artifacts[value]:
+            raise TaskError(f"the task is given no {value!r}. It is given {', '.join(self.artifacts) or 'nothing'}.")
+        uri = str(self.artifacts[value][0]["uri"])
+        return uri if kind == "uri" else str(self._input(value, local_path(uri)))
+
+    def option(self, word: Any) -> list[str]:
+        """The words of an argument: an option with its value, joined by `=` where that would be taken for an option."""
+        if not (isinstance(word, dict) and "option" in word):
+            return [self.text(word)]
+        flag, value = cast("list[Any]", word["option"])
+        text = self.text(value)
+        return [f"{flag}={text}"] if text.startswith("-") else [flag, text]
+
+    def _parameter(self, name: str, word: Mapping[str, Any]) -> str:
+        if name == "execution" and EXECUTION in os.environ:
+            return os.environ[EXECUTION]
+        if name not in self.parameters:
+            raise TaskError(f"the task is given no parameter {name!r}. It is given {', '.join(self.parameters)}.")
+        return spelled(self.parameters[name], str(word["type"]), str(word.get("path", "")))
+
+    def _input(self, name: str, path: Path) -> Path:
+        """The folder of an input; a single file is put into one, as SageMaker does."""
+        if not path.is_file():
+            return path
+        folder = self.folder / "inputs" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        link = folder / path.name
+        if not link.is_symlink():
+            link.symlink_to(path)
+        return folder
+
+
+def local_path(uri: str) -> Path:
+    """Where an object or folder is on this machine."""
+    scheme, mark, key = uri.partition("://")
+    if not mark:
+        return Path(uri)
+    if scheme == "s3" and (store := os.environ.get(OBJECT_STORE)):
+        return Path(store) / key
+    if scheme not in _FOLDERS:
+        raise TaskError(f"{uri} is of a scheme that no task reads. Allowed: {', '.join(_FOLDERS)}, and plain paths.")
+    return Path(_FOLDERS[scheme] + key)
+
+
+def spelled(value: Any, type: str, path: str = "") -> str:
+    """A parameter's value as text. The platform has every number as a double, so the declared type decides.
+
+    Args:
+        path: of a field, `a.b`, where the value is an object's JSON text.
+    """
+    if path:
+        found = json.loads(value)
+        for key in path.split("."):
+            found = found[int(key) if isinstance(found, list) else key]
+        value = found
+        type = "" if not isinstance(value, str) else "String"
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(int(value)) if type == "Integer" else repr(float(value) if type == "Float" else value)
