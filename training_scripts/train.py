@@ -175,7 +175,7 @@ class Training:
         )
         state.losses.add(result.loss, batch.num_global_samples, result.weight)
         if state.step == 1:
-            refuse_infinite_loss(result.loss, self.process)
+            refuse_infinite_loss(float(result.loss), self.process)
         norm = None if result.gradient_norm is None else float(result.gradient_norm)
         state.pending_report = {"learning_rate": learning_rate, "gradient_norm": norm} if at.reports else None
         return at

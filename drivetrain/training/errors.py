@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from drivetrain.base.errors import InputError, did_you_mean
 
 
 class LostHostError(RuntimeError):
     """The hosts of a job did not meet: no input's fault, and a retry may help."""
+
+
+class LostRanksError(RuntimeError):
+    """Ranks did not come to an operation in time, or are gone.
+
+    Attributes:
+        ranks: those of which this rank knows it; where rank 0 is among them it may itself wait for another.
+        timed_out: they have been waited for in vain; else their connection was closed.
+    """
+
+    def __init__(self, ranks: Sequence[int], reason: str, *, timed_out: bool) -> None:
+        super().__init__(reason)
+        self.ranks, self.timed_out = sorted(ranks), timed_out
 
 
 class StoppedError(RuntimeError):

@@ -35,6 +35,7 @@ from drivetrain.training.torch import gradients
 from drivetrain.training.torch.average import MovingAverage
 from drivetrain.training.torch.batch_statistics import synchronize_batch_statistics
 from drivetrain.training.torch.buffers import shared_buffers
+from drivetrain.training.torch.joining import sum_tensor
 from drivetrain.training.torch.layers import compile_layers, recompute_activations
 from drivetrain.training.torch.loss_checks import FirstLosses
 from drivetrain.training.torch.parallel.layout import Layout, lay_out
@@ -216,7 +217,7 @@ class Strategy:
             raise wrong_answer(self.recipe, "loss_weights", weights, "finite numbers from 0")
         self._weights_are_checked = True
         own = weights[:num_samples].sum() if self.layout.counts else torch.zeros_like(weights).sum()
-        return self.process.sum(own)
+        return sum_tensor(own, self.process)
 
     def weighted(self, losses: Tensor, targets: Tensor) -> Tensor:
         """Losses of samples times what these weigh, shape [samples]; as they are where the recipe does not say."""

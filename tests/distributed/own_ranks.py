@@ -66,7 +66,7 @@ def run_forked(
 def _rank(
     rank: int,
     world_size: int,
-    meet: Callable[[Process], None],
+    meet: Callable[[Process], Process],
     follow: Callable[[], None],
     sender: Any,
     trace: Path,
@@ -79,7 +79,7 @@ def _rank(
     process = Process(rank, world_size, rank, world_size, torch.device("cpu"))
     try:
         if world_size > 1:
-            meet(process)
+            process = meet(process)
         result = function(process, *arguments)
         if not leave_alone:
             process.barrier()  # nobody leaves while another still talks

@@ -26,6 +26,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from multiprocessing import reduction
 from multiprocessing.connection import Connection, wait
@@ -38,8 +39,9 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import _random
 
+from drivetrain.training.group.gloo import GlooGroup, use_one_gloo_worker
 from drivetrain.training.launch.processes.parent import follows_parent
-from drivetrain.training.process import Process, use_one_gloo_worker
+from drivetrain.training.process import Process
 
 FORK = multiprocessing.get_context("fork")
 # Each has groups of its own, which are there until the pool ends: threads and sockets.
@@ -52,12 +54,13 @@ _LAST_WORDS_S = 1.0
 _PATCHED = ("os", "shutil", "tempfile", "torch.distributed")
 
 
-def join(store: Path, timeout: timedelta, process: Process) -> None:
-    """The group of all ranks, real gloo; they meet through a file, so no port is taken."""
+def join(store: Path, timeout: timedelta, process: Process) -> Process:
+    """The process in the group of all ranks, real gloo; they meet through a file, so no port is taken."""
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     use_one_gloo_worker()
     met = dist.FileStore(str(store), process.world_size)
     dist.init_process_group("gloo", timeout=timeout, store=met, rank=process.rank, world_size=process.world_size)
+    return replace(process, joined=GlooGroup(process.rank, process.world_size, timeout.total_seconds()))
 
 
 def trace_of(store: Path, rank: int) -> Path:
@@ -162,7 +165,7 @@ def _serve(
     sys.stdout, sys.stderr = (os.fdopen(output, "w", buffering=1, closefd=False) for output in _OUTPUTS)
     process = Process(rank, world_size, rank, world_size, torch.device("cpu"))
     if world_size > 1:
-        join(store, timedelta(seconds=1800), process)
+        process = join(store, timedelta(seconds=1800), process)
     traces = Traces()
     while True:
         job = end.recv_bytes()

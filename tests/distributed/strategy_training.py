@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from drivetrain.training.checkpointing.tensors import tensors
-from drivetrain.training.checkpointing.tensors.exchange import Exchange
 from drivetrain.training.checkpointing.tensors.index import Index, TensorEntry
 from drivetrain.training.evaluation.run import evaluate
 from drivetrain.training.input_pipeline.cursor import Order, share
@@ -135,7 +134,7 @@ def whole_state(strategy: Strategy) -> tuple[Arrays, Arrays, Arrays, dict[str, A
         for prefix in (tensors.MODEL, tensors.OPTIMIZER, tensors.AVERAGE)
     ]
     own = tensors.values_of(strategy) if tensors.speaks_for_stage(strategy) else None
-    stages = [values for values in Exchange(strategy.process).gather_json(own) if values]
+    stages = [values for values in strategy.process.group.gather_json(own) if values]
     return groups[0], groups[1], groups[2], tensors.merge_values(stages)
 
 

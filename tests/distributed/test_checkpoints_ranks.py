@@ -20,9 +20,8 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.checkpointer import Checkpointer, CheckpointOptions
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store.lock import Lock
-from drivetrain.training.checkpointing.tensors import exchange as exchange_module
-from drivetrain.training.checkpointing.tensors.exchange import Exchange
 from drivetrain.training.checkpointing.tensors.tensors import model_parts, tensors_of
+from drivetrain.training.group import Group
 from drivetrain.training.process import Process
 from drivetrain.training.torch.parallel.sharded import local
 from tests.distributed.strategy_runs import Run
@@ -307,15 +306,15 @@ class WaitingPlace(FolderPlace):
 def save_slowly(process: Process, hosts: list[Path], monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], bool]:
     """What stood still on this rank without a word to the others, and whether anything went to and fro meanwhile."""
     place = WaitingPlace(hosts[process.rank])
-    real = Exchange.gather
+    real = Group.gather
 
-    def counting(self: Exchange, data: bytes) -> list[bytes]:
+    def counting(self: Group, data: bytes) -> list[bytes]:
         gathered = real(self, data)
         place.count()
         return gathered
 
-    monkeypatch.setattr(Exchange, "gather", counting)
-    monkeypatch.setattr(exchange_module, "_PACE_S", 0.01)
+    monkeypatch.setattr(Group, "gather", counting)
+    monkeypatch.setattr("drivetrain.training.group._PACE_S", 0.01)
     strategy = build(process, FSDP, SETTING)
     go_on(strategy, SETTING)
     with Checkpointer(place, process) as checkpoints:

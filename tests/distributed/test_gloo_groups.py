@@ -11,7 +11,6 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from drivetrain.training.checkpointing.tensors.exchange import Exchange
 from drivetrain.training.loop.agreement import Agreement
 from drivetrain.training.process import Process
 from drivetrain.training.torch.parallel.layout import lay_out
@@ -26,8 +25,8 @@ def threads_of_all_groups(process: Process) -> dict[str, int]:
         "shard": layout.mesh["shard"].get_group(),
         "replicate": layout.mesh["replicate"].get_group(),
         "flattened by torch": layout.mesh._flatten().get_group(),
-        "checkpoints": Exchange(process)._group,
-        "agreement": Agreement(process)._group,
+        "checkpoints": process.group.twin().process_group,
+        "agreement": Agreement(process)._group.process_group,
     }
     return {name: threads(group) for name, group in groups.items()}
 

@@ -229,7 +229,7 @@ def on_hosts(
     process: Process, model: Path, data: Path, outputs: list[Path], previous: Path | None = None
 ) -> dict[str, int]:
     """As on hosts of one process each, with folders of their own."""
-    host = Process(process.rank, process.world_size, 0, 1, process.device)
+    host = replace(process, local_rank=0, local_world_size=1)
     return run(model, data, outputs[process.rank], host, settings=SETTINGS, previous=previous)
 
 
@@ -372,5 +372,5 @@ def test_hosts_with_different_data_are_told(
 
 
 def on_other_data(process: Process, model: Path, data: list[Path], out: Path) -> str:
-    host = Process(process.rank, process.world_size, 0, 1, process.device)
+    host = replace(process, local_rank=0, local_world_size=1)
     return refused(host, model, data[process.rank], out, SETTINGS, None)

@@ -13,7 +13,6 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.metric import Ranked, Ranking
-from drivetrain.training.metric_states.ranking import ranking as module
 from drivetrain.training.metric_states.ranking.ranking import rank_exactly
 from drivetrain.training.process import Process
 
@@ -66,12 +65,12 @@ def rank_all(process: Process, several: dict[str, Case], round_bytes: int) -> di
     dealt_in: list[int] = []
     deal = dist.all_to_all_single
 
-    def watched(came: torch.Tensor, sent: torch.Tensor, *splits: Any) -> None:
+    def watched(came: torch.Tensor, sent: torch.Tensor, *splits: Any, **more: Any) -> None:
         dealt_in.append(sent.nbytes)
-        deal(came, sent, *splits)
+        deal(came, sent, *splits, **more)
 
     found = {}
-    module.dist.all_to_all_single = watched  # type: ignore[assignment]  (a forked process of its own)
+    dist.all_to_all_single = watched  # type: ignore[assignment]  (a forked process of its own)
     for name, case in several.items():
         dealt_in.clear()
         ranked, collectives = rank_exactly(
@@ -136,11 +135,11 @@ def measure(process: Process, order: str) -> tuple[int, int, int]:
     moved = np.zeros(2, int)
     deal = dist.all_to_all_single
 
-    def watched(came: torch.Tensor, sent: torch.Tensor, *splits: Any) -> None:
+    def watched(came: torch.Tensor, sent: torch.Tensor, *splits: Any, **more: Any) -> None:
         moved[:] += len(came), len(sent)
-        deal(came, sent, *splits)
+        deal(came, sent, *splits, **more)
 
-    module.dist.all_to_all_single = watched  # type: ignore[assignment]  (a forked process of its own)
+    dist.all_to_all_single = watched  # type: ignore[assignment]  (a forked process of its own)
     tracemalloc.start()
     rank_exactly(process, {"a": [own]}, round_bytes=ROUND)
     return tracemalloc.get_traced_memory()[1], int(moved[0]), int(moved[1])

@@ -1,6 +1,6 @@
 """Losses, weights and checkpoints of PyTorch's strategies, bit for bit as they were when they were recorded.
 
-    python -m tests.distributed.test_recorded_digests      records them anew, after a change that is meant to change bits
+    python -m tests.distributed.test_recorded_digests      records them anew: after a change that is to change bits
 
 Processors round differently: a digest is compared where plain torch, by a probe that runs no code of ours, computes
 what it computed on the machine of the recording.
@@ -95,7 +95,11 @@ def fit(process: Process, name: str, data: Path, target: Path) -> None:
     strategy, options, _ = RUNS[name]
     config = Config(strategy=strategy, strategy_options=options, **COMMON)
     folders = Folders(
-        train=data, validation=data, model=target / "model", output=target / "output", checkpoints=target / "checkpoints"
+        train=data,
+        validation=data,
+        model=target / "model",
+        output=target / "output",
+        checkpoints=target / "checkpoints",
     )
     train(config, folders, process)
 

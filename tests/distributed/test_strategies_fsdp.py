@@ -239,7 +239,9 @@ def test_training_goes_on_with_its_own_parameters_after_an_evaluation(reshard_af
 
 
 def where_slices_lie(process: Process, options: dict[str, Any]) -> list[str]:
-    strategy = build(Process(process.rank, 4, process.rank % 2, 2, process.device), Run("hsdp", 4, options), Setting())
+    strategy = build(
+        replace(process, local_rank=process.rank % 2, local_world_size=2), Run("hsdp", 4, options), Setting()
+    )
     return strategy.layout.describe()
 
 

@@ -20,7 +20,7 @@ from tests.faults.harness.families import Found, Trial
 
 FAULT = "a rank SIGKILLed in the exchange of a save while the others are frozen: all notice within 5 s"
 TRIALS, QUICK, AT_ONCE = 500, 30, 2
-PRELOAD = ("drivetrain.training.checkpointing.tensors.exchange", "drivetrain.training.launch.processes.failure")
+PRELOAD = ("drivetrain.training.group.gloo", "drivetrain.training.launch.processes.failure")
 
 _NOTICED_WITHIN_S = 5.0
 _LATEST_S = 0.01
@@ -80,17 +80,15 @@ def _fork(rank: int, size: int, folder: Path, begun: int) -> int:
 
 def _talk(rank: int, size: int, folder: Path, begun: int) -> int:
     """Say what a save says, again and again, until a rank is lost."""
-    import torch
     import torch.distributed as dist
 
-    from drivetrain.training.checkpointing.tensors.exchange import Exchange
+    from drivetrain.training.group.gloo import GlooGroup
     from drivetrain.training.launch.processes.failure import is_lost_peer
-    from drivetrain.training.process import Process
 
     os.environ["GLOO_SOCKET_IFNAME"] = "lo"
     store = dist.FileStore(str(folder / "store"), size)
     dist.init_process_group("gloo", store=store, rank=rank, world_size=size, timeout=timedelta(seconds=60))
-    exchange = Exchange(Process(rank, size, rank, size, torch.device("cpu")))
+    exchange = GlooGroup(rank, size, 60.0).twin()
     exchange.gather(b"")
     os.write(begun, b".")
     try:

@@ -29,7 +29,6 @@ from drivetrain.training.checkpointing.store.lock import Lock
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.store.retention import Retention
 from drivetrain.training.checkpointing.store.store import Store
-from drivetrain.training.checkpointing.tensors.exchange import Exchange
 from drivetrain.training.checkpointing.tensors.generators import generator_states, restore_generators
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
 from drivetrain.training.checkpointing.tensors.loading import GENERATORS, Check, Loaded, Vote
@@ -85,7 +84,7 @@ class Checkpointer:
     ) -> None:
         self.place, self.process, self.options = place, process, options or CheckpointOptions()
         self.say = say if process.is_main else _nothing
-        self.exchange = Exchange(process)
+        self.exchange = process.group.twin()
         self.folders = first_ranks(place, self.exchange)
         self.keeps_folder = self.folders[process.rank] == process.rank
         self._lock = self._take_lock() if self.options.lock else None

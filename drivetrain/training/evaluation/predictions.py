@@ -23,8 +23,6 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-import torch
-import torch.distributed as dist
 from numpy.typing import NDArray
 
 from drivetrain.training.evaluation.files import PREDICTIONS_FOLDER, replacing, writable
@@ -103,18 +101,8 @@ class Predictions:
     def _in_order(self) -> Iterator[Any]:
         """On the first rank every batch, in the order of the rows; the others send theirs as they are asked for."""
         process = self._process
-        own = torch.tensor(self._first_rows, dtype=torch.int64)
-        counts = torch.zeros(process.world_size, dtype=torch.int64)
-        counts[process.rank] = len(own)
-        counts = process.sum(counts)
-        first_rows = torch.zeros(process.world_size, int(counts.max()), dtype=torch.int64)
-        first_rows[process.rank, : len(own)] = own
-        first_rows = process.sum(first_rows)
-        order = sorted(
-            (int(first_rows[rank, number]), rank, number)
-            for rank in range(process.world_size)
-            for number in range(int(counts[rank]))
-        )
+        first_rows: list[list[int]] = process.group.gather_json(self._first_rows)
+        order = sorted((row, rank, number) for rank, rows in enumerate(first_rows) for number, row in enumerate(rows))
         for _, rank, number in order:
             beat()
             if rank == process.rank:
@@ -134,16 +122,10 @@ class Predictions:
         sink = self._pa.BufferOutputStream()
         with self._pa.ipc.new_stream(sink, batch.schema) as stream:
             stream.write_batch(batch)
-        data = torch.from_numpy(np.frombuffer(sink.getvalue(), dtype=np.uint8).copy())
-        dist.send(torch.tensor([len(data)]), dst=0)
-        dist.send(data, dst=0)
+        self._process.group.send(sink.getvalue().to_pybytes())
 
     def _receive(self, rank: int) -> Any:
-        length = torch.zeros(1, dtype=torch.int64)
-        dist.recv(length, src=rank)
-        data = torch.empty(int(length), dtype=torch.uint8)
-        dist.recv(data, src=rank)
-        return self._pa.ipc.open_stream(self._pa.py_buffer(data.numpy())).read_next_batch()
+        return self._pa.ipc.open_stream(self._pa.py_buffer(self._process.group.receive(rank))).read_next_batch()
 
     def _close(self) -> None:
         if self._writer is not None:

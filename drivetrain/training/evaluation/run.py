@@ -71,7 +71,7 @@ def evaluate(
         exact: metrics that have an exact mode exchange scores.
         memory: bytes that a rank may count in.
         values: the recipe's own metrics, where they are known (`probe`, or an earlier `Evaluation.values`). If not, the
-            first rank tells them in two collectives of their own.
+            first rank tells them in a collective of its own.
         on_batch: is given each batch that counts, row numbers and samples, on the rank that speaks for its replica.
         on_counted: is called on every rank when its batches are counted, before the ranks meet.
 
@@ -215,4 +215,4 @@ def _tell(layout: Layout, samples: Samples | None, failure: str | None) -> tuple
     told = json.loads(process.broadcast_bytes(message, source=layout.speaker))
     if told["failure"] is not None:
         raise InputError(told["failure"])
-    return told["values"], 0 if process.world_size == 1 else 2
+    return told["values"], int(process.world_size > 1)

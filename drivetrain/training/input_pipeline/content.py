@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
@@ -43,15 +42,15 @@ def content_hash(
             said = clock()
             print(f"checking {folder}: {done / 2**30:.1f} GiB read by this process so far", flush=True)
     host = process.rank // process.local_world_size
-    table = torch.zeros(process.world_size // process.local_world_size, _WORDS + 1, dtype=torch.int64)
-    table[host, :_WORDS] = torch.from_numpy(total)
+    table = np.zeros((process.world_size // process.local_world_size, _WORDS + 1), dtype=np.int64)
+    table[host, :_WORDS] = total
     table[host, _WORDS] = len(files) if process.local_rank == 0 else 0
     table = process.sum(table)
     first = table[0]
     for other, row in enumerate(table):
-        if not torch.equal(row, first):
+        if not np.array_equal(row, first):
             raise InputError(
                 f"host {other + 1} has other data in {folder} than host 1 ({int(row[_WORDS])} files there, "
                 f"{int(first[_WORDS])} here). Every host needs all of it."
             )
-    return hashlib.sha256((first.numpy() % 2**32).astype(">i8").tobytes()).hexdigest()
+    return hashlib.sha256((first % 2**32).astype(">i8").tobytes()).hexdigest()

@@ -28,7 +28,6 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
@@ -81,7 +80,7 @@ def kept_arrays(process: Process, shapes: Shapes, made_of: Facts, fill: Fill) ->
         if cache and process.local_rank == 0 and (entry := cache.find(key, shapes)):
             held.callback(entry.stream.close)  # with which its lock ends: no other run removes it meanwhile
         hosts = process.world_size // process.local_world_size
-        if int(process.sum(torch.tensor([int(entry is not None)]))[0]) == hosts:
+        if int(process.sum(int(entry is not None))) == hosts:
             assert cache is not None
             kept = _shared(cache.path(key), entry, shapes, process)
             process.barrier()

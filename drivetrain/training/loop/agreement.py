@@ -1,9 +1,9 @@
 """When all ranks save, and when all of them leave: at the same step, because one of them was told to.
 
 A signal reaches ranks at different steps, or only one of them, and only the first rank looks at the clock. So what a
-rank knows travels in an all_reduce (MAX) of three numbers, on a group of its own: a collective of the training is in
-nobody's way. It is started at one step and looked at some steps later, when it has long been done; how many steps later
-is agreed in it, too, so that it is about a quarter of a second and costs nothing.
+rank knows travels as three numbers, of which the largest of all ranks counts, over a twin of their group: a collective
+of the training is in nobody's way. It is started at one step and looked at some steps later, when it has long been
+done; how many steps later is agreed in it, too, so that it is about a quarter of a second and costs nothing.
 
 SIGTERM only sets a flag: a handler that saves would meet a step that is half done.
 """
@@ -16,11 +16,8 @@ import threading
 import time
 import types
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Any
 
-import torch
-import torch.distributed as dist
+import numpy as np
 
 from drivetrain.training.errors import StoppedError
 from drivetrain.training.launch.processes.failure import is_lost_peer
@@ -53,10 +50,9 @@ class Agreement:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._process, self._save_is_due, self._clock = process, save_is_due, clock
-        several = process.world_size > 1
-        self._group = dist.new_group(backend="gloo", timeout=timedelta(seconds=timeout)) if several else None
-        self._numbers = torch.zeros(3, dtype=torch.float64)
-        self._pending: Any = None
+        self._group = process.group.twin(timeout)
+        self._numbers = np.zeros(3)
+        self._pending: Callable[[], None] | None = None
         self._handles, self._before = False, None
         self.is_told = False
         """Whether this rank has been sent SIGTERM."""
@@ -120,25 +116,14 @@ class Agreement:
         # Once is enough: what was agreed a moment ago is yet to be done.
         self._numbers[_SAVE] = self._process.is_main and not self.saves and self._save_is_due()
         self._numbers[_PACE] = pace
-        self._pending = _DONE
-        if self._group is not None:
-            self._pending = dist.all_reduce(self._numbers, op=dist.ReduceOp.MAX, group=self._group, async_op=True)
+        self._pending = self._group.start_max(self._numbers)
 
     def _finish(self) -> None:
-        pending, self._pending = self._pending, None
-        pending.wait()
+        finish, self._pending = self._pending, None
+        assert finish is not None
+        finish()
         stop, save, pace = self._numbers.tolist()
         self.stops = self.stops or stop > 0
         self.saves = self.saves or save > 0
         # It grows by doubling: a few quick steps are no promise.
         self._gap = max(1, min(2 * self._gap, MOST_STEPS, int(SECONDS / max(pace, 1e-9))))
-
-
-class _Done:
-    """What one process alone has to wait for."""
-
-    def wait(self) -> None:
-        return
-
-
-_DONE = _Done()

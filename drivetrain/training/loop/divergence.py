@@ -5,21 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 
 
-def refuse_infinite_loss(loss: Tensor, process: Process) -> None:
+def refuse_infinite_loss(loss: float, process: Process) -> None:
     """After the first step a loss that is not finite comes from the data or the recipe, not from divergence.
 
     Raises:
         InputError: naming the ranks. Every rank raises it.
     """
-    finite = torch.zeros(process.world_size)
-    finite[process.rank] = float(loss.isfinite())
+    finite = np.zeros(process.world_size)
+    finite[process.rank] = math.isfinite(loss)
     wrong = [rank for rank, is_finite in enumerate(process.sum(finite).tolist()) if not is_finite]
     if wrong:
         ranks = f"rank{'s' if len(wrong) > 1 else ''} {', '.join(str(rank) for rank in wrong)}"

@@ -86,7 +86,7 @@ def _from_all_stages(strategy: Strategy, own: bytes) -> list[bytes]:
         return [own]
     ranks, group = _stages(strategy)
     return [
-        strategy.process.broadcast_bytes(own if rank == strategy.process.rank else None, source=rank, group=group)
+        _broadcast(own if rank == strategy.process.rank else None, rank, strategy.process.device, group)
         for rank in ranks
     ]
 
@@ -96,3 +96,15 @@ def _stages(strategy: Strategy) -> tuple[list[int], dist.ProcessGroup]:
     assert strategy.layout.mesh is not None
     group = strategy.layout.mesh["stage"].get_group()
     return dist.get_process_group_ranks(group), group
+
+
+def _broadcast(data: bytes | None, source: int, device: torch.device, group: dist.ProcessGroup) -> bytes:
+    """The bytes of rank `source` on every rank of `group`; the others give None."""
+    length = torch.tensor([len(data) if data is not None else 0], dtype=torch.int64, device=device)
+    dist.broadcast(length, src=source, group=group)
+    buffer = torch.empty(int(length.item()), dtype=torch.uint8, device=device)
+    if data:
+        buffer.copy_(torch.frombuffer(bytearray(data), dtype=torch.uint8))
+    if buffer.numel():
+        dist.broadcast(buffer, src=source, group=group)
+    return data if data is not None else buffer.cpu().numpy().tobytes()

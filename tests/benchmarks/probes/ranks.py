@@ -11,7 +11,9 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from drivetrain.training.process import BACKENDS, Process, use_one_gloo_worker
+from drivetrain.training.group.gloo import GlooGroup, group_timeout, use_one_gloo_worker
+from drivetrain.training.process import Process
+from drivetrain.training.torch.joining import BACKENDS
 
 STORE = "store"
 """The file below `scratch` over which ranks meet; each meeting needs a new one."""
@@ -46,7 +48,8 @@ def join(number: int, processes: int, scratch: Path) -> Process:
     store = dist.FileStore(str(scratch / STORE), processes)
     use_one_gloo_worker()  # as the product's ranks do
     dist.init_process_group(BACKENDS[device.type], store=store, rank=number, world_size=processes)
-    return Process(number, processes, number, processes, device)
+    group = GlooGroup(number, processes, group_timeout().total_seconds())
+    return Process(number, processes, number, processes, device, group)
 
 
 def leave(process: Process, answers: Any, found: dict[str, Any]) -> NoReturn:

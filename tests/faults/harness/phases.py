@@ -21,7 +21,7 @@ _WATCHED = (
     ("begin", f"{_CHECKPOINTING}.store.store", "Store.begin"),
     ("write", f"{_CHECKPOINTING}.places.folder", "FolderPlace.write"),
     ("fsync", "os", "fsync"),
-    ("gather", f"{_CHECKPOINTING}.tensors.exchange", "Exchange.to_main"),
+    ("gather", "drivetrain.training.group.gloo", "GlooGroup.to_main"),
     ("manifest", f"{_CHECKPOINTING}.store.store", "Store.commit"),
     ("retention", f"{_CHECKPOINTING}.store.store", "Store.retain"),
     ("removal", f"{_CHECKPOINTING}.places.folder", "FolderPlace.remove"),

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
-from drivetrain.training.process import join_group, use_one_gloo_worker
+from drivetrain.training.group.gloo import use_one_gloo_worker
+from drivetrain.training.process import join_group
 
 
 def test_one_process_alone_needs_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +49,7 @@ def test_groups_are_made_with_what_newer_torch_gives_them(monkeypatch: pytest.Mo
             made.append((store, rank, size, options))
 
     monkeypatch.setattr(dist, "ProcessGroupGloo", Gloo)
-    monkeypatch.setattr("drivetrain.training.process._gloo_devices", lambda pid, interfaces: ["device"])
+    monkeypatch.setattr("drivetrain.training.group.gloo._gloo_devices", lambda pid, interfaces: ["device"])
     use_one_gloo_worker.__wrapped__()
     group: Any = Gloo
     group("store", 1, 2, timeout=timedelta(seconds=3), enable_reconfigure=True)

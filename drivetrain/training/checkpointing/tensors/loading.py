@@ -35,11 +35,11 @@ from drivetrain.training.checkpointing.store.reading import (
     uncovered,
 )
 from drivetrain.training.checkpointing.store.store import DISK_SAYS_DAMAGED, Store, folders_of
-from drivetrain.training.checkpointing.tensors.exchange import Exchange
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
 from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, Chunk, Index, TensorEntry
 from drivetrain.training.checkpointing.tensors.rank_file import file_name
 from drivetrain.training.checkpointing.tensors.tensors import check_groups, targets
+from drivetrain.training.group import Group
 from drivetrain.training.strategy import Strategy
 
 GENERATORS = "generators/"
@@ -104,10 +104,10 @@ class Vote:
         say: a line for people, on rank 0.
     """
 
-    def __init__(self, store: Store, exchange: Exchange, folders: list[int], say: Callable[[str], None]) -> None:
+    def __init__(self, store: Store, exchange: Group, folders: list[int], say: Callable[[str], None]) -> None:
         self.store, self.exchange, self.folders, self.say = store, exchange, folders, say
         self.place: Place = store.place
-        self.rank, self.world_size = exchange.rank, exchange.world_size
+        self.rank, self.world_size = exchange.rank, exchange.size
         self.keeps_folder = folders[self.rank] == self.rank
         self.shared = len(set(folders)) == 1
 

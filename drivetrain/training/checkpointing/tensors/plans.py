@@ -20,8 +20,8 @@ from torch.distributed.checkpoint.default_planner import create_default_local_sa
 from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
 from torch.distributed.checkpoint.planner import SavePlan, TensorWriteData, WriteItem, WriteItemType
 
-from drivetrain.training.checkpointing.tensors.exchange import Exchange
 from drivetrain.training.checkpointing.tensors.rank_file import dtype_name, is_nothing
+from drivetrain.training.group import Group
 
 _SMALL = 16 << 10
 """Bytes of a tensor that each rank keeps beside its slices."""
@@ -33,7 +33,7 @@ def held(tensors: Mapping[str, Tensor], *, is_main: bool) -> list[WriteItem]:
     return [item for item in plan.items if not is_nothing(item)]
 
 
-def share_out(items: list[WriteItem], exchange: Exchange, folders: Sequence[int]) -> list[WriteItem]:
+def share_out(items: list[WriteItem], exchange: Group, folders: Sequence[int]) -> list[WriteItem]:
     """Which of `items` this rank writes. Every rank must call it.
 
     Args:

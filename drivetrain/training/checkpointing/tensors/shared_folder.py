@@ -6,10 +6,10 @@ import secrets
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.places import Place
-from drivetrain.training.checkpointing.tensors.exchange import Exchange
+from drivetrain.training.group import Group
 
 
-def first_ranks(place: Place, exchange: Exchange) -> list[int]:
+def first_ranks(place: Place, exchange: Group) -> list[int]:
     """For each rank the first rank that has the same folder. Every rank must call it.
 
     Each leaves a file and looks for those of the ranks before it, by name: the list of a folder may be an old one on a
@@ -18,7 +18,7 @@ def first_ranks(place: Place, exchange: Exchange) -> list[int]:
     Raises:
         InputError: a rank cannot write to its place.
     """
-    if exchange.world_size == 1:
+    if exchange.size == 1:
         return [0]
     nonce = exchange.from_main(secrets.token_bytes(8) if exchange.rank == 0 else None).hex()
 

@@ -8,7 +8,7 @@
 Where there is no room, older ones go first, all but the newest good one and those that are kept for a reason, and it is
 tried once more: else a disk that is too small for all that are to be kept would keep the oldest, and no other.
 
-Whatever waits for a disk is done within Exchange.meanwhile: a slow one is no rank that stands still.
+Whatever waits for a disk is done within Group.meanwhile: a slow one is no rank that stands still.
 
 A failure on one rank reaches all of them in place of what they wait for: nobody waits for what will not come, and
 nothing is committed of which a part is missing.
@@ -30,7 +30,6 @@ from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
 from drivetrain.training.checkpointing.store.retention import Retention
 from drivetrain.training.checkpointing.store.store import Store
 from drivetrain.training.checkpointing.store.sync_lag import SyncWatch, is_mark
-from drivetrain.training.checkpointing.tensors.exchange import Exchange
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
 from drivetrain.training.checkpointing.tensors.index import (
     INDEX_FILE,
@@ -43,6 +42,7 @@ from drivetrain.training.checkpointing.tensors.index import (
 from drivetrain.training.checkpointing.tensors.loading import STATE_FILE
 from drivetrain.training.checkpointing.tensors.rank_file import RankFile
 from drivetrain.training.checkpointing.tensors.tensors import merge_values
+from drivetrain.training.group import Group
 
 # What can go wrong with a folder, and does not end a training.
 FAILURES = (OSError, ValueError, LostLockError)
@@ -75,7 +75,7 @@ class Writer:
     """Writes one checkpoint after the other, together with the writers of the other ranks."""
 
     def __init__(
-        self, store: Store, exchange: Exchange, folders: list[int], retention: Retention, say: Callable[[str], None]
+        self, store: Store, exchange: Group, folders: list[int], retention: Retention, say: Callable[[str], None]
     ) -> None:
         self.store, self.exchange, self.folders, self.retention, self.say = store, exchange, folders, retention, say
         self.rank = exchange.rank

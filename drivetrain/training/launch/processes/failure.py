@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.errors import StoppedError
+from drivetrain.training.errors import LostRanksError, StoppedError
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 # Where the reason of a failed step goes; the platform shows at most this many characters of it.
@@ -39,7 +39,14 @@ _LOST_PEER = re.compile(
     r"|monitoredBarrier"
 )
 _CHANNEL = "SM_CHANNEL_"
-_DISTRIBUTED_ERRORS = ("DistError", "DistNetworkError", "DistBackendError", "DistStoreError", "DistQueueEmptyError")
+_DISTRIBUTED_ERRORS = (
+    "LostRanksError",
+    "DistError",
+    "DistNetworkError",
+    "DistBackendError",
+    "DistStoreError",
+    "DistQueueEmptyError",
+)
 
 Kind = Literal["input", "program", "signal", "hang", "apart", "hosts", "peer", "stopped"]
 # A cause comes before its consequences: a peer's loss is one, and so is the SIGTERM by which torchrun ends the rest.
@@ -92,10 +99,10 @@ def report_failure(error: Exception) -> int:
         print(details or (summary if kind == "stopped" else f"error: {summary}"), file=sys.stderr)
         return code
     # torch is asked only where the program has used it; the reason that is already written stays if we are ended here.
-    if kind == "peer" and "torch.distributed" in sys.modules:
+    if kind == "peer" and ("torch.distributed" in sys.modules or _hanging_ranks(error)):
         from drivetrain.training.launch.processes import missing_peers
 
-        missing = missing_peers.missing_peers(error)
+        missing = _hanging_ranks(error) or missing_peers.missing_peers(error)
         said = summary.splitlines()[0][:150]
         if missing:
             missing_peers.tell_launcher(missing)
@@ -274,6 +281,12 @@ def is_lost_peer(error: Exception) -> bool:
     if any(type_.__name__ in _DISTRIBUTED_ERRORS for type_ in type(error).__mro__):
         return True
     return isinstance(error, RuntimeError) and bool(_LOST_PEER.search(str(error)))
+
+
+def _hanging_ranks(error: Exception) -> list[int]:
+    """Those that a group has waited for in vain, where it knows them. (Of rank 0, for which the others wait while it
+    waits for another, a group over gloo does not.)"""
+    return error.ranks if isinstance(error, LostRanksError) and error.timed_out and error.ranks != [0] else []
 
 
 def _is_ours(filename: str) -> bool:

@@ -23,8 +23,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
-import torch.distributed as dist
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
@@ -235,7 +233,7 @@ def _number(limbs: Ints) -> int:
 
 
 class _Group:
-    """The collectives, which are counted. Tensors lie on the CPU, whose library every group has."""
+    """The collectives, which are counted."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -247,19 +245,15 @@ class _Group:
         if self.process.world_size == 1:
             return flat[None]
         self.collectives += 1
-        found = [torch.from_numpy(np.empty_like(flat)) for _ in range(self.process.world_size)]
-        dist.all_gather(found, torch.from_numpy(flat))
-        return np.stack([tensor.numpy() for tensor in found])
+        return self.process.group.all_gather(flat)
 
     def sum(self, own: Ints) -> Ints:
         if self.process.world_size > 1:
             self.collectives += 1
-            dist.all_reduce(torch.from_numpy(own))
+            self.process.group.sum(own)
         return own
 
     def deal(self, sent: Ints, to: list[int], of: list[int]) -> Ints:
         """Rows to each rank, of the lengths `to`, for rows from each, of the lengths `of`."""
         self.collectives += 1
-        came = np.empty((sum(of), sent.shape[1]), np.int64)
-        dist.all_to_all_single(torch.from_numpy(came), torch.from_numpy(sent), of, to)
-        return came
+        return self.process.group.all_to_all(sent, to, of)

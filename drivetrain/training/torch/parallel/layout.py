@@ -24,7 +24,9 @@ import torch.distributed as dist
 from torch.distributed.device_mesh import DeviceMesh
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.process import BACKENDS, Process, use_one_gloo_worker
+from drivetrain.training.group.gloo import group_timeout, use_one_gloo_worker
+from drivetrain.training.process import Process
+from drivetrain.training.torch.joining import BACKENDS
 
 DIMENSIONS = ("stage", "replicate", "shard", "context", "tensor")
 DATA_DIMENSIONS = ("replicate", "shard")
@@ -212,13 +214,6 @@ def _group(ranks: list[int], process: Process, timeout: timedelta) -> dist.Proce
     made = dist.new_group(ranks, timeout=timeout)
     assert not isinstance(made, int) or process.rank not in ranks  # (other ranks get a sign instead)
     return cast(dist.ProcessGroup, made)
-
-
-def group_timeout() -> timedelta:
-    """After which a collective of the group of all ranks fails."""
-    everyone = dist.group.WORLD
-    assert everyone is not None
-    return everyone._get_backend(everyone._device_types[-1]).options._timeout
 
 
 def _shorten(groups: list[list[int]], shown: int = 4) -> str:

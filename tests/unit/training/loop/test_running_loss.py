@@ -1,68 +1,70 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import torch
 
 from drivetrain.training.loop.running_loss import RunningLoss
 from drivetrain.training.process import Process
 
+scalar = partial(torch.tensor, dtype=torch.float64)
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 
 
 def test_the_mean_divides_last() -> None:
     losses = RunningLoss(ALONE)
-    losses.add(torch.tensor(3.0), 4)
-    losses.add(torch.tensor(1.0), 1)
+    losses.add(scalar(3.0), 4)
+    losses.add(scalar(1.0), 1)
     assert losses.of_epoch() == 0.8
 
 
 def test_since_the_last_report_and_of_the_epoch() -> None:
     losses = RunningLoss(ALONE)
-    losses.add(torch.tensor(8.0), 4)
+    losses.add(scalar(8.0), 4)
     assert losses.since_last() == losses.since_last() == 2.0  # asking changes nothing
     losses.mark()
-    losses.add(torch.tensor(4.0), 4)
+    losses.add(scalar(4.0), 4)
     assert losses.since_last() == 1.0
     assert losses.of_epoch() == 1.5
     losses.mark()
-    losses.add(torch.tensor(20.0), 4)
+    losses.add(scalar(20.0), 4)
     assert losses.since_last() == 5.0
     losses.start_epoch()
-    losses.add(torch.tensor(7.0), 1)
+    losses.add(scalar(7.0), 1)
     assert (losses.since_last(), losses.of_epoch()) == (7.0, 7.0)
 
 
 def test_small_losses_are_not_lost_beside_large_sums() -> None:
     losses = RunningLoss(ALONE)
-    losses.add(torch.tensor(2.0**24), 1)
+    losses.add(scalar(2.0**24), 1)
     for _ in range(4):
-        losses.add(torch.tensor(1.0), 1)
+        losses.add(scalar(1.0), 1)
     assert losses.of_epoch() == (2.0**24 + 4) / 5
 
 
 def test_it_goes_on_where_it_was() -> None:
     first, second = RunningLoss(ALONE), RunningLoss(ALONE)
-    first.add(torch.tensor(0.1), 2)
+    first.add(scalar(0.1), 2)
     first.mark()
-    first.add(torch.tensor(0.7), 1)
+    first.add(scalar(0.7), 1)
     second.load_state(json.loads(json.dumps(first.state())))
     for losses in (first, second):
-        losses.add(torch.tensor(0.2), 2)
+        losses.add(scalar(0.2), 2)
     assert second.of_epoch() == first.of_epoch()
     assert second.since_last() == first.since_last() != first.of_epoch()
 
 
 def test_samples_that_weigh_something() -> None:
     first, second = RunningLoss(ALONE), RunningLoss(ALONE)
-    first.add(torch.tensor(6.0), 2, torch.tensor(3.0, dtype=torch.float64))
+    first.add(scalar(6.0), 2, scalar(3.0))
     first.mark()
     second.load_state(json.loads(json.dumps(first.state())))
     for losses in (first, second):
-        losses.add(torch.tensor(2.0), 2, torch.tensor(5.0, dtype=torch.float64))
+        losses.add(scalar(2.0), 2, scalar(5.0))
         assert (losses.of_epoch(), losses.since_last()) == (1.0, 0.4)
         losses.start_epoch()
-        losses.add(torch.tensor(0.0), 2, torch.tensor(0.0, dtype=torch.float64))
+        losses.add(scalar(0.0), 2, scalar(0.0))
         assert (losses.of_epoch(), losses.since_last()) == (0.0, 0.0)
 
 
