@@ -16,28 +16,25 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
 from drivetrain.training.evaluation import document, files, model_quality, plots, table
-from drivetrain.training.evaluation.placing import placed
 from drivetrain.training.evaluation.predictions import Predictions
 from drivetrain.training.evaluation.progress import Progress
 from drivetrain.training.evaluation.run import evaluate, probe
 from drivetrain.training.evaluation.settings import Settings, parser
 from drivetrain.training.evaluation.slicing import slice_columns
-from drivetrain.training.evaluation.threads import computing_threads
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.parent import die_with_parent
 from drivetrain.training.metric import Ints, Metric, Samples, load_metrics
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation
+from drivetrain.training.model_folder import framework_of
 from drivetrain.training.outputs import task_of
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.recipe import Recipe
-from drivetrain.training.torch.models.saved_model import load_model
+from drivetrain.training.strategy import load_framework
 
 # Rows that are kept at hand, decoded; of more, those that are at work.
 MOST_HELD_ROWS = 2_000_000
@@ -71,7 +68,8 @@ def run(
     settings = settings or Settings(batch_size=batch_size)
     if settings.predictions and report is None:
         raise InputError("predictions=True needs a folder to write them to. Give --report.")
-    recipe, model, description = load_model(model_folder)
+    framework = load_framework(framework_of(model_folder))
+    recipe, model, description = framework.load_model(model_folder)
     task = task_of(recipe)
     metrics = load_metrics(settings.scoring, task)
     trained_on = description.get("data", {})
@@ -88,21 +86,23 @@ def run(
         key=True,
     )
     slices = slice_columns(dataset.reader, settings.columns)
-    values = probe(recipe, model, dataset, task)
-    dtype = next(model.parameters()).dtype
+    values = probe(framework, recipe, model, dataset, task)
+    precision = framework.precision_of(model)
     progress = Progress(len(dataset), shows=process.is_main)
     if report is not None and process.is_main:
         with files.writable(report, WHERE):
             files.clear(report)
     with ExitStack() as stack:
         stack.callback(progress.clear)
-        stack.enter_context(computing_threads(settings.threads))
+        stack.enter_context(framework.computing_threads(settings.threads))
         predictions = stack.enter_context(Predictions(report, process, task)) if settings.predictions else None
         forward, layout = stack.enter_context(
-            placed(recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options)
+            framework.placed(
+                recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options
+            )
         )
 
-        def watched(inputs: Tensor) -> Tensor | None:
+        def watched(inputs: Any) -> Any:
             outputs = forward(inputs)
             progress.add(settings.batch_size * layout.data_size)
             return outputs
@@ -116,8 +116,9 @@ def run(
             watched,
             dataset,
             layout,
+            framework=framework,
             batch_size=settings.batch_size,
-            dtype=dtype,
+            precision=precision,
             task=task,
             metrics=metrics,
             slices=slices,
@@ -223,7 +224,7 @@ def main() -> None:
         folders = {name: given.pop(name) for name in ("model", "data", "metrics", "report", "model_hash")}
         settings = Settings(**given)
         plugins.forget_current_folder()  # the model says which recipe it is of
-        with join_group() as process:
+        with join_group(framework=framework_of(folders["model"])) as process:
             if process.is_main:
                 with files.writable(folders["metrics"], WHERE):
                     files.check(folders["metrics"])

@@ -20,19 +20,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
-from drivetrain.training.evaluation.placing import WHOLE, placed
-from drivetrain.training.evaluation.threads import computing_threads
+from drivetrain.training.framework import Framework, Values
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.launch.processes.parent import die_with_parent
 from drivetrain.training.metric import Task
 from drivetrain.training.metric_states.numbers.finite import EXTREME, Where, check_finite
+from drivetrain.training.model_folder import framework_of
 from drivetrain.training.outputs import task_of
 from drivetrain.training.prediction import shards, table
 from drivetrain.training.prediction.identity import Identity, difference, from_every_rank, identity_of, model_hash
@@ -40,7 +38,7 @@ from drivetrain.training.prediction.settings import Settings, parser
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.serving.model import Predictions, predictions_of
 from drivetrain.training.serving.response import named_columns
-from drivetrain.training.torch.models.saved_model import load_model
+from drivetrain.training.strategy import WHOLE, load_framework
 
 
 @dataclass(frozen=True)
@@ -78,10 +76,11 @@ def run(
     """
     settings = settings or Settings()
     table.check_names(settings.columns)
-    recipe, model, description = load_model(model_folder)
+    framework = load_framework(framework_of(model_folder))
+    recipe, model, description = framework.load_model(model_folder)
     task = task_of(recipe)
     dataset = _open(data, recipe, description, settings, process)
-    identity = _agreed_identity(model_folder, dataset, settings, process)
+    identity = _agreed_identity(framework, model_folder, dataset, settings, process)
     num_shards = -(-len(dataset) // settings.shard_rows)
     work = _find_work(output, previous, num_shards, identity, settings, process)
     say = print if process.is_main else _silent
@@ -105,24 +104,26 @@ def run(
             records[number] = shards.copy_shard(previous, output, number, record, identity)
     if work.missing:
         with (
-            computing_threads(settings.threads),
-            placed(recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options) as (
+            framework.computing_threads(settings.threads),
+            framework.placed(
+                recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options
+            ) as (
                 forward,
                 layout,
             ),
         ):
             written = _Shards(output, num_shards, identity, dataset, settings)
-            dtype = next(model.parameters()).dtype
+            precision = framework.precision_of(model)
             for number, start, stop in _rounds(
                 work.missing, layout.data_rank, layout.data_size, len(dataset), settings
             ):
                 beat()  # a long prediction is no hang
-                batch = dataset.batch(slice(start, stop)).to(process.device, dtype)
-                with torch.no_grad():
+                batch = framework.on_device(dataset.batch(slice(start, stop)), process.device, precision)
+                with framework.without_gradients():
                     outputs = forward(batch.inputs)
                 if outputs is not None and number is not None:
                     where = Where(np.arange(start, stop), dataset.reader.locate)
-                    written.add(number, start, stop, _answers(recipe, task, outputs, where))
+                    written.add(number, start, stop, _answers(framework, recipe, task, outputs, where))
             records |= written.records
     done = {str(number): asdict(record) for number, record in records.items()}
     everything = dict(work.there)
@@ -171,7 +172,9 @@ def _open(data: Path, recipe: Any, description: Mapping[str, Any], settings: Set
     )
 
 
-def _agreed_identity(model_folder: Path, dataset: Dataset, settings: Settings, process: Process) -> Identity:
+def _agreed_identity(
+    framework: Framework, model_folder: Path, dataset: Dataset, settings: Settings, process: Process
+) -> Identity:
     """
     Raises:
         InputError: a host has another model, or other data.
@@ -185,7 +188,8 @@ def _agreed_identity(model_folder: Path, dataset: Dataset, settings: Settings, p
         dataset.key,
         {"name": dataset.reader_name, **dataset.inputs["options"]},
         settings,
-        process.device.type,
+        framework.device_kind(process.device),
+        framework.name,
     )
     for rank, other in enumerate(from_every_rank(process, own)):
         if wrong := difference(json.loads(json.dumps(own)), other):
@@ -271,12 +275,12 @@ def _rounds(
             yield None, 0, 1
 
 
-def _answers(recipe: Any, task: Task, outputs: Tensor, where: Where) -> Predictions:
+def _answers(framework: Values, recipe: Any, task: Task, outputs: Any, where: Where) -> Predictions:
     """
     Raises:
         InputError: an answer is not finite.
     """
-    answers = predictions_of(recipe, task, outputs)
+    answers = predictions_of(framework, recipe, task, outputs)
     for what, values in (("score", answers.scores), ("prediction", answers.predicted)):
         if values is not None and values.dtype.kind == "f":
             check_finite(what, values, where, EXTREME)
@@ -325,7 +329,7 @@ def main() -> None:
         folders = {name: given.pop(name) for name in ("model", "data", "output", "previous", "metrics")}
         settings = Settings(**given)
         plugins.forget_current_folder()  # the model says which recipe it is of
-        with join_group() as process:
+        with join_group(framework=framework_of(folders["model"])) as process:
             numbers = run(
                 folders["model"],
                 folders["data"],

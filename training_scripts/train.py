@@ -13,11 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from torch import Tensor
-
 from drivetrain.training.checkpointing.store.retention import watched as watched_before
-from drivetrain.training.checkpointing.tensors.generators import kept_generators
-from drivetrain.training.checkpointing.tensors.tensors import model_parts
 from drivetrain.training.config import Config, Folders, parser
 from drivetrain.training.evaluation.run import evaluate
 from drivetrain.training.input_pipeline.chunks import Step
@@ -36,15 +32,12 @@ from drivetrain.training.loop.resumption import find_training
 from drivetrain.training.loop.running_loss import RunningLoss
 from drivetrain.training.loop.saving import Saving
 from drivetrain.training.loop.schedule import Schedule
-from drivetrain.training.loop.seeding import StepSeeds, seed_everything
 from drivetrain.training.loop.watch import PREFIX, Watch
 from drivetrain.training.metric import Amount
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process, join_group
-from drivetrain.training.recipe import build_model, direction, load_recipe
-from drivetrain.training.strategy import Strategy, load_strategy
-from drivetrain.training.torch.models.weights import load_weights
-from drivetrain.training.torch.state import gather, gather_model
+from drivetrain.training.recipe import direction, load_recipe
+from drivetrain.training.strategy import Strategy, framework_of, load_strategy, refuse_other_framework
 
 VALIDATION_BATCH = 512
 
@@ -61,6 +54,8 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     watched = setup.is_watched(config, folders)
     recipe = load_recipe(config.recipe, parse_options(config.recipe_options, "recipe"))
     strategy_class, options = load_strategy(config.strategy, parse_options(config.strategy_options, "strategy"))
+    framework = strategy_class.framework
+    refuse_other_framework(recipe, config.recipe, config.strategy)
     dataset, validation = setup.open_data(config, folders, recipe, process)
     if process.is_main:
         folders.refuse_unwritable()
@@ -75,9 +70,9 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     )
     greater = bool(higher_is_better)  # (where nobody knows, `watch.check` refuses to choose)
     with Saving(config, earlier.place, process, greater_is_better=greater, say=journal.say) as saving:
-        seed_everything(config.seed)
-        model = build_model(recipe)
-        about_weights = load_weights(model, folders.weights) if folders.weights else []
+        framework.seed_everything(config.seed)
+        model = framework.build_model(recipe)
+        about_weights = framework.load_weights(model, folders.weights) if folders.weights else []
         strategy = strategy_class(recipe, model, process, config, options)
         state = State(
             losses=RunningLoss(process),
@@ -114,7 +109,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         ):
             journal.say(*strategy.layout.describe(), *([] if saved else about_weights))
             journal.begin(state.step, state.consumed, state.history)
-            strategy.model.train()
+            strategy.set_training(True)
             saving.begin(state.step)
             # A step that an earlier start took, and was stopped before its report.
             ended = bool(state.pending_report) and training.after_step(training.position())
@@ -127,9 +122,9 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             if state.watch.gives_up:
                 journal.say(state.watch.describe())
 
-        weights = gather(strategy, state.best) if state.best else gather_model(strategy)
+        weights = framework.gather(strategy, state.best) if state.best else framework.gather_model(strategy)
         if process.is_main:
-            save_result(config, folders, process, dataset, weights, state.history, state.watch)
+            save_result(framework, config, folders, process, dataset, weights, state.history, state.watch)
 
 
 @dataclass(kw_only=True)
@@ -152,7 +147,8 @@ class Training:
     """What the recipe's own metrics are: the first validation finds out."""
 
     def __post_init__(self) -> None:
-        self._seeds = StepSeeds(self.process.device, self.config.seed, self.strategy.layout.data_rank)
+        layout = self.strategy.layout
+        self._seeds = self.strategy.framework.step_seeds(self.process.device, self.config.seed, layout.data_rank)
 
     def position(self) -> setup.Position:
         """Where the training is after the steps that it has taken."""
@@ -165,10 +161,10 @@ class Training:
             state.losses.start_epoch()
         state.step, state.consumed = state.step + 1, state.consumed + batch.num_global_samples
         at = self.position()
-        learning_rate = self.schedule.apply(strategy.optimizer, state.step - 1)
+        learning_rate = strategy.set_learning_rate(self.schedule.factor(state.step - 1))
         self._seeds.start(state.step)
         result = strategy.train_step(
-            batch.batch.to(self.process.device, strategy.precision.parameters),
+            strategy.on_device(batch.batch),
             num_samples=batch.num_samples,
             num_global_samples=batch.num_global_samples,
             measure=at.reports,
@@ -217,7 +213,7 @@ class Training:
         if at.validates:
             state.history.append({"epoch": at.epoch + 1, "step": state.step, **metrics})
             if self.watched and state.watch.improves(state.step, metrics) and self.config.keep_best:
-                state.best = model_parts(self.strategy)
+                state.best = self.strategy.framework.model_parts(self.strategy)
 
     def save(self, at: setup.Position, *, finished: bool) -> None:
         """Begin a checkpoint: everything that a later start goes on from."""
@@ -234,7 +230,13 @@ class Training:
             "config": self.identity.saved,
             "world_size": self.process.world_size,
             "description": describe(
-                self.config, self.process, self.dataset, state.history, state.watch, steps=state.step
+                self.strategy.framework,
+                self.config,
+                self.process,
+                self.dataset,
+                state.history,
+                state.watch,
+                steps=state.step,
             ),
         }
         validated = state.history[-1] if state.history and state.history[-1]["step"] == state.step else {}
@@ -246,9 +248,8 @@ class Training:
         Raises:
             InputError: the metric that is watched is not among them, or nothing says which way it is better.
         """
-        with kept_generators(
-            self.process.device
-        ):  # which a training that was not interrupted would not have asked here
+        # (Which a training that was not interrupted would not have asked here.)
+        with self.strategy.framework.kept_generators(self.process.device):
             measured = validate(self.strategy, validation, values=self.values, num_rows=VALIDATION_BATCH)
         if self.watched:
             self.state.watch.check(measured)
@@ -274,7 +275,7 @@ class State:
     consumed: int = 0
     history: History = field(default_factory=list[dict[str, Any]])
     pending_report: dict[str, Any] | None = None
-    best: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    best: dict[str, Any] = field(default_factory=dict[str, Any])
 
     def load(self, saved: Mapping[str, Any], config: Config) -> None:
         """Go on from what `Training.save` wrote; `best` is loaded already."""
@@ -307,27 +308,28 @@ def validate(
         values: what the recipe's own metrics are, which the first validation finds out for those that follow.
     """
 
-    def forward(inputs: Tensor) -> Tensor | None:
+    def forward(inputs: Any) -> Any:
         if breaks_off():
             raise BrokenOffError
         return strategy.forward(inputs)
 
-    strategy.model.eval()
+    strategy.set_training(False)
     try:
         with strategy.in_evaluation():
             result = evaluate(
                 forward,
                 validation,
                 strategy.layout,
+                framework=strategy.framework,
                 batch_size=VALIDATION_BATCH,
-                dtype=strategy.precision.parameters,
+                precision=strategy.precision.parameters,
                 num_rows=num_rows,
                 values=values or None,
             )
     except BrokenOffError:
         return {}
     finally:
-        strategy.model.train()
+        strategy.set_training(True)
     values.update(result.values)
     return {f"{PREFIX}{name}": value for name, value in result.means.items()}
 
@@ -339,7 +341,7 @@ def main() -> None:
         given: dict[str, Any] = vars(parser(__doc__).parse_args())
         folders = Folders(**{field.name: given.pop(field.name) for field in fields(Folders)})
         config = Config(**given)
-        with join_group(config.collective_timeout) as process:
+        with join_group(config.collective_timeout, framework_of(config.strategy)) as process:
             train(config, folders, process)
 
     run_rank(program)

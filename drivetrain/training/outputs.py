@@ -5,17 +5,18 @@ Needs nothing of the data or of other ranks, so that it travels with a model tha
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.metric import Kind, Task
 from drivetrain.training.recipe import Recipe, wrong_answer
+
+if TYPE_CHECKING:
+    from drivetrain.training.framework import Values
 
 # What these mean only a recipe knows.
 _WITHOUT_ANSWERS: tuple[Kind, ...] = ("tokens", "values")
@@ -49,7 +50,7 @@ def task_of(recipe: Recipe) -> Task:
     return Task(kind, num_classes or int(getattr(recipe, "num_outputs", kind == "regression")), names)
 
 
-def answers_of(recipe: Recipe, task: Task, outputs: Tensor) -> Answers:
+def answers_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Answers:
     """Probabilities (float64, softmax or sigmoid of the outputs) and answers for a batch.
 
     A recipe's optional methods `scores(outputs)` and `predicted(outputs)` say it in their own way. A binary model has
@@ -61,41 +62,38 @@ def answers_of(recipe: Recipe, task: Task, outputs: Tensor) -> Answers:
     own_scores, own_predicted = getattr(recipe, "scores", None), getattr(recipe, "predicted", None)
     if task.kind in _WITHOUT_ANSWERS and own_scores is None and own_predicted is None:
         return Answers(None, None)  # before gigabytes of logits are copied from the device
-    outputs = outputs.detach().cpu()
-    scores, predicted = _answers(recipe, task, outputs)
+    outputs = framework.on_host(outputs)
+    scores, predicted = _answers(framework, recipe, task, outputs)
     if own_scores is not None:
-        scores = _array(own_scores(outputs))
+        scores = framework.array(own_scores(outputs))
     if own_predicted is not None:
-        predicted = _array(own_predicted(outputs))
+        predicted = framework.array(own_predicted(outputs))
     return Answers(scores, predicted)
 
 
-def _answers(recipe: Recipe, task: Task, outputs: Tensor) -> Answers:
+def _answers(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Answers:
+    shape = tuple(outputs.shape)
     if task.kind == "multiclass":
-        _check(recipe, outputs, outputs.shape[1:] == (task.num_classes,), f"[samples, {task.num_classes}]")
-        return Answers(_array(outputs.double().softmax(dim=1)), _array(outputs.argmax(dim=1)))
+        _check(recipe, outputs, shape[1:] == (task.num_classes,), f"[samples, {task.num_classes}]")
+        return Answers(framework.softmax(outputs), framework.array(outputs).argmax(axis=1))
     if task.kind == "binary":
-        fits = outputs.shape[1:] in ((), (1,), (2,))
+        fits = shape[1:] in ((), (1,), (2,))
         _check(recipe, outputs, fits, "[samples, 2], or one output a sample: the logit of class 1")
-        two = outputs.shape[1:] == (2,)
-        score = outputs.double().softmax(dim=1)[:, 1] if two else outputs.double().flatten().sigmoid()
-        return Answers(_array(score), _array((score >= 0.5).to(torch.int64)))
+        score = framework.softmax(outputs)[:, 1] if shape[1:] == (2,) else framework.sigmoid(outputs).reshape(-1)
+        return Answers(score, (score >= 0.5).astype(np.int64))
     if task.kind == "multilabel":
-        scores = outputs.double().sigmoid()
-        return Answers(_array(scores), _array((scores >= 0.5).to(torch.int64)))
+        scores = framework.sigmoid(outputs)
+        return Answers(scores, (scores >= 0.5).astype(np.int64))
     if task.kind == "regression":
-        values = outputs.double()
-        return Answers(None, _array(values.unsqueeze(1) if values.dim() == 1 else values))
+        values = framework.array(outputs).astype(np.float64)
+        return Answers(None, values[:, None] if values.ndim == 1 else values)
     if task.kind == "segmentation":
-        _check(recipe, outputs, outputs.dim() > 2, "[samples, classes, ...]")
-        return Answers(None, _array(outputs.argmax(dim=1).flatten(1)))
+        _check(recipe, outputs, len(shape) > 2, "[samples, classes, ...]")
+        answers = framework.array(outputs).argmax(axis=1)
+        return Answers(None, answers.reshape(len(answers), -1))
     return Answers(None, None)
 
 
-def _check(recipe: Recipe, outputs: Tensor, fits: bool, wanted: str) -> None:
+def _check(recipe: Recipe, outputs: Any, fits: bool, wanted: str) -> None:
     if not fits:
         raise wrong_answer(recipe, "model", outputs, f"outputs of shape {wanted}")
-
-
-def _array(values: Tensor) -> NDArray[Any]:
-    return np.asarray(values.detach().cpu().numpy())

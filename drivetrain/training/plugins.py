@@ -9,6 +9,7 @@ import sysconfig
 import traceback
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
@@ -51,6 +52,45 @@ def load(family: str, name: str, *, kind: str, own_modules: bool = False) -> Mod
                 raise _not_imported(kind, name, error) from error
     advice = "Or name a module of your own, such as my_recipes.faces." if own_modules else ""
     raise unknown_name(kind, name, available, advice=advice)
+
+
+def file_of(family: str, name: str, *, kind: str) -> Path:
+    """The file of a plug-in.
+
+    Raises:
+        InputError: no such plug-in, with the closest match.
+    """
+    if name not in names(family):
+        raise unknown_name(kind, name, names(family))
+    return _PACKAGE / _ROOMS[family] / family / f"{name}.py"
+
+
+def module_of(plugin: object) -> ModuleType:
+    """The module of a plug-in's object."""
+    return sys.modules[type(plugin).__module__]
+
+
+def load_framework(name: str) -> Any:
+    """The framework in the folder `name` of drivetrain/training, or in a package of that name of one's own.
+
+    Raises:
+        InputError: there is none.
+    """
+    own = _PACKAGE / "training" / name / "framework.py"
+    module = f"drivetrain.training.{name}.framework" if own.is_file() else f"{name}.framework"
+    try:
+        return importlib.import_module(module).Framework()
+    except ModuleNotFoundError as error:
+        missing = error.name or ""
+        if own.is_file() and missing.startswith("drivetrain."):
+            raise
+        if not _is_part_of(missing, module):
+            raise InputError(
+                f"framework {name!r} needs {missing}, which is not installed here. Install it, or choose a strategy "
+                "of another framework."
+            ) from error
+        available = [path.parent.name for path in (_PACKAGE / "training").glob("*/framework.py")]
+        raise unknown_name("framework", name, available) from None
 
 
 def forget_current_folder() -> None:

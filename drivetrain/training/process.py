@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from drivetrain.training import plugins
 from drivetrain.training.group import ALONE, Group
 
 # A peer that hangs is invisible until a collective times out; gloo's own 30 minutes is a long time to pay for a
@@ -71,7 +71,7 @@ def join_group(collective_timeout: float = COLLECTIVE_TIMEOUT, framework: str = 
     rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     local_rank = int(os.environ.get("LOCAL_RANK", 0))
     local_world_size = int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    joining = importlib.import_module(f"drivetrain.training.{framework}.joining")
+    joining = plugins.load_framework(framework)
     process = Process(rank, world_size, local_rank, local_world_size, joining.device(local_rank))
     if world_size == 1:
         yield process

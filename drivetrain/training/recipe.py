@@ -21,17 +21,19 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
 from drivetrain.training.options import build_options
 from drivetrain.training.reader import Columns
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -275,46 +277,9 @@ def unlabelled_batch(recipe: Recipe, columns: Columns) -> Batch:
 
 def wrong_answer(recipe: Recipe, method: str, answer: object, wanted: str) -> InputError:
     """The error for a method that returns what the contract does not have."""
-    given = f"shape {list(answer.shape)}" if isinstance(answer, Tensor) else f"a {type(answer).__name__}"
+    shape: Any = getattr(answer, "shape", None)
+    given = f"a {type(answer).__name__}" if shape is None else f"shape {list(shape)}"
     return InputError(f"{type(recipe).__module__}: {method}() of the recipe returned {given}; it must return {wanted}.")
-
-
-def build_model(recipe: Recipe) -> nn.Module:
-    """A fresh model of the recipe.
-
-    Raises:
-        InputError: it returned none, or one without parameters.
-    """
-    model = recipe.model()
-    if not isinstance(model, nn.Module):
-        raise wrong_answer(recipe, "model", model, "an nn.Module")
-    if not any(True for _ in model.parameters()):
-        raise InputError(
-            f"{type(recipe).__module__}: the model of the recipe has no parameters; nothing can be learnt."
-        )
-    return model
-
-
-def check_values(recipe: Recipe, method: str, values: object, targets: Tensor) -> None:
-    """
-    Raises:
-        InputError: not one value a sample. (A mean would be taken for the sum, and gradients be too small.)
-    """
-    if not isinstance(values, Tensor) or values.shape != targets.shape[:1]:
-        raise wrong_answer(recipe, method, values, f"one number a sample, shape [{len(targets)}]")
-
-
-def weights_of(recipe: HasLossWeights, targets: Tensor) -> Tensor:
-    """The weights of samples, detached, float64 [samples], on the device of the targets.
-
-    Raises:
-        InputError: not one number a sample.
-    """
-    weights: object = recipe.loss_weights(targets)
-    if not isinstance(weights, Tensor) or weights.shape != targets.shape[:1]:
-        assert isinstance(recipe, Recipe)
-        raise wrong_answer(recipe, "loss_weights", weights, f"one number a sample, shape [{len(targets)}]")
-    return weights.detach().double()
 
 
 def source_hash(recipe: Recipe) -> str:

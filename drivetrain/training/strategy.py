@@ -2,371 +2,163 @@
 
 A file `strategies/<name>.py` has
 
-    DIMENSIONS = ("stage", "replicate")   which dimensions of drivetrain.training.torch.parallel.layout it uses
-    MIN_TORCH = "2.6"                     the oldest torch that carries it
+    FRAMEWORK = "torch"                   whose folder of drivetrain/training it is made with
+    DIMENSIONS = ("stage", "replicate")   which dimensions of drivetrain.training.layout it uses
+    MIN_TORCH = "2.6"                     the oldest torch that carries it; only where that is its framework
     SUMMARY = "..."                       a line for tables and help
     class Options                         a frozen dataclass; degrees are called as the dimensions
-    class Strategy                        a subclass of the one below
+    class Strategy                        what the loop asks is below; each framework has a base (torch/strategy.py)
 
-The first three are literals, which the compiler reads without importing torch; so are, where there are such options,
-CHOICES = {"schedule": ("gpipe", ...)} and BOUNDS = {"prefetch": (0, None)} (both included; None: no such bound).
+Those in capitals are literals, which the compiler reads without importing a framework; so are, where there are such
+options, CHOICES = {"schedule": ("gpipe", ...)} and BOUNDS = {"prefetch": (0, None)} (both included; None: no such
+bound).
 
 What every strategy promises: a step changes the parameters as one process would with the whole global batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, ClassVar, NamedTuple
-
-import torch
-import torch.distributed as dist
-from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
+import ast
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
 from drivetrain.training.config import Config
+from drivetrain.training.framework import Framework
+from drivetrain.training.layout import Layout
 from drivetrain.training.options import build_options
 from drivetrain.training.process import Process
-from drivetrain.training.recipe import Batch, HasLossWeights, Recipe, check_values, weights_of, wrong_answer
-from drivetrain.training.torch import gradients
-from drivetrain.training.torch.average import MovingAverage
-from drivetrain.training.torch.batch_statistics import synchronize_batch_statistics
-from drivetrain.training.torch.buffers import shared_buffers
-from drivetrain.training.torch.joining import sum_tensor
-from drivetrain.training.torch.layers import compile_layers, recompute_activations
-from drivetrain.training.torch.loss_checks import FirstLosses
-from drivetrain.training.torch.parallel.layout import Layout, lay_out
-from drivetrain.training.torch.precision import LossScale, precision_of
+from drivetrain.training.recipe import Batch, Recipe
 
-# Whose fused kernels torch can run on DTensors (isinstance: AdamW is an Adam).
-FUSED_ON_SLICES = (torch.optim.Adam, torch.optim.AdamW)
-# What torch says where an operation of an optimizer cannot be done slice by slice.
-REFUSALS_OF_SLICES = ("placement", "sharding strategy", "DTensor")
+# Strategies whose ranks hold the whole model: nothing has to travel in a forward pass.
+WHOLE = ("single", "dp", "ddp")
 
 
 class Step(NamedTuple):
-    """What a step did. All of it stays on the device."""
+    """What a step did: scalars of the framework, all of it on the device."""
 
-    loss: Tensor
-    """The sum of this rank's losses, shape []; 0 where another rank speaks for the replica."""
-    gradient_norm: Tensor | None
+    loss: Any
+    """The sum of this rank's losses, float64, shape []; 0 where another rank speaks for the replica."""
+    gradient_norm: Any
     """Over all parameters, before clipping; None where nobody asked for it."""
-    weight: Tensor | None = None
+    weight: Any = None
     """What the samples of the global batch weigh together, float64 [], the same on all ranks; None where each weighs 1
     (the recipe has no `loss_weights`). `loss` is then a sum of weighted losses."""
 
 
-class Strategy:
-    """The strategy of one process alone; the others override `distribute` and what their way of working changes.
+class Strategy(Protocol):
+    """What the loop asks.
 
     Attributes:
         layout: which ranks share a model.
-        model: this rank's part, with the names that the recipe's model gives to its parameters; they may be DTensors.
-        module: what is called: `model`, or the wrapper around it.
-        optimizer: the recipe's, of this rank's part.
-        average: the moving average of the parameters, or None.
+        model: this rank's part.
+        precision: of its parameters (`parameters`).
     """
 
     name: ClassVar[str]
     dimensions: ClassVar[tuple[str, ...]]
-    needs_mesh: ClassVar[bool] = True
+    framework: ClassVar[Framework]
+    layout: Layout
+    process: Process
+    model: Any
+    precision: Any
 
-    def __init__(self, recipe: Recipe, model: nn.Module, process: Process, config: Config, options: Any) -> None:
-        self.recipe, self.process, self.config, self.options = recipe, process, config, options
-        self.precision = precision_of(config.precision)
-        # Asked once: to look for a protocol's methods takes longer than a small step has to spare.
-        self._weigher = recipe if isinstance(recipe, HasLossWeights) else None
-        self._weights_are_checked = False
-        self.first_losses = FirstLosses(recipe, process.device)
-        if config.sync_batchnorm and process.device.type != "cuda":
-            raise InputError(
-                "sync_batchnorm=True needs GPUs: torch's SyncBatchNorm has no CPU kernels. Leave it off, or use a "
-                "normalization that does not look across samples (GroupNorm, LayerNorm)."
-            )
-        self.layout: Layout = lay_out(process, self.name, self.dimensions, self.degrees(), mesh=self.needs_mesh)
-        self.check()
-        self.precision.set_up()
-        self.model = model.to(process.device, self.precision.parameters)
-        if process.world_size > 1:  # whatever the ranks drew, they start from the same
-            for tensor in (*self.model.parameters(), *self.model.buffers()):
-                dist.broadcast(tensor.detach(), src=0)
-        if config.sync_batchnorm:
-            self.model = synchronize_batch_statistics(self.model, self.layout, self.name)
-        self.module: nn.Module = self.distribute(self.model)
-        self.parameters = dict(self.model.named_parameters())
-        self.holds_slices = any(isinstance(parameter, DTensor) for parameter in self.parameters.values())
-        self.buffers = shared_buffers(self.model, self.layout)
-        self.optimizer = self.build_optimizer()
-        self.average = MovingAverage(self.parameters, config.ema_decay) if config.ema_decay else None
-        self.loss_scale = LossScale() if self.precision.compute == torch.float16 else None
-
-    # What a strategy may change.
-
-    def degrees(self) -> dict[str, int]:
-        """The size of each dimension; 0 for what the others leave over."""
-        return {name: getattr(self.options, name, 0) for name in self.dimensions}
-
-    def check(self) -> None:
-        """Refuse what cannot be, before anything is built.
-
-        Raises:
-            InputError: this strategy on these processes, or with these common options.
-        """
-
-    def distribute(self, model: nn.Module) -> nn.Module:
-        """Make `model` (already on the device) a distributed one; returns what is to be called.
-
-        Where this rank holds only a part, `self.model` becomes that part. Calls `shape_layers` at the point where the
-        strategy wants it.
-        """
-        return self.shape_layers(model)
-
-    def synchronizing(self, last: bool) -> AbstractContextManager[None]:
-        """Around each piece of an accumulation: gradients need to travel only with the last one."""
-        return nullcontext()
-
-    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
-        """Leave gradients of `gradient_scale` times the sum of the losses over all ranks (divided by `data_size`, where
-        the strategy averages); returns the sum of this rank's losses, detached. Losses are those of `losses_of`,
-        weighted where the recipe weighs its samples.
-
-        Sums and one common scale, instead of each rank's mean, are what makes uneven parts exact: ranks with fewer
-        samples weigh less, a rank without samples takes part with weight zero.
-        """
-        total: Tensor | None = None
-        for piece, counted, last in pieces(batch, num_samples, self.config.accumulation):
-            with self.synchronizing(last):
-                losses = self.losses_of(piece)
-                summed = losses.sum() if counted else losses.sum() * 0.0
-                # As (summed * gradient_scale).backward() to the bit, without the product and its gradient.
-                summed.backward(_scale_of(summed, gradient_scale))
-            loss = summed.detach().double()
-            total = loss if total is None else total + loss
-        assert total is not None
-        return total
-
-    def losses_of(self, piece: Batch) -> Tensor:
-        """The losses of a piece's samples, weighted where the recipe weighs them, shape [samples].
-
-        Where ranks share samples, they may be this rank's parts of them; `backward` then adds up what it returns.
-        """
-        return self.losses(self.call(self.module, piece.inputs), piece.targets)
-
-    def forward(self, inputs: Tensor) -> Tensor | None:
-        """Outputs for evaluation, or None where another rank of the replica has them.
-
-        All ranks must call it equally often, those of a replica with the same inputs. It is the bare model that is
-        called: a wrapper would exchange buffers.
-        """
-        outputs = self.call(self.model, inputs)
-        return outputs if self.layout.counts else None
-
-    # What all have in config.
+    def __init__(self, recipe: Recipe, model: Any, process: Process, config: Config, options: Any) -> None: ...
 
     def train_step(self, batch: Batch, *, num_samples: int, num_global_samples: int, measure: bool = False) -> Step:
         """One optimizer step.
 
         Args:
-            batch: this rank's part of the global batch.
+            batch: this rank's part of the global batch, on the device.
             num_samples: how many of its samples count; 0 where the rank has none and `batch` is a stand-in that only
                 keeps it in step with the others.
             num_global_samples: samples of the global batch, over all ranks.
             measure: whether the gradient's norm is wanted, also where nothing needs it.
-
-        Raises:
-            InputError: a layer that normalizes over samples gets a single one; gradients that are never finite in fp16.
         """
-        if self.buffers:
-            self.buffers.agree()
-        self.optimizer.zero_grad()
-        loss_scale = self.loss_scale.value if self.loss_scale else 1.0
-        weight = self.total_weight(batch, num_samples)
-        gradient_scale: float | Tensor = self.layout.data_size / num_global_samples
-        if weight is not None:  # where nothing weighs anything there is nothing to learn
-            gradient_scale = torch.where(weight > 0, self.layout.data_size / weight, 0.0).to(self.precision.parameters)
-        try:
-            loss = self.backward(batch, num_samples=num_samples, gradient_scale=gradient_scale * loss_scale)
-        except (ValueError, RuntimeError) as error:
-            if not _needs_more_samples(error):
-                raise
-            accumulated = f", each cut into {self.config.accumulation} pieces" if self.config.accumulation > 1 else ""
-            raise InputError(
-                f"a batch of {num_global_samples} samples, dealt into {self.layout.data_size} parts{accumulated}: the "
-                "model normalizes over samples (BatchNorm), and somewhere it got one alone. Give drop_last=True, which "
-                "leaves out a smaller last batch; or a larger global_batch or less accumulation; or use GroupNorm."
-            ) from error
-        norm = self._update(loss_scale, measure)
-        return Step(loss if self.layout.counts else torch.zeros_like(loss), norm, weight)
+        ...
 
-    def total_weight(self, batch: Batch, num_samples: int) -> Tensor | None:
-        """What the samples of the global batch weigh together, float64 []; None where the recipe does not weigh them.
-        Every rank must ask for it.
+    def forward(self, inputs: Any) -> Any:
+        """Outputs for evaluation, or None where another rank of the replica has them."""
+        ...
 
-        Raises:
-            InputError: weights that are negative or not finite; on a GPU, in the first step.
-        """
-        if self._weigher is None:
-            return None
-        weights = weights_of(self._weigher, batch.targets)
-        # On a GPU each look would wait for it.
-        looked_at = not self._weights_are_checked or weights.device.type == "cpu"
-        if looked_at and not bool((torch.isfinite(weights) & (weights >= 0)).all()):
-            raise wrong_answer(self.recipe, "loss_weights", weights, "finite numbers from 0")
-        self._weights_are_checked = True
-        own = weights[:num_samples].sum() if self.layout.counts else torch.zeros_like(weights).sum()
-        return sum_tensor(own, self.process)
+    def on_device(self, batch: Batch) -> Batch:
+        """The batch where the model computes."""
+        ...
 
-    def weighted(self, losses: Tensor, targets: Tensor) -> Tensor:
-        """Losses of samples times what these weigh, shape [samples]; as they are where the recipe does not say."""
-        if self._weigher is None:
-            return losses
-        return losses * weights_of(self._weigher, targets).to(losses.dtype)
+    def set_training(self, on: bool) -> None:
+        """Let layers such as dropout train, or be evaluated."""
+        ...
 
-    def _update(self, loss_scale: float, measure: bool) -> Tensor | None:
-        """Take the step that the gradients ask for; returns their norm, if it was needed."""
-        parameters, clip, norm = list(self.parameters.values()), self.config.clip_norm, None
-        if self.holds_slices:
-            gradients.settle(parameters)
-        if clip or measure or self.loss_scale:
-            norm = gradients.total_norm(parameters, self.layout)
-        if self.loss_scale:
-            assert norm is not None
-            if not self.loss_scale.accepts(norm):
-                return norm  # neither a step nor an average of where it led
-            norm = norm / loss_scale
-        if clip:
-            assert norm is not None
-            factor = torch.clamp(clip / (norm + 1e-6), max=1.0)
-            gradients.scale(parameters, factor / loss_scale if self.loss_scale else factor)
-        elif self.loss_scale:
-            gradients.scale(parameters, 1.0 / loss_scale)
-        self._step()
-        if self.average:
-            self.average.update()
-        return norm
+    def set_learning_rate(self, factor: float) -> float:
+        """Give every group of parameters `factor` times its highest learning rate; returns the first one's."""
+        ...
 
-    def _step(self) -> None:
-        try:
-            self.optimizer.step()
-        except RuntimeError as error:  # NotImplementedError is one of them
-            if not (self.holds_slices and any(words in str(error) for words in REFUSALS_OF_SLICES)):
-                raise
-            kind = type(self.optimizer).__name__
-            raise InputError(
-                f"{kind} of the recipe cannot step on slices of parameters, as strategy {self.name!r} holds them "
-                f"({str(error).splitlines()[0]:.120}). Use AdamW, Adam or SGD, or a strategy with whole parameters, "
-                "such as 'ddp'."
-            ) from error
+    def settle(self) -> None:
+        """Make replicas equal in what a step leaves different. Every rank must call it."""
+        ...
 
-    def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
-        """The outputs of `model` or `module`, computed in the precision's format."""
-        if not self.precision.is_mixed:
-            return module(inputs)
-        with torch.autocast(self.process.device.type, self.precision.compute):
-            return module(inputs)
-
-    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """The recipe's losses, weighted where it weighs its samples, shape [samples]; never in half precision."""
-        outputs = outputs.to(self.precision.parameters)
-        version = outputs._version
-        losses = self.recipe.losses(outputs, targets)
-        check_values(self.recipe, "losses", losses, targets)
-        if not self.first_losses.are_done:
-            self.first_losses.apart("losses", outputs, targets, losses if outputs._version == version else None)
-            self.first_losses.of_parts(outputs, targets)
-        return losses if self._weigher is None else self.weighted(losses, targets)
-
-    def shape_layers(self, model: nn.Module) -> nn.Module:
-        """Activation checkpointing and compilation, layer by layer; returns the model."""
-        if self.config.compile:
-            compile_layers(model)
-        if self.config.activation_checkpointing:
-            recompute_activations(model)
-        return model
-
-    def build_optimizer(self) -> torch.optim.Optimizer:
-        """The recipe's optimizer of this rank's part; each group keeps its highest learning rate in `initial_lr`."""
-        config = self.config
-        optimizer = self.recipe.optimizer(
-            self.model, learning_rate=config.highest_learning_rate, weight_decay=config.weight_decay
-        )
-        if not isinstance(optimizer, torch.optim.Optimizer):
-            raise wrong_answer(self.recipe, "optimizer", optimizer, "a torch.optim.Optimizer")
-        if config.fused and "fused" not in optimizer.defaults:
-            raise InputError(
-                f"fused=True, but {type(optimizer).__name__} of the recipe has no fused kernel. Leave it off, or use "
-                "AdamW, Adam or SGD."
-            )
-        if config.fused and self.holds_slices and not isinstance(optimizer, FUSED_ON_SLICES):
-            raise InputError(
-                f"fused=True, but the fused kernel of {type(optimizer).__name__} does not take slices of parameters, "
-                f"as strategy {self.name!r} holds them; those of AdamW and Adam do. Leave fused off: torch then steps "
-                "on many parameters at once (foreach)."
-            )
-        for group in optimizer.param_groups:
-            group.setdefault("initial_lr", group["lr"])
-            if config.fused:
-                group["fused"] = True
-        return optimizer
-
-    @contextmanager
-    def in_evaluation(self) -> Generator[None]:
-        """A context in which the model is what is evaluated and saved, the same on all ranks: with the moving average,
-        if there is one, and the buffers of the first rank. Every rank must enter it."""
-        if self.buffers:
-            self.buffers.agree()
-        with self.average.in_place() if self.average else nullcontext():
-            yield
+    def in_evaluation(self) -> AbstractContextManager[None]:
+        """A context in which the model is what is evaluated and saved, the same on all ranks. Every rank enters it."""
+        ...
 
 
-def pieces(batch: Batch, num_samples: int, count: int) -> Iterable[tuple[Batch, int, bool]]:
-    """Cut a rank's part of a batch into `count` pieces: (piece, how many of its samples count, whether it is the last).
-
-    Every rank goes through the same number of pieces, since it may meet the others in each; one for which a rank has no
-    sample is its first sample, with a count of 0.
-    """
-    if count == 1:  # no copy, no slice
-        return ((batch, num_samples, True),)
-    return _cut(batch, num_samples, count)
-
-
-def _cut(batch: Batch, num_samples: int, count: int) -> Iterator[tuple[Batch, int, bool]]:
-    for number in range(count):
-        start, stop = num_samples * number // count, num_samples * (number + 1) // count
-        rows = slice(start, stop) if stop > start else slice(0, 1)
-        yield Batch(batch.inputs[rows], batch.targets[rows]), stop - start, number == count - 1
-
-
-def _scale_of(summed: Tensor, scale: float | Tensor) -> Tensor:
-    """The gradient of `scale` times `summed`, shape []."""
-    return scale.to(summed.dtype) if isinstance(scale, Tensor) else summed.new_full((), scale)
-
-
-def _needs_more_samples(error: BaseException) -> bool:
-    """Whether it is, or comes from (torch's pipelines wrap it), a normalization that got one value to a channel."""
-    cause: BaseException | None = error
-    while cause is not None:
-        if isinstance(cause, ValueError) and "more than 1 value per channel" in str(cause):
-            return True
-        cause = cause.__cause__
-    return False
-
-
-def load_strategy(name: str, options: dict[str, Any]) -> tuple[type[Strategy], Any]:
-    """The strategy `name` and its options.
+def load_strategy(name: str, options: dict[str, Any]) -> tuple[Any, Any]:
+    """The class of the strategy `name` and its options.
 
     Raises:
         InputError: no such strategy or option, with the closest match; a value that cannot be.
     """
+    _refuse_auto(name)
+    module = plugins.load("strategies", name, kind="strategy")
+    found: Any = module.Strategy
+    found.name, found.dimensions = name, module.DIMENSIONS
+    found.framework = load_framework(module.FRAMEWORK)
+    return found, build_options(module.Options, options, f"strategy {name!r}")
+
+
+def load_framework(name: str) -> Framework:
+    """The framework `name`: a folder here, or a package of one's own."""
+    return plugins.load_framework(name)
+
+
+def framework_of(strategy: str) -> str:
+    """The framework that a strategy's file names; nothing is imported.
+
+    Raises:
+        InputError: no such strategy.
+    """
+    _refuse_auto(strategy)
+    return literal(plugins.file_of("strategies", strategy, kind="strategy"), "FRAMEWORK")
+
+
+def refuse_other_framework(recipe: Recipe, name: str, strategy: str) -> None:
+    """
+    Raises:
+        InputError: the recipe is of another framework than the strategy.
+    """
+    module = plugins.module_of(recipe)
+    own, wanted = getattr(module, "FRAMEWORK", "torch"), framework_of(strategy)
+    if own != wanted:
+        fitting = [each for each in plugins.names("strategies") if framework_of(each) == own]
+        raise InputError(
+            f"recipe {name!r} is of {own}, and strategy {strategy!r} of {wanted}. Choose a strategy of {own}: "
+            f"{', '.join(fitting) or 'there is none'}; or a recipe of {wanted}."
+        )
+
+
+def literal(file: Path, name: str) -> Any:
+    """The value of `NAME = <literal>` at the head of a file."""
+    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
+            return ast.literal_eval(node.value)
+    raise ValueError(f"{file} declares no {name}")
+
+
+def _refuse_auto(name: str) -> None:
     if name == "auto":
         raise InputError(
             "strategy 'auto' is settled when a pipeline is compiled (drivetrain run, compile or submit), which knows "
             "the machines; a training is started with a name. `drivetrain recommend --recipe NAME` says which fits."
         )
-    module = plugins.load("strategies", name, kind="strategy")
-    found: type[Strategy] = module.Strategy
-    found.name, found.dimensions = name, module.DIMENSIONS
-    return found, build_options(module.Options, options, f"strategy {name!r}")

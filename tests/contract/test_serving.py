@@ -28,6 +28,7 @@ from drivetrain.training.process import Process
 from drivetrain.training.recipe import load_recipe
 from drivetrain.training.serving.model import ServedModel
 from drivetrain.training.torch.models.saved_model import load_model
+from drivetrain.training.torch.values import Values
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
 
@@ -99,7 +100,7 @@ def expected_of(folder: Path) -> dict[str, Any]:
     recipe, model, _ = load_model(folder / "model")
     with torch.no_grad():
         outputs = model.eval()(dataset_of(folder).batch(slice(0, ASKED)).inputs)
-    scores, predicted = answers_of(recipe, task_of(recipe), outputs)
+    scores, predicted = answers_of(Values(), recipe, task_of(recipe), outputs)
     if predicted is None:
         tokens = task_of(recipe).kind == "tokens"
         predicted = (outputs.argmax(dim=-1) if tokens else outputs.double()).numpy()

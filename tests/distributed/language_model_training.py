@@ -10,7 +10,7 @@ from torch.distributed.tensor import DTensor
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.strategy import load_strategy
-from drivetrain.training.torch import state
+from drivetrain.training.torch import gathering as state
 from drivetrain.training_scripts.recipes import decoder_lm
 from tests.fixtures.told import told
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from drivetrain.training import plugins
-from drivetrain.training.torch.parallel.layout import DATA_DIMENSIONS
+from drivetrain.training.layout import DATA_DIMENSIONS
 
 # Common options that every strategy honours, or refuses with an InputError that gives the reason.
 FEATURES = ("fp16", "bf16", "activation_checkpointing", "compile", "fused", "ema", "clipping")

@@ -9,14 +9,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from drivetrain.training.checkpointing.tensors import tensors
 from drivetrain.training.checkpointing.tensors.index import Index, TensorEntry
+from drivetrain.training.checkpointing.tensors.writing import merge_values
 from drivetrain.training.evaluation.run import evaluate
 from drivetrain.training.input_pipeline.cursor import Order, share
 from drivetrain.training.process import Process
-from drivetrain.training.strategy import Strategy, load_strategy
-from drivetrain.training.torch import state
+from drivetrain.training.strategy import load_strategy
+from drivetrain.training.torch import gathering as state
+from drivetrain.training.torch.checkpoints import state as tensors
 from drivetrain.training.torch.parallel.sharded import fill
+from drivetrain.training.torch.strategy import Strategy
 from tests.distributed.strategy_models import Memory, Recipe, recipe_of
 from tests.distributed.strategy_runs import Run
 from tests.fixtures.told import told
@@ -119,8 +121,15 @@ def go_on(strategy: Strategy, setting: Setting) -> Trained:
     strategy.model.eval()
     held_out = Memory(recipe, recipe.samples(23, seed=1))
     with strategy.in_evaluation():
-        dtype = strategy.precision.parameters
-        evaluated = evaluate(strategy.forward, held_out, layout, batch_size=8, dtype=dtype)  # type: ignore[arg-type]
+        precision = strategy.precision.parameters
+        evaluated = evaluate(
+            strategy.forward,
+            held_out,  # type: ignore[arg-type]
+            layout,
+            framework=strategy.framework,
+            batch_size=8,
+            precision=precision,
+        )
     strategy.model.train()
     assert evaluated.num_samples == 23
     return Trained(losses, norms, evaluated.means, *whole_state(strategy))
@@ -135,7 +144,7 @@ def whole_state(strategy: Strategy) -> tuple[Arrays, Arrays, Arrays, dict[str, A
     ]
     own = tensors.values_of(strategy) if tensors.speaks_for_stage(strategy) else None
     stages = [values for values in strategy.process.group.gather_json(own) if values]
-    return groups[0], groups[1], groups[2], tensors.merge_values(stages)
+    return groups[0], groups[1], groups[2], merge_values(stages)
 
 
 def start_from(trained: Trained, strategy: Strategy) -> None:

@@ -12,9 +12,9 @@ import torch.distributed.checkpoint as dcp
 
 from drivetrain.training.checkpointing.checkpointer import Checkpointer
 from drivetrain.training.checkpointing.places.folder import FolderPlace
-from drivetrain.training.checkpointing.tensors.dcp_storage import StoreReader, StoreWriter
 from drivetrain.training.process import Process
-from drivetrain.training.torch import state
+from drivetrain.training.torch import gathering as state
+from drivetrain.training.torch.checkpoints.dcp_storage import StoreReader, StoreWriter
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Arrays, Setting, build, go_on
 

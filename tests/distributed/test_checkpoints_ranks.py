@@ -20,9 +20,9 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.checkpointer import Checkpointer, CheckpointOptions
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store.lock import Lock
-from drivetrain.training.checkpointing.tensors.tensors import model_parts, tensors_of
 from drivetrain.training.group import Group
 from drivetrain.training.process import Process
+from drivetrain.training.torch.checkpoints.state import model_parts, tensors_of
 from drivetrain.training.torch.parallel.sharded import local
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import Setting, build, go_on, whole_state

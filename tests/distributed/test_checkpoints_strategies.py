@@ -13,9 +13,9 @@ import pytest
 
 from drivetrain.training.checkpointing.checkpointer import Checkpointer
 from drivetrain.training.checkpointing.places import open_place
-from drivetrain.training.checkpointing.tensors.tensors import model_parts
 from drivetrain.training.process import Process
-from drivetrain.training.torch import state
+from drivetrain.training.torch import gathering as state
+from drivetrain.training.torch.checkpoints.state import model_parts
 from tests.distributed.strategy_runs import FIRST, Run, parameters
 from tests.distributed.strategy_training import Arrays, Setting, Trained, build, go_on, identical, whole_state
 

@@ -18,10 +18,11 @@ from torch import Tensor, nn
 from drivetrain.base.errors import InputError
 from drivetrain.training.evaluation.run import Bootstrap, Evaluation, SliceColumn, evaluate, probe, task_of
 from drivetrain.training.group.gloo import GlooGroup
+from drivetrain.training.layout import Layout
 from drivetrain.training.metric import load_metrics
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
-from drivetrain.training.torch.parallel.layout import Layout
+from drivetrain.training.torch.framework import Framework
 from drivetrain.training_scripts.train import validate
 
 CLASSES = 3
@@ -84,7 +85,7 @@ def run(process: Process, data: Rows, degrees: Mapping[str, int], **given: Any) 
     model, layout, passes = data.recipe.model().eval(), Layout(process, degrees), []
     task: Any = task_of(data.recipe)
     if given.pop("probed", True):
-        given["values"] = probe(data.recipe, model, Rows(1), task)  # type: ignore[arg-type]
+        given["values"] = probe(Framework(), data.recipe, model, Rows(1), task)  # type: ignore[arg-type]
 
     def forward(inputs: Tensor) -> Tensor | None:
         passes.append(len(inputs))
@@ -101,6 +102,8 @@ def run(process: Process, data: Rows, degrees: Mapping[str, int], **given: Any) 
             forward,
             data,  # type: ignore[arg-type]
             layout,
+            framework=Framework(),
+            precision=torch.float32,
             batch_size=4,
             task=task,
             metrics=load_metrics("f1(per_class=true), auroc", task),
@@ -248,6 +251,8 @@ def run_validations(process: Process) -> Any:
         model=model,
         forward=model,
         in_evaluation=nullcontext,
+        set_training=model.train,
+        framework=Framework(),
         layout=Layout(process, {"replicate": process.world_size}),
         precision=SimpleNamespace(parameters=torch.float32),
     )

@@ -11,18 +11,28 @@ import torch
 
 from drivetrain.training.evaluation.run import Evaluation, evaluate, probe, task_of
 from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import load_recipe
-from drivetrain.training.torch.parallel.layout import Layout
+from drivetrain.training.torch.framework import Framework
 
 
 def measure(process: Process, data: Path, batch_size: int) -> Evaluation:
     torch.manual_seed(0)
     recipe = load_recipe("digits_cnn", {"channels": 4, "hidden": 16})
     model, dataset, task = recipe.model().eval(), Dataset(data, recipe, process), task_of(recipe)
-    values = probe(recipe, model, dataset, task)
+    values = probe(Framework(), recipe, model, dataset, task)
     layout = Layout(process, {"replicate": process.world_size})
-    return evaluate(model, dataset, layout, batch_size=batch_size, task=task, values=values)
+    return evaluate(
+        model,
+        dataset,
+        layout,
+        framework=Framework(),
+        precision=torch.float32,
+        batch_size=batch_size,
+        task=task,
+        values=values,
+    )
 
 
 @pytest.mark.parametrize("num_rows", [1, 2, 7, 50])

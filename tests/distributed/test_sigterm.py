@@ -26,7 +26,7 @@ from drivetrain.training.launch.processes.failure import is_lost_peer
 from drivetrain.training.loop import interruption_simulation
 from drivetrain.training.loop import saving as saving_module
 from drivetrain.training.process import Process
-from drivetrain.training.strategy import Strategy
+from drivetrain.training.torch.strategy import Strategy
 from drivetrain.training_scripts import train as train_module
 from drivetrain.training_scripts.strategies import ddp
 from drivetrain.training_scripts.train import Config, Folders, train

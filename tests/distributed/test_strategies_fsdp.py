@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_leaves
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.strategy import load_strategy
-from drivetrain.training.torch import state
+from drivetrain.training.torch import gathering as state
 from drivetrain.training_scripts.strategies import fsdp
 from tests.distributed import strategy_models
 from tests.distributed.strategy_runs import Run

@@ -26,6 +26,7 @@ from drivetrain.training.recipe import Batch
 from drivetrain.training.torch.models.parameter_groups import share_learning_rate
 from drivetrain.training.torch.models.resnet import imagenet_resnet
 
+FRAMEWORK = "torch"
 BLOCKS = (2, 2, 2, 2)
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)  # of ImageNet, which the weights have learnt with
 MOMENTUM = 0.9

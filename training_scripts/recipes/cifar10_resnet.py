@@ -24,6 +24,7 @@ from drivetrain.training.recipe import Batch
 from drivetrain.training.torch.models.parameter_groups import decay_matrices
 from drivetrain.training.torch.models.resnet import cifar_resnet
 
+FRAMEWORK = "torch"
 SIDE = 32
 MEAN, STD = (0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)  # of the 50,000 training images
 MOMENTUM = 0.9

@@ -25,6 +25,7 @@ from drivetrain.training.reader import Columns, check_whole_number
 from drivetrain.training.recipe import Batch, check_tokens
 from drivetrain.training.torch.models.parameter_groups import decay_matrices
 
+FRAMEWORK = "torch"
 ROTARY_BASE = 10_000.0
 START = 0.02  # the standard deviation of a new matrix
 

@@ -16,6 +16,7 @@ from torch.nn import functional
 from drivetrain.training.reader import Columns, matrix
 from drivetrain.training.recipe import Batch
 
+FRAMEWORK = "torch"
 SIDE = 8
 BRIGHTEST = 16.0
 

@@ -22,6 +22,7 @@ from drivetrain.training.reader import Columns, check_whole_number
 from drivetrain.training.recipe import Batch, check_tokens
 from drivetrain.training.torch.models.parameter_groups import decay_matrices
 
+FRAMEWORK = "torch"
 PADDING = 0  # of the reader
 START = 0.02  # the standard deviation of a new vector
 

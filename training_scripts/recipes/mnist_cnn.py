@@ -22,6 +22,7 @@ from drivetrain.training.reader import Columns, check_whole_number
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch.models.parameter_groups import decay_matrices
 
+FRAMEWORK = "torch"
 SIDE = 28
 MEAN, STD = (0.1307,), (0.3081,)  # of the 60,000 training images
 

@@ -9,12 +9,13 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
-from drivetrain.training import strategy
-from drivetrain.training.recipe import Batch, HasLossParts, check_values
-from drivetrain.training.torch import reduction
+from drivetrain.training.recipe import Batch, HasLossParts
+from drivetrain.training.torch import reduction, strategy
 from drivetrain.training.torch.loss_checks import MOST_GATHERED_BYTES
 from drivetrain.training.torch.parallel.context_parallel import Context
+from drivetrain.training.torch.recipes import check_values
 
+FRAMEWORK = "torch"
 DIMENSIONS = ("replicate", "context")
 MIN_TORCH = "2.13"
 SUMMARY = "every process holds the model and works on its part of each sequence"

@@ -17,11 +17,12 @@ from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
 
 from drivetrain.base.errors import InputError
-from drivetrain.training import strategy
-from drivetrain.training.checkpointing.tensors.generators import kept_generators
 from drivetrain.training.recipe import Batch
-from drivetrain.training.strategy import pieces
+from drivetrain.training.torch import strategy
+from drivetrain.training.torch.checkpoints.generators import kept_generators
+from drivetrain.training.torch.strategy import pieces
 
+FRAMEWORK = "torch"
 DIMENSIONS = ("replicate",)
 MIN_TORCH = "2.6"
 SUMMARY = "every process holds the model, gradients are averaged"
@@ -64,7 +65,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training.strategy.Strategy. With one process it is the same as `single`."""
+    """See drivetrain.training.torch.strategy.Strategy. With one process it is the same as `single`."""
 
     needs_mesh = False
     options: Options

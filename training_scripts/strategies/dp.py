@@ -12,8 +12,9 @@ import torch
 from torch import nn
 
 from drivetrain.base.errors import InputError
-from drivetrain.training import strategy
+from drivetrain.training.torch import strategy
 
+FRAMEWORK = "torch"
 DIMENSIONS = ()
 MIN_TORCH = "2.6"
 SUMMARY = "one process drives all GPUs of a host (ddp is faster)"
@@ -25,7 +26,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training.strategy.Strategy. Running statistics are those of the first GPU's samples."""
+    """See drivetrain.training.torch.strategy.Strategy. Running statistics are those of the first GPU's samples."""
 
     def check(self) -> None:
         process, config = self.process, self.config

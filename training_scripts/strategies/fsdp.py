@@ -16,10 +16,11 @@ from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 
-from drivetrain.training import strategy
+from drivetrain.training.torch import strategy
 from drivetrain.training.torch.layers import layers_of
 from drivetrain.training.torch.precision import Precision
 
+FRAMEWORK = "torch"
 DIMENSIONS = ("shard",)
 MIN_TORCH = "2.6"
 SUMMARY = "every process holds a slice of every layer and works on its part of the batch"
@@ -43,7 +44,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training.strategy.Strategy."""
+    """See drivetrain.training.torch.strategy.Strategy."""
 
     def distribute(self, model: nn.Module) -> nn.Module:
         self.shape_layers(model)

@@ -12,6 +12,7 @@ from torch import nn
 
 from drivetrain.training_scripts.strategies import fsdp, tp
 
+FRAMEWORK = "torch"
 DIMENSIONS = ("shard", "tensor")
 MIN_TORCH = "2.13"
 SUMMARY = "large matrices split inside a host, slices of what each rank has across hosts"

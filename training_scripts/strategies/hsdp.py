@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from drivetrain.training_scripts.strategies import fsdp
 
+FRAMEWORK = "torch"
 DIMENSIONS = ("replicate", "shard")
 MIN_TORCH = "2.6"
 SUMMARY = "slices within a host, copies between hosts"
@@ -26,7 +27,7 @@ class Options(fsdp.Options):
 
 
 class Strategy(fsdp.Strategy):
-    """See drivetrain.training.strategy.Strategy."""
+    """See drivetrain.training.torch.strategy.Strategy."""
 
     options: Options
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from drivetrain.training.torch.parallel.pipeline import PipelineStrategy
 
+FRAMEWORK = "torch"
 DIMENSIONS = ("stage",)
 MIN_TORCH = "2.13"
 SUMMARY = "each process holds some of the layers, micro-batches flow through all of them"

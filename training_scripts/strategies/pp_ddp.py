@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from drivetrain.training.torch import reduction
 from drivetrain.training.torch.parallel.pipeline import PipelineStrategy
 
+FRAMEWORK = "torch"
 DIMENSIONS = ("stage", "replicate")
 MIN_TORCH = "2.13"
 SUMMARY = "pipelines side by side: layers dealt to the stages, samples to the pipelines, gradients averaged"

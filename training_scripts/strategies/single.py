@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from drivetrain.base.errors import InputError
-from drivetrain.training import strategy
+from drivetrain.training.torch import strategy
 
+FRAMEWORK = "torch"
 DIMENSIONS = ()
 MIN_TORCH = "2.6"
 SUMMARY = "one process with the whole model and the whole batch"
@@ -18,7 +19,7 @@ class Options:
 
 
 class Strategy(strategy.Strategy):
-    """See drivetrain.training.strategy.Strategy."""
+    """See drivetrain.training.torch.strategy.Strategy."""
 
     def check(self) -> None:
         if self.process.world_size != 1:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from drivetrain.training import strategy
+from drivetrain.training.torch import strategy
 from drivetrain.training.torch.parallel.tensor_parallel import (
     parallelize,
     refuse_part,
@@ -16,6 +16,7 @@ from drivetrain.training.torch.parallel.tensor_parallel import (
 )
 from drivetrain.training.torch.parallel.tensor_plan import plan_for
 
+FRAMEWORK = "torch"
 DIMENSIONS = ("tensor",)
 MIN_TORCH = "2.13"
 SUMMARY = "each process holds a part of every large matrix, all work on the same samples"

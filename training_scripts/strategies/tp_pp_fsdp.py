@@ -17,6 +17,7 @@ from drivetrain.training.torch.parallel.tensor_plan import plan_for, takes_whole
 from drivetrain.training.torch.precision import Precision
 from drivetrain.training_scripts.strategies import fsdp
 
+FRAMEWORK = "torch"
 DIMENSIONS = ("stage", "shard", "tensor")
 MIN_TORCH = "2.13"
 SUMMARY = "pipeline stages, each in slices, large matrices split inside a host"

@@ -20,28 +20,23 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-import torch
-from torch import Tensor
-
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store.lock import Lock
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.store.retention import Retention
 from drivetrain.training.checkpointing.store.store import Store
-from drivetrain.training.checkpointing.tensors.generators import generator_states, restore_generators
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
 from drivetrain.training.checkpointing.tensors.loading import GENERATORS, Check, Loaded, Vote
-from drivetrain.training.checkpointing.tensors.plans import held, share_out
-from drivetrain.training.checkpointing.tensors.rank_file import RankFile, copy_all, file_name
+from drivetrain.training.checkpointing.tensors.pieces import Piece
+from drivetrain.training.checkpointing.tensors.plans import share_out
+from drivetrain.training.checkpointing.tensors.rank_file import RankFile, file_name
 from drivetrain.training.checkpointing.tensors.shared_folder import first_ranks
-from drivetrain.training.checkpointing.tensors.tensors import adopt, speaks_for_stage, tensors_of, values_of
 from drivetrain.training.checkpointing.tensors.writing import Job, Writer
+from drivetrain.training.framework import Framework
 from drivetrain.training.launch.processes.heartbeat import beat
-from drivetrain.training.loop.seeding import seed_everything
 from drivetrain.training.process import Process
 from drivetrain.training.strategy import Strategy
-from drivetrain.training.torch.parallel.sharded import local
 
 # How long a wait for the disk counts as getting on. Afterwards the launcher may see that this process hangs.
 PATIENCE = 600.0
@@ -96,12 +91,12 @@ class Checkpointer:
         self._failure: BaseException | None = None
         self._file: RankFile | None = None
         self._buffer: HostBuffer | None = None
-        self._views: list[Tensor] = []
+        self._views: Any = None
         self._signature: dict[str, Any] = {}
         self._has_best = False
 
     def load_newest(
-        self, strategy: Strategy, *, best: dict[str, Tensor] | None = None, check: Check | None = None
+        self, strategy: Strategy, *, best: dict[str, Any] | None = None, check: Check | None = None
     ) -> dict[str, Any] | None:
         """Go on from the newest checkpoint that all ranks find whole; damaged ones are set aside, with a report.
 
@@ -127,11 +122,11 @@ class Checkpointer:
         if loaded is None:
             return None
         self.say(f"resuming from {self.place.uri}/{loaded.folder}")
-        found = adopt(strategy, loaded.tensors, loaded.values["strategy"])
+        found = strategy.framework.adopt(strategy, loaded.tensors, loaded.values["strategy"])
         if best is not None:
             best.clear()
             best.update(found)
-        self._set_generators(loaded)
+        self._set_generators(strategy.framework, loaded)
         return loaded.values
 
     def save(
@@ -140,7 +135,7 @@ class Checkpointer:
         values: dict[str, Any],
         strategy: Strategy,
         *,
-        best: Mapping[str, Tensor] | None = None,
+        best: Mapping[str, Any] | None = None,
         metrics: Mapping[str, float] | None = None,
         finished: bool = False,
     ) -> None:
@@ -151,7 +146,7 @@ class Checkpointer:
         Args:
             values: plain JSON; rank 0's is kept.
             strategy: whose tensors are kept.
-            best: this rank's parts of the best model so far (tensors.model_parts).
+            best: this rank's parts of the best model so far (its framework's `model_parts`).
             metrics: by which retention finds the best checkpoints.
             finished: the training is over.
 
@@ -161,13 +156,13 @@ class Checkpointer:
         """
         started = time.monotonic()
         self.wait()
-        if strategy.buffers:
-            strategy.buffers.agree()  # as the next step would: then all replicas are equal, and any may write them
-        tensors = tensors_of(strategy, best)
+        strategy.settle()  # as the next step would: then all replicas are equal, and any may write them
+        framework = strategy.framework
+        tensors = framework.tensors_of(strategy, best)
         prefix = f"{GENERATORS}{self.process.rank:05d}/"
-        tensors |= {prefix + name: state for name, state in generator_states(self.process.device).items()}
-        file, buffer = self._prepare(tensors, has_best=bool(best))
-        copy_all(self._views, file.items, lambda index: local(tensors[index.fqn]))
+        tensors |= {prefix + name: state for name, state in framework.generator_states(self.process.device).items()}
+        file, buffer = self._prepare(framework, tensors, has_best=bool(best))
+        framework.copy_all(self._views, [tensors[place.name] for place in file.places])
         described = {
             "consumed": values.get("consumed"),
             "epoch": values.get("epoch"),
@@ -182,7 +177,7 @@ class Checkpointer:
         job = Job(
             step,
             json.loads(json.dumps(values, allow_nan=False)),
-            values_of(strategy) if speaks_for_stage(strategy) else None,
+            framework.values_of(strategy) if framework.speaks_for_stage(strategy) else None,
             described,
             file,
             buffer,
@@ -239,27 +234,26 @@ class Checkpointer:
         if self._thread is None or not self._thread.is_alive():
             self._leave()
 
-    def _prepare(self, tensors: dict[str, Tensor], *, has_best: bool) -> tuple[RankFile, HostBuffer]:
+    def _prepare(self, framework: Framework, tensors: dict[str, Any], *, has_best: bool) -> tuple[RankFile, HostBuffer]:
         """The layout of this rank's file. Ranks plan together at the first save, and when there is a best model for
         the first time; entries that an optimizer makes later on a rank are added to what it writes, without asking."""
         signature = {name: (tensor.dtype, tensor.shape) for name, tensor in tensors.items()}
         name = file_name(self.process.rank, self.process.world_size)
         if self._file is None or has_best != self._has_best:
-            self._file = RankFile(
-                name, share_out(held(tensors, is_main=self.process.is_main), self.exchange, self.folders)
-            )
+            self._file = RankFile(name, share_out(_held(framework, tensors), self.exchange, self.folders))
         elif signature != self._signature:
             same = {name for name, what in signature.items() if self._signature.get(name) == what}
-            kept = [item for item in self._file.items if item.index.fqn in same]
+            kept = [piece for piece in self._file.pieces if piece.name in same]
             new = {name: tensor for name, tensor in tensors.items() if name not in same}
-            self._file = RankFile(name, [*kept, *held(new, is_main=self.process.is_main)])
+            self._file = RankFile(name, [*kept, *_held(framework, new)])
         elif self._buffer is not None:
             return self._file, self._buffer
         self._signature, self._has_best = signature, has_best
         if self._buffer is None or self._buffer.size < self._file.size:
             self._release_buffer()
-            self._buffer = HostBuffer(self._file.size, pinned=self.process.device.type == "cuda")
-        self._views = self._file.views(self._buffer)
+            self._buffer = HostBuffer(self._file.size, pin=framework.pin_of(self.process.device))
+        self._file.write_header(self._buffer)
+        self._views = framework.views(self._buffer, self._file.places)
         return self._file, self._buffer
 
     def _write(self, job: Job) -> None:
@@ -276,21 +270,18 @@ class Checkpointer:
                 f"checkpoint {job.step} could not be kept: {problem}. Training goes on, and the one before it stands."
             )
 
-    def _set_generators(self, loaded: Loaded) -> None:
+    def _set_generators(self, framework: Framework, loaded: Loaded) -> None:
         prefix, rank = f"{GENERATORS}{self.process.rank:05d}/", self.process.rank
         states = {n.removeprefix(prefix): state for n, state in loaded.tensors.items() if n.startswith(prefix)}
         if states:
-            device = self.process.device
-            if device.type == "cuda" and "cuda" not in states:
-                self.say("random numbers of the GPU start anew: the checkpoint is of processes without one")
-                device = torch.device("cpu")
-            restore_generators(states, device)
+            if said := framework.restore_generators(states, self.process.device):
+                self.say(said)
             return
         was = loaded.manifest.values.get("world_size")
         self.say(
             f"random numbers start anew: the checkpoint is of {was} processes, these are {self.process.world_size}"
         )
-        seed_everything(self.options.seed, rank, loaded.manifest.step)
+        framework.seed_everything(self.options.seed, rank, loaded.manifest.step)
 
     def _take_lock(self) -> Lock | None:
         lock = Lock(self.place) if self.keeps_folder else None
@@ -318,10 +309,16 @@ class Checkpointer:
             self._lock = None
 
     def _release_buffer(self) -> None:
-        self._views = []
+        self._views = None
         if self._buffer is not None:
             self._buffer.release()
             self._buffer = None
+
+
+def _held(framework: Framework, tensors: Mapping[str, Any]) -> list[Piece]:
+    """What this rank could write."""
+    pieces = [framework.piece_of(name, tensor) for name, tensor in tensors.items()]
+    return [piece for piece in pieces if not piece.is_nothing]
 
 
 @contextmanager

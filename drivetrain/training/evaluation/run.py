@@ -6,14 +6,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.framework import Forward, Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.launch.processes.heartbeat import beat
+from drivetrain.training.layout import Layout
 from drivetrain.training.metric import Amount, Ints, Metric, Samples, Task
 from drivetrain.training.metric_states.accumulator import Accumulator
 from drivetrain.training.metric_states.own_values import own_metrics
@@ -23,11 +24,9 @@ from drivetrain.training.metric_states.samples import amounts_of, samples_of
 from drivetrain.training.metric_states.slices import SliceColumn
 from drivetrain.training.outputs import task_of
 from drivetrain.training.recipe import Batch, HasLossWeights, Recipe, direction
-from drivetrain.training.torch.parallel.layout import Layout
 
 __all__ = ["Bootstrap", "Evaluation", "Forward", "SliceColumn", "evaluate", "probe", "samples_of", "task_of"]
 
-Forward = Callable[[Tensor], Tensor | None]
 VALUES = Task("values")
 
 
@@ -36,8 +35,9 @@ def evaluate(
     dataset: Dataset,
     layout: Layout,
     *,
+    framework: Framework,
     batch_size: int,
-    dtype: torch.dtype = torch.float32,
+    precision: Any,
     num_rows: int | None = None,
     task: Task = VALUES,
     metrics: Mapping[str, Metric] | None = None,
@@ -61,7 +61,8 @@ def evaluate(
         dataset: the rows, with the columns to slice by and the key opened.
         layout: how the ranks share the work.
         batch_size: rows of a forward pass.
-        dtype: of floating-point inputs.
+        framework: the model's.
+        precision: the framework's number format of floating-point inputs.
         num_rows: only so many rows, the first ones; None for all.
         task: what is predicted; by default nothing but losses and the recipe's own metrics is looked at.
         metrics: what is measured besides those, by the names of the results (`load_metrics`). One that has the name of
@@ -103,18 +104,18 @@ def evaluate(
     if not rounds and values is None:
         values = {}
     accumulator, told = accumulate(values) if values is not None else None, 0
-    inputs = _Inputs(dataset)
-    with torch.no_grad():
+    inputs = _Inputs(dataset, framework)
+    with framework.without_gradients():
         for index in range(layout.data_rank, rounds * layout.data_size, layout.data_size):
             beat()  # a long evaluation is no hang
             counts = index < len(starts)
             rows = np.arange(starts[index], min(stop, starts[index] + batch_size)) if counts else np.zeros(1, np.int64)
-            batch = inputs.of(rows).to(process.device, dtype)
+            batch = framework.on_device(inputs.of(rows), process.device, precision)
             outputs = forward(batch.inputs)
             samples, failure = None, inputs.failure
             if outputs is not None and failure is None and (counts or accumulator is None):
                 try:
-                    samples = samples_of(recipe, task, outputs, batch.targets, rows, dataset.reader.locate)
+                    samples = samples_of(framework, recipe, task, outputs, batch.targets, rows, dataset.reader.locate)
                 except InputError as error:
                     failure = str(error)
             if accumulator is None:
@@ -138,26 +139,22 @@ def evaluate(
     return replace(result, collectives=result.collectives + told, values=dict(values))
 
 
-def probe(recipe: Recipe, model: nn.Module, dataset: Dataset, task: Task = VALUES) -> dict[str, Amount]:
+def probe(framework: Framework, recipe: Recipe, model: Any, dataset: Dataset, task: Task = VALUES) -> dict[str, Amount]:
     """The recipe's own metrics, and what their values are: asked of one row, before the model is distributed.
 
     Args:
-        model: on the CPU.
+        model: on the host.
 
     Raises:
         InputError: the recipe or the row are not what they should be.
     """
     if not len(dataset):
         return {}
-    rows, training = np.zeros(1, dtype=np.int64), model.training
-    batch = dataset.batch(rows).to(torch.device("cpu"), next(model.parameters()).dtype)
-    model.eval()
-    try:
-        with torch.no_grad():
-            outputs = model(batch.inputs)
-            return amounts_of(samples_of(recipe, task, outputs, batch.targets, rows, dataset.reader.locate))
-    finally:
-        model.train(training)
+    rows = np.zeros(1, dtype=np.int64)
+    with framework.without_gradients():
+        batch, outputs = framework.probed(model, dataset.batch(rows))
+        samples = samples_of(framework, recipe, task, outputs, batch.targets, rows, dataset.reader.locate)
+    return amounts_of(samples)
 
 
 def _direction(recipe: Recipe, name: str, listed: Metric | None) -> bool | None:
@@ -169,8 +166,8 @@ def _direction(recipe: Recipe, name: str, listed: Metric | None) -> bool | None:
 class _Inputs:
     """Batches of a dataset; after one that cannot be read, others in its place, which only keep peers company."""
 
-    def __init__(self, dataset: Dataset) -> None:
-        self._dataset = dataset
+    def __init__(self, dataset: Dataset, framework: Framework) -> None:
+        self._dataset, self._framework = dataset, framework
         self._good: Batch | None = None
         self.failure: str | None = None
         """What was wrong with the first that could not be read."""
@@ -185,8 +182,8 @@ class _Inputs:
         except InputError as error:
             self.failure = self.failure or str(error)
             good = self._good or self._any(error)
-            places = torch.arange(len(rows)) % len(good.inputs)  # as many rows: peers may exchange parts of them
-            return Batch(good.inputs[places], good.targets[places])
+            places = np.arange(len(rows)) % len(good.inputs)  # as many rows: peers may exchange parts of them
+            return self._framework.rows(good, places)
         self._good = self._good or batch
         return batch
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from drivetrain.training.input_pipeline.cursor import Indices, Order, share
 from drivetrain.training.input_pipeline.dataset import Dataset
@@ -40,11 +40,11 @@ class Chunk:
 
     consumed: int
     shares: list[tuple[Indices, int]]
-    tensors: tuple[Tensor, ...]
+    tensors: tuple[Any, ...]
 
     def steps(self, kind: type[Batch]) -> list[Step]:
         sizes = [max(1, len(own)) for own, _ in self.shares]
-        cut = [tensor.split(sizes) for tensor in self.tensors]
+        cut = [_split(tensor, sizes) for tensor in self.tensors]
         made: list[Step] = []
         consumed = self.consumed
         for (own, num_global), parts in zip(self.shares, zip(*cut, strict=True), strict=True):
@@ -112,5 +112,10 @@ class Chunks:
         return Chunk(first, shares, _tensors(batch))
 
 
-def _tensors(batch: Batch) -> tuple[Tensor, ...]:
+def _tensors(batch: Batch) -> tuple[Any, ...]:
     return tuple(getattr(batch, field.name) for field in fields(batch))
+
+
+def _split(tensor: Any, sizes: list[int]) -> Any:
+    """Parts of so many samples; views."""
+    return np.split(tensor, np.cumsum(sizes)[:-1]) if isinstance(tensor, np.ndarray) else tensor.split(sizes)

@@ -11,9 +11,7 @@ any number of processes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Self
-
-import torch
+from typing import Any, Self
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.input_pipeline.chunks import CHUNK_STEPS, Chunks, Step
@@ -31,7 +29,7 @@ class Loader:
         consumed: samples of the training so far.
         data_rank, data_size: which part of each global batch is read here (`Layout.data_rank`, `data_size`).
         end: where to stop, in samples since the start of training; None goes on for ever.
-        device: for a GPU the batches are pinned, so that they can be copied while it computes.
+        device: for a GPU of torch the batches are pinned, so that they can be copied while it computes.
         prefetch: steps to read ahead; 0 reads when they are asked for (small ones a few at a time all the same).
         workers: processes that read instead of a thread, for recipes whose batches cost more than a step.
         augment: whether the recipe's `augment` changes the batches; not where nothing is learnt.
@@ -51,7 +49,7 @@ class Loader:
         data_rank: int = 0,
         data_size: int = 1,
         end: int | None = None,
-        device: torch.device | None = None,
+        device: Any = None,
         prefetch: int = CHUNK_STEPS,
         workers: int = 0,
         augment: bool = True,
@@ -63,7 +61,7 @@ class Loader:
             raise InputError(f"workers={workers} with prefetch=0: workers read ahead. Give a prefetch from 1.")
         chunks = Chunks(dataset, order, consumed, data_rank, data_size, augment=augment)
         positions = chunks.positions(consumed, end)
-        pin = device if device is not None and device.type == "cuda" else None
+        pin = device if getattr(device, "type", "") == "cuda" else None
         ahead = -(-prefetch // chunks.steps)
         self._source: Source
         if workers:

@@ -12,9 +12,6 @@ from collections.abc import Iterator
 from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol
 
-import torch
-from torch import Tensor
-
 from drivetrain.training.input_pipeline.chunks import Chunk, Chunks, Step
 from drivetrain.training.input_pipeline.cursor import Indices
 from drivetrain.training.launch.processes.parent import follows_parent
@@ -36,14 +33,14 @@ class Source(Protocol):
     def close(self) -> None: ...
 
 
-def _finished(chunk: Chunk, *, pin: torch.device | None) -> list[Step]:
+def _finished(chunk: Chunk, *, pin: Any) -> list[Step]:
     if pin is not None:
         chunk = Chunk(chunk.consumed, chunk.shares, tuple(tensor.pin_memory() for tensor in chunk.tensors))
     return chunk.steps(Batch)
 
 
 class Inline:
-    def __init__(self, chunks: Chunks, positions: Iterator[int], *, pin: torch.device | None) -> None:
+    def __init__(self, chunks: Chunks, positions: Iterator[int], *, pin: Any) -> None:
         self._chunks, self._positions, self._pin = chunks, positions, pin
 
     def next(self) -> list[Step]:
@@ -64,9 +61,11 @@ class _Shelf:
         self.ended = False
         self.closed = False
 
-    def fill(self, chunks: Chunks, positions: Iterator[int], pin: torch.device | None) -> None:
+    def fill(self, chunks: Chunks, positions: Iterator[int], pin: Any) -> None:
         try:
             if pin is not None:  # a new thread is on the first GPU: every rank would take memory there
+                import torch
+
                 torch.cuda.set_device(pin)
             for position in positions:
                 made = _finished(chunks.read(position), pin=pin)
@@ -108,7 +107,7 @@ class _Shelf:
 
 
 class Thread:
-    def __init__(self, chunks: Chunks, positions: Iterator[int], *, ahead: int, pin: torch.device | None) -> None:
+    def __init__(self, chunks: Chunks, positions: Iterator[int], *, ahead: int, pin: Any) -> None:
         self._shelf = _Shelf(ahead)
         thread = threading.Thread(target=self._shelf.fill, args=(chunks, positions, pin), name="loader", daemon=True)
         # Also when nobody closes it: with the loader, and before the interpreter takes its threads apart.
@@ -123,9 +122,7 @@ class Thread:
 
 
 class Workers:
-    def __init__(
-        self, chunks: Chunks, positions: Iterator[int], workers: int, *, ahead: int, pin: torch.device | None
-    ) -> None:
+    def __init__(self, chunks: Chunks, positions: Iterator[int], workers: int, *, ahead: int, pin: Any) -> None:
         from torch.utils.data import DataLoader
 
         # torch's workers look for their parent every few seconds, and one whose pipe is full does not end even then, as
@@ -160,7 +157,7 @@ class _InWorker:
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
 
-    def __getitem__(self, first: int) -> tuple[int, list[tuple[Indices, int]], tuple[Tensor, ...], Exception | None]:
+    def __getitem__(self, first: int) -> tuple[int, list[tuple[Indices, int]], tuple[Any, ...], Exception | None]:
         try:
             chunk = self._chunks.read(first)
         except Exception as error:

@@ -16,7 +16,7 @@ from drivetrain.training.config import MAY_CHANGE, Config
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Recipe
-from drivetrain.training.torch.models.weights_file import shared_hash
+from drivetrain.training.weights_file import shared_hash
 
 OURS = "drivetrain"
 # What recipes are made of. The rest of the package trains any model alike, and may be mended between two attempts.

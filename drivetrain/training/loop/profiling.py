@@ -10,8 +10,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-import torch
-
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 
@@ -43,6 +41,8 @@ class Profile:
             return
         self._seen += 1
         if self._seen == SKIPPED_STEPS:
+            import torch
+
             activities = [torch.profiler.ProfilerActivity.CPU]
             if self._device.type == "cuda":
                 activities.append(torch.profiler.ProfilerActivity.CUDA)

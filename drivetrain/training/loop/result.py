@@ -10,15 +10,12 @@ from functools import cache
 from importlib.metadata import version
 from typing import Any
 
-from torch import Tensor
-
 from drivetrain.training.config import LOOKS_ON, Config, Folders
+from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.loop.watch import Watch
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
-from drivetrain.training.serving.code_folder import code_of
-from drivetrain.training.torch.models.saved_model import CODE, save_model
 
 HISTORY_FILE = "history.json"
 
@@ -26,11 +23,12 @@ History = list[dict[str, Any]]
 
 
 def save_result(
+    framework: Framework,
     config: Config,
     folders: Folders,
     process: Process,
     dataset: Dataset,
-    weights: Mapping[str, Tensor],
+    weights: Mapping[str, Any],
     history: History,
     watch: Watch,
 ) -> None:
@@ -41,7 +39,8 @@ def save_result(
         history: one entry a validation, the last one after the last step.
         watch: which of them was the best.
     """
-    save_model(folders.model, weights, describe(config, process, dataset, history, watch, steps=history[-1]["step"]))
+    description = describe(framework, config, process, dataset, history, watch, steps=history[-1]["step"])
+    framework.save_model(folders.model, weights, description)
     if folders.output:
         folders.output.mkdir(parents=True, exist_ok=True)
         best_step = watch.best_step if _is_watched(config) else None
@@ -50,7 +49,14 @@ def save_result(
 
 
 def describe(
-    config: Config, process: Process, dataset: Dataset, history: History, watch: Watch, *, steps: int
+    framework: Framework,
+    config: Config,
+    process: Process,
+    dataset: Dataset,
+    history: History,
+    watch: Watch,
+    *,
+    steps: int,
 ) -> dict[str, Any]:
     """What model.json says of the model that would be handed on after `steps` steps, but for the weights' part; and
     under `code` the files of its code/.
@@ -90,15 +96,15 @@ def describe(
         "step": step,
         "metrics": {name: value for name, value in chosen.items() if name not in ("epoch", "step")},
         "best": best,
-        "versions": {"python": platform.python_version(), **_versions()},
-        CODE: code_of(recipe, dataset.reader_name),
+        "versions": {"python": platform.python_version(), **_versions(framework.packages)},
+        "code": framework.code_of(recipe, dataset.reader_name),
     }
 
 
 @cache
-def _versions() -> dict[str, str]:
+def _versions(packages: tuple[str, ...]) -> dict[str, str]:
     """Looked up once: each is a file to find and to parse, and a save must not wait for it."""
-    return {name: version(name) for name in ("torch", "numpy", "pyarrow", "safetensors")}
+    return {name: version(name) for name in ("numpy", "pyarrow", *packages)}
 
 
 def _is_watched(config: Config) -> bool:

@@ -20,8 +20,6 @@ from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, NoReturn
 
-from torch import Tensor
-
 from drivetrain.training.checkpointing.attempts import Attempt, Ending, Record, exposure, process_age
 from drivetrain.training.checkpointing.checkpointer import Checkpointer, CheckpointOptions
 from drivetrain.training.checkpointing.interval import parse_every
@@ -107,7 +105,7 @@ class Saving:
         return self._agreement is not None and self._agreement.stops
 
     def load_newest(
-        self, strategy: Strategy, *, best: dict[str, Tensor], check: Callable[[dict[str, Any]], None]
+        self, strategy: Strategy, *, best: dict[str, Any], check: Callable[[dict[str, Any]], None]
     ) -> dict[str, Any] | None:
         """See Checkpointer.load_newest; None, too, where nothing is kept."""
         return self._checkpoints.load_newest(strategy, best=best, check=check) if self._checkpoints else None
@@ -175,7 +173,7 @@ class Saving:
         values: dict[str, Any],
         strategy: Strategy,
         *,
-        best: Mapping[str, Tensor],
+        best: Mapping[str, Any],
         metrics: Mapping[str, float],
         finished: bool,
     ) -> None:

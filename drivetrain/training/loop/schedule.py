@@ -9,16 +9,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 from drivetrain.training import config
-
-
-class Optimizer(Protocol):
-    """What is asked of torch's: each group keeps its highest learning rate in `initial_lr`."""
-
-    @property
-    def param_groups(self) -> list[dict[str, Any]]: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,13 +38,6 @@ class Schedule:
             return _half_wave(self._position_in_cycle(done))
         share = min(1.0, done / max(1, self.total_steps - self.warmup_steps))
         return 1.0 - share if self.kind == "linear" else _half_wave(share)
-
-    def apply(self, optimizer: Optimizer, step: int) -> float:
-        """Give every group of parameters its learning rate for `step`; returns the first one's."""
-        factor = self.factor(step)
-        for group in optimizer.param_groups:
-            group["lr"] = group["initial_lr"] * factor
-        return optimizer.param_groups[0]["lr"]
 
     def _position_in_cycle(self, done: int) -> float:
         """In [0, 1): how much of its cycle the step has behind it."""

@@ -5,32 +5,33 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
+from drivetrain.training.framework import Values
 from drivetrain.training.metric import Amount, Ints, Samples, Task
 from drivetrain.training.metric_states.numbers.finite import EXTREME, Locate, Where, check_finite
 from drivetrain.training.outputs import answers_of
-from drivetrain.training.recipe import HasDirections, HasLossWeights, Recipe, check_values, weights_of, wrong_answer
+from drivetrain.training.recipe import HasDirections, HasLossWeights, Recipe, wrong_answer
 
 # A target that counts for nothing (torch's `ignore_index`), where a sample has many.
 _IGNORED = -100
 
 
 def samples_of(
+    framework: Values,
     recipe: Recipe,
     task: Task,
-    outputs: Tensor,
-    targets: Tensor,
+    outputs: Any,
+    targets: Any,
     rows: Ints | None = None,
     locate: Locate | None = None,
 ) -> Samples:
     """The samples of a batch.
 
     Args:
+        framework: whose tensors these are.
         outputs: of the model, for all samples of the batch.
         targets: as the recipe's `batch` gave them.
         rows: the row numbers of the samples, for messages.
@@ -40,29 +41,37 @@ def samples_of(
         InputError: the recipe returned what its contract does not have; a loss or an output that is no number; targets
             that the task does not have.
     """
-    where = Where(rows, locate)
-    _check_classes(task, targets, where)  # of which torch says no more than "out of bounds"
-    metrics = _own_metrics(recipe, outputs, targets)
-    losses = recipe.losses(outputs, targets)
-    for method, answer in (("losses", losses), *(("metrics", value) for value in metrics.values())):
-        check_values(recipe, method, answer, targets)
-    values = {name: _array(value) for name, value in metrics.items()}
-    found = {"loss": _array(losses).astype(np.float64, copy=False), **values}
+    where, given = Where(rows, locate), framework.array(targets)
+    _check_classes(task, given, where)  # of which torch says no more than "out of bounds"
+
+    def of_samples(method: str, answer: Any) -> NDArray[Any]:
+        """One value a sample: as float64, or bool where it is."""
+        if not framework.is_tensor(answer) or tuple(answer.shape) != given.shape[:1]:
+            raise wrong_answer(recipe, method, answer, f"one number a sample, shape [{len(given)}]")
+        values = framework.array(answer)
+        return values if values.dtype == np.bool_ else values.astype(np.float64)
+
+    metrics, losses = _own_metrics(recipe, outputs, targets), recipe.losses(outputs, targets)
+    found = {"loss": of_samples("losses", losses).astype(np.float64, copy=False)}
+    values = {name: of_samples("metrics", value) for name, value in metrics.items()}
+    found |= values
     for name, numbers in found.items():
         if numbers.dtype != np.bool_:
             check_finite(name, numbers, where, EXTREME)
-    weights = _array(weights_of(recipe, targets)) if isinstance(recipe, HasLossWeights) else None
+    weights = None
+    if isinstance(recipe, HasLossWeights):
+        weights = of_samples("loss_weights", recipe.loss_weights(targets)).astype(np.float64, copy=False)
     if weights is not None:
         check_finite("loss weight", weights, where, EXTREME)
         if weights.size and weights.min() < 0:
             raise wrong_answer(recipe, "loss_weights", targets, f"numbers from 0, and not {weights.min():g}")
     if task.kind == "values":
         return Samples(losses=found["loss"], weights=weights, values=values)
-    scores, predicted = answers_of(recipe, task, outputs)
+    scores, predicted = answers_of(framework, recipe, task, outputs)
     for name, numbers in (("score", scores), ("prediction", predicted)):
         if numbers is not None and numbers.dtype.kind == "f":
             check_finite(name, numbers, where, EXTREME)
-    wanted = _targets(recipe, task, targets, where)
+    wanted = _targets(recipe, task, given, where)
     if predicted is not None and predicted.shape != wanted.shape:
         raise InputError(
             f"{type(recipe).__module__}: targets of shape {list(targets.shape)} do not fit outputs of shape "
@@ -94,7 +103,7 @@ def no_samples(task: Task) -> Samples:
     return Samples(losses=none, targets=targets, scores=scores, predicted=predicted)
 
 
-def _own_metrics(recipe: Recipe, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+def _own_metrics(recipe: Recipe, outputs: Any, targets: Any) -> dict[str, Any]:
     """
     Raises:
         InputError: the recipe returned no names with values. (The shapes are looked at with those of the losses.)
@@ -111,23 +120,16 @@ def _own_metrics(recipe: Recipe, outputs: Tensor, targets: Tensor) -> dict[str, 
     return metrics
 
 
-def _array(values: Tensor) -> NDArray[Any]:
-    """As float64, or bool where it is."""
-    values = values.detach()
-    return (values if values.dtype == torch.bool else values.to(torch.float64)).cpu().numpy()
-
-
-def _targets(recipe: Recipe, task: Task, targets: Tensor, where: Where) -> NDArray[Any]:
+def _targets(recipe: Recipe, task: Task, targets: NDArray[Any], where: Where) -> NDArray[Any]:
     """In the shape and type that `Samples` has for the task."""
     if task.kind == "regression":
-        values = targets.detach().to(torch.float64).cpu().numpy()
+        values = targets.astype(np.float64)
         check_finite("target", values, where, "correct the label column")
         return values.reshape(len(values), -1)
-    numbers = targets.detach().cpu()
-    whole = numbers.to(torch.int64)
-    if numbers.is_floating_point() and not torch.equal(whole.to(numbers.dtype), numbers):
+    with np.errstate(invalid="ignore"):  # of what is no number
+        found = targets.astype(np.int64)
+    if targets.dtype.kind == "f" and not np.array_equal(found.astype(targets.dtype), targets):
         raise wrong_answer(recipe, "batch", targets, f"targets that are whole numbers, as a {task.kind} task has them")
-    found = whole.numpy()
     if task.kind in ("tokens", "segmentation"):
         found = found.reshape(len(found), -1)
     elif task.kind in ("binary", "multiclass"):
@@ -137,18 +139,15 @@ def _targets(recipe: Recipe, task: Task, targets: Tensor, where: Where) -> NDArr
     return found
 
 
-def _check_classes(task: Task, targets: Tensor, where: Where) -> None:
+def _check_classes(task: Task, given: NDArray[Any], where: Where) -> None:
     """Every target is a class."""
     many = task.kind in ("tokens", "segmentation")
     if task.kind not in ("binary", "multiclass", "multilabel") and not (many and task.num_classes):
         return
     limit = 2 if task.kind == "multilabel" else task.num_classes
-    if not targets.numel():
+    if not given.size or (given.min() >= 0 and given.max() < limit):
         return
-    low, high = targets.min(), targets.max()
-    if bool((low >= 0) & (high < limit)):
-        return
-    given = targets.detach().cpu().reshape(len(targets), -1).numpy()
+    given = given.reshape(len(given), -1)
     wrong = ~((given >= 0) & (given < limit) | (many & (given == _IGNORED)))
     places = np.flatnonzero(wrong.any(axis=1))
     if places.size:

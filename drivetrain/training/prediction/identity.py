@@ -5,10 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from drivetrain.training.prediction.settings import Settings
 from drivetrain.training.process import Process
@@ -28,11 +27,13 @@ def identity_of(
     reader: Mapping[str, Any],
     settings: Settings,
     device: str,
+    framework: str = "torch",
 ) -> Identity:
     """
     Args:
         reader: the options that the data was read with.
         device: cpu or cuda: the two round differently.
+        framework: of the model, so does each version of it.
     """
     return {
         "model": model_hash,
@@ -47,7 +48,7 @@ def identity_of(
         "strategy": settings.strategy,
         "strategy_options": json.loads(settings.strategy_options),
         "device": device,
-        "torch": torch.__version__.partition("+")[0],
+        framework: version(framework).partition("+")[0],
     }
 
 

@@ -18,11 +18,13 @@ from torch import nn
 from drivetrain.base.errors import InputError
 from drivetrain.training import plugins
 from drivetrain.training.metric import Task
+from drivetrain.training.model_folder import DESCRIPTION_FILE
 from drivetrain.training.outputs import Answers, answers_of, task_of
 from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Recipe, unlabelled_batch
-from drivetrain.training.torch.models.loaded_model import DESCRIPTION_FILE, load_model
+from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training.torch.precision import precision_of
+from drivetrain.training.torch.values import Values
 
 # Rows of a forward pass: those that evaluate and batch_predict take by default, so that the answers are theirs, bit for
 # bit.
@@ -144,17 +146,17 @@ class ServedModel:
             shapes = ", ".join(f"{name} {list(values.shape[1:])}" for name, values in list(columns.items())[:5])
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"the model does not take rows of this shape ({shapes} a row): {reason:.300}") from None
-        return predictions_of(self.recipe, self.task, outputs)
+        return predictions_of(Values(), self.recipe, self.task, outputs)
 
 
-def predictions_of(recipe: Recipe, task: Task, outputs: torch.Tensor) -> Predictions:
+def predictions_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Predictions:
     """Outputs of a forward pass as answers. Of tokens the likeliest one a position; where nothing is known of them (a
     task of values), the outputs themselves."""
-    answers: Answers = answers_of(recipe, task, outputs)
+    answers: Answers = answers_of(framework, recipe, task, outputs)
     predicted = answers.predicted
     if predicted is None:
-        outputs = outputs.detach().cpu()
-        predicted = (outputs.argmax(dim=-1) if task.kind == "tokens" else outputs.double()).numpy()
+        numbers = framework.array(outputs)
+        predicted = numbers.argmax(axis=-1) if task.kind == "tokens" else numbers.astype(np.float64)
     return Predictions(task, predicted, answers.scores)
 
 

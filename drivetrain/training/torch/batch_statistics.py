@@ -9,7 +9,7 @@ import torch.distributed as dist
 from torch import nn
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.torch.parallel.layout import DATA_DIMENSIONS, Layout
+from drivetrain.training.layout import DATA_DIMENSIONS, Layout
 
 
 def synchronize_batch_statistics(model: nn.Module, layout: Layout, strategy: str) -> nn.Module:

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from drivetrain.training.torch.parallel.layout import Layout
+from drivetrain.training.layout import Layout
 from drivetrain.training.torch.parallel.sharded import local
 
 

@@ -14,7 +14,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
-from drivetrain.training.torch.parallel.layout import Layout
+from drivetrain.training.layout import Layout
 from drivetrain.training.torch.parallel.sharded import local, num_slices
 
 

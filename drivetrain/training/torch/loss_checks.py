@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.checkpointing.tensors.generators import kept_generators
-from drivetrain.training.recipe import HasLossParts, Recipe, check_values
+from drivetrain.training.recipe import HasLossParts, Recipe
+from drivetrain.training.torch.checkpoints.generators import kept_generators
+from drivetrain.training.torch.recipes import check_values
 
 # Of outputs that are looked at: the losses are computed some times more, in the first step.
 MOST_BYTES = 4 << 20

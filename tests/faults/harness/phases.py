@@ -26,7 +26,7 @@ _WATCHED = (
     ("retention", f"{_CHECKPOINTING}.store.store", "Store.retain"),
     ("removal", f"{_CHECKPOINTING}.places.folder", "FolderPlace.remove"),
     ("warm-up", "drivetrain.training_scripts.strategies.ddp", "Strategy._settle_buckets"),
-    ("step", "drivetrain.training.strategy", "Strategy.train_step"),
+    ("step", "drivetrain.training.torch.strategy", "Strategy.train_step"),
     ("validation", "drivetrain.training_scripts.train", "validate"),
 )
 NAMES = ("meeting", *dict.fromkeys(name for name, _, _ in _WATCHED))

@@ -14,9 +14,9 @@ from typing import Any
 from torch import Tensor
 
 from drivetrain.training.loop import agreement
-from drivetrain.training.loop.seeding import StepSeeds
-from drivetrain.training.strategy import Strategy
 from drivetrain.training.torch.parallel.sharded import local
+from drivetrain.training.torch.seeding import StepSeeds
+from drivetrain.training.torch.strategy import Strategy
 
 # Steps take a millisecond here: a training would be over before its ranks ask each other for the first time.
 SECONDS_BETWEEN_LOOKS = 0.01

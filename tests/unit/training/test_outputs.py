@@ -10,6 +10,7 @@ from torch import Tensor
 
 from drivetrain.training.metric import Kind, Task
 from drivetrain.training.outputs import Answers, answers_of
+from drivetrain.training.torch.values import Values
 
 # Has a shape and a type, and nothing that could be copied.
 UNCOPIED = torch.empty(2, 3, 5, device="meta")
@@ -31,14 +32,14 @@ class Own:
 @pytest.mark.parametrize("kind", WITHOUT_ANSWERS)
 def test_logits_of_which_nothing_is_asked_stay_on_the_device(kind: Kind) -> None:
     recipe: Any = Plain()
-    assert answers_of(recipe, Task(kind, 5), UNCOPIED) == Answers(None, None)
+    assert answers_of(Values(), recipe, Task(kind, 5), UNCOPIED) == Answers(None, None)
 
 
 @pytest.mark.parametrize("kind", WITHOUT_ANSWERS)
 def test_a_recipe_s_own_answers_are_asked_for(kind: Kind) -> None:
     recipe: Any = Own()
     outputs = torch.tensor([[[0.0, 2.0], [1.0, 0.0]]])
-    scores, predicted = answers_of(recipe, Task(kind, 2), outputs)
+    scores, predicted = answers_of(Values(), recipe, Task(kind, 2), outputs)
     assert scores is not None and scores.tolist() == outputs.softmax(dim=-1).tolist()
     assert predicted is not None and predicted.tolist() == [[1, 0]]
 
@@ -47,5 +48,5 @@ def test_a_recipe_s_own_answers_are_asked_for(kind: Kind) -> None:
 def test_those_of_every_other_task_are_answers_on_the_cpu(kind: Kind) -> None:
     recipe: Any = Plain()
     shape = {"binary": (2,), "regression": (2,), "segmentation": (2, 3, 4)}.get(kind, (2, 3))
-    _, predicted = answers_of(recipe, Task(kind, 3), torch.zeros(shape))
+    _, predicted = answers_of(Values(), recipe, Task(kind, 3), torch.zeros(shape))
     assert predicted is not None and len(predicted) == 2

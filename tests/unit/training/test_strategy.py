@@ -10,7 +10,8 @@ from torch import nn
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, load_recipe
-from drivetrain.training.strategy import Strategy, load_strategy, pieces
+from drivetrain.training.strategy import load_strategy
+from drivetrain.training.torch.strategy import Strategy, pieces
 from drivetrain.training_scripts.recipes import digits_cnn
 from drivetrain.training_scripts.strategies import dp
 from tests.fixtures.told import told
@@ -163,3 +164,13 @@ def test_a_batch_that_weighs_nothing_has_a_gradient_of_zero() -> None:
 def test_weights_that_are_none_are_refused(weights: tuple[float, ...], words: str) -> None:
     with pytest.raises(InputError, match=words):
         weighing(*weights).train_step(BATCH, num_samples=5, num_global_samples=5)
+
+
+def test_each_group_keeps_its_share_of_the_learning_rate() -> None:
+    strategy = build()
+    strategy.optimizer.add_param_group({"params": [torch.nn.Parameter(torch.zeros(()))], "lr": 0.01})
+    strategy.optimizer.param_groups[1]["initial_lr"] = 0.01
+    for factor in (1.0, 0.75, 0.5):
+        rates = [factor * group["initial_lr"] for group in strategy.optimizer.param_groups]
+        assert strategy.set_learning_rate(factor) == rates[0]
+        assert [group["lr"] for group in strategy.optimizer.param_groups] == rates

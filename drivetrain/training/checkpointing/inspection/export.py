@@ -29,7 +29,7 @@ from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, Index, TensorEntry
 
-# As in drivetrain.training.checkpointing.tensors.tensors, which needs torch.
+# As in drivetrain.training.torch.checkpoints.state, which needs torch.
 MODEL, AVERAGE, BEST = "model/", "average/", "best/"
 SUFFIX = ".safetensors"
 # What a training says of the model that it would hand on, in its state.

@@ -5,21 +5,12 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections import Counter
 from typing import Any
-
-import torch
-from torch import Tensor
-from torch.distributed.checkpoint.metadata import Metadata
-from torch.distributed.checkpoint.planner import ReadItem
-from torch.distributed.tensor import DTensor
 
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store.manifest import DamagedError, FileEntry, Manifest
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
-from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, Chunk, Index
-from drivetrain.training.checkpointing.tensors.tensors import MADE
-from drivetrain.training.torch.parallel.sharded import local
+from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, Index
 
 STATE_FILE = "state.json"
 
@@ -53,54 +44,6 @@ def read_file(place: Place, folder: str, manifest: Manifest, name: str) -> HostB
     buffer = HostBuffer(expected.size, for_copies=False)
     _compare(name, expected, expected.size, place.read_into(f"{folder}/{name}", buffer.view(expected.size)))
     return buffer
-
-
-@torch.no_grad()
-def fill(items: list[ReadItem], metadata: Metadata, tensors: dict[str, Tensor], buffers: dict[str, HostBuffer]) -> None:
-    """Bring what a plan reads into the tensors that this rank holds. Those that were made for it, and are on the CPU,
-    become the buffer's own memory where that has all of them: two thirds of a training are its optimizer's."""
-    reads = Counter(item.dest_index.fqn for item in items)
-    kept: dict[str, list[tuple[int, int]]] = {name: [] for name in buffers}
-    for item in items:
-        name = item.dest_index.fqn
-        source, target = source_of(item, metadata, buffers), local(tensors[name].detach())
-        alike = source.dtype == target.dtype and source.shape == target.shape and source.is_contiguous()
-        if name.startswith(MADE) and reads[name] == 1 and alike and target.device.type == "cpu":
-            tensors[name] = _in_place_of(tensors[name], source)
-            chunk: Chunk = metadata.storage_data[item.storage_index]
-            kept[chunk.file].append((chunk.start, chunk.length))
-            continue
-        for dimension, (offset, length) in enumerate(zip(item.dest_offsets, item.lengths, strict=True)):
-            target = target.narrow(dimension, offset, length)
-        target.copy_(source)
-    for name, ranges in kept.items():
-        buffers[name].keep_only(ranges)
-
-
-def _in_place_of(tensor: Tensor, memory: Tensor) -> Tensor:
-    if not isinstance(tensor, DTensor):
-        return memory
-    return DTensor.from_local(
-        memory, tensor.device_mesh, tensor.placements, run_check=False, shape=tensor.shape, stride=tensor.stride()
-    )
-
-
-def source_of(item: ReadItem, metadata: Metadata, buffers: dict[str, HostBuffer]) -> Tensor:
-    """The numbers that an item reads, in a buffer."""
-    chunk: Chunk = metadata.storage_data[item.storage_index]
-    properties: Any = metadata.state_dict_metadata[item.storage_index.fqn]
-    source = buffers[chunk.file].tensor(chunk.start, chunk.sizes, properties.properties.dtype)
-    for dimension, (offset, length) in enumerate(zip(item.storage_offsets, item.lengths, strict=True)):
-        source = source.narrow(dimension, offset, length)
-    return source
-
-
-def uncovered(items: list[ReadItem], tensors: dict[str, Tensor]) -> str | None:
-    """A tensor of which nothing, or not all that is held here, is read."""
-    read: dict[str, int] = {}
-    for item in items:
-        read[item.dest_index.fqn] = read.get(item.dest_index.fqn, 0) + math.prod(item.lengths)
-    return next((n for n, tensor in tensors.items() if read.get(n, 0) != local(tensor.detach()).numel()), None)
 
 
 def check_places(index: Index, manifest: Manifest) -> None:

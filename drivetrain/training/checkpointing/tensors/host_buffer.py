@@ -1,8 +1,8 @@
 """Memory of the host in which a rank's tensors are laid out as one safetensors file, ready to be written in one go.
 
 It is allocated and touched once, so that a save is a copy and nothing else; it starts at a page, and so does the data
-in it, so that a file system can take it without a copy of its own (O_DIRECT). Where there is a GPU it is registered
-with CUDA: copies from the device then run at the speed of the bus, and need no memory in between.
+in it, so that a file system can take it without a copy of its own (O_DIRECT). Where there is a GPU a framework
+registers it with the driver: copies from the device then run at the speed of the bus, and need no memory in between.
 
 The format: https://huggingface.co/docs/safetensors (8 bytes of length, a JSON header, numbers without gaps).
 """
@@ -12,15 +12,16 @@ from __future__ import annotations
 import json
 import math
 import mmap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-import torch
-from torch import Tensor
+import numpy as np
 
 from drivetrain.training.checkpointing.tensors.index import DTYPES, Sizes
 
 PAGE = 4096
+
+Pin = Callable[[int, int], Callable[[], None] | None]
 
 
 @dataclass(frozen=True)
@@ -60,48 +61,36 @@ class HostBuffer:
     Args:
         for_copies: bring them into memory, and keep them from processes that are forked; for what is written again and
             again.
-        pinned: register them with CUDA.
+        pin: registers memory from an address on, of so many bytes, with the device; returns what undoes it, or None
+            where the system does not allow it (copies are then slower).
     """
 
-    def __init__(self, size: int, *, for_copies: bool = True, pinned: bool = False) -> None:
+    def __init__(self, size: int, *, for_copies: bool = True, pin: Pin | None = None) -> None:
         self.size = size
         # No large pages: finding them may take seconds where memory is fragmented, and copies are no faster.
         flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-        self._memory = mmap.mmap(-1, max(PAGE, -(-size // PAGE) * PAGE), flags=flags)
-        self.bytes = torch.frombuffer(self._memory, dtype=torch.uint8)
+        self.memory = mmap.mmap(-1, max(PAGE, -(-size // PAGE) * PAGE), flags=flags)
         if for_copies:
             # Processes that read data are forked: with these pages they would make the next save copy each of them.
-            self._memory.madvise(mmap.MADV_DONTFORK)
-            self.bytes.zero_()
-        self._pinned = pinned
-        if pinned:
-            status = torch.cuda.cudart().cudaHostRegister(self.bytes.data_ptr(), len(self._memory), 0)  # type: ignore[union-attr]
-            self._pinned = int(status) == 0  # a system may limit it: copies are then slower
-
-    def tensor(self, start: int, shape: Sizes, dtype: torch.dtype) -> Tensor:
-        """A tensor in this memory, from byte `start` on, which is a multiple of its numbers' size."""
-        count = math.prod(shape)
-        if not count:
-            return torch.empty(shape, dtype=dtype)
-        # A storage of its own, and no view of `bytes`: torch.save would write all of these with each tensor, and
-        # torch's asynchronous checkpoints fail at a DTensor whose part does not begin its storage.
-        return torch.frombuffer(self._memory, dtype=dtype, count=count, offset=start).view(shape)
+            self.memory.madvise(mmap.MADV_DONTFORK)
+            np.frombuffer(self.memory, np.uint8)[:] = 0
+        self._unpin = pin(np.frombuffer(self.memory, np.uint8).ctypes.data, len(self.memory)) if pin else None
 
     def view(self, length: int) -> memoryview:
         """The first `length` bytes."""
-        return memoryview(self._memory)[:length]
+        return memoryview(self.memory)[:length]
 
     def keep_only(self, ranges: Iterable[tuple[int, int]]) -> None:
         """Give memory outside of `ranges` (first byte, number of bytes) back, page by page; it reads as zero then."""
         end = 0
-        for start, length in [*sorted(ranges), (len(self._memory), 0)]:
+        for start, length in [*sorted(ranges), (len(self.memory), 0)]:
             first, last = -(-end // PAGE) * PAGE, start // PAGE * PAGE
             if last > first:
-                self._memory.madvise(mmap.MADV_DONTNEED, first, last - first)
+                self.memory.madvise(mmap.MADV_DONTNEED, first, last - first)
             end = max(end, start + length)
 
     def release(self) -> None:
         """Unregister it; the memory goes with the last tensor in it."""
-        if self._pinned:
-            torch.cuda.cudart().cudaHostUnregister(self.bytes.data_ptr())  # type: ignore[union-attr]
-            self._pinned = False
+        if self._unpin:
+            self._unpin()
+            self._unpin = None

@@ -4,23 +4,20 @@
         {"offsets": [0, 0], "sizes": [4, 4], "file": "rank-00000-of-00002.safetensors", "start": 4096, "length": 64},
         ...]}}}
 
-It carries what torch.distributed.checkpoint keeps in its pickled `Metadata`, to which it is translated for planning and
-resharding. A chunk may be there several times, in the files of hosts that do not share a folder: any of them will do.
-Reading an index needs no torch, and runs nothing.
+It carries what torch.distributed.checkpoint keeps in its pickled `Metadata`. A chunk may be there several times, in the
+files of hosts that do not share a folder: any of them will do. Reading an index needs no torch, and
+runs nothing.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from drivetrain.training.checkpointing.store.manifest import DamagedError
-
-if TYPE_CHECKING:
-    from torch.distributed.checkpoint.metadata import Metadata
 
 INDEX_FILE = "index.json"
 FORMAT = 1
@@ -114,34 +111,6 @@ class Index:
             if held != math.prod(entry.shape):
                 return f"{name}: {held} of {math.prod(entry.shape)} numbers"
         return None
-
-    def metadata(
-        self, files: Collection[str], prefer: Callable[[list[Chunk]], Chunk] = lambda copies: copies[0]
-    ) -> Metadata:
-        """torch's form of it, with only what lies in `files`; `storage_data` maps each place to its `Chunk`.
-
-        Args:
-            files: names of files that can be read here.
-            prefer: which one of several copies of a chunk is read.
-        """
-        import torch
-        from torch.distributed.checkpoint import metadata as dcp
-
-        tensors: dict[str, Any] = {name: dcp.BytesStorageMetadata() for name in self.values}
-        places: dict[dcp.MetadataIndex, Chunk] = {}
-        for name, entry in self.tensors.items():
-            copies: dict[Sizes, list[Chunk]] = {}
-            for chunk in entry.chunks:
-                if chunk.file in files:
-                    copies.setdefault(chunk.offsets, []).append(chunk)
-            chosen = [prefer(held) for held in copies.values()]
-            places |= {dcp.MetadataIndex(name, chunk.offsets): chunk for chunk in chosen}
-            tensors[name] = dcp.TensorStorageMetadata(
-                dcp.TensorProperties(dtype=getattr(torch, entry.dtype)),
-                torch.Size(entry.shape),
-                [dcp.ChunkStorageMetadata(torch.Size(chunk.offsets), torch.Size(chunk.sizes)) for chunk in chosen],
-            )
-        return dcp.Metadata(tensors, planner_data=dict(self.paths), storage_data=places)
 
 
 def merge(parts: Iterable[Mapping[str, TensorEntry]]) -> dict[str, TensorEntry]:

@@ -9,17 +9,10 @@ Nothing of the strategy is touched before all have said yes.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-
-import torch
-from torch import Tensor
-from torch.distributed.checkpoint.default_planner import create_default_local_load_plan
-from torch.distributed.checkpoint.metadata import Metadata
-from torch.distributed.checkpoint.planner import ReadItem
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.places import Place
@@ -28,17 +21,15 @@ from drivetrain.training.checkpointing.store.reading import (
     STATE_FILE,
     check_file,
     check_places,
-    fill,
     parse_values,
     read_checked,
     read_file,
-    uncovered,
 )
 from drivetrain.training.checkpointing.store.store import DISK_SAYS_DAMAGED, Store, folders_of
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
 from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, Chunk, Index, TensorEntry
+from drivetrain.training.checkpointing.tensors.pieces import Read, reads_of, uncovered
 from drivetrain.training.checkpointing.tensors.rank_file import file_name
-from drivetrain.training.checkpointing.tensors.tensors import check_groups, targets
 from drivetrain.training.group import Group
 from drivetrain.training.strategy import Strategy
 
@@ -72,7 +63,7 @@ class Loaded:
     manifest: Manifest
     folder: str
     values: dict[str, Any]
-    tensors: dict[str, Tensor]
+    tensors: dict[str, Any]
 
 
 @dataclass
@@ -82,16 +73,12 @@ class _Prepared:
     folder: str
     present: set[str]
     values: dict[str, Any]
-    tensors: dict[str, Tensor]
-    metadata: Metadata
-    items: list[ReadItem]
+    tensors: dict[str, Any]
+    reads: list[Read]
 
     @property
     def files(self) -> set[str]:
-        return {self.chunk(item).file for item in self.items}
-
-    def chunk(self, item: ReadItem) -> Chunk:
-        return self.metadata.storage_data[item.storage_index]
+        return {read.chunk.file for read in self.reads}
 
 
 class Vote:
@@ -185,7 +172,7 @@ class Vote:
         if self.keeps_folder and not self._has(manifest):
             self.place.replace(f"{folder}/{MANIFEST_FILE}", manifest.to_bytes())
         self.store.vouch(manifest.step)
-        fill(prepared.items, prepared.metadata, prepared.tensors, buffers)
+        strategy.framework.fill(prepared.reads, prepared.tensors, buffers)
         return Loaded(manifest, folder, prepared.values, prepared.tensors), None
 
     def _folder(self, manifest: Manifest) -> tuple[str, bool]:
@@ -216,29 +203,30 @@ class Vote:
         _check_same(manifest, values)
         if check:
             check(values)
-        check_groups(strategy, values["strategy"]["groups"])
+        state = strategy.framework
+        state.check_values(strategy, values["strategy"])
         index = Index.from_bytes(read_checked(self.place, folder, manifest, INDEX_FILE))
         check_places(index, manifest)
-        wanted = targets(strategy, index)
+        wanted = state.targets(strategy, index)
         if manifest.values.get("world_size") == self.world_size:
             prefix = f"{GENERATORS}{self.rank:05d}/"
             own = {name: entry for name, entry in index.tensors.items() if name.startswith(prefix)}
             _check_generators(own)
-            wanted |= {n: torch.empty(entry.shape, dtype=getattr(torch, entry.dtype)) for n, entry in own.items()}
+            wanted |= {n: state.empty(entry.shape, entry.dtype) for n, entry in own.items()}
         own_file = file_name(self.rank, self.world_size)
 
         def prefer(copies: list[Chunk]) -> Chunk:
             return next((c for c in copies if c.file == own_file), copies[self.rank % len(copies)])
 
-        metadata = index.metadata(present, prefer)
-        items = [item for item in create_default_local_load_plan(wanted, metadata).items if math.prod(item.lengths)]
-        if name := uncovered(items, wanted):
+        pieces = {name: state.piece_of(name, tensor) for name, tensor in wanted.items()}
+        reads = reads_of(pieces, index, present, prefer)
+        if name := uncovered(reads, pieces):
             raise ElsewhereError(
                 f"parts of {name} that rank {self.rank} needs are in files of other hosts. Another number of "
                 "processes, or another strategy, needs a checkpoints folder that the hosts share, or one that was "
                 "restored on each of them"
             )
-        return _Prepared(folder, present, values, wanted, metadata, items)
+        return _Prepared(folder, present, values, wanted, reads)
 
     def _own_part_of_rest(self, manifest: Manifest, needed: list[bytes], present: set[str]) -> list[str]:
         """Of the files that nobody needs, those that this rank is to check: what a training goes on from is whole.

@@ -1,92 +1,67 @@
-"""Who writes what: torch's planning of a distributed checkpoint, with plans that travel as JSON.
+"""Who writes what.
 
-Each rank says which pieces of which tensors it holds; a piece that several ranks of one folder hold is given to one of
-them. Ranks that hold slices each write what is small and not sliced, too: a step counter that lies in the file of
-another rank would make a restart read all of that file, to check it. Ranks of different folders each keep all that
-their own folder needs.
+Each rank says which pieces of which tensors it holds; a piece that several ranks of one folder hold is given to the one
+of them that has least to write so far, as torch.distributed.checkpoint does it. Ranks that hold slices each write what
+is small and not sliced, too: a step counter that lies in the file of another rank would make a restart read all of that
+file, to check it. Ranks of different folders each keep all that their own folder needs.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
-import torch
-from torch import Tensor
-from torch.distributed.checkpoint._dedup_save_plans import dedup_save_plans
-from torch.distributed.checkpoint.default_planner import create_default_local_save_plan
-from torch.distributed.checkpoint.metadata import ChunkStorageMetadata, MetadataIndex, TensorProperties
-from torch.distributed.checkpoint.planner import SavePlan, TensorWriteData, WriteItem, WriteItemType
-
-from drivetrain.training.checkpointing.tensors.rank_file import dtype_name, is_nothing
+from drivetrain.training.checkpointing.tensors.index import DTYPES, Sizes
+from drivetrain.training.checkpointing.tensors.pieces import Piece
 from drivetrain.training.group import Group
 
 _SMALL = 16 << 10
 """Bytes of a tensor that each rank keeps beside its slices."""
+_Place = tuple[str, Sizes]
 
 
-def held(tensors: Mapping[str, Tensor], *, is_main: bool) -> list[WriteItem]:
-    """What this rank could write."""
-    plan = create_default_local_save_plan(dict(tensors), is_main)
-    return [item for item in plan.items if not is_nothing(item)]
-
-
-def share_out(items: list[WriteItem], exchange: Group, folders: Sequence[int]) -> list[WriteItem]:
-    """Which of `items` this rank writes. Every rank must call it.
+def share_out(pieces: list[Piece], group: Group, folders: Sequence[int]) -> list[Piece]:
+    """Which of `pieces` this rank writes. Every rank must call it.
 
     Args:
-        items: what it holds.
-        exchange: between the ranks.
+        pieces: what it holds.
+        group: the ranks.
         folders: for each rank the first rank that writes into the same folder.
     """
-    given = exchange.to_main(json.dumps([_to_json(item) for item in items]).encode())
+    listed = [[piece.name, piece.dtype, piece.shape, piece.offsets, piece.sizes] for piece in pieces]
+    given = group.to_main(json.dumps(listed).encode())
     parts: list[bytes] | None = None
     if given is not None:
-        plans = [SavePlan([_from_json(each) for each in json.loads(data)]) for data in given]
-        chosen: list[list[int]] = [[] for _ in plans]
+        held = [[Piece(name, dtype, *map(tuple, boxes)) for name, dtype, *boxes in json.loads(data)] for data in given]
+        chosen: list[list[int]] = [[] for _ in held]
         for folder in sorted(set(folders)):
             ranks = [rank for rank, of in enumerate(folders) if of == folder]
-            for rank, plan in zip(ranks, dedup_save_plans([plans[rank] for rank in ranks]), strict=True):
-                kept = {item.index for item in plan.items}
-                small = _SMALL if any(map(_is_slice, plans[rank].items)) else 0
+            for rank, kept in zip(ranks, _dealt([held[rank] for rank in ranks]), strict=True):
+                small = _SMALL if any(piece.is_slice for piece in held[rank]) else 0
                 chosen[rank] = [
                     number
-                    for number, item in enumerate(plans[rank].items)
-                    if item.index in kept or (not _is_slice(item) and _bytes_of(item) <= small)
+                    for number, piece in enumerate(held[rank])
+                    if (piece.name, piece.offsets) in kept or (not piece.is_slice and piece.num_bytes <= small)
                 ]
         parts = [json.dumps(numbers).encode() for numbers in chosen]
-    return [items[number] for number in json.loads(exchange.deal(parts))]
+    return [pieces[number] for number in json.loads(group.deal(parts))]
 
 
-def _is_slice(item: WriteItem) -> bool:
-    data = item.tensor_data
-    assert data is not None
-    return data.chunk.sizes != data.size
-
-
-def _bytes_of(item: WriteItem) -> int:
-    data = item.tensor_data
-    assert data is not None
-    return math.prod(data.chunk.sizes) * data.properties.dtype.itemsize
-
-
-def _to_json(item: WriteItem) -> list[Any]:
-    data = item.tensor_data
-    assert data is not None
-    return [
-        item.index.fqn,
-        item.type.name,
-        list(data.chunk.offsets),
-        list(data.chunk.sizes),
-        list(data.size),
-        dtype_name(data.properties.dtype, item.index.fqn),
-    ]
-
-
-def _from_json(given: list[Any]) -> WriteItem:
-    name, kind, offsets, sizes, shape, dtype = given
-    chunk = ChunkStorageMetadata(torch.Size(offsets), torch.Size(sizes))
-    data = TensorWriteData(chunk, TensorProperties(dtype=getattr(torch, dtype)), torch.Size(shape))
-    return WriteItem(MetadataIndex(name, offsets), WriteItemType[kind], tensor_data=data)
+def _dealt(held: list[list[Piece]]) -> list[set[_Place]]:
+    """Each piece to one of the ranks that hold it."""
+    holders: dict[_Place, list[int]] = {}
+    bytes_of: dict[_Place, int] = {}
+    for rank, pieces in enumerate(held):
+        for piece in pieces:
+            place = piece.name, piece.offsets
+            holders.setdefault(place, []).append(rank)
+            # Of the whole tensor, also for a slice: the others of that tensor then go to other ranks.
+            bytes_of[place] = math.prod(piece.shape) * DTYPES[piece.dtype][1] or 1
+    kept: list[set[_Place]] = [set() for _ in held]
+    load = [0] * len(held)
+    for place, ranks in holders.items():
+        least = min(ranks, key=lambda rank: load[rank])
+        load[least] += bytes_of[place]
+        kept[least].add(place)
+    return kept

@@ -41,7 +41,6 @@ from drivetrain.training.checkpointing.tensors.index import (
 )
 from drivetrain.training.checkpointing.tensors.loading import STATE_FILE
 from drivetrain.training.checkpointing.tensors.rank_file import RankFile
-from drivetrain.training.checkpointing.tensors.tensors import merge_values
 from drivetrain.training.group import Group
 
 # What can go wrong with a folder, and does not end a training.
@@ -56,7 +55,7 @@ class Job:
 
     Attributes:
         values: what goes into state.json, rank 0's.
-        strategy: tensors.values_of, of a rank that speaks for its stage.
+        strategy: its framework's `values_of`, of a rank that speaks for its stage.
         described: what goes into the manifest, rank 0's.
         file: the layout of what lies in `buffer`.
         started: time.monotonic() when the save began.
@@ -236,6 +235,11 @@ class Writer:
         except FAILURES as error:
             problem = str(error)
         return _first_of(self.exchange.gather_json(problem))
+
+
+def merge_values(stages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The `values_of` a whole training from those of its pipeline stages."""
+    return {**stages[0], "groups": [group for values in stages for group in values["groups"]]}
 
 
 def _first_of(problems: Any) -> str:

@@ -17,9 +17,9 @@ from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
+from drivetrain.training.torch.gathering import unwrapped
 from drivetrain.training.torch.layers import layers_of
-from drivetrain.training.torch.models.weights_file import find_weights, unpacked
-from drivetrain.training.torch.state import unwrapped
+from drivetrain.training.weights_file import find_weights, unpacked
 
 # Under which key training programs keep the model's state dict in a larger file.
 _INNER = ("state_dict", "model_state_dict", "model")

@@ -8,12 +8,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from drivetrain.training.checkpointing.tensors.tensors import tensors_of
 from drivetrain.training.config import Config
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
-from drivetrain.training.strategy import Strategy, load_strategy
+from drivetrain.training.strategy import load_strategy
+from drivetrain.training.torch.checkpoints.state import tensors_of
 from drivetrain.training.torch.parallel.sharded import local
+from drivetrain.training.torch.strategy import Strategy
 
 WIDTH, SAMPLES = 2048, 4
 # Parameters and the two moments of AdamW, in float32.

@@ -11,7 +11,7 @@ import torch
 from work import GLOBAL_BATCH, LEARNING_RATE, LOG_EVERY, SEED, WEIGHT_DECAY, Watch, Work
 
 from drivetrain.training.loop import setup
-from drivetrain.training.strategy import Strategy
+from drivetrain.training.torch.strategy import Strategy
 from drivetrain.training_scripts.train import Config, Folders, train
 
 

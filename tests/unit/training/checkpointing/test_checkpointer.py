@@ -22,9 +22,9 @@ from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store.lock import LostLockError
 from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
 from drivetrain.training.checkpointing.store.retention import Retention
-from drivetrain.training.checkpointing.tensors.tensors import tensors_of
 from drivetrain.training.launch.processes import heartbeat
-from drivetrain.training.strategy import Strategy
+from drivetrain.training.torch.checkpoints.state import tensors_of
+from drivetrain.training.torch.strategy import Strategy
 from tests.fixtures.single_strategy import ALONE, build, step
 
 

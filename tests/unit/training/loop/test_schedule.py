@@ -39,14 +39,3 @@ def test_warm_restarts() -> None:
             optimizer.step()
             theirs.step()
         assert factors("sgdr", 200, cycle_steps=7, cycle_growth=growth) == pytest.approx(expected, abs=1e-9)
-
-
-def test_each_group_keeps_its_share() -> None:
-    first, second = (torch.nn.Parameter(torch.zeros(())) for _ in range(2))
-    optimizer = torch.optim.SGD([{"params": [first]}, {"params": [second], "lr": 0.1}], lr=1.0)
-    for group in optimizer.param_groups:
-        group["initial_lr"] = group["lr"]
-    schedule = Schedule(kind="linear", warmup_steps=0, total_steps=4)
-    for step, factor in enumerate((1.0, 0.75, 0.5)):
-        assert schedule.apply(optimizer, step) == factor
-        assert [group["lr"] for group in optimizer.param_groups] == [factor, 0.1 * factor]

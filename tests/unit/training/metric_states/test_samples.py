@@ -14,6 +14,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.metric import Kind, Task, load_metrics
 from drivetrain.training.metric_states.samples import amounts_of, no_samples, samples_of
 from drivetrain.training.recipe import Batch
+from drivetrain.training.torch.values import Values
 
 NAN, INF = float("nan"), float("inf")
 ROWS = np.array([70, 71, 72])
@@ -42,7 +43,7 @@ class Recipe:
 
 
 def found(task: Task, outputs: Any, targets: Any, **options: Any) -> Any:
-    return samples_of(Recipe(**options), task, torch.tensor(outputs), torch.tensor(targets), ROWS)
+    return samples_of(Values(), Recipe(**options), task, torch.tensor(outputs), torch.tensor(targets), ROWS)
 
 
 def test_losses_and_values() -> None:
@@ -154,7 +155,7 @@ def test_a_loss_that_is_no_number(loss: float) -> None:
     with pytest.raises(InputError, match=rf"the loss of row 71 is {loss}: values of the data"):
         found(Task("values"), GOOD, [0, 1, 2], loss=loss)
     with pytest.raises(InputError, match="the loss of sample 1 of the batch is"):
-        samples_of(Recipe(loss=loss), Task("values"), torch.tensor(GOOD), torch.zeros(3))
+        samples_of(Values(), Recipe(loss=loss), Task("values"), torch.tensor(GOOD), torch.zeros(3))
 
 
 @pytest.mark.parametrize(
@@ -179,10 +180,10 @@ class Weighing(Recipe):
 
 def test_what_samples_weigh() -> None:
     given = (Task("values"), torch.zeros(3), torch.zeros(3), ROWS)
-    weights = samples_of(Weighing(), *given).weights
+    weights = samples_of(Values(), Weighing(), *given).weights
     assert weights is not None
     assert weights.tolist() == [1.0, 2.0, 3.0]
-    assert samples_of(Recipe(), *given).weights is None
+    assert samples_of(Values(), Recipe(), *given).weights is None
     for weight, words in ((NAN, "loss weight"), (-1.0, r"loss_weights\(\) .* numbers from 0, and not -1")):
         with pytest.raises(InputError, match=words):
-            samples_of(Weighing(weight=weight), *given)
+            samples_of(Values(), Weighing(weight=weight), *given)

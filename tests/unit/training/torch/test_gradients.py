@@ -4,9 +4,9 @@ import pytest
 import torch
 from torch import nn
 
+from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
 from drivetrain.training.torch import gradients
-from drivetrain.training.torch.parallel.layout import Layout
 
 LAYOUT = Layout(Process(0, 1, 0, 1, torch.device("cpu")), {})
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
-from drivetrain.training.torch.parallel.layout import Layout, lay_out
+from drivetrain.training.torch.parallel.layout import lay_out
 
 HOSTS, PROCESSES = 2, 4
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from drivetrain.training.torch import state
+from drivetrain.training.torch import gathering as state
 from tests.fixtures.single_strategy import build, step
 
 

@@ -12,7 +12,8 @@ import torch.distributed.checkpoint as dcp
 from torch.distributed.checkpoint.api import CheckpointException
 
 from drivetrain.training.checkpointing.places.folder import FolderPlace
-from drivetrain.training.checkpointing.tensors.dcp_storage import StoreReader, StoreWriter
+from drivetrain.training.checkpointing.tensors.index import Chunk, Index, TensorEntry
+from drivetrain.training.torch.checkpoints.dcp_storage import StoreReader, StoreWriter, metadata_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:torch.distributed is disabled", "ignore:.*single process")
 
@@ -100,3 +101,13 @@ def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(CheckpointException) as found:
         load(tmp_path)
     assert "there is no checkpoint" in refused(found)
+
+
+def test_what_torch_plans_with() -> None:
+    halves = tuple(Chunk((2 * rank, 0), (2, 3), f"rank-{rank}", 4096, 24) for rank in (0, 1))
+    index = Index({"w": TensorEntry("float32", (4, 3), halves)}, {"epoch": 3}, {"w": ("model", 0)})
+    metadata = metadata_of(index)
+    (tensor,) = [found for name, found in metadata.state_dict_metadata.items() if name == "w"]
+    assert (tensor.size, tensor.properties.dtype) == (torch.Size([4, 3]), torch.float32)  # type: ignore[union-attr]
+    assert list(metadata.storage_data.values()) == list(halves)
+    assert metadata.planner_data["w"] == ("model", 0)

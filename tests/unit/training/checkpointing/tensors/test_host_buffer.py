@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import struct
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load
-from torch.distributed.checkpoint.default_planner import create_default_local_save_plan
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.tensors.host_buffer import PAGE, HostBuffer, lay_out
 from drivetrain.training.checkpointing.tensors.index import DTYPES
-from drivetrain.training.checkpointing.tensors.rank_file import RankFile, copy_all, file_name
+from drivetrain.training.checkpointing.tensors.pieces import Piece
+from drivetrain.training.checkpointing.tensors.rank_file import RankFile, file_name
+from drivetrain.training.torch.checkpoints.memory import copy_all, piece_of, tensor_at, views
 
 TENSORS = {
     "odd": torch.arange(3, dtype=torch.int8),
@@ -23,9 +25,10 @@ TENSORS = {
 
 
 def written(tensors: dict[str, torch.Tensor]) -> tuple[RankFile, HostBuffer]:
-    file = RankFile(file_name(0, 1), create_default_local_save_plan(tensors, True).items)
+    file = RankFile(file_name(0, 1), [piece_of(name, tensor) for name, tensor in tensors.items()])
     buffer = HostBuffer(file.size)
-    copy_all(file.views(buffer), file.items, lambda index: tensors[index.fqn])
+    file.write_header(buffer)
+    copy_all(views(buffer, file.places), [tensors[place.name] for place in file.places])
     return file, buffer
 
 
@@ -42,7 +45,7 @@ def test_the_index_says_where_each_tensor_lies() -> None:
     file, buffer = written(TENSORS)
     for name, entry in file.part.items():
         (chunk,) = entry.chunks
-        there = buffer.tensor(chunk.start, chunk.sizes, TENSORS[name].dtype)
+        there = tensor_at(buffer, chunk.start, chunk.sizes, entry.dtype)
         assert torch.equal(there, TENSORS[name])
         assert chunk.start % DTYPES[entry.dtype][1] == 0
         assert chunk.length == there.numel() * there.element_size()
@@ -55,7 +58,7 @@ def test_data_starts_with_a_page() -> None:
     assert layout.starts == {"b": PAGE, "c": PAGE + 24, "a": PAGE + 32}
     assert layout.size == PAGE + 39
     buffer = HostBuffer(layout.size)
-    assert buffer.bytes.data_ptr() % PAGE == 0
+    assert np.frombuffer(buffer.memory, np.uint8).ctypes.data % PAGE == 0
     assert len(buffer.view(layout.size)) == layout.size
 
 
@@ -73,34 +76,27 @@ def test_numbers_that_no_file_can_hold() -> None:
 
 
 def test_slices_are_called_by_what_they_are_of() -> None:
-    plan = create_default_local_save_plan({"w": torch.zeros(4, 2)}, True)
-    (item,) = plan.items
-    from dataclasses import replace
-
-    from torch.distributed.checkpoint.metadata import ChunkStorageMetadata
-
-    assert item.tensor_data is not None
-    half = ChunkStorageMetadata(torch.Size([2, 0]), torch.Size([2, 2]))
-    file = RankFile("f", [replace(item, tensor_data=replace(item.tensor_data, chunk=half))])
+    file = RankFile("f", [Piece("w", "float32", (4, 2), (2, 0), (2, 2))])
     assert list(file.layout.starts) == ["w[2:4, 0:2]"]
     assert file.part["w"].shape == (4, 2)
 
 
 def test_memory_that_is_not_needed_is_given_back_by_pages() -> None:
     buffer = HostBuffer(8 * PAGE)
-    buffer.bytes.fill_(7)
+    numbers = np.frombuffer(buffer.memory, np.uint8)
+    numbers[:] = 7
     buffer.keep_only([(5 * PAGE + 10, 2), (PAGE + 5, PAGE)])
-    pages = [set(page.tolist()) for page in buffer.bytes.view(-1, PAGE)]
+    pages = [set(page.tolist()) for page in numbers.reshape(-1, PAGE)]
     assert pages == [{0}, {7}, {7}, {0}, {0}, {7}, {0}, {0}]
     buffer.keep_only([])
-    assert not buffer.bytes.any()
+    assert not numbers.any()
 
 
 def test_each_tensor_is_all_of_its_storage() -> None:
     """torch.save writes whole storages; torch's asynchronous checkpoints need parts that begin theirs."""
     buffer = HostBuffer(3 * PAGE)
-    tensor = buffer.tensor(PAGE, (2, 3), torch.float32)
+    tensor = tensor_at(buffer, PAGE, (2, 3), "float32")
     tensor.fill_(1.0)
     assert tensor.storage_offset() == 0 and tensor.untyped_storage().nbytes() == tensor.nbytes
     assert bytes(buffer.view(3 * PAGE)[PAGE : PAGE + 4]) == struct.pack("<f", 1.0)
-    assert buffer.tensor(0, (0, 4), torch.float32).shape == (0, 4)
+    assert tensor_at(buffer, 0, (0, 4), "float32").shape == (0, 4)

@@ -5,7 +5,6 @@ import pickle
 from typing import Any
 
 import pytest
-import torch
 
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.tensors.index import (
@@ -27,24 +26,6 @@ def test_round_trip() -> None:
     assert name == "w"
     assert {chunk.file for chunk in entry.chunks} == {"rank-9"}
     assert [chunk.offsets for chunk in entry.chunks] == [(0, 0), (2, 0)]
-
-
-def test_what_torch_plans_with() -> None:
-    metadata = INDEX.metadata(INDEX.files)
-    (tensor,) = [found for name, found in metadata.state_dict_metadata.items() if name == "w"]
-    assert (tensor.size, tensor.properties.dtype) == (torch.Size([4, 3]), torch.float32)  # type: ignore[union-attr]
-    assert list(metadata.storage_data.values()) == list(HALVES)
-    assert metadata.planner_data["w"] == ("model", 0)
-
-
-def test_of_several_copies_one_that_is_here() -> None:
-    copy = Chunk((0, 0), (2, 3), "rank-7", 8, 24)
-    index = Index({"w": TensorEntry("float32", (4, 3), (*HALVES, copy))})
-    assert index.incomplete() is None
-    found = index.metadata({"rank-1", "rank-7"})
-    assert {chunk.file for chunk in found.storage_data.values()} == {"rank-1", "rank-7"}
-    preferred = index.metadata(index.files, lambda copies: copies[-1])
-    assert {chunk.file for chunk in preferred.storage_data.values()} == {"rank-1", "rank-7"}
 
 
 def test_what_is_nowhere() -> None:

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.checkpointing.tensors import tensors
 from drivetrain.training.checkpointing.tensors.index import Index, TensorEntry
+from drivetrain.training.checkpointing.tensors.writing import merge_values
+from drivetrain.training.torch.checkpoints import state as tensors
 from tests.fixtures.single_strategy import build, step
 
 
@@ -77,7 +78,7 @@ def test_groups_keep_their_parameters_names() -> None:
 
 def test_groups_of_all_stages() -> None:
     stages = [{"groups": [{"params": ["a"]}], "loss_scale": {"value": 2.0}}, {"groups": [{"params": ["b"]}]}]
-    merged = tensors.merge_values(stages)
+    merged = merge_values(stages)
     assert merged == {"groups": [{"params": ["a"]}, {"params": ["b"]}], "loss_scale": {"value": 2.0}}
 
 

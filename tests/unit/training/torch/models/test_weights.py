@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import weights_file
 from drivetrain.training.process import Process
-from drivetrain.training.torch.models import weights_file
 from drivetrain.training.torch.models.saved_model import save_model
 from drivetrain.training.torch.models.weights import head_of, load_weights, read_weights
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.layout import DIMENSIONS, Layout
 from drivetrain.training.process import Process
-from drivetrain.training.torch.parallel.layout import DIMENSIONS, Layout, lay_out
+from drivetrain.training.torch.parallel.layout import lay_out
 
 
 def process(rank: int, world_size: int, local_world_size: int = 0) -> Process:
@@ -83,4 +84,4 @@ def test_degrees_that_cannot_be(wanted: dict[str, Any], message: str) -> None:
 def test_tensor_ranks_are_neighbours() -> None:
     assert DIMENSIONS[-1] == "tensor"
     layout = Layout(process(0, 8, 4), {"stage": 2, "replicate": 2, "tensor": 2})
-    assert layout._groups("tensor") == [[0, 1], [2, 3], [4, 5], [6, 7]]
+    assert layout.groups("tensor") == [[0, 1], [2, 3], [4, 5], [6, 7]]

@@ -11,7 +11,7 @@ which knows what it is a slice of; nothing is gathered.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -22,8 +22,8 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.tensors.index import Index
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.strategy import Strategy
 from drivetrain.training.torch.parallel.sharded import whole
+from drivetrain.training.torch.strategy import Strategy
 
 MODEL, OPTIMIZER, AVERAGE, BEST = "model/", "optimizer/", "average/", "best/"
 # What `targets` makes new.
@@ -96,13 +96,13 @@ def targets(strategy: Strategy, index: Index) -> dict[str, Tensor]:
     return found
 
 
-def check_groups(strategy: Strategy, saved: Sequence[Mapping[str, Any]]) -> None:
+def check_values(strategy: Strategy, values: Mapping[str, Any]) -> None:
     """
     Raises:
         DamagedError: an option of the optimizer is text, or a list, that is a number with this strategy.
     """
     kinds = {name: value for group in strategy.optimizer.param_groups for name, value in group.items()}
-    for group in saved:
+    for group in values["groups"]:
         for name, value in group.items():
             now = kinds.get(name)
             if isinstance(now, int | float) and value is not None and not isinstance(value, int | float):
@@ -137,11 +137,6 @@ def adopt(strategy: Strategy, loaded: Mapping[str, Tensor], values: Mapping[str,
     if strategy.loss_scale and "loss_scale" in values:
         strategy.loss_scale.load_state(values["loss_scale"])
     return {name.removeprefix(BEST): tensor for name, tensor in loaded.items() if name.startswith(BEST)}
-
-
-def merge_values(stages: list[dict[str, Any]]) -> dict[str, Any]:
-    """The `values_of` a whole training from those of its pipeline stages."""
-    return {**stages[0], "groups": [group for values in stages for group in values["groups"]]}
 
 
 def speaks_for_stage(strategy: Strategy) -> bool:

@@ -11,16 +11,14 @@ from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.config import Config, Precision
+from drivetrain.training.layout import Layout
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Recipe
-from drivetrain.training.torch.parallel.layout import Layout
+from drivetrain.training.strategy import WHOLE, load_strategy
 from drivetrain.training.torch.precision import precision_of
 
 Forward = Callable[[Tensor], Tensor | None]
-
-# Strategies whose ranks hold the whole model: nothing has to travel in a forward pass.
-WHOLE = ("single", "dp", "ddp")
 
 
 @contextmanager
@@ -59,8 +57,6 @@ def placed(
 def _by_strategy(
     recipe: Recipe, model: nn.Module, process: Process, name: str, options: dict[str, Any], precision: Precision
 ) -> Generator[tuple[Forward, Layout]]:
-    from drivetrain.training.strategy import load_strategy
-
     strategy_class, built = load_strategy(name, options)
     if name in WHOLE:  # the options are about gradients, of which there are none
         with placed(recipe, model, process, strategy=name, strategy_options="{}") as found:

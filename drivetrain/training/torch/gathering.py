@@ -13,8 +13,8 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from drivetrain.training.strategy import Strategy
 from drivetrain.training.torch.parallel.sharded import local, whole
+from drivetrain.training.torch.strategy import Strategy
 
 # How other tools' wrappers prefix the names of a state dict.
 WRAPPER_PREFIXES = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "model.")

@@ -9,8 +9,8 @@ import zlib
 from pathlib import Path
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.model_folder import WEIGHTS_FILE
 from drivetrain.training.process import Process
-from drivetrain.training.torch.models.saved_model import WEIGHTS_FILE
 
 ARCHIVE = "model.tar.gz"
 # As in drivetrain.registry.model_folder: weights hardly shrink, so more than this is no model.

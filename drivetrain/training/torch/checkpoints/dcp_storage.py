@@ -20,12 +20,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.distributed.checkpoint import metadata as dcp
 from torch.distributed.checkpoint.default_planner import DefaultSavePlanner
 from torch.distributed.checkpoint.metadata import Metadata, MetadataIndex
 from torch.distributed.checkpoint.planner import (
     LoadItemType,
     LoadPlan,
     LoadPlanner,
+    ReadItem,
     SavePlan,
     SavePlanner,
     WriteItem,
@@ -37,11 +39,21 @@ from torch.futures import Future
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest, MissingError
-from drivetrain.training.checkpointing.store.reading import check_places, read_checked, read_file, source_of
+from drivetrain.training.checkpointing.store.reading import check_places, read_checked, read_file
 from drivetrain.training.checkpointing.store.store import Store
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
-from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, Index, merge, part_from_json, part_to_json
-from drivetrain.training.checkpointing.tensors.rank_file import RankFile, copy_all, file_name, is_nothing
+from drivetrain.training.checkpointing.tensors.index import (
+    INDEX_FILE,
+    Chunk,
+    Index,
+    Sizes,
+    merge,
+    part_from_json,
+    part_to_json,
+)
+from drivetrain.training.checkpointing.tensors.pieces import Piece, Read, check_dtype
+from drivetrain.training.checkpointing.tensors.rank_file import RankFile, file_name
+from drivetrain.training.torch.checkpoints.memory import copy_all, source_of, views
 
 
 class StoreWriter(StorageWriter):
@@ -76,11 +88,11 @@ class StoreWriter(StorageWriter):
     def write_data(self, plan: SavePlan, planner: SavePlanner) -> Future[list[WriteResult]]:
         folder, name = plan.storage_data
         values = {i.index.fqn: _plain(planner, i) for i in plan.items if i.type == WriteItemType.BYTE_IO}
-        tensors = [item for item in plan.items if item.type != WriteItemType.BYTE_IO and not is_nothing(item)]
-        resolved = {item.index: _tensor(planner, item) for item in tensors}
-        file = RankFile(name, tensors)
+        tensors = [item for item in plan.items if item.type != WriteItemType.BYTE_IO and not _piece(item).is_nothing]
+        file = RankFile(name, [_piece(item) for item in tensors])
         buffer = HostBuffer(file.size, for_copies=False)
-        copy_all(file.views(buffer), tensors, resolved.__getitem__)
+        file.write_header(buffer)
+        copy_all(views(buffer, file.places), [_tensor(planner, item) for item in tensors])
         checksum = self.store.place.write(f"{folder}/{name}", buffer.view(file.size))
         told = {"file": [name, file.size, checksum], "part": part_to_json(file.part), "values": values}
         done: Future[list[WriteResult]] = Future()
@@ -127,7 +139,7 @@ class StoreReader(StorageReader):
         index = Index.from_bytes(read_checked(self.store.place, self._folder, self._manifest, INDEX_FILE))
         check_places(index, self._manifest)
         self._values = index.values
-        return index.metadata(index.files)
+        return metadata_of(index)
 
     def set_up_storage_reader(self, metadata: Metadata, is_coordinator: bool, *args: Any, **kwargs: Any) -> None:
         self._metadata = metadata
@@ -154,7 +166,7 @@ class StoreReader(StorageReader):
                 buffers = {name: read_file(self.store.place, self._folder, self._manifest, name)}
                 for item in items:
                     target = planner.resolve_tensor(item).detach()
-                    target.copy_(source_of(item, self._metadata, buffers))
+                    target.copy_(source_of(_read(item, self._metadata), buffers))
                     planner.commit_tensor(item, target)
         done: Future[None] = Future()
         done.set_result(None)
@@ -163,6 +175,37 @@ class StoreReader(StorageReader):
     @classmethod
     def validate_checkpoint_id(cls, checkpoint_id: str | os.PathLike[str]) -> bool:
         return False
+
+
+def metadata_of(index: Index) -> Metadata:
+    """torch's form of an index; `storage_data` maps each place to its `Chunk`."""
+    tensors: dict[str, Any] = {name: dcp.BytesStorageMetadata() for name in index.values}
+    places: dict[MetadataIndex, Chunk] = {}
+    for name, entry in index.tensors.items():
+        copies: dict[Sizes, Chunk] = {}
+        for chunk in entry.chunks:
+            copies.setdefault(chunk.offsets, chunk)
+        places |= {MetadataIndex(name, offsets): chunk for offsets, chunk in copies.items()}
+        tensors[name] = dcp.TensorStorageMetadata(
+            dcp.TensorProperties(dtype=getattr(torch, entry.dtype)),
+            torch.Size(entry.shape),
+            [dcp.ChunkStorageMetadata(torch.Size(c.offsets), torch.Size(c.sizes)) for c in copies.values()],
+        )
+    return Metadata(tensors, planner_data=dict(index.paths), storage_data=places)
+
+
+def _piece(item: WriteItem) -> Piece:
+    data = item.tensor_data
+    assert data is not None
+    dtype = check_dtype(str(data.properties.dtype).removeprefix("torch."), item.index.fqn)
+    return Piece(item.index.fqn, dtype, tuple(data.size), tuple(data.chunk.offsets), tuple(data.chunk.sizes))
+
+
+def _read(item: ReadItem, metadata: Metadata) -> Read:
+    described: Any = metadata.state_dict_metadata[item.storage_index.fqn]
+    dtype = str(described.properties.dtype).removeprefix("torch.")
+    boxes = map(tuple, (item.storage_offsets, item.dest_offsets, item.lengths))
+    return Read(item.dest_index.fqn, metadata.storage_data[item.storage_index], dtype, *boxes)
 
 
 def _tensor(planner: SavePlanner, item: WriteItem) -> Tensor:

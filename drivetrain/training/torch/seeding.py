@@ -1,20 +1,15 @@
-"""Randomness as a function of where the training is, so that there is no generator to save."""
+"""torch's random numbers as a function of where a training is."""
 
 from __future__ import annotations
 
-import hashlib
-import random
-
-import numpy as np
 import torch
+
+from drivetrain.training.seeds import seed_generators, step_base
 
 
 def seed_everything(*key: int) -> None:
     """Seed the generators of Python, NumPy and torch (all devices) from `key`."""
-    seed = _hashed(*key)
-    random.seed(seed)
-    np.random.seed(seed % 2**32)
-    torch.manual_seed(seed)
+    torch.manual_seed(seed_generators(*key))
 
 
 class StepSeeds:
@@ -25,7 +20,7 @@ class StepSeeds:
     """
 
     def __init__(self, device: torch.device, *key: int) -> None:
-        self._base = _hashed(*key) >> 1  # with the step it stays within 64 bits
+        self._base = step_base(*key)
         self._generators = [torch.default_generator]
         if device.type == "cuda":
             self._generators.append(torch.cuda.default_generators[device.index])
@@ -33,7 +28,3 @@ class StepSeeds:
     def start(self, step: int) -> None:
         for generator in self._generators:
             generator.manual_seed(self._base + step)
-
-
-def _hashed(*key: int) -> int:
-    return int.from_bytes(hashlib.blake2b(repr(key).encode(), digest_size=8).digest(), "big")

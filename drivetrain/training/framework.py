@@ -1,0 +1,259 @@
+"""The contract of a framework: what the loop, the checkpoints and the evaluation ask of PyTorch, or of another.
+
+A folder `drivetrain/training/<name>/` has `framework.py` with a class `Framework` that has the members below. A
+strategy and a recipe say which one they are of by a literal, `FRAMEWORK = "torch"`, which is read without importing
+anything.
+
+A tensor, a model, a device and a number format are the framework's own; nobody else looks into them. `Strategy` is what
+a file of strategies/ makes with that framework (drivetrain.training.strategy).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer, Pin
+from drivetrain.training.checkpointing.tensors.index import Index, Sizes
+from drivetrain.training.checkpointing.tensors.pieces import Piece, Read
+from drivetrain.training.checkpointing.tensors.rank_file import Place
+from drivetrain.training.group import Group
+from drivetrain.training.layout import Layout
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch, Recipe
+
+Tensors = Mapping[str, Any]
+Forward = Callable[[Any], Any]
+
+
+class StepSeeds(Protocol):
+    """Seeds the framework's generators before each step."""
+
+    def start(self, step: int) -> None: ...
+
+
+class Values(Protocol):
+    """Tensors as numbers, and batches on their way to a device."""
+
+    def precision_of(self, model: Any) -> Any:
+        """The number format of its parameters."""
+        ...
+
+    def is_tensor(self, value: object) -> bool: ...
+
+    def array(self, tensor: Any) -> NDArray[Any]:
+        """Its numbers on the host, as numpy has them; what numpy cannot hold in a wider format."""
+        ...
+
+    def on_host(self, outputs: Any) -> Any:
+        """The same numbers as a tensor on the host, without gradients."""
+        ...
+
+    def softmax(self, outputs: Any) -> NDArray[Any]:
+        """Over dimension 1, float64."""
+        ...
+
+    def sigmoid(self, outputs: Any) -> NDArray[Any]:
+        """Float64."""
+        ...
+
+    def rows(self, batch: Batch, places: NDArray[Any]) -> Batch:
+        """The samples of a batch at `places`."""
+        ...
+
+    def on_device(self, batch: Batch, device: Any, precision: Any) -> Batch:
+        """The batch where it is computed, floating-point inputs and targets in `precision`."""
+        ...
+
+    def without_gradients(self) -> AbstractContextManager[Any]: ...
+
+
+class Framework(Values, Protocol):
+    """See the module."""
+
+    @property
+    def name(self) -> str:
+        """The folder's name."""
+        ...
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """What has to be installed, besides numpy and pyarrow; model.json says in which versions they were."""
+        ...
+
+    # Processes.
+
+    def device(self, local_rank: int) -> Any:
+        """What the process `local_rank` of a host computes on."""
+        ...
+
+    def device_kind(self, device: Any) -> str:
+        """`cpu` or `cuda`: the two round differently."""
+        ...
+
+    def join(self, process: Process, timeout: float) -> Group:
+        """The group of all processes, by the variables of the launcher; it waits `timeout` seconds for others."""
+        ...
+
+    # Models, as the recipe has them.
+
+    def build_model(self, recipe: Recipe) -> Any:
+        """A fresh model of the recipe.
+
+        Raises:
+            InputError: it returned none, or one without parameters.
+        """
+        ...
+
+    def load_weights(self, model: Any, path: Path) -> list[str]:
+        """Start the model from a file of weights; returns lines for people.
+
+        Raises:
+            InputError: a file that is none, or of another model.
+        """
+        ...
+
+    def save_model(self, folder: Path, weights: Tensors, description: Mapping[str, Any]) -> None:
+        """Write the model folder (on rank 0); `description` is what model.json says, plain JSON."""
+        ...
+
+    def code_of(self, recipe: Recipe, reader: str) -> dict[str, str]:
+        """The modules with which a model folder can be served: name -> text; {} where nothing of ours is needed."""
+        ...
+
+    def load_model(self, folder: Path) -> tuple[Recipe, Any, dict[str, Any]]:
+        """The recipe, the model with its weights on the host, and the description.
+
+        Raises:
+            InputError: not a model folder of this framework, or one that is damaged.
+        """
+        ...
+
+    def placed(
+        self, recipe: Recipe, model: Any, process: Process, *, strategy: str, strategy_options: str
+    ) -> AbstractContextManager[tuple[Forward, Layout]]:
+        """A loaded model ready to evaluate: what computes outputs, and how the ranks share the work.
+
+        Raises:
+            InputError: no such strategy or option, or one that these processes or this model cannot have.
+        """
+        ...
+
+    def computing_threads(self, number: int) -> AbstractContextManager[None]:
+        """Compute with so many threads inside, whatever OMP_NUM_THREADS says."""
+        ...
+
+    def probed(self, model: Any, batch: Batch) -> tuple[Batch, Any]:
+        """A batch on the host, as a model takes it that is not distributed yet, and its outputs in eval mode."""
+        ...
+
+    # Random numbers.
+
+    def seed_everything(self, *key: int) -> None:
+        """Seed the generators of Python, NumPy and the framework from `key`."""
+        ...
+
+    def step_seeds(self, device: Any, *key: int) -> StepSeeds:
+        """What a model draws (dropout) is then a function of the key and the step alone."""
+        ...
+
+    def generator_states(self, device: Any) -> dict[str, Any]:
+        """Of Python, NumPy and the framework, as tensors of fixed size."""
+        ...
+
+    def restore_generators(self, states: Tensors, device: Any) -> str:
+        """Set them to what `generator_states` gave; what there is to say of it.
+
+        Raises:
+            InputError: a state that cannot be set.
+        """
+        ...
+
+    def kept_generators(self, device: Any) -> AbstractContextManager[None]:
+        """What is drawn inside does not count."""
+        ...
+
+    # The state of a strategy, for checkpoints and for the model that is handed on.
+
+    def tensors_of(self, strategy: Any, best: Tensors | None = None) -> dict[str, Any]:
+        """This rank's part of everything, by name, the very tensors that training works on:
+
+        model/<name>                      what the model has
+        optimizer/<parameter>//<entry>    the optimizer's state
+        average/<parameter>               the moving average
+        best/<name>                       `best`: the model of the best validation so far
+        """
+        ...
+
+    def values_of(self, strategy: Any) -> dict[str, Any]:
+        """What is no tensor, as plain JSON: `groups`, each with the names of its parameters in `params`, and more."""
+        ...
+
+    def check_values(self, strategy: Any, values: Mapping[str, Any]) -> None:
+        """
+        Raises:
+            DamagedError: they are none of `values_of`.
+        """
+        ...
+
+    def targets(self, strategy: Any, index: Index) -> dict[str, Any]:
+        """What a checkpoint is to be loaded into, by name, as far as the index has it.
+
+        Raises:
+            InputError: the checkpoint is of another model.
+        """
+        ...
+
+    def adopt(self, strategy: Any, loaded: Tensors, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Go on with what was loaded into `targets`, and with the `values_of`; returns the best model's parts."""
+        ...
+
+    def speaks_for_stage(self, strategy: Any) -> bool:
+        """Whether this rank is the first of all that hold the same layers."""
+        ...
+
+    def model_parts(self, strategy: Any) -> dict[str, Any]:
+        """A copy of this rank's part of the model as it is evaluated. Every rank must call it."""
+        ...
+
+    def gather(self, strategy: Any, tensors: Tensors) -> dict[str, Any]:
+        """Copies of whole tensors on rank 0, {} on others. Every rank must call it."""
+        ...
+
+    def gather_model(self, strategy: Any) -> dict[str, Any]:
+        """As `gather`, of the model as it is evaluated."""
+        ...
+
+    # Tensors in the memory of a checkpoint's files.
+
+    def piece_of(self, name: str, tensor: Any) -> Piece:
+        """What this rank holds of a tensor.
+
+        Raises:
+            InputError: checkpoints have no such numbers.
+        """
+        ...
+
+    def empty(self, shape: Sizes, dtype: str) -> Any:
+        """A tensor on the host, to be filled."""
+        ...
+
+    def pin_of(self, device: Any) -> Pin | None:
+        """What registers memory with the device; None where that gives nothing."""
+        ...
+
+    def views(self, buffer: HostBuffer, places: Sequence[Place]) -> Any:
+        """The places of a file's pieces, for `copy_all`."""
+        ...
+
+    def copy_all(self, views: Any, sources: Sequence[Any]) -> None:
+        """What this rank holds of `sources` into `views`; when it returns they may change."""
+        ...
+
+    def fill(self, reads: Sequence[Read], tensors: dict[str, Any], buffers: Mapping[str, HostBuffer]) -> None:
+        """Bring what is read into `tensors`; one may be replaced by another that has the numbers."""
+        ...

@@ -1,0 +1,110 @@
+"""The model folder: what training hands on and evaluation, the registry and serving read.
+
+    model.safetensors   the weights
+    model.json          everything else that is needed to use and to judge them; see `write_folder`
+    code/               inference.py and the modules that it needs, so that the folder can be served as it is
+
+The same training gives the same bytes: no time stamps, no paths, sorted keys.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from drivetrain.base.errors import InputError
+
+DESCRIPTION_FILE = "model.json"
+WEIGHTS_FILE = "model.safetensors"
+FORMAT = 1
+CODE_FOLDER = "code"
+# Under which key of a description the texts of code/ travel: a checkpoint keeps them too.
+CODE = "code"
+FRAMEWORK = "framework"
+
+
+def write_folder(folder: Path, weights: bytes, description: Mapping[str, Any]) -> None:
+    """Write the model folder (called on rank 0 only).
+
+    Args:
+        folder: made where it is missing.
+        weights: the whole model's tensors, as a safetensors file.
+        description: `framework`, `recipe`, `recipe_options`, `precision`, and what else is worth keeping, as plain JSON
+            values. `code` (name -> text) becomes the files of code/; without it there is no such folder.
+    """
+    described = {name: value for name, value in description.items() if name != CODE}
+    folder.mkdir(parents=True, exist_ok=True)
+    if (folder / CODE_FOLDER).is_dir():  # what an earlier model needed
+        shutil.rmtree(folder / CODE_FOLDER)
+    for name, text in description.get(CODE, {}).items():
+        path = folder / CODE_FOLDER / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(text.encode())
+    (folder / WEIGHTS_FILE).write_bytes(weights)
+    complete = {
+        "format": FORMAT,
+        "weights": {"file": WEIGHTS_FILE, "bytes": len(weights), "sha256": hashlib.sha256(weights).hexdigest()},
+        **described,
+    }
+    text = json.dumps(complete, indent=2, sort_keys=True, allow_nan=False) + "\n"
+    (folder / DESCRIPTION_FILE).write_text(text, encoding="utf-8")
+
+
+def read_description(folder: Path) -> dict[str, Any]:
+    """What model.json says.
+
+    Raises:
+        InputError: not a model folder, or one of another format.
+    """
+    path = folder / DESCRIPTION_FILE
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+        if description["format"] != FORMAT:
+            raise InputError(f"{path} has format {description['format']!r}; this program reads format {FORMAT}.")
+    except FileNotFoundError:
+        raise _lacks(folder, DESCRIPTION_FILE) from None
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise no_description(folder, error) from None
+    return description
+
+
+def read_weights(folder: Path, description: Mapping[str, Any]) -> bytes:
+    """The bytes of the weights, which are those that the description means.
+
+    Raises:
+        InputError: there are none, or damaged ones.
+    """
+    try:
+        expected = description["weights"]["sha256"]
+        weights = (folder / WEIGHTS_FILE).read_bytes()
+    except FileNotFoundError:
+        raise _lacks(folder, WEIGHTS_FILE) from None
+    except (KeyError, TypeError) as error:
+        raise no_description(folder, error) from None
+    if hashlib.sha256(weights).hexdigest() != expected:
+        raise InputError(f"{folder / WEIGHTS_FILE} is not what {DESCRIPTION_FILE} describes: copy or train again.")
+    return weights
+
+
+def no_description(folder: Path, error: Exception) -> InputError:
+    return InputError(f"{folder / DESCRIPTION_FILE} does not describe a model ({error!r}).")
+
+
+def _lacks(folder: Path, name: str) -> InputError:
+    return InputError(f"{folder} is not a model folder: no {name}. Give the output `model` of train.")
+
+
+def framework_of(folder: Path) -> str:
+    """The framework of a model folder's model; "torch" where its description cannot be read, or does not say."""
+    try:
+        description = json.loads((folder / DESCRIPTION_FILE).read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return "torch"  # which says what is wrong with the folder
+    name = description.get(FRAMEWORK) if isinstance(description, dict) else None
+    return name if isinstance(name, str) else "torch"

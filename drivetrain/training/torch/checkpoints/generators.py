@@ -1,0 +1,54 @@
+"""The state of every generator of random numbers that a rank has: Python's, NumPy's, torch's, and its GPU's."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.checkpointing.tensors import generators
+
+
+def generator_states(device: torch.device) -> dict[str, Tensor]:
+    """By name: `python` and `numpy` (int64), `torch` and, where `device` is a GPU, `cuda` (bytes)."""
+    states = {name: torch.from_numpy(state) for name, state in generators.generator_states().items()}
+    states["torch"] = torch.get_rng_state()
+    if device.type == "cuda":
+        states["cuda"] = torch.cuda.get_rng_state(device)
+    return states
+
+
+def restore_generators(states: Mapping[str, Tensor], device: torch.device) -> str:
+    """Set every generator to what `generator_states` gave; what there is to say of it, mostly nothing.
+
+    Raises:
+        InputError: a state that cannot be set. (A training that went on with other numbers would be another one.)
+    """
+    said = ""
+    if device.type == "cuda" and "cuda" not in states and "torch" in states:
+        said = "random numbers of the GPU start anew: the checkpoint is of processes without one"
+        device = torch.device("cpu")
+    missing = [name for name in generator_states(device) if name not in states]
+    if missing:
+        raise InputError(f"the checkpoint has no state of the random numbers of {', '.join(missing)}.")
+    try:
+        generators.restore_generators(states)
+        torch.set_rng_state(states["torch"])
+        if device.type == "cuda":
+            torch.cuda.set_rng_state(states["cuda"], device)
+    except (ValueError, TypeError, RuntimeError, OverflowError, IndexError) as problem:
+        raise InputError(f"the checkpoint's state of the random numbers cannot be set: {problem}") from problem
+    return said
+
+
+@contextmanager
+def kept_generators(device: torch.device) -> Generator[None]:
+    """What is drawn inside does not count: afterwards every generator is as it was."""
+    states = generator_states(device)
+    try:
+        yield
+    finally:
+        restore_generators(states, device)

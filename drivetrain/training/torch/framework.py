@@ -1,0 +1,69 @@
+"""torch as the loop, the checkpoints and the evaluation ask for it (drivetrain.training.framework)."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from drivetrain.training.checkpointing.tensors.index import Sizes
+from drivetrain.training.recipe import Batch
+from drivetrain.training.serving import code_folder
+from drivetrain.training.torch import gathering, joining, placing, recipes, seeding, threads
+from drivetrain.training.torch.checkpoints import generators, memory, state
+from drivetrain.training.torch.models import saved_model, weights
+from drivetrain.training.torch.values import Values
+
+
+class Framework(Values):
+    name = "torch"
+    packages = ("torch", "safetensors")
+
+    device = staticmethod(joining.device)
+    join = staticmethod(joining.join)
+
+    build_model = staticmethod(recipes.build_model)
+    load_weights = staticmethod(weights.load_weights)
+    save_model = staticmethod(saved_model.save_model)
+    load_model = staticmethod(saved_model.load_model)
+    code_of = staticmethod(code_folder.code_of)
+    placed = staticmethod(placing.placed)
+
+    computing_threads = staticmethod(threads.computing_threads)
+    seed_everything = staticmethod(seeding.seed_everything)
+    step_seeds = staticmethod(seeding.StepSeeds)
+    generator_states = staticmethod(generators.generator_states)
+    restore_generators = staticmethod(generators.restore_generators)
+    kept_generators = staticmethod(generators.kept_generators)
+
+    tensors_of = staticmethod(state.tensors_of)
+    values_of = staticmethod(state.values_of)
+    check_values = staticmethod(state.check_values)
+    targets = staticmethod(state.targets)
+    adopt = staticmethod(state.adopt)
+    speaks_for_stage = staticmethod(state.speaks_for_stage)
+    model_parts = staticmethod(state.model_parts)
+    gather = staticmethod(gathering.gather)
+    gather_model = staticmethod(gathering.gather_model)
+
+    piece_of = staticmethod(memory.piece_of)
+    pin_of = staticmethod(memory.pin_of)
+    views = staticmethod(memory.views)
+    copy_all = staticmethod(memory.copy_all)
+    fill = staticmethod(memory.fill)
+
+    @classmethod
+    def probed(cls, model: nn.Module, batch: Batch) -> tuple[Batch, Tensor]:
+        batch, training = batch.to(torch.device("cpu"), cls.precision_of(model)), model.training
+        model.eval()
+        try:
+            return batch, model(batch.inputs)
+        finally:
+            model.train(training)
+
+    @staticmethod
+    def device_kind(device: torch.device) -> str:
+        return device.type
+
+    @staticmethod
+    def empty(shape: Sizes, dtype: str) -> Tensor:
+        return torch.empty(shape, dtype=getattr(torch, dtype))

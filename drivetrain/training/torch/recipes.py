@@ -1,0 +1,46 @@
+"""What torch asks of a recipe's answers."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.recipe import HasLossWeights, Recipe, wrong_answer
+
+
+def build_model(recipe: Recipe) -> nn.Module:
+    """A fresh model of the recipe.
+
+    Raises:
+        InputError: it returned none, or one without parameters.
+    """
+    model = recipe.model()
+    if not isinstance(model, nn.Module):
+        raise wrong_answer(recipe, "model", model, "an nn.Module")
+    if not any(True for _ in model.parameters()):
+        raise InputError(
+            f"{type(recipe).__module__}: the model of the recipe has no parameters; nothing can be learnt."
+        )
+    return model
+
+
+def check_values(recipe: Recipe, method: str, values: object, targets: Tensor) -> None:
+    """
+    Raises:
+        InputError: not one value a sample. (A mean would be taken for the sum, and gradients be too small.)
+    """
+    if not isinstance(values, Tensor) or values.shape != targets.shape[:1]:
+        raise wrong_answer(recipe, method, values, f"one number a sample, shape [{len(targets)}]")
+
+
+def weights_of(recipe: HasLossWeights, targets: Tensor) -> Tensor:
+    """The weights of samples, detached, float64 [samples], on the device of the targets.
+
+    Raises:
+        InputError: not one number a sample.
+    """
+    weights: object = recipe.loss_weights(targets)
+    if not isinstance(weights, Tensor) or weights.shape != targets.shape[:1]:
+        assert isinstance(recipe, Recipe)
+        raise wrong_answer(recipe, "loss_weights", weights, f"one number a sample, shape [{len(targets)}]")
+    return weights.detach().double()
