@@ -189,7 +189,7 @@ def _agreed_identity(
         {"name": dataset.reader_name, **dataset.inputs["options"]},
         settings,
         framework.device_kind(process.device),
-        framework.name,
+        next(iter(framework.versions().items())),
     )
     for rank, other in enumerate(from_every_rank(process, own)):
         if wrong := difference(json.loads(json.dumps(own)), other):

@@ -80,9 +80,8 @@ class Framework(Values, Protocol):
         """The folder's name."""
         ...
 
-    @property
-    def packages(self) -> tuple[str, ...]:
-        """What has to be installed, besides numpy and pyarrow; model.json says in which versions they were."""
+    def versions(self) -> dict[str, str]:
+        """Of what model.json is to name besides numpy and pyarrow: first the one that decides how numbers round."""
         ...
 
     # Processes.

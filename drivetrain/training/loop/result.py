@@ -14,6 +14,7 @@ from drivetrain.training.config import LOOKS_ON, Config, Folders
 from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.loop.watch import Watch
+from drivetrain.training.model_folder import CODE, FRAMEWORK
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
 
@@ -69,6 +70,7 @@ def describe(
     chosen = next((entry for entry in history if entry["step"] == step), {})
     best = {"monitor": watch.monitor, "value": watch.best, "step": watch.best_step} if _is_watched(config) else None
     return {
+        FRAMEWORK: framework.name,
         "recipe": config.recipe,
         "recipe_options": parse_options(config.recipe_options, "recipe"),
         "precision": config.precision,
@@ -96,15 +98,20 @@ def describe(
         "step": step,
         "metrics": {name: value for name, value in chosen.items() if name not in ("epoch", "step")},
         "best": best,
-        "versions": {"python": platform.python_version(), **_versions(framework.packages)},
-        "code": framework.code_of(recipe, dataset.reader_name),
+        "versions": {"python": platform.python_version(), **_versions(), **_versions_of(framework)},
+        CODE: framework.code_of(recipe, dataset.reader_name),
     }
 
 
 @cache
-def _versions(packages: tuple[str, ...]) -> dict[str, str]:
+def _versions() -> dict[str, str]:
     """Looked up once: each is a file to find and to parse, and a save must not wait for it."""
-    return {name: version(name) for name in ("numpy", "pyarrow", *packages)}
+    return {name: version(name) for name in ("numpy", "pyarrow")}
+
+
+@cache
+def _versions_of(framework: Framework) -> dict[str, str]:
+    return framework.versions()
 
 
 def _is_watched(config: Config) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +26,13 @@ def identity_of(
     reader: Mapping[str, Any],
     settings: Settings,
     device: str,
-    framework: str = "torch",
+    version: tuple[str, str],
 ) -> Identity:
     """
     Args:
         reader: the options that the data was read with.
         device: cpu or cuda: the two round differently.
-        framework: of the model, so does each version of it.
+        version: the name and the version of what computes, for the same reason.
     """
     return {
         "model": model_hash,
@@ -48,7 +47,7 @@ def identity_of(
         "strategy": settings.strategy,
         "strategy_options": json.loads(settings.strategy_options),
         "device": device,
-        framework: version(framework).partition("+")[0],
+        version[0]: version[1].partition("+")[0],
     }
 
 

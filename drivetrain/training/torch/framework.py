@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
+
 import torch
 from torch import Tensor, nn
 
@@ -16,7 +18,6 @@ from drivetrain.training.torch.values import Values
 
 class Framework(Values):
     name = "torch"
-    packages = ("torch", "safetensors")
 
     device = staticmethod(joining.device)
     join = staticmethod(joining.join)
@@ -59,6 +60,10 @@ class Framework(Values):
             return batch, model(batch.inputs)
         finally:
             model.train(training)
+
+    @staticmethod
+    def versions() -> dict[str, str]:
+        return {name: version(name) for name in ("torch", "safetensors")}
 
     @staticmethod
     def device_kind(device: torch.device) -> str:
