@@ -226,7 +226,7 @@ def write_speed(folder: Path) -> float:
     """
     place, name = FolderPlace(folder), f".drivetrain-write-speed-{secrets.token_hex(4)}"
     buffer = HostBuffer(WRITTEN_BYTES)
-    buffer.bytes.random_()  # zeros would be compressed away by some file systems
+    buffer.view(WRITTEN_BYTES)[:] = os.urandom(WRITTEN_BYTES)  # zeros would be compressed away by some file systems
     try:
         if not folder.is_dir():
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))

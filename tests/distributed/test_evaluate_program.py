@@ -379,7 +379,7 @@ def test_a_file_in_the_place_of_the_report(pooled: Any, prepared_data: ModuleTyp
 def run_program(process: Process, *arguments: str) -> str:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sys.argv", ["evaluate", *arguments])
-        patch.setattr(evaluate, "join_group", lambda: nullcontext(process))
+        patch.setattr(evaluate, "join_group", lambda framework: nullcontext(process))
         patch.setattr(evaluate, "die_with_parent", lambda signal: None)
         patch.setattr(evaluate, "run_rank", lambda program: program())
         with pytest.raises(InputError) as caught:

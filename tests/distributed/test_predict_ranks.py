@@ -26,6 +26,7 @@ from drivetrain.training.prediction.identity import model_hash
 from drivetrain.training.prediction.settings import Settings
 from drivetrain.training.process import Process
 from drivetrain.training.torch.models.saved_model import load_model
+from drivetrain.training.torch.values import Values
 from drivetrain.training_scripts import predict as predict_program
 from drivetrain.training_scripts.predict import run
 from drivetrain.training_scripts.train import train
@@ -116,7 +117,7 @@ def test_they_are_the_answers_to_the_rows_in_their_order(
     for start in range(0, ROWS, SETTINGS.batch_size):
         with torch.no_grad():
             outputs = network.eval()(dataset.batch(slice(start, min(ROWS, start + SETTINGS.batch_size))).inputs)
-        answers = answers_of(recipe, task_of(recipe), outputs)
+        answers = answers_of(Values(), recipe, task_of(recipe), outputs)
         scores.append(answers.scores)
         predicted.append(answers.predicted)
     assert found["predicted"] == np.concatenate(predicted).tolist()

@@ -24,6 +24,9 @@ from torch import Tensor
 
 from drivetrain.training.group import Array, Group, LostRanksError
 
+# Up to here arrays are copied into torch's own memory: gloo's thread lets go of a tensor a moment after the collective,
+# and for memory of numpy's it would then need the interpreter, which may be waiting for that thread at the end.
+_COPIED_BYTES = 1 << 20
 _ACKNOWLEDGEMENT = torch.ones(1, dtype=torch.uint8)
 
 
@@ -75,12 +78,22 @@ class GlooGroup(Group):
         return self._receive([rank])[0]
 
     def sum(self, values: Array) -> None:
-        dist.all_reduce(torch.from_numpy(values), group=self.process_group)
+        if values.nbytes > _COPIED_BYTES:
+            dist.all_reduce(torch.from_numpy(values), group=self.process_group)
+            return
+        summed = torch.from_numpy(values).clone()
+        dist.all_reduce(summed, group=self.process_group)
+        values[...] = summed.numpy()
 
     def start_max(self, values: Array) -> Callable[[], None]:
-        reduced = torch.from_numpy(values)
-        work = dist.all_reduce(reduced, op=dist.ReduceOp.MAX, group=self.process_group, async_op=True)
-        return _made(work).wait
+        reduced = torch.from_numpy(values).clone()
+        work = _made(dist.all_reduce(reduced, op=dist.ReduceOp.MAX, group=self.process_group, async_op=True))
+
+        def finish() -> None:
+            work.wait()
+            values[...] = reduced.numpy()
+
+        return finish
 
     def all_gather(self, own: Array) -> Array:
         own = np.ascontiguousarray(own)

@@ -14,10 +14,10 @@ from drivetrain.catalog import strategies
 from drivetrain.catalog.degrees import World, data_size, fill
 from drivetrain.catalog.strategies import all_strategies
 from drivetrain.recommend import sizing
-from drivetrain.training import plugins
+from drivetrain.training import layout, plugins
 from drivetrain.training.process import Process
 from drivetrain.training.strategy import load_strategy
-from drivetrain.training.torch.parallel import layout, pipeline
+from drivetrain.training.torch.parallel import pipeline
 from drivetrain.training.torch.precision import PRECISIONS
 
 
@@ -78,7 +78,7 @@ def test_degrees_are_filled_in_and_refused_alike() -> None:
             wanted = dict(zip(dimensions, given, strict=True))
             process = Process(0, hosts * processes, 0, processes, torch.device("cpu"))
             try:
-                laid = layout.lay_out(process, "x", dimensions, wanted, mesh=False)
+                laid = layout.laid_out(process, "x", dimensions, wanted)
             except InputError as error:
                 if "would leave the host" in str(error):
                     continue  # a rule of its own in the compiler
