@@ -182,8 +182,18 @@ def choose_launcher(cluster: Cluster, program: Program, options: Options) -> str
     # One host needs no torchrun, which would import torch once more only to watch its processes. A program that is not
     # ours may look for what torchrun alone gives: its store, the number of restarts.
     ours = program.kind == "module" and program.target.startswith("drivetrain.")
+    if ours and (own := _launcher_of_strategy(program)):
+        return own
     direct = cluster.world_size == 1 or (len(cluster.hosts) == 1 and ours)
     return "python" if direct and not options.max_restarts else "torchrun"
+
+
+def _launcher_of_strategy(program: Program) -> str:
+    """The launcher that a training's strategy asks for; "" for none."""
+    given = [word.partition("=")[2] for word in program.arguments if word.startswith("--strategy=")]
+    if not given or given[-1] not in plugins.names("strategies"):
+        return ""
+    return plugins.literal("strategies", given[-1], "LAUNCHER", kind="strategy")
 
 
 def resolve_hosts(cluster: Cluster, options: Options) -> Mapping[str, str | None]:

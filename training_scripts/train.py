@@ -56,6 +56,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     strategy_class, options = load_strategy(config.strategy, parse_options(config.strategy_options, "strategy"))
     framework = strategy_class.framework
     refuse_other_framework(recipe, config.recipe, config.strategy)
+    strategy_class.set_up(process, options)
     dataset, validation = setup.open_data(config, folders, recipe, process)
     if process.is_main:
         folders.refuse_unwritable()

@@ -25,8 +25,11 @@ THREADS = "dp"
 # has two unless it is told).
 DEFAULT_SCHEDULE = "1f1b"
 SINGLE_STAGE = ("gpipe", "1f1b")
-# What is read of a strategy's file; the last two are there where an option has such values.
-LITERALS = ("DIMENSIONS", "MIN_TORCH", "SUMMARY", "CHOICES", "BOUNDS")
+# What is read of a strategy's file: what each has; then what one of torch has, and where options have such values.
+NEEDED = ("FRAMEWORK", "DIMENSIONS", "SUMMARY")
+LITERALS = (*NEEDED, "MIN_TORCH", "CHOICES", "BOUNDS")
+# The framework of what recommend measures and estimates.
+TORCH = "torch"
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,10 @@ class StrategyFacts:
     """A strategy as its file declares it."""
 
     name: str
+    framework: str
     dimensions: tuple[str, ...]
     min_torch: str
+    """Empty where torch is not its framework."""
     summary: str
     options: Mapping[str, Option]
 
@@ -71,9 +76,10 @@ def strategy_names(folder: Path | None = None) -> list[str]:
     return sorted(path.stem for path in paths if not path.stem.startswith("_"))
 
 
-def all_strategies(folder: Path | None = None) -> dict[str, StrategyFacts]:
-    """Every strategy, by name."""
-    return {name: read_strategy(name, folder) for name in strategy_names(folder)}
+def all_strategies(folder: Path | None = None, framework: str = "") -> dict[str, StrategyFacts]:
+    """Every strategy, by name; only those of a framework, where it is given."""
+    found = {name: read_strategy(name, folder) for name in strategy_names(folder)}
+    return {name: facts for name, facts in found.items() if framework in ("", facts.framework)}
 
 
 def read_strategy(name: str, folder: Path | None = None) -> StrategyFacts:
@@ -88,14 +94,10 @@ def read_strategy(name: str, folder: Path | None = None) -> StrategyFacts:
 @cache
 def _read(path: Path) -> StrategyFacts:
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
-    literals: dict[str, Any] = {}
-    for node in tree.body:
-        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
-        value: Any = getattr(node, "value", None)
-        if isinstance(target, ast.Name) and target.id in LITERALS:
-            literals[target.id] = ast.literal_eval(value)
+    literals = _literals(tree)
     options = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Options"), None)
-    missing = [name for name in LITERALS[:3] if name not in literals]
+    needed = (*NEEDED, "MIN_TORCH") if literals.get("FRAMEWORK", TORCH) == TORCH else NEEDED
+    missing = [name for name in needed if name not in literals]
     if options is None:
         missing.append("class Options")
     if missing:
@@ -103,11 +105,31 @@ def _read(path: Path) -> StrategyFacts:
     assert options is not None
     return StrategyFacts(
         name=path.stem,
+        framework=str(literals["FRAMEWORK"]),
         dimensions=tuple(literals["DIMENSIONS"]),
-        min_torch=str(literals["MIN_TORCH"]),
+        min_torch=str(literals.get("MIN_TORCH", "")),
         summary=str(literals["SUMMARY"]),
         options={option.name: option for option in _options(options, path.parent, literals)},
     )
+
+
+def framework_of_recipe(path: Path) -> str:
+    """The framework that a recipe's file names; torch where it names none, or cannot be read."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        return str(_literals(tree).get("FRAMEWORK", TORCH))
+    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
+        return TORCH
+
+
+def _literals(tree: ast.Module) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for node in tree.body:
+        target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
+        value: Any = getattr(node, "value", None)
+        if isinstance(target, ast.Name) and target.id in LITERALS:
+            found[target.id] = ast.literal_eval(value)
+    return found
 
 
 def _options(kind: ast.ClassDef, folder: Path, literals: Mapping[str, Any]) -> list[Option]:

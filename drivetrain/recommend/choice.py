@@ -9,7 +9,7 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.catalog.degrees import World, all_degrees, data_size, fill
 from drivetrain.catalog.instances import GIB
-from drivetrain.catalog.strategies import THREADS, StrategyFacts, all_strategies
+from drivetrain.catalog.strategies import THREADS, TORCH, StrategyFacts, all_strategies
 from drivetrain.recommend.communication import Traffic, bubble, estimate_traffic
 from drivetrain.recommend.memory import Memory, estimate_memory, least_memory
 from drivetrain.recommend.sizing import HEADROOM, MICRO_BATCHES_A_STAGE, Candidate, Sizing
@@ -249,7 +249,7 @@ def check_fits(plan: Sizing, strategy: StrategyFacts, candidate: Candidate) -> R
     if found.fits:
         return found
     assert found.memory is not None
-    other = recommend(plan, all_strategies())
+    other = recommend(plan, all_strategies(framework=TORCH))
     advice = f"{other.choice.strategy!r} would fit" if other.choice else other.reason
     whose = "GPU" if plan.instance.gpus else "process"
     raise UserError(

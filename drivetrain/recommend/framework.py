@@ -1,27 +1,64 @@
-"""Whether an image's torch is new enough for a strategy."""
+"""Whether recipe, strategy and image are of one framework, and an image's torch is new enough."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
-from drivetrain.catalog.strategies import AUTO, read_strategy, strategy_names
+from drivetrain.base.errors import UserError
+from drivetrain.catalog.strategies import AUTO, TORCH, all_strategies, framework_of_recipe, read_strategy
+from drivetrain.recommend.facts_places import recipe_file
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.steps import JobStep, is_our_training
-from drivetrain.spec.trainings import ways
+from drivetrain.spec.trainings import Training, ways
+
+
+def check_recipe(training: Training, folder: Path) -> None:
+    """
+    Args:
+        folder: of the user's pipeline, in which a recipe of their own may lie.
+
+    Raises:
+        UserError: the recipe is of another framework than the strategy; or nobody could choose a strategy for it.
+    """
+    recipe, strategy = training.text("recipe"), training.strategy
+    source = recipe_file(recipe, folder) if recipe is not None else None
+    if source is None or strategy is None:
+        return
+    own = framework_of_recipe(source)
+    fitting = ", ".join(all_strategies(framework=own)) or "there is none"
+    if strategy == AUTO:
+        if own != TORCH:
+            raise UserError(
+                f"strategy 'auto' chooses by what recipes of torch were measured to need, and recipe {recipe!r} is of "
+                f"{own}. Name a strategy of {own}: {fitting}."
+            )
+    elif (wanted := read_strategy(strategy).framework) != own:
+        raise UserError(
+            f"recipe {recipe!r} is of {own}, and strategy {strategy!r} of {wanted}. Choose a strategy of {own}: "
+            f"{fitting}; or a recipe of {wanted}."
+        )
 
 
 def framework_problem(step: JobStep, parameters: Sequence[Parameter], torch: str) -> str | None:
-    """Why a training step cannot run with this version of torch (`2.13`); None where it can, or nothing is known."""
+    """Why a training step cannot run in a stock image with this version of torch (`2.13`); None where it can, or
+    nothing is known."""
     if not is_our_training(step):
         return None
     for name in dict.fromkeys(training.strategy for training in ways(step, tuple(parameters))):
         if name is None or name == AUTO:
             continue
-        needed = read_strategy(name).min_torch
-        if _numbers(torch) < _numbers(needed):
-            possible = [each for each in strategy_names() if _numbers(read_strategy(each).min_torch) <= _numbers(torch)]
+        facts, strategies = read_strategy(name), all_strategies(framework=TORCH)
+        if facts.framework != TORCH:
             return (
-                f"strategy {name!r} needs torch {needed}, and the image has {torch}. Give a newer image "
+                f"strategy {name!r} runs on {facts.framework}, and the stock image holds torch. Give an image with "
+                f"{facts.framework} (deployment.image, or the step's image), or a recipe and a strategy of torch: "
+                f"{', '.join(strategies)}."
+            )
+        if _numbers(torch) < _numbers(facts.min_torch):
+            possible = [each.name for each in strategies.values() if _numbers(each.min_torch) <= _numbers(torch)]
+            return (
+                f"strategy {name!r} needs torch {facts.min_torch}, and the image has {torch}. Give a newer image "
                 f"(deployment.image), or one of these strategies: {', '.join(possible)}."
             )
     return None

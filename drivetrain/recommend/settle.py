@@ -18,10 +18,11 @@ from drivetrain.base.errors import SpecError, UserError
 from drivetrain.catalog.degrees import World, fill
 from drivetrain.catalog.instances import get_instance
 from drivetrain.catalog.json_options import parse_options
-from drivetrain.catalog.strategies import AUTO, all_strategies, read_strategy
+from drivetrain.catalog.strategies import AUTO, TORCH, all_strategies, read_strategy
 from drivetrain.recommend.choice import check_fits, recommend
 from drivetrain.recommend.facts import Facts, FactsError
 from drivetrain.recommend.facts_places import beside, look_up
+from drivetrain.recommend.framework import check_recipe
 from drivetrain.recommend.memory import stages_of_a_rank
 from drivetrain.recommend.save_time import save_time_note
 from drivetrain.recommend.sizing import DEFAULT_MICRO_BATCHES_A_STAGE, Candidate, Sizing
@@ -74,6 +75,11 @@ class _Settler:
         if not is_our_training(step):
             return step
         found = list(ways(step, self.pipeline.parameters))
+        for training in found:
+            try:
+                check_recipe(training, self.folder)
+            except UserError as error:
+                raise SpecError(f"{_capital(training.where)}: {error}") from None
         if found[0].strategy == AUTO:
             return self._chosen(step, found)
         for training in found:
@@ -96,7 +102,7 @@ class _Settler:
                         "strategy 'auto' must know the instance type and the number of hosts and processes when the "
                         "pipeline is compiled. Give them as values, or as pipeline parameters with a default."
                     )
-                made = recommend(plan, all_strategies())
+                made = recommend(plan, all_strategies(framework=TORCH))
             except UserError as error:
                 raise SpecError(f"{_capital(training.where)}: {error}") from None
             if made.choice is None:
@@ -118,6 +124,8 @@ class _Settler:
         recipe, strategy, text = training.text("recipe"), training.strategy, training.text("strategy_options")
         if recipe is None or strategy is None or strategy == AUTO or text is None:
             return
+        if read_strategy(strategy).framework != TORCH:
+            return  # what recipes need is measured for torch
         try:
             try:
                 facts = self._facts(training)

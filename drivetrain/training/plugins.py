@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import os
 import sys
 import sysconfig
 import traceback
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -65,11 +67,24 @@ def file_of(family: str, name: str, *, kind: str) -> Path:
     return _PACKAGE / _ROOMS[family] / family / f"{name}.py"
 
 
+def literal(family: str, name: str, what: str, *, kind: str, default: str = "") -> str:
+    """The value of `WHAT = "..."` at the head of a plug-in's file, of which nothing is imported.
+
+    Raises:
+        InputError: no such plug-in.
+    """
+    for node in ast.parse(file_of(family, name, kind=kind).read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == what:
+            return str(ast.literal_eval(node.value))
+    return default
+
+
 def module_of(plugin: object) -> ModuleType:
     """The module of a plug-in's object."""
     return sys.modules[type(plugin).__module__]
 
 
+@cache
 def load_framework(name: str) -> Any:
     """The framework in the folder `name` of drivetrain/training, or in a package of that name of one's own.
 

@@ -18,9 +18,7 @@ What every strategy promises: a step changes the parameters as one process would
 
 from __future__ import annotations
 
-import ast
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 from drivetrain.base.errors import InputError
@@ -66,6 +64,11 @@ class Strategy(Protocol):
     precision: Any
 
     def __init__(self, recipe: Recipe, model: Any, process: Process, config: Config, options: Any) -> None: ...
+
+    @classmethod
+    def set_up(cls, process: Process, options: Any) -> None:
+        """Called before the framework has computed anything: what devices and connections there are."""
+        ...
 
     def train_step(self, batch: Batch, *, num_samples: int, num_global_samples: int, measure: bool = False) -> Step:
         """One optimizer step.
@@ -130,7 +133,7 @@ def framework_of(strategy: str) -> str:
         InputError: no such strategy.
     """
     _refuse_auto(strategy)
-    return literal(plugins.file_of("strategies", strategy, kind="strategy"), "FRAMEWORK")
+    return plugins.literal("strategies", strategy, "FRAMEWORK", kind="strategy")
 
 
 def refuse_other_framework(recipe: Recipe, name: str, strategy: str) -> None:
@@ -146,14 +149,6 @@ def refuse_other_framework(recipe: Recipe, name: str, strategy: str) -> None:
             f"recipe {name!r} is of {own}, and strategy {strategy!r} of {wanted}. Choose a strategy of {own}: "
             f"{', '.join(fitting) or 'there is none'}; or a recipe of {wanted}."
         )
-
-
-def literal(file: Path, name: str) -> Any:
-    """The value of `NAME = <literal>` at the head of a file."""
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
-            return ast.literal_eval(node.value)
-    raise ValueError(f"{file} declares no {name}")
 
 
 def _refuse_auto(name: str) -> None:

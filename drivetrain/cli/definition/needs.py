@@ -5,14 +5,15 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.spec.pipeline import Parameter, Pipeline
+    from drivetrain.spec.steps import JobStep
     from drivetrain.targets.assets.requirements import Requirement
     from drivetrain.targets.local.runner import Asset
 
@@ -63,7 +64,7 @@ def refuse_lacking(
     for step in Graph(pipeline).steps:
         if not isinstance(step, JobStep) or step.name in left_out or (only and step.name not in only):
             continue
-        found = [(name, need, "") for name, need in _not_installed(step.program.needs)]
+        found = [(name, need, "") for name, need in _not_installed(_needs(step, pipeline.parameters))]
         found += [(name, name, place) for name, place in _not_importable(step.parameters, folder)]
         for name, need, place in found:
             if normal(name) in there | _ELSEWHERE:
@@ -80,6 +81,19 @@ def refuse_lacking(
             f"step{'' if one else 's'} {', '.join(map(repr, steps))} need{'s' if one else ''} what is not installed "
             f"here{where}. Install it:\n{sys.executable} -m pip install {words}"
         )
+
+
+def _needs(step: JobStep, parameters: tuple[Parameter, ...]) -> Sequence[str]:
+    """What a step's program imports; a training's strategy says which framework that is."""
+    from drivetrain.catalog.strategies import AUTO, TORCH, read_strategy, strategy_names
+    from drivetrain.spec.steps import is_our_training
+    from drivetrain.spec.trainings import ways
+
+    if not is_our_training(step):
+        return step.program.needs
+    names = {training.strategy for training in ways(step, parameters)} - {None, AUTO}
+    frameworks = {read_strategy(name).framework for name in names & {*strategy_names()} if name} or {TORCH}
+    return [each for need in step.program.needs for each in (sorted(frameworks) if need == TORCH else [need])]
 
 
 def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:

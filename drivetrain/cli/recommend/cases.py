@@ -11,10 +11,10 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.catalog.instances import LOCAL, get_instance
 from drivetrain.catalog.json_options import parse_options
-from drivetrain.catalog.strategies import all_strategies
+from drivetrain.catalog.strategies import TORCH, all_strategies, framework_of_recipe
 from drivetrain.recommend.choice import Recommendation, recommend
 from drivetrain.recommend.facts import Facts, FactsError, new_file
-from drivetrain.recommend.facts_places import beside, look_up
+from drivetrain.recommend.facts_places import beside, look_up, recipe_file
 from drivetrain.recommend.profile import measure, merged
 from drivetrain.recommend.sizing import Sizing
 
@@ -174,7 +174,7 @@ def write_facts(cases: Sequence[Case], write_speed: Path | None) -> list[Path]:
 
 def recommendations(cases: Iterable[Case]) -> list[tuple[Case, Recommendation]]:
     """The table of each case; a recipe without facts, or with stale ones, is measured now."""
-    strategies = all_strategies()
+    strategies = all_strategies(framework=TORCH)
     measured: dict[str, Facts] = {}
     found: list[tuple[Case, Recommendation]] = []
     for case in cases:
@@ -186,6 +186,13 @@ def recommendations(cases: Iterable[Case]) -> list[tuple[Case, Recommendation]]:
 
 
 def _facts(case: Case) -> Facts:
+    source = recipe_file(case.recipe, case.folder)
+    own = framework_of_recipe(source) if source is not None else TORCH
+    if own != TORCH:
+        raise UserError(
+            f"recipe {case.recipe!r} is of {own}, and what a recipe needs is measured for torch alone. Name one of its "
+            f"strategies in the pipeline: {', '.join(all_strategies(framework=own)) or 'there is none'}."
+        )
     try:
         return look_up(case.recipe, case.recipe_options, case.folder)
     except FactsError as error:

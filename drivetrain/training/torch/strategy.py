@@ -85,6 +85,10 @@ class Strategy:
 
     # What a strategy may change.
 
+    @classmethod
+    def set_up(cls, process: Process, options: Any) -> None:
+        """torch is ready when its processes have joined."""
+
     def degrees(self) -> dict[str, int]:
         """The size of each dimension; 0 for what the others leave over."""
         return {name: getattr(self.options, name, 0) for name in self.dimensions}

@@ -20,6 +20,9 @@ def run(job: Job) -> Ended:
             "LOCAL_RANK": str(local_rank),
             "LOCAL_WORLD_SIZE": str(cluster.processes),
             "TF_CONFIG": tf_config(cluster, local_rank),
+            # Where rank 0 listens for what is no gradient: behind the ports of its host's processes.
+            "MASTER_ADDR": cluster.hosts[0],
+            "MASTER_PORT": str(cluster.port + cluster.processes),
         }
         processes.append((rank, rank_command(job.program), place))
     return run_processes(job, processes)

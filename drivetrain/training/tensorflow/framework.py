@@ -1,0 +1,329 @@
+"""TensorFlow as the loop, the checkpoints and the evaluation ask for it (drivetrain.training.framework)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+# oneDNN's kernels add up in other orders on other machines.
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+os.environ["KERAS_BACKEND"] = "tensorflow"
+
+import keras
+import numpy as np
+import tensorflow as tf
+from numpy.typing import NDArray
+from safetensors.numpy import load, save
+
+from drivetrain.base.errors import InputError
+from drivetrain.training import model_folder
+from drivetrain.training.checkpointing.store.manifest import DamagedError
+from drivetrain.training.checkpointing.tensors import generators
+from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
+from drivetrain.training.checkpointing.tensors.index import Index, Sizes
+from drivetrain.training.checkpointing.tensors.pieces import Piece, Read, check_dtype
+from drivetrain.training.checkpointing.tensors.rank_file import Place
+from drivetrain.training.errors import unknown_name
+from drivetrain.training.group import Group, tcp
+from drivetrain.training.layout import Layout
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import Batch, Recipe, load_recipe, wrong_answer
+from drivetrain.training.seeds import seed_generators
+from drivetrain.training.strategy import WHOLE, framework_of
+
+Array = NDArray[Any]
+MODEL, OPTIMIZER, BEST, ENTRY = "model/", "optimizer/", "best/", "//"
+
+
+class Framework:
+    name = "tensorflow"
+
+    @staticmethod
+    def versions() -> dict[str, str]:
+        return {"tensorflow": tf.__version__, "keras": keras.__version__, "safetensors": version("safetensors")}
+
+    # Processes.
+
+    @staticmethod
+    def device(local_rank: int) -> str:
+        return "gpu" if tf.config.list_physical_devices("GPU") else "cpu"
+
+    @staticmethod
+    def device_kind(device: str) -> str:
+        return device
+
+    @staticmethod
+    def join(process: Process, timeout: float) -> Group:
+        """Over plain TCP; gradients have TensorFlow's own connections.
+
+        Raises:
+            InputError: nobody says where rank 0 is.
+        """
+        try:
+            address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
+        except KeyError as error:
+            raise InputError(f"{error.args[0]} is not set. Start the processes with launcher=tf_config.") from None
+        return tcp.join(process.rank, process.world_size, address, port, timeout)
+
+    # Models.
+
+    @staticmethod
+    def build_model(recipe: Recipe) -> Any:
+        model: Any = recipe.model()
+        if not isinstance(model, keras.Model):
+            raise wrong_answer(recipe, "model", model, "a keras.Model")
+        if not model.trainable_variables:
+            raise InputError(
+                f"{type(recipe).__module__}: the model of the recipe has no variables to train. Build it: give its "
+                "first layer an input shape (keras.Input)."
+            )
+        return model
+
+    @staticmethod
+    def load_weights(model: Any, path: Path) -> list[str]:
+        raise InputError(
+            f"weights {str(path)!r}: models of TensorFlow do not start from a file yet. Leave weights out, or load "
+            "them in the recipe's model()."
+        )
+
+    @staticmethod
+    def save_model(folder: Path, weights: Mapping[str, Array], description: Mapping[str, Any]) -> None:
+        model_folder.write_folder(folder, save({n: np.ascontiguousarray(v) for n, v in weights.items()}), description)
+
+    @staticmethod
+    def code_of(recipe: Recipe, reader: str) -> dict[str, str]:
+        return {}  # inference.py serves models of torch
+
+    @classmethod
+    def load_model(cls, folder: Path) -> tuple[Recipe, Any, dict[str, Any]]:
+        description = model_folder.read_description(folder)
+        try:
+            recipe = load_recipe(description["recipe"], description["recipe_options"])
+        except (KeyError, TypeError) as error:
+            raise model_folder.no_description(folder, error) from None
+        weights = load(model_folder.read_weights(folder, description))
+        model = cls.build_model(recipe)
+        variables = _variables(model)
+        if {name: tuple(v.shape) for name, v in variables.items()} != {n: w.shape for n, w in weights.items()}:
+            raise InputError(
+                f"{folder / model_folder.WEIGHTS_FILE} does not fit recipe {description['recipe']!r}: it has "
+                f"{len(weights)} tensors, the model {len(variables)} of other names or shapes."
+            )
+        for name, variable in variables.items():
+            variable.assign(weights[name])
+        return recipe, model, description
+
+    @classmethod
+    @contextmanager
+    def placed(
+        cls, recipe: Recipe, model: Any, process: Process, *, strategy: str, strategy_options: str
+    ) -> Generator[Any]:
+        """Each process has the whole model: nothing travels in a forward pass, whatever trained it."""
+        if strategy not in WHOLE and framework_of(strategy) != cls.name:
+            raise InputError(
+                f"the model is of tensorflow, and strategy {strategy!r} of {framework_of(strategy)}. Leave it out."
+            )
+        if json.loads(strategy_options):
+            raise InputError(f"strategy_options {strategy_options}: nothing is shared out here. Leave them out.")
+        yield lambda inputs: model(inputs, training=False), Layout(process, {"replicate": process.world_size})
+
+    # Values.
+
+    @staticmethod
+    def precision_of(model: Any) -> str:
+        return "float32"
+
+    @staticmethod
+    def is_tensor(value: object) -> bool:
+        return isinstance(value, np.ndarray) or bool(tf.is_tensor(value))
+
+    @staticmethod
+    def array(tensor: Any) -> Array:
+        return np.asarray(tensor)
+
+    @staticmethod
+    def on_host(outputs: Any) -> Any:
+        return outputs
+
+    @staticmethod
+    def softmax(outputs: Any) -> Array:
+        numbers = np.asarray(outputs, np.float64)
+        shifted = np.exp(numbers - numbers.max(axis=1, keepdims=True))
+        return shifted / shifted.sum(axis=1, keepdims=True)
+
+    @staticmethod
+    def sigmoid(outputs: Any) -> Array:
+        return 1.0 / (1.0 + np.exp(-np.asarray(outputs, np.float64)))
+
+    @staticmethod
+    def rows(batch: Any, places: Array) -> Batch:
+        return Batch(batch.inputs[places], batch.targets[places])
+
+    @staticmethod
+    def on_device(batch: Any, device: str, precision: str) -> Batch:
+        return Batch(tf.convert_to_tensor(batch.inputs), batch.targets)  # type: ignore[arg-type]
+
+    without_gradients = nullcontext  # there is no tape
+
+    @staticmethod
+    @contextmanager
+    def computing_threads(number: int) -> Generator[None]:
+        with suppress(RuntimeError):  # once it has computed, it keeps the threads that it has
+            tf.config.threading.set_intra_op_parallelism_threads(number)
+        yield
+
+    @staticmethod
+    def probed(model: Any, batch: Any) -> Any:
+        return batch, model(tf.convert_to_tensor(batch.inputs), training=False)
+
+    # Random numbers. (What a model draws while it trains comes from variables of its own, keras.random.SeedGenerator.)
+
+    @staticmethod
+    def seed_everything(*key: int) -> None:
+        keras.utils.set_random_seed(seed_generators(*key) % 2**32)
+
+    @staticmethod
+    def step_seeds(device: str, *key: int) -> Any:
+        return _NoSeeds()
+
+    @staticmethod
+    def generator_states(device: str) -> dict[str, Any]:
+        return dict(generators.generator_states())
+
+    @staticmethod
+    def restore_generators(states: Mapping[str, Any], device: str) -> str:
+        try:
+            generators.restore_generators(states)
+        except (KeyError, ValueError, TypeError, OverflowError, IndexError) as problem:
+            raise InputError(f"the checkpoint's state of the random numbers cannot be set: {problem}") from problem
+        return ""
+
+    @staticmethod
+    @contextmanager
+    def kept_generators(device: str) -> Generator[None]:
+        states = generators.generator_states()
+        try:
+            yield
+        finally:
+            generators.restore_generators(states)
+
+    # The state of a strategy.
+
+    @staticmethod
+    def tensors_of(strategy: Any, best: Mapping[str, Array] | None = None) -> dict[str, Array]:
+        return {
+            **{MODEL + name: variable.numpy() for name, variable in _variables(strategy.model).items()},
+            **{OPTIMIZER + name: variable.numpy() for name, variable in _optimizer(strategy).items()},
+            **{BEST + name: value for name, value in (best or {}).items()},
+        }
+
+    @staticmethod
+    def values_of(strategy: Any) -> dict[str, Any]:
+        names = [name for name, variable in _variables(strategy.model).items() if variable.trainable]
+        return {"groups": [{"params": names, "optimizer": type(strategy.optimizer).__name__}]}
+
+    @staticmethod
+    def check_values(strategy: Any, values: Mapping[str, Any]) -> None:
+        saved, own = values["groups"][0].get("optimizer"), type(strategy.optimizer).__name__
+        if saved != own:
+            raise DamagedError(f"the optimizer was {saved!r:.40}, and is {own}")
+
+    @classmethod
+    def targets(cls, strategy: Any, index: Index) -> dict[str, Array]:
+        own = {n: np.empty_like(v) for n, v in cls.model_parts(strategy).items()}
+        best = own if any(name.startswith(BEST) for name in index.tensors) else None
+        found = {name: np.empty_like(value) for name, value in cls.tensors_of(strategy, best).items()}
+        for name, value in found.items():
+            if name not in index.tensors:
+                raise unknown_name("tensor", name, index.tensors, advice="The saved model is another one.")
+            if index.tensors[name].shape != value.shape:
+                raise InputError(
+                    f"tensor {name!r} is of shape {list(index.tensors[name].shape)}, the model's of shape "
+                    f"{list(value.shape)}."
+                )
+        return found
+
+    @staticmethod
+    def adopt(strategy: Any, loaded: Mapping[str, Array], values: Mapping[str, Any]) -> dict[str, Array]:
+        with strategy.distribution.scope():
+            for prefix, own in ((MODEL, _variables(strategy.model)), (OPTIMIZER, _optimizer(strategy))):
+                for name, variable in own.items():
+                    variable.assign(loaded[prefix + name])
+        return {name.removeprefix(BEST): value for name, value in loaded.items() if name.startswith(BEST)}
+
+    @staticmethod
+    def speaks_for_stage(strategy: Any) -> bool:
+        return strategy.process.is_main
+
+    @staticmethod
+    def model_parts(strategy: Any) -> dict[str, Array]:
+        return {name: variable.numpy() for name, variable in _variables(strategy.model).items()}
+
+    @staticmethod
+    def gather(strategy: Any, tensors: Mapping[str, Array]) -> dict[str, Array]:
+        return dict(tensors) if strategy.process.is_main else {}
+
+    @classmethod
+    def gather_model(cls, strategy: Any) -> dict[str, Array]:
+        return cls.gather(strategy, cls.model_parts(strategy))
+
+    # Tensors in the memory of a checkpoint's files: numpy's, which is the host's.
+
+    @staticmethod
+    def piece_of(name: str, tensor: Array) -> Piece:
+        return Piece.whole(name, check_dtype(tensor.dtype.name, name), tensor.shape)
+
+    @staticmethod
+    def empty(shape: Sizes, dtype: str) -> Array:
+        return np.empty(shape, dtype)
+
+    @staticmethod
+    def pin_of(device: str) -> None:
+        return None
+
+    @staticmethod
+    def views(buffer: HostBuffer, places: Sequence[Place]) -> list[Array]:
+        return [_array_at(buffer, place.start, place.sizes, place.dtype) for place in places]
+
+    @staticmethod
+    def copy_all(views: list[Array], sources: Sequence[Array]) -> None:
+        for view, source in zip(views, sources, strict=True):
+            view[...] = source
+
+    @staticmethod
+    def fill(reads: Sequence[Read], tensors: dict[str, Array], buffers: Mapping[str, HostBuffer]) -> None:
+        for read in reads:
+            chunk = read.chunk
+            there = _array_at(buffers[chunk.file], chunk.start, chunk.sizes, read.dtype)
+            tensors[read.name][_box(read.target, read.lengths)] = there[_box(read.source, read.lengths)]
+
+
+class _NoSeeds:
+    def start(self, step: int) -> None:
+        return
+
+
+def _variables(model: Any) -> dict[str, Any]:
+    """By place and name: Keras numbers the names of layers by what a process has made before."""
+    return {f"{number:03d}.{variable.name}": variable for number, variable in enumerate(model.variables)}
+
+
+def _optimizer(strategy: Any) -> dict[str, Any]:
+    return {
+        f"{number:03d}{ENTRY}{variable.name}": variable for number, variable in enumerate(strategy.optimizer.variables)
+    }
+
+
+def _array_at(buffer: HostBuffer, start: int, sizes: Sizes, dtype: str) -> Array:
+    count = int(np.prod(sizes))
+    return np.frombuffer(buffer.memory, dtype, count, start).reshape(sizes) if count else np.empty(sizes, dtype)
+
+
+def _box(offsets: Sizes, lengths: Sizes) -> Any:
+    return tuple(slice(offset, offset + length) for offset, length in zip(offsets, lengths, strict=True))

@@ -1,0 +1,78 @@
+"""The network of digits_cnn in Keras: the same layers, losses and data.
+
+Weights come from one to the other by their order: a convolution's [out, in, 3, 3] is Keras's [3, 3, in, out], a
+linear layer's [out, in] its [in, out]; the first hidden layer's inputs are in the order of torch (channels first).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from drivetrain.training.reader import Columns, matrix
+from drivetrain.training.recipe import Batch
+
+FRAMEWORK = "tensorflow"
+SIDE = 8
+BRIGHTEST = 16.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """Two convolutions, a pooling, a hidden layer; nothing in it looks across samples."""
+
+    channels: int = 32
+    """Feature maps of the first convolution; the second has twice as many."""
+    hidden: int = 128
+    """Units of the hidden layer."""
+    num_classes: int = 10
+    """Classes; labels are 0 to num_classes - 1."""
+    optimizer_name: str = "adamw"
+    """adamw, or sgd: with a momentum of 0.9 and without weight decay."""
+
+    def __post_init__(self) -> None:
+        for name in ("channels", "hidden", "num_classes"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(f"{name}={value!r}; allowed are whole numbers from 1")
+        if self.optimizer_name not in ("adamw", "sgd"):
+            raise ValueError(f"optimizer_name={self.optimizer_name!r}; allowed are adamw and sgd")
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(f"p{i}" for i in range(SIDE * SIDE))
+
+    def model(self) -> Any:
+        layers = keras.layers
+        return keras.Sequential(
+            [
+                keras.Input((SIDE, SIDE, 1)),
+                layers.Conv2D(self.channels, 3, padding="same", activation="relu"),
+                layers.Conv2D(2 * self.channels, 3, padding="same", activation="relu"),
+                layers.MaxPooling2D(2),
+                layers.Permute((3, 1, 2)),
+                layers.Flatten(),
+                layers.Dense(self.hidden, activation="relu"),
+                layers.Dense(self.num_classes),
+            ]
+        )
+
+    def batch(self, columns: Columns, label: str) -> Batch:
+        pixels: Any = (matrix(columns, self.columns).astype(np.float32) / BRIGHTEST).reshape(-1, SIDE, SIDE, 1)
+        targets: Any = columns[label].astype(np.int64)
+        return Batch(pixels, targets)
+
+    def losses(self, outputs: Any, targets: Any) -> Any:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(targets, outputs)
+
+    def metrics(self, outputs: Any, targets: Any) -> dict[str, Any]:
+        return {"accuracy": tf.argmax(outputs, axis=1) == targets}
+
+    def optimizer(self, model: Any, *, learning_rate: float, weight_decay: float) -> Any:
+        if self.optimizer_name == "sgd":
+            return keras.optimizers.SGD(learning_rate, momentum=0.9)
+        return keras.optimizers.AdamW(learning_rate, weight_decay=weight_decay, epsilon=1e-8)
