@@ -20,8 +20,9 @@ TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py tests/contract/
 IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
+TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes hashes bench weights faults mutants clean
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow synth check types format golden facts shapes hashes bench weights faults mutants clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -40,7 +41,7 @@ run: setup  ## Run the flagship pipeline on real data and show what it made
 	$(BIN)/drivetrain run retraining
 
 test: setup  ## The quick tests (five minutes on two cores)
-	$(BIN)/python -m pytest $(LANES) -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk' $(ARGS)
+	$(BIN)/python -m pytest $(LANES) -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk and not tensorflow' $(ARGS)
 
 test-changed: setup  ## The quick tests that your changes can reach: ARGS="--within 3", "--base main", "--list"
 	$(BIN)/python -m tests.changed $(ARGS)
@@ -79,6 +80,14 @@ test-infra: setup .venvs/infra/.installed  ## Synthesize the stack and hold it t
 
 test-sdk: setup .venvs/sdk/.installed  ## Compare with what the SageMaker SDK builds, and upsert with it
 	$(BIN)/python -m pytest -m sdk $(SDK_TESTS) $(ARGS)
+
+.venvs/tensorflow/.installed: tests/tensorflow-requirements.txt pyproject.toml | $(STAMP)
+	@$(ENVIRONMENT)
+	@$(INSTALL) -r tests/tensorflow-requirements.txt --editable .
+	@touch $@
+
+test-tensorflow: setup .venvs/tensorflow/.installed  ## Train, resume and evaluate under TensorFlow's strategies
+	$(BIN)/python -m pytest -m tensorflow $(TENSORFLOW_TESTS) $(ARGS)
 
 synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeline: ARGS="retraining --infra infra.yaml"
 	.venvs/infra/bin/python -m drivetrain.infra.app $(or $(ARGS),retraining)

@@ -26,7 +26,7 @@ JOBS = [
     Job("mpi", MPI.strip(), 5, aside=True),
     *(
         Job(f"install-{name}", f"make .venvs/{name}/.installed", seconds, ("setup",), aside=True)
-        for name, seconds in (("toolkit", 4), ("image", 3), ("sdk", 2), ("infra", 1))
+        for name, seconds in (("toolkit", 4), ("image", 3), ("tensorflow", 3), ("sdk", 2), ("infra", 1))
     ),
     Job("check", "make check", 90, ("setup",)),
     _tests("test", 500),
@@ -36,6 +36,7 @@ JOBS = [
     _tests("test-image", 60, "install-image"),
     _tests("test-infra", 60, "install-infra"),
     _tests("test-sdk", 60, "install-sdk"),
+    _tests("test-tensorflow", 90, "install-tensorflow"),
     Job("run", "make run", 20, ("setup",)),
     Job("faults", 'make faults ARGS="--quick"', 600, ("setup",)),
     # Shows that every benchmark runs; its figures are those of a busy machine.

@@ -36,7 +36,7 @@ from drivetrain.training.prediction import shards, table
 from drivetrain.training.prediction.identity import Identity, difference, from_every_rank, identity_of, model_hash
 from drivetrain.training.prediction.settings import Settings, parser
 from drivetrain.training.process import Process, join_group
-from drivetrain.training.serving.model import Predictions, predictions_of
+from drivetrain.training.serving.predictions import Predictions, predictions_of
 from drivetrain.training.serving.response import named_columns
 from drivetrain.training.strategy import WHOLE, load_framework
 

@@ -25,11 +25,11 @@ THREADS = "dp"
 # has two unless it is told).
 DEFAULT_SCHEDULE = "1f1b"
 SINGLE_STAGE = ("gpipe", "1f1b")
-# What is read of a strategy's file: what each has; then what one of torch has, and where options have such values.
-NEEDED = ("FRAMEWORK", "DIMENSIONS", "SUMMARY")
-LITERALS = (*NEEDED, "MIN_TORCH", "CHOICES", "BOUNDS")
-# The framework of what recommend measures and estimates.
+# The framework of a file that names none, and of what recommend measures and estimates.
 TORCH = "torch"
+# What is read of a strategy's file: what each has; then what one of torch has, and where options have such values.
+NEEDED = ("DIMENSIONS", "SUMMARY")
+LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "CHOICES", "BOUNDS")
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ class StrategyFacts:
     """A strategy as its file declares it."""
 
     name: str
-    framework: str
     dimensions: tuple[str, ...]
     min_torch: str
     """Empty where torch is not its framework."""
     summary: str
     options: Mapping[str, Option]
+    framework: str = TORCH
 
 
 def strategies_folder() -> Path:
@@ -105,11 +105,11 @@ def _read(path: Path) -> StrategyFacts:
     assert options is not None
     return StrategyFacts(
         name=path.stem,
-        framework=str(literals["FRAMEWORK"]),
         dimensions=tuple(literals["DIMENSIONS"]),
         min_torch=str(literals.get("MIN_TORCH", "")),
         summary=str(literals["SUMMARY"]),
         options={option.name: option for option in _options(options, path.parent, literals)},
+        framework=str(literals.get("FRAMEWORK", TORCH)),
     )
 
 

@@ -79,6 +79,12 @@ def literal(family: str, name: str, what: str, *, kind: str, default: str = "") 
     return default
 
 
+def of_framework(family: str, framework: str) -> list[str]:
+    """The strategies or recipes of a framework; nothing is imported."""
+    kind = "strategy" if family == "strategies" else "recipe"
+    return [name for name in names(family) if literal(family, name, "FRAMEWORK", kind=kind) == framework]
+
+
 def module_of(plugin: object) -> ModuleType:
     """The module of a plug-in's object."""
     return sys.modules[type(plugin).__module__]

@@ -144,7 +144,7 @@ def refuse_other_framework(recipe: Recipe, name: str, strategy: str) -> None:
     module = plugins.module_of(recipe)
     own, wanted = getattr(module, "FRAMEWORK", "torch"), framework_of(strategy)
     if own != wanted:
-        fitting = [each for each in plugins.names("strategies") if framework_of(each) == own]
+        fitting = plugins.of_framework("strategies", own)
         raise InputError(
             f"recipe {name!r} is of {own}, and strategy {strategy!r} of {wanted}. Choose a strategy of {own}: "
             f"{', '.join(fitting) or 'there is none'}; or a recipe of {wanted}."

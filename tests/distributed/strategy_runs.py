@@ -66,8 +66,8 @@ def runs_of(name: str) -> list[Run]:
     return [Run(name, 2 ** len(dimensions), options, deals_alike=deals_alike, slow=len(dimensions) > 2)]
 
 
-ALL: list[Run] = [run for name in plugins.names("strategies") for run in runs_of(name)]
-FIRST: list[Run] = [runs_of(name)[0] for name in plugins.names("strategies") if runs_of(name)]
+ALL: list[Run] = [run for name in plugins.of_framework("strategies", "torch") for run in runs_of(name)]
+FIRST: list[Run] = [runs_of(name)[0] for name in plugins.of_framework("strategies", "torch") if runs_of(name)]
 
 
 def parameters(runs: list[Run], *, quick_ranks: int = 4, quick: Collection[str] = ()) -> list[Any]:

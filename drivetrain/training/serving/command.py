@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.serving.model import Inputs, Predictions, ServedModel
+from drivetrain.training.serving.inputs import Inputs
+from drivetrain.training.serving.model import ServedModel
+from drivetrain.training.serving.predictions import Predictions
 from drivetrain.training.serving.request import CSV, JSON, JSON_LINES, NPY, Table, columns_from, table_of
 from drivetrain.training.serving.response import body_of, csv_text, named_columns, objects
 

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.serving.model import Input, Inputs
+from drivetrain.training.serving.inputs import Input, Inputs
 
 JSON, JSON_LINES, CSV, NPY = "application/json", "application/jsonlines", "text/csv", "application/x-npy"
 _ALIASES = {

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.serving.model import Predictions
+from drivetrain.training.serving.predictions import Predictions
 from drivetrain.training.serving.request import CSV, JSON, JSON_LINES, NPY
 
 # Of more classes than this the scores are one column of lists.

@@ -315,9 +315,9 @@ def _variables(model: Any) -> dict[str, Any]:
 
 
 def _optimizer(strategy: Any) -> dict[str, Any]:
-    return {
-        f"{number:03d}{ENTRY}{variable.name}": variable for number, variable in enumerate(strategy.optimizer.variables)
-    }
+    """By place, and by the last word of its name: before it stands the name of a layer."""
+    listed = enumerate(strategy.optimizer.variables)
+    return {f"{number:03d}{ENTRY}{variable.name.rpartition('_')[2]}": variable for number, variable in listed}
 
 
 def _array_at(buffer: HostBuffer, start: int, sizes: Sizes, dtype: str) -> Array:

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.catalog.strategies import all_strategies, read_strategy, strategy_names
+from drivetrain.catalog.strategies import all_strategies, framework_of_recipe, read_strategy, strategy_names
 
+HEAD = "FRAMEWORK = 'torch'\nDIMENSIONS = ()\nMIN_TORCH = '2.6'\nSUMMARY = ''\n"
 FILE = '''"""Doc."""
 import torch_that_is_not_there
 
+FRAMEWORK = "torch"
 DIMENSIONS = ("stage", "shard")
 MIN_TORCH = "2.9"
 SUMMARY = "a line"
@@ -34,7 +36,8 @@ def test_literals_and_options(tmp_path: Path) -> None:
     (tmp_path / "_hidden.py").write_text("")
     found = all_strategies(tmp_path)["mine"]
     assert strategy_names(tmp_path) == ["mine"]
-    assert (found.dimensions, found.min_torch, found.summary) == (("stage", "shard"), "2.9", "a line")
+    assert (found.framework, found.dimensions) == ("torch", ("stage", "shard"))
+    assert (found.min_torch, found.summary) == ("2.9", "a line")
     stage, names, must = found.options.values()
     assert (stage.name, stage.annotation, stage.default, stage.help) == ("stage", "int", 2, "How many.")
     assert names.default is None and not names.required
@@ -43,18 +46,14 @@ def test_literals_and_options(tmp_path: Path) -> None:
 
 def test_options_of_a_base_in_another_file_come_first(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(FILE)
-    (tmp_path / "more.py").write_text(
-        "DIMENSIONS = ()\nMIN_TORCH = '2.6'\nSUMMARY = ''\nclass Options(mine.Options):\n    b: int = 1\n"
-    )
+    (tmp_path / "more.py").write_text(f"{HEAD}class Options(mine.Options):\n    b: int = 1\n")
     assert list(read_strategy("more", tmp_path).options) == ["stage", "names", "must", "b"]
 
 
 def test_allowed_values_stand_beside_the_options_and_are_inherited(tmp_path: Path) -> None:
     allowed = 'CHOICES = {"must": ("a", "b")}\nBOUNDS = {"stage": (1, 4)}\n'
     (tmp_path / "mine.py").write_text(FILE.replace("class Options", f"{allowed}\nclass Options", 1))
-    (tmp_path / "more.py").write_text(
-        "DIMENSIONS = ()\nMIN_TORCH = '2.6'\nSUMMARY = ''\nclass Options(mine.Options):\n    stage: int = 1\n"
-    )
+    (tmp_path / "more.py").write_text(f"{HEAD}class Options(mine.Options):\n    stage: int = 1\n")
     for name in ("mine", "more"):
         options = read_strategy(name, tmp_path).options
         assert [options["must"].refuses(each) for each in ("a", "c")] == [None, "a, b"]
@@ -66,7 +65,7 @@ def test_allowed_values_stand_beside_the_options_and_are_inherited(tmp_path: Pat
 
 def test_a_file_that_declares_too_little_is_named(tmp_path: Path) -> None:
     (tmp_path / "bare.py").write_text("DIMENSIONS = ()\n")
-    with pytest.raises(ValueError, match=r"bare.py is no strategy: it declares no MIN_TORCH, SUMMARY, class Options"):
+    with pytest.raises(ValueError, match=r"bare.py is no strategy: .* no SUMMARY, MIN_TORCH, class Options"):
         read_strategy("bare", tmp_path)
 
 
@@ -74,4 +73,22 @@ def test_the_shipped_ones_are_read() -> None:
     found = all_strategies()
     assert {"single", "ddp"} <= set(found)
     assert found["ddp"].dimensions == ("replicate",)
-    assert all(each.summary and each.min_torch[0].isdigit() for each in found.values())
+    assert all(each.summary for each in found.values())
+    assert all(each.min_torch[0].isdigit() for each in all_strategies(framework="torch").values())
+    assert found["tf_single"].framework == "tensorflow" and not found["tf_single"].min_torch
+
+
+def test_of_another_framework(tmp_path: Path) -> None:
+    """It needs no torch, so it does not say which."""
+    text = "FRAMEWORK = 'other'\nDIMENSIONS = ()\nSUMMARY = ''\nclass Options:\n    pass\n"
+    (tmp_path / "theirs.py").write_text(text)
+    (tmp_path / "mine.py").write_text(FILE)
+    assert list(all_strategies(tmp_path)) == ["mine", "theirs"]
+    assert list(all_strategies(tmp_path, framework="other")) == ["theirs"]
+    assert framework_of_recipe(tmp_path / "theirs.py") == "other"
+
+
+def test_a_recipe_that_names_none_is_of_torch(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text("class Recipe: ...\n")
+    (tmp_path / "torn.py").write_text("class (")
+    assert [framework_of_recipe(tmp_path / f"{name}.py") for name in ("old", "torn", "none")] == ["torch"] * 3

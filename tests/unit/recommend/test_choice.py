@@ -161,7 +161,7 @@ def test_a_model_too_large_for_the_named_strategy_is_refused(
     strategies: dict[str, StrategyFacts],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(choice_module, "all_strategies", lambda: strategies)
+    monkeypatch.setattr(choice_module, "all_strategies", lambda framework: strategies)
     plan = make_plan(facts=make_facts(**LARGE))
     with pytest.raises(UserError, match=r"needs an estimated 95.4 GiB a GPU, and ml.p4d.24xlarge .*'fsdp' would fit"):
         check_fits(plan, strategies["ddp"], Candidate("ddp", {"replicate": 8}))

@@ -164,7 +164,7 @@ def test_a_slow_save_is_said_and_never_refused(write_facts: Write) -> None:
 @pytest.mark.parametrize("batch", [1, 24, 192])
 def test_every_row_that_can_be_breaks_no_rule(recipe: str, batch: int, tmp_path: Path) -> None:
     """Also those that are not chosen: who reads the table may name any of them."""
-    strategies = all_strategies()
+    strategies = all_strategies(framework="torch")
     facts = read_file(SHIPPED / f"{recipe}.facts.json").find({})
     assert facts is not None
     for instance, hosts in (("ml.m5.xlarge", 1), ("ml.g5.12xlarge", 1), ("ml.p4d.24xlarge", 1), ("ml.p4d.24xlarge", 3)):
@@ -209,3 +209,24 @@ def test_a_framework_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pyt
     pipeline = Pipeline(name="p", steps=[training(strategy="newest", recipe="digits_cnn", cluster=Cluster())])
     with pytest.raises(SpecError, match=r"Step 'train': strategy 'newest' needs torch 9.9"):
         compile_pipeline(pipeline, source=tmp_path, wheels_optional=True)
+
+
+def test_recipe_and_strategy_are_of_one_framework(tmp_path: Path) -> None:
+    said = refusal(tmp_path, training(recipe="digits_cnn", strategy="tf_single"))
+    assert said.startswith("Step 'train': recipe 'digits_cnn' is of torch, and strategy 'tf_single' of tensorflow.")
+    assert "Choose a strategy of torch: cp, ddp, " in said
+    said = refusal(tmp_path, training(recipe="digits_keras", strategy="ddp"))
+    assert "Choose a strategy of tensorflow: tf_mirrored, tf_multi_worker, tf_single; or a recipe of torch." in said
+    (tmp_path / "theirs.py").write_text('FRAMEWORK = "other"\n')
+    said = refusal(tmp_path, training(recipe="theirs", strategy="auto"))
+    assert said.endswith("and recipe 'theirs' is of other. Name a strategy of other: there is none.")
+
+
+def test_a_stock_image_holds_torch_alone(tmp_path: Path) -> None:
+    keras = training(recipe="digits_keras", strategy="tf_single", cluster=Cluster())
+    assert settled(tmp_path, keras).pipeline.steps == (keras,)
+    problem = framework_problem(keras, (), "2.13")
+    assert problem is not None
+    assert problem.startswith("strategy 'tf_single' runs on tensorflow, and the stock image holds torch. Give an image")
+    with pytest.raises(SpecError, match=r"Step 'train': strategy 'tf_single' runs on tensorflow"):
+        compile_pipeline(Pipeline(name="p", steps=[keras]), source=tmp_path, wheels_optional=True)

@@ -21,11 +21,12 @@ from drivetrain.training.torch.parallel import pipeline
 from drivetrain.training.torch.precision import PRECISIONS
 
 
-@pytest.mark.parametrize("name", plugins.names("strategies"))
+@pytest.mark.parametrize("name", plugins.of_framework("strategies", "torch"))
 def test_declarations_are_read_as_they_are(name: str) -> None:
     module = importlib.import_module(f"drivetrain.training_scripts.strategies.{name}")
     read = all_strategies()[name]
     assert (read.dimensions, read.min_torch, read.summary) == (module.DIMENSIONS, module.MIN_TORCH, module.SUMMARY)
+    assert read.framework == module.FRAMEWORK
     fields = {field.name: field for field in dataclasses.fields(module.Options)}
     assert set(read.options) == set(fields)
     for option in read.options.values():
@@ -36,7 +37,7 @@ def test_declarations_are_read_as_they_are(name: str) -> None:
         assert option.annotation == (field.type if isinstance(field.type, str) else field.type.__name__)
 
 
-@pytest.mark.parametrize("name", plugins.names("strategies"))
+@pytest.mark.parametrize("name", plugins.of_framework("strategies", "torch"))
 def test_what_is_refused_when_compiled_is_refused_when_run(name: str) -> None:
     """Values just outside those that the file lists; schedules are looked up when the layout is known."""
     for option in all_strategies()[name].options.values():

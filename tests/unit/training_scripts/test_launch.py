@@ -228,6 +228,9 @@ def test_the_launcher_is_chosen_by_what_there_is_to_start() -> None:
     assert choose_launcher(Cluster(processes=2), ours, Options()) == "python"
     assert choose_launcher(Cluster(processes=2), ours, Options(max_restarts=1)) == "torchrun"
     assert choose_launcher(Cluster(hosts=("a", "b")), ours, Options()) == "torchrun"
+    keras = Program("module", "drivetrain.training_scripts.train", ("--strategy=tf_multi_worker",))
+    assert choose_launcher(Cluster(hosts=("a", "b")), keras, Options()) == "tf_config"
+    assert choose_launcher(Cluster(hosts=("a", "b")), keras, Options(launcher="mpirun")) == "mpirun"
     with pytest.raises(InputError, match=r"no launcher 'torchrum'. Did you mean 'torchrun'?"):
         choose_launcher(Cluster(), ours, Options(launcher="torchrum"))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.serving.model import Input, Inputs
+from drivetrain.training.serving.inputs import Input, Inputs
 from drivetrain.training.serving.raw import imdb, text
 from drivetrain.training.serving.request import columns_of
 

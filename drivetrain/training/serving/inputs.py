@@ -1,0 +1,70 @@
+"""What a model takes: its columns, and what may stand in a request in their place."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from drivetrain.base.errors import InputError
+from drivetrain.training import plugins
+from drivetrain.training.model_folder import DESCRIPTION_FILE
+
+
+@dataclass(frozen=True)
+class Input:
+    """A column: its numpy type, and the shape of a row. None where the training did not say it."""
+
+    name: str
+    dtype: np.dtype[Any] | None = None
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The columns that a model takes, and what may stand in a request in their place."""
+
+    columns: tuple[Input, ...]
+    raw: ModuleType | None = None
+    """A module of raw/: `NAMES`, `TYPES`, and `columns(values, options, fitted)`."""
+    options: Mapping[str, Any] | None = None
+    fitted: Mapping[str, Any] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+
+def description_of(folder: Path) -> dict[str, Any]:
+    """model.json.
+
+    Raises:
+        InputError: it is not there, or no JSON object.
+    """
+    path = folder / DESCRIPTION_FILE
+    try:
+        description = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read ({error}).") from None
+    if not isinstance(description, dict):
+        raise InputError(f"{path} does not describe a model.")
+    return description
+
+
+def inputs_of(description: Mapping[str, Any]) -> Inputs:
+    """What the model of a description takes."""
+    described = description.get("inputs", {})
+    columns = tuple(
+        Input(each["name"], np.dtype(each["dtype"]), tuple(each["shape"])) for each in described.get("columns", ())
+    )
+    columns = columns or tuple(Input(name) for name in description.get("columns", ()))
+    raw, reader = None, described.get("reader")
+    if reader in plugins.names("serving/raw"):
+        raw = importlib.import_module(f"{__package__}.raw.{reader}")
+    return Inputs(columns, raw, described.get("options", {}), description.get("data", {}).get("fitted", {}))

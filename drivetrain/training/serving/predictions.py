@@ -1,0 +1,39 @@
+"""What a model says of some rows: probabilities and answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.training.metric import Task
+from drivetrain.training.outputs import Answers, answers_of
+from drivetrain.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from drivetrain.training.framework import Values
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Answers for n rows. `predicted`: [n] or [n, ...]; `scores`: float64 [n] (binary: of class 1), [n, C], or None."""
+
+    task: Task
+    predicted: NDArray[Any]
+    scores: NDArray[Any] | None = None
+
+    def __len__(self) -> int:
+        return len(self.predicted)
+
+
+def predictions_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Predictions:
+    """Outputs of a forward pass as answers. Of tokens the likeliest one a position; where nothing is known of them (a
+    task of values), the outputs themselves."""
+    answers: Answers = answers_of(framework, recipe, task, outputs)
+    predicted = answers.predicted
+    if predicted is None:
+        numbers = framework.array(outputs)
+        predicted = numbers.argmax(axis=-1) if task.kind == "tokens" else numbers.astype(np.float64)
+    return Predictions(task, predicted, answers.scores)
