@@ -187,7 +187,8 @@ def _first(told: Sequence[str], others: str) -> list[str]:
 def _about_floor(floor: Floor) -> str:
     limit = "at least" if floor.higher_is_better else "at most"
     bound = f" (known to within {number(floor.bound)})" if floor.bound else ""
-    return f"{place(floor.metric, floor.slice)} is {number(floor.value)}{bound}; {limit} {number(floor.least)} is required."
+    where = place(floor.metric, floor.slice)
+    return f"{where} is {number(floor.value)}{bound}; {limit} {number(floor.least)} is required."
 
 
 def _about_registered(registered: Registered) -> str:
