@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import atexit
 import json
+import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +34,7 @@ def start(
     from drivetrain.studio.compiling import compile_edited
     from drivetrain.targets.local.options import Options
 
-    loaded = _loaded(pipeline, config, settings)
+    loaded = _with_cells(_loaded(pipeline, config, settings))
     built = compile_edited(loaded, wheels_optional=True, edits_optional=True)
     local = loaded.settings.local
     options = Options(
@@ -98,6 +101,19 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
         f"run() is given {shown(pipeline)}. Give the name of a pipeline, a file, a function that returns a Pipeline, "
         "or a Pipeline."
     )
+
+
+def _with_cells(loaded: Loaded) -> Loaded:
+    """The pipeline with the code of a notebook's cells, where its steps were made of some."""
+    from dataclasses import replace
+
+    from drivetrain.authoring.cells import write_modules
+
+    if loaded.source is not None:
+        return loaded
+    folder = Path(tempfile.mkdtemp(prefix="drivetrain-cells-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return replace(loaded, source=folder) if write_modules(loaded.pipeline, folder) else loaded
 
 
 def _origin(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> dict[str, Any] | None:
