@@ -43,7 +43,9 @@ class Finding:
 
 @app.command()
 def doctor(home: Home = None, as_json: Json = False) -> int:
-    """Look at this machine: versions, packages, disk, isolation, GPUs, credentials.
+    """Say what this machine lacks of what pipelines need.
+
+    It looks at versions, packages, disk, isolation, GPUs and credentials.
 
     Nothing is changed and nobody is called. The exit code is 1 when something hinders every run.
 
@@ -79,9 +81,8 @@ def findings(home: Path | None) -> Iterator[Finding]:
 def _python() -> Finding:
     from drivetrain.cli.version import installed_version
 
-    return Finding(
-        "drivetrain", "ok", f"{installed_version()} on Python {platform.python_version()} ({sys.executable})"
-    )
+    found = f"{installed_version()} on Python {platform.python_version()} ({sys.executable})"
+    return Finding("drivetrain", "ok", found)
 
 
 def _disk(home: Path | None) -> Finding:
@@ -92,9 +93,8 @@ def _disk(home: Path | None) -> Finding:
     free = shutil.disk_usage(place).free
     found = f"{root}: {free / _GIB:,.1f} GiB free"
     if not os.access(place, os.W_OK):
-        return Finding(
-            "home", "wrong", found, f"{place} cannot be written. Give another folder: --home, $DRIVETRAIN_HOME."
-        )
+        advice = f"{place} cannot be written. Give another folder: --home, $DRIVETRAIN_HOME."
+        return Finding("home", "wrong", found, advice)
     if free < _LEAST_FREE:
         return Finding("home", "note", found, "Models and checkpoints need room. Free some, or give another --home.")
     return Finding("home", "ok", found)
@@ -125,9 +125,7 @@ def _gpus() -> Finding:
     try:
         done = subprocess.run(asked, capture_output=True, text=True, timeout=20)
     except subprocess.TimeoutExpired:
-        return Finding(
-            "GPU", "note", "nvidia-smi does not answer", "The driver hangs: see `dmesg`, restart the machine."
-        )
+        return Finding("GPU", "note", "nvidia-smi does not answer", "The driver hangs. Restart the machine.")
     names = done.stdout.split("\n")[:-1]
     if done.returncode or not names:
         said = (done.stderr or done.stdout).strip().partition("\n")[0]

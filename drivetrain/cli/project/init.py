@@ -21,7 +21,7 @@ _IGNORED = ".drivetrain/\n__pycache__/\n"
 @app.command()
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="[FOLDER]", help="Where to write it  [default: this folder]", show_default=False)
+        Path, typer.Argument(metavar="FOLDER", help="Where to write it  [default: this folder]", show_default=False)
     ] = Path(),
 ) -> None:
     """Write a small project that works: data, pipeline, tests, CI.
