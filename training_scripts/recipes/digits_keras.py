@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import keras
+import keras  # pyright: ignore[reportMissingImports]
 import numpy as np
-import tensorflow as tf
+import tensorflow as tf  # pyright: ignore[reportMissingImports]
 
 from drivetrain.training.reader import Columns, matrix
 from drivetrain.training.recipe import Batch

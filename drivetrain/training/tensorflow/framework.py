@@ -15,9 +15,9 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["KERAS_BACKEND"] = "tensorflow"
 
-import keras
+import keras  # pyright: ignore[reportMissingImports]
 import numpy as np
-import tensorflow as tf
+import tensorflow as tf  # pyright: ignore[reportMissingImports]
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import keras
+import keras  # pyright: ignore[reportMissingImports]
 import numpy as np
-import tensorflow as tf
+import tensorflow as tf  # pyright: ignore[reportMissingImports]
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError

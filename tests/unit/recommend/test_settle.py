@@ -212,7 +212,7 @@ def test_a_framework_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pyt
 
 
 def test_recipe_and_strategy_are_of_one_framework(tmp_path: Path) -> None:
-    said = refusal(tmp_path, training(recipe="digits_cnn", strategy="tf_single"))
+    said = refusal(tmp_path, training(recipe="digits_cnn", strategy="tf_single", cluster=Cluster()))
     assert said.startswith("Step 'train': recipe 'digits_cnn' is of torch, and strategy 'tf_single' of tensorflow.")
     assert "Choose a strategy of torch: cp, ddp, " in said
     said = refusal(tmp_path, training(recipe="digits_keras", strategy="ddp"))

@@ -17,17 +17,11 @@ from drivetrain.training.checkpointing.inspection import verification
 from drivetrain.training.checkpointing.inspection.consolidated import pieces
 from drivetrain.training.checkpointing.inspection.contents import STATE_FILE, read_state
 from drivetrain.training.checkpointing.inspection.trainings import Training, held
-from drivetrain.training.checkpointing.inspection.whole_files import (
-    CODE_FOLDER,
-    DESCRIPTION_FILE,
-    WEIGHTS_FILE,
-    named_as_given,
-    write_file,
-    write_folder,
-)
+from drivetrain.training.checkpointing.inspection.whole_files import named_as_given, write_file, write_folder
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.tensors.index import INDEX_FILE, Index, TensorEntry
+from drivetrain.training.model_folder import CODE_FOLDER, DESCRIPTION_FILE, WEIGHTS_FILE
 
 # As in drivetrain.training.torch.checkpoints.state, which needs torch.
 MODEL, AVERAGE, BEST = "model/", "average/", "best/"

@@ -12,10 +12,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.model_folder import CODE, CODE_FOLDER, DESCRIPTION_FILE, FORMAT, WEIGHTS_FILE
 
-# As in drivetrain.training.torch.models.saved_model, which needs torch.
-DESCRIPTION_FILE, WEIGHTS_FILE, MODEL_FORMAT = "model.json", "model.safetensors", 1
-CODE, CODE_FOLDER = "code", "code"
 _UNFINISHED = ".partial"
 
 
@@ -138,7 +136,7 @@ def _described(description: Mapping[str, Any], size: int, digest: str) -> bytes:
     """model.json, as models.saved_model writes it."""
     weights = {"file": WEIGHTS_FILE, "bytes": size, "sha256": digest}
     described = {name: value for name, value in description.items() if name != CODE}
-    complete = {"format": MODEL_FORMAT, "weights": weights, **described}
+    complete = {"format": FORMAT, "weights": weights, **described}
     return (json.dumps(complete, indent=2, sort_keys=True, allow_nan=False) + "\n").encode()
 
 
