@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import keras  # pyright: ignore[reportMissingImports]
+import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 import numpy as np
-import tensorflow as tf  # pyright: ignore[reportMissingImports]
+import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
 from drivetrain.training.reader import Columns, matrix
 from drivetrain.training.recipe import Batch

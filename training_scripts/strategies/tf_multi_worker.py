@@ -10,7 +10,7 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-import tensorflow as tf  # pyright: ignore[reportMissingImports]
+import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process

@@ -15,9 +15,9 @@ os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 os.environ["KERAS_BACKEND"] = "tensorflow"
 
-import keras  # pyright: ignore[reportMissingImports]
+import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 import numpy as np
-import tensorflow as tf  # pyright: ignore[reportMissingImports]
+import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 from numpy.typing import NDArray
 from safetensors.numpy import load, save
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, ClassVar
 
-import keras  # pyright: ignore[reportMissingImports]
+import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 import numpy as np
-import tensorflow as tf  # pyright: ignore[reportMissingImports]
+import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
@@ -141,10 +141,10 @@ class Strategy:
     def _replica_step(self, inputs: Any, targets: Any, weights: Any, scale: Any, measures: bool) -> Any:
         variables = self.model.trainable_variables
         with tf.GradientTape() as tape:
-            losses = self.recipe.losses(self.model(inputs, training=True), targets)
+            losses: Any = self.recipe.losses(self.model(inputs, training=True), targets)
             weighted = losses * tf.cast(weights, losses.dtype)
             summed = tf.reduce_sum(weighted) * scale
-        gradients = tape.gradient(summed, [variable.value for variable in variables])
+        gradients: Any = tape.gradient(summed, [variable.value for variable in variables])
         norm = tf.zeros(())
         if measures:
             context = tf.distribute.get_replica_context()
