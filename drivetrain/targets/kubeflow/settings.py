@@ -12,7 +12,7 @@ deployment:
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, ValidationError
 
@@ -28,6 +28,26 @@ class Trainer(Frozen):
     """The ClusterTrainingRuntimes (Kubeflow Trainer v2) that trainings on several nodes use."""
 
     torch: Annotated[str, Field(pattern=_DNS)] = "torch-distributed"
+    """Trainer's own, or `drivetrain-torch`, which `drivetrain infra kubeflow` writes as it does those below."""
+    tensorflow: Annotated[str, Field(pattern=_DNS)] = "drivetrain-tensorflow"
+    mpi: Annotated[str, Field(pattern=_DNS)] = "drivetrain-mpi"
+
+
+class Infrastructure(Frozen):
+    """What `drivetrain infra kubeflow` writes beside what the other settings say (docs/kubeflow_infrastructure.md)."""
+
+    platform_namespace: Annotated[str, Field(pattern=_DNS)] = "kubeflow"
+    """In which Kubeflow itself is installed. It is left as it is, and pods may reach its services."""
+    namespace: Literal["make", "existing"] = "make"
+    """Whether `namespace` is made; that of a profile is there already."""
+    image: Annotated[str, Field(min_length=1, max_length=512)] = "drivetrain-services:latest"
+    """The container image of TensorBoard and of the starter of registry events."""
+    poll_seconds: Annotated[int, Field(ge=5, le=86_400)] = 60
+    """How long the starter waits before it asks the model registry again."""
+    checkpoint_gib: Annotated[int, Field(ge=1)] = 100
+    """The size of `checkpoint_claim`, in GiB."""
+    checkpoint_class: Annotated[str, Field(pattern=_DNS)] | None = None
+    """The storage class of `checkpoint_claim`, one that many nodes can mount; the cluster's default unless given."""
 
 
 class Settings(Frozen):
@@ -63,6 +83,8 @@ class Settings(Frozen):
     """The model registry that steps ask, such as `kubeflow:http://model-registry-service.kubeflow:8080`."""
     trainer: Trainer = Trainer()
     """For trainings on several nodes."""
+    infrastructure: Infrastructure = Infrastructure()
+    """What is written for an administrator to apply."""
     node_selector: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Labels of the nodes on which pods run."""
     spot_tolerations: FrozenMap[str] = Field(default_factory=FrozenDict)

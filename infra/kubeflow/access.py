@@ -1,0 +1,156 @@
+"""Who pods are, and what they may ask of an API: a service account a part, a Role only for those that call something.
+
+Each permission says who uses it; `tests/unit/infra/kubeflow/test_access.py` plays those calls through and fails for a
+permission that is missing, and for one that is not used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from drivetrain.infra.kubeflow.needs import Needs
+from drivetrain.infra.kubeflow.objects import Json, Object, labels_of
+
+RBAC = "rbac.authorization.k8s.io"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permission:
+    """Verbs on a kind of objects in the pipeline's own namespace.
+
+    `names` are the only objects that it is about; empty means all of the kind. `used_by` is for people.
+    """
+
+    group: str
+    resource: str
+    verbs: tuple[str, ...]
+    names: tuple[str, ...] = ()
+    used_by: str
+
+    def to_dict(self) -> Json:
+        """A rule of a Role."""
+        rule: Json = {"apiGroups": [self.group], "resources": [self.resource], "verbs": list(self.verbs)}
+        if self.names:
+            rule["resourceNames"] = list(self.names)
+        return rule
+
+
+# What Kubeflow Pipelines' own containers call in each step's pod, under the step's account.
+STEP = (
+    # https://argo-workflows.readthedocs.io/en/latest/workflow-rbac/
+    Permission(
+        group="argoproj.io", resource="workflowtaskresults", verbs=("create", "patch"), used_by="Argo's executor"
+    ),
+    # https://github.com/kubeflow/pipelines/blob/master/backend/src/v2/config/env.go
+    Permission(
+        group="", resource="configmaps", verbs=("get",), names=("kfp-launcher",), used_by="the launcher of Pipelines"
+    ),
+)
+# What a step with several nodes calls: it creates a TrainJob, follows its pods, reads their logs, and deletes it.
+TRAIN_JOB = tuple(
+    Permission(group=group, resource=resource, verbs=verbs, used_by="a training on several nodes")
+    for group, resource, verbs in (
+        ("trainer.kubeflow.org", "trainjobs", ("create", "delete", "get", "list")),
+        ("", "pods", ("get", "list")),
+        ("", "pods/log", ("get",)),
+        ("", "events", ("list",)),
+    )
+)
+# What the starter asks of the Pipelines API, which in a cluster of many users looks these verbs up in the namespace.
+# https://github.com/kubeflow/pipelines/blob/master/backend/src/apiserver/common/const.go
+STARTER = (
+    Permission(
+        group="pipelines.kubeflow.org", resource="runs", verbs=("create", "list"), used_by="the starter of events"
+    ),
+)
+
+
+# Accounts that Kubeflow makes, which have what Pipelines' own containers call, and are not ours to write.
+PLATFORM_ACCOUNTS = ("default", "default-editor", "default-viewer", "pipeline-runner")
+
+
+def step_permissions(needs: Needs) -> tuple[Permission, ...]:
+    """Of the account under which steps run."""
+    if needs.settings.service_account in PLATFORM_ACCOUNTS:
+        return TRAIN_JOB if needs.several_nodes else ()
+    found = STEP
+    if needs.settings.s3_secret is not None:
+        # Named in the launcher's configuration (docs/kubeflow_infrastructure.md).
+        found += (
+            Permission(
+                group="",
+                resource="secrets",
+                verbs=("get",),
+                names=(needs.settings.s3_secret,),
+                used_by="the launcher of Pipelines",
+            ),
+        )
+    return (*found, *TRAIN_JOB) if needs.several_nodes else found
+
+
+def accounts(needs: Needs) -> Iterator[Object]:
+    """The service accounts. That of the steps only where the settings name one that Kubeflow does not make."""
+    steps = needs.settings.service_account
+    if steps is not None and steps not in PLATFORM_ACCOUNTS:
+        yield _account(needs, "steps", steps, mounts_token=True)
+    if needs.events:
+        yield _account(needs, "starter", starter_account(needs), mounts_token=False)
+    if needs.trains:
+        yield _account(needs, "tensorboard", tensorboard_account(needs), mounts_token=False)
+
+
+def starter_account(needs: Needs) -> str:
+    """The name of the starter's account."""
+    return f"{needs.name}-starter"
+
+
+def tensorboard_account(needs: Needs) -> str:
+    """The name of TensorBoard's account."""
+    return f"{needs.name}-tensorboard"
+
+
+def roles(needs: Needs) -> Iterator[Object]:
+    """A Role and its binding for each account that calls an API."""
+    steps = needs.settings.service_account
+    if steps is not None and (permissions := step_permissions(needs)):
+        yield from _role(needs, "steps", steps, permissions)
+    if needs.events:
+        yield from _role(needs, "starter", starter_account(needs), STARTER)
+
+
+def _account(needs: Needs, part: str, name: str, *, mounts_token: bool) -> Object:
+    fields: Json = {"automountServiceAccountToken": mounts_token}
+    if needs.settings.image_pull_secret is not None:
+        fields["imagePullSecrets"] = [{"name": needs.settings.image_pull_secret}]
+    return Object(
+        api="v1",
+        kind="ServiceAccount",
+        name=name,
+        namespace=needs.settings.namespace,
+        labels=labels_of(needs.name, part),
+        fields=fields,
+    )
+
+
+def _role(needs: Needs, part: str, account: str, permissions: Sequence[Permission]) -> Iterator[Object]:
+    name, namespace, labels = f"{needs.name}-{part}", needs.settings.namespace, labels_of(needs.name, part)
+    yield Object(
+        api=f"{RBAC}/v1",
+        kind="Role",
+        name=name,
+        namespace=namespace,
+        labels=labels,
+        fields={"rules": [permission.to_dict() for permission in permissions]},
+    )
+    yield Object(
+        api=f"{RBAC}/v1",
+        kind="RoleBinding",
+        name=name,
+        namespace=namespace,
+        labels=labels,
+        fields={
+            "roleRef": {"apiGroup": RBAC, "kind": "Role", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": namespace}],
+        },
+    )

@@ -1,0 +1,109 @@
+"""What runs beside a pipeline: TensorBoard on what its runs write, and the starter, which polls the model registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from drivetrain.infra.kubeflow.access import starter_account, tensorboard_account
+from drivetrain.infra.kubeflow.needs import Needs
+from drivetrain.infra.kubeflow.objects import Json, Object, labels_of
+from drivetrain.infra.kubeflow.pods import Container, Probe, deployment
+
+PORT = 6006
+# A token for the Pipelines API: https://www.kubeflow.org/docs/components/pipelines/user-guides/core-functions/connect-api/
+TOKEN_FOLDER, TOKEN_AUDIENCE = "/var/run/secrets/kubeflow/pipelines", "pipelines.kubeflow.org"
+TRIGGERS_FOLDER, TRIGGERS_FILE = "/etc/drivetrain/triggers", "triggers.json"
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+def tensorboard(needs: Needs) -> Iterator[Object]:
+    """TensorBoard and its Service, for a pipeline with a training of ours."""
+    if not needs.trains:
+        return
+    settings, labels = needs.settings, labels_of(needs.name, "tensorboard")
+    environment: dict[str, str] = {}
+    if settings.s3_endpoint is not None:
+        environment["S3_ENDPOINT"] = settings.s3_endpoint  # as TensorBoard calls it where there is no TensorFlow
+    yield deployment(
+        pipeline=needs.name,
+        part="tensorboard",
+        namespace=settings.namespace,
+        account=tensorboard_account(needs),
+        container=Container(
+            name="tensorboard",
+            image=settings.infrastructure.image,
+            command=(
+                *("python", "-m", "tensorboard.main", "--bind_all", f"--port={PORT}"),
+                *(f"--logdir={needs.root}", "--load_fast=false", "--reload_interval=300"),
+            ),
+            cpu="100m",
+            memory="1Gi",
+            pull_policy=settings.image_pull_policy,
+            environment=environment,
+            secret_environment=_store_secret(needs),
+            port=PORT,
+            probe=Probe(http_path="/"),
+        ),
+        pull_secret=settings.image_pull_secret,
+    )
+    yield Object(
+        api="v1",
+        kind="Service",
+        name=f"{needs.name}-tensorboard",
+        namespace=settings.namespace,
+        labels=labels,
+        fields={"spec": {"ports": [{"name": "http", "port": 80, "targetPort": "http"}], "selector": labels}},
+    )
+
+
+def starter(needs: Needs) -> Iterator[Object]:
+    """The starter of registry events and the triggers that it watches, for a pipeline that has such triggers."""
+    if not needs.events:
+        return
+    settings = needs.settings
+    triggers = {"pipeline": needs.name, "triggers": [each.model_dump(mode="json") for each in needs.events]}
+    text = json.dumps(triggers, indent=1, sort_keys=True) + "\n"
+    yield Object(
+        api="v1",
+        kind="ConfigMap",
+        name=f"{needs.name}-triggers",
+        namespace=settings.namespace,
+        labels=labels_of(needs.name, "starter"),
+        fields={"data": {TRIGGERS_FILE: text}},
+    )
+    assert settings.registry is not None
+    token: Json = {
+        "name": "token",
+        "projected": {
+            "sources": [
+                {"serviceAccountToken": {"audience": TOKEN_AUDIENCE, "expirationSeconds": 7200, "path": "token"}}
+            ]
+        },
+    }
+    yield deployment(
+        pipeline=needs.name,
+        part="starter",
+        namespace=settings.namespace,
+        account=starter_account(needs),
+        container=Container(
+            name="starter",
+            image=settings.infrastructure.image,
+            command=("python", "-m", "drivetrain.targets.kubeflow.poll"),
+            cpu="50m",
+            memory="256Mi",
+            pull_policy=settings.image_pull_policy,
+            environment={"KF_PIPELINES_SA_TOKEN_PATH": f"{TOKEN_FOLDER}/token"},
+            secret_environment=_store_secret(needs),
+            probe=None,
+            mounts={TOKEN_FOLDER: "token", TRIGGERS_FOLDER: "triggers"},
+        ),
+        volumes=(token, {"name": "triggers", "configMap": {"name": f"{needs.name}-triggers"}}),
+        pull_secret=settings.image_pull_secret,
+    )
+
+
+def _store_secret(needs: Needs) -> dict[str, tuple[str, str]]:
+    """The variables with the object store's keys, by reference to the Secret that holds them."""
+    secret = needs.settings.s3_secret
+    return {} if secret is None else {key: (secret, key) for key in _KEYS}
