@@ -93,8 +93,8 @@ def notes_of(needs: Needs) -> list[str]:
 
 def own_runtimes(needs: Needs) -> dict[str, Framework]:
     """The runtimes of ours that the pipeline's trainings use: name -> framework. Any other name is somebody else's."""
-    named = {framework: getattr(needs.settings.trainer, framework) for framework in needs.frameworks}
-    return {name: framework for framework, name in named.items() if name == f"drivetrain-{framework}"}
+    ours: dict[str, Framework] = {f"drivetrain-{framework}": framework for framework in needs.frameworks}
+    return {name: each for name, each in ours.items() if getattr(needs.settings.trainer, each) == name}
 
 
 def framework_of(step: TrainingStep) -> Framework:

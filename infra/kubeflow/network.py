@@ -98,12 +98,12 @@ def to_address(address: str, needs: Needs) -> Json:
     """
     place = urlsplit(address)
     host, port = place.hostname or "", place.port or (443 if place.scheme == "https" else 80)
-    if (namespace := service_namespace(host, needs)) is not None:
-        return {"to": [{"namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: namespace}}}]}
     try:
         found = ip_address(host)
         blocks: Sequence[Json] = ({"cidr": f"{found}/{found.max_prefixlen}"},)
     except ValueError:
+        if (namespace := service_namespace(host, needs)) is not None:
+            return {"to": [{"namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: namespace}}}]}
         blocks = ANYWHERE
     return {"ports": [{"port": port, "protocol": "TCP"}], "to": [{"ipBlock": block} for block in blocks]}
 

@@ -63,7 +63,7 @@ def infra(
     from drivetrain.targets.target import find_target, refuse
 
     chosen = find_target(on)
-    manifests = _manifests(on, chosen.TITLE)
+    manifests = _manifests(on)
     loaded, _ = load_for(target, config, set_, on)
     refuse(chosen.check(loaded.pipeline), chosen.TITLE)
     if output is None:
@@ -76,11 +76,18 @@ def infra(
         print(f"note: {note}", file=sys.stderr)
 
 
-def _manifests(on: str, title: str) -> Manifests:
-    module = f"drivetrain.infra.{on}.manifests"
-    if find_spec(f"drivetrain.infra.{on}") is None:
+def _manifests(on: str) -> Manifests:
+    """What writes the manifests for a target.
+
+    Raises:
+        UserError: nothing does.
+    """
+    from drivetrain.targets.target import target_names
+
+    known = [name for name in target_names() if find_spec(f"drivetrain.infra.{name}") is not None]
+    if on not in known:
         raise UserError(
-            f"There are no manifests for {title}. Allowed: kubeflow. The stack of SageMaker is written by `make synth` "
-            "(docs/infrastructure.md)."
+            f"There are no manifests for {on!r}. Allowed: {', '.join(known)}. The stack for SageMaker is written by "
+            "`make synth` (docs/infrastructure.md)."
         )
-    return cast(Manifests, importlib.import_module(module))
+    return cast(Manifests, importlib.import_module(f"drivetrain.infra.{on}.manifests"))
