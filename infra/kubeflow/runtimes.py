@@ -24,12 +24,9 @@ from drivetrain.targets.kubeflow.settings import Settings
 
 # From SIGTERM to SIGKILL. The launcher gives its processes 90 s to save (docs/launcher.md), and needs some itself.
 GRACE_SECONDS = 120
-# All pods start anew, from the last checkpoint, when one was lost. `--max-interruptions` counts them, too.
-MAX_RESTARTS = 10
-# Exit codes of the launcher for which another attempt would end the same (docs/launcher.md): failed, bad input.
-FINAL_CODES = (1, 2)
-# Where ssh and sshd of images/cpu.Dockerfile look for keys.
+# Where ssh and sshd of images/mpi.Dockerfile look for keys: entry of the Secret -> file.
 SSH_FOLDER = "/etc/drivetrain/ssh"
+SSH_FILES = {"ssh-privatekey": "id", "ssh-publickey": "authorized_keys"}
 _LABEL = "trainer.kubeflow.org"
 # Of pods that are started before a TrainJob says which; the images of images/ under the settings' own default.
 _IMAGE: str = Settings.model_fields["image"].default
@@ -47,15 +44,9 @@ def _runtime(name: str, framework: Framework) -> Object:
         "template": {
             "metadata": {"labels": {f"{_LABEL}/trainjob-ancestor-step": "trainer"}},
             "spec": {
+                # A pod alone is never started again: the others have lost it. The TrainJob fails, and its step makes
+                # another one, which goes on from the last checkpoint, where that may help.
                 "backoffLimit": 0,
-                "podFailurePolicy": {
-                    "rules": [
-                        {
-                            "action": "FailJob",
-                            "onExitCodes": {"containerName": "node", "operator": "In", "values": list(FINAL_CODES)},
-                        }
-                    ]
-                },
                 "template": {
                     "metadata": {"labels": {**TRAINING_LABELS, NO_SIDECAR: "false"}},
                     "spec": _pod(framework),
@@ -67,12 +58,6 @@ def _runtime(name: str, framework: Framework) -> Object:
         "mlPolicy": {"numNodes": 1, "torch": {}},
         "template": {
             "spec": {
-                "failurePolicy": {
-                    "maxRestarts": MAX_RESTARTS,
-                    "rules": [
-                        {"action": "FailJobSet", "name": "final", "onJobFailureReasons": ["PodFailurePolicy"]},
-                    ],
-                },
                 # The first host's name must be known before it is ready: the others look for it.
                 "network": {"enableDNSHostnames": True, "publishNotReadyAddresses": True},
                 "replicatedJobs": [job],
@@ -95,11 +80,10 @@ def _pod(framework: Framework) -> Json:
     # Of readers' processes: the container runtime's own has 64 MiB.
     mounts: list[Json] = [{"name": "shared-memory", "mountPath": "/dev/shm"}]
     if framework == "mpi":
-        items = {"ssh-privatekey": "id", "ssh-publickey": "authorized_keys"}
         source: Json = {
             "secretName": SSH_SECRET,
             "defaultMode": 0o440,
-            "items": [{"key": key, "path": path} for key, path in items.items()],
+            "items": [{"key": key, "path": path} for key, path in SSH_FILES.items()],
         }
         volumes.append({"name": "ssh", "secret": source})
         mounts.append({"name": "ssh", "mountPath": SSH_FOLDER, "readOnly": True})

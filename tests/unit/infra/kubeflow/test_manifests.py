@@ -17,9 +17,8 @@ from drivetrain import Pipeline
 from drivetrain.base.errors import UserError
 from drivetrain.infra.kubeflow import manifests
 from drivetrain.infra.kubeflow.network import JOBSET_LABEL, STEP_LABELS
-from drivetrain.infra.kubeflow.runtimes import FINAL_CODES, GRACE_SECONDS
+from drivetrain.infra.kubeflow.runtimes import GRACE_SECONDS
 from drivetrain.training.launch.job import Options
-from drivetrain.training_scripts.launch import BAD_INPUT, FAILED
 from tests.fixtures.kubeflow_pipelines import full, one_node
 from tests.fixtures.kubernetes_selectors import matches
 
@@ -85,7 +84,7 @@ def test_every_object_is_valid(objects: list[Json]) -> None:
         ("NetworkPolicy", ("spec", "egres"), []),
         ("PersistentVolumeClaim", ("spec", "storageClass"), "fast"),
         ("ClusterTrainingRuntime", ("spec", "mlPolicy", "tensorflow"), {}),
-        ("ClusterTrainingRuntime", ("spec", "template", "spec", "failurePolicy", "maxRestart"), 3),
+        ("ClusterTrainingRuntime", ("spec", "template", "spec", "maxRestarts"), 3),
     ],
 )
 def test_the_validation_notices_a_mistake(kind: str, path: tuple[Any, ...], value: Any) -> None:
@@ -226,7 +225,7 @@ def test_the_notes_of_settings_that_are_good_for_this_machine_only() -> None:
     ]
 
 
-def test_runtimes_let_the_launcher_save_and_start_all_workers_again() -> None:
+def test_runtimes_let_the_launcher_save_and_start_no_pod_alone() -> None:
     runtimes = of_kind(built(full()), "ClusterTrainingRuntime")
     assert [each["metadata"]["name"] for each in runtimes] == [
         "drivetrain-mpi",
@@ -234,7 +233,6 @@ def test_runtimes_let_the_launcher_save_and_start_all_workers_again() -> None:
         "drivetrain-torch",
     ]
     assert Options().stop_timeout + 20 <= GRACE_SECONDS
-    assert FINAL_CODES == (FAILED, BAD_INPUT)
     for each in runtimes:
         spec = each["spec"]["template"]["spec"]
         (job,) = spec["replicatedJobs"]
@@ -244,10 +242,8 @@ def test_runtimes_let_the_launcher_save_and_start_all_workers_again() -> None:
         inner = job["template"]["spec"]
         assert [container["name"] for container in inner["template"]["spec"]["containers"]] == ["node"]
         assert inner["template"]["spec"]["terminationGracePeriodSeconds"] == GRACE_SECONDS
-        # One pod that is lost fails the job, which starts all of them again, unless its program failed for good.
         assert inner["backoffLimit"] == 0 and inner["template"]["spec"]["restartPolicy"] == "Never"
-        assert spec["failurePolicy"]["maxRestarts"] > 0
-        assert [rule["onExitCodes"]["values"] for rule in inner["podFailurePolicy"]["rules"]] == [[1, 2]]
+        assert "failurePolicy" not in spec
 
 
 def test_only_mpi_gets_the_keys_of_ssh() -> None:
