@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
@@ -13,11 +15,12 @@ from kubeflow_trainer_api.models.trainer_v1alpha1_cluster_training_runtime impor
     TrainerV1alpha1ClusterTrainingRuntime,
 )
 
-from drivetrain import Pipeline
+from drivetrain import Deployment, Pipeline
 from drivetrain.base.errors import UserError
 from drivetrain.infra.kubeflow import manifests
 from drivetrain.infra.kubeflow.network import JOBSET_LABEL, STEP_LABELS
 from drivetrain.infra.kubeflow.runtimes import GRACE_SECONDS
+from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.training.launch.job import Options
 from tests.fixtures.kubeflow_pipelines import full, one_node
 from tests.fixtures.kubernetes_selectors import matches
@@ -305,3 +308,14 @@ def test_bad_settings(pipeline: Callable[[], Pipeline], said: str) -> None:
     with pytest.raises(UserError) as caught:
         manifests.files(pipeline())
     assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+PAGE = Path(__file__).parents[4] / "docs" / "kubeflow_infrastructure.md"
+
+
+def test_the_page_shows_settings_that_there_are_and_every_file() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    deployment = Deployment.model_validate(yaml.safe_load(block)["deployment"])
+    assert settings_of(deployment).infrastructure.namespace == "make"
+    assert {*re.findall(r"^\| `([a-z]+\.yaml)` \|", page, re.MULTILINE)} == {*manifests.files(full())}
