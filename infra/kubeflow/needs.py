@@ -27,10 +27,10 @@ MAX_NAME = 63 - len("-tensorboard")
 class Needs:
     """What one pipeline needs beside Kubeflow itself."""
 
+    pipeline: str
+    """Its name."""
     name: str
-    """The pipeline's, as a DNS label: every object's name begins with it."""
-    root: str
-    """URI below which the pipeline's runs write."""
+    """The same as a DNS label: every object's name begins with it."""
     settings: Settings
     frameworks: tuple[Framework, ...]
     """Of trainings on several nodes; empty where each step is one pod."""
@@ -38,6 +38,11 @@ class Needs:
     """Whether a step writes TensorBoard's files."""
     events: tuple[RegistryEvent, ...]
     """Triggers for which the model registry is polled."""
+
+    @property
+    def root(self) -> str:
+        """URI below which the pipeline's runs write."""
+        return f"{self.settings.root}/{self.pipeline}"
 
     @property
     def several_nodes(self) -> bool:
@@ -63,8 +68,8 @@ def needs_of(pipeline: Pipeline) -> Needs:
     several = [step for step in jobs if isinstance(step.cluster.count, int) and step.cluster.count > 1]
     used = {framework_of(step) for step in several if isinstance(step, TrainingStep)}
     needs = Needs(
+        pipeline=pipeline.name,
         name=name,
-        root=f"{settings.root}/{pipeline.name}",
         settings=settings,
         frameworks=tuple(each for each in FRAMEWORKS if each in used),
         trains=any(is_our_training(step) for step in jobs),

@@ -23,8 +23,9 @@ class Probe:
 
     http_path: str | None = None
     command: tuple[str, ...] = ()
+    starts_within_seconds: int = 60
+    """For so long at the start only readiness counts."""
     period_seconds: int = 20
-    failures: int = 3
 
     def to_dict(self) -> Json:
         check: Json = (
@@ -32,7 +33,11 @@ class Probe:
             if self.http_path is not None
             else {"exec": {"command": list(self.command)}}
         )
-        return {**check, "periodSeconds": self.period_seconds, "failureThreshold": self.failures, "timeoutSeconds": 10}
+        return {**check, "failureThreshold": 3, "periodSeconds": self.period_seconds, "timeoutSeconds": 10}
+
+    def liveness(self) -> Json:
+        """The same, for what is to be started again when it fails."""
+        return {**self.to_dict(), "initialDelaySeconds": self.starts_within_seconds}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +85,7 @@ class Container:
         if self.port is not None:
             built["ports"] = [{"name": "http", "containerPort": self.port, "protocol": "TCP"}]
         if self.probe is not None:
-            built |= {"livenessProbe": self.probe.to_dict(), "readinessProbe": self.probe.to_dict()}
+            built |= {"livenessProbe": self.probe.liveness(), "readinessProbe": self.probe.to_dict()}
         return built
 
 

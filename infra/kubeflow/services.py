@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import math
 from collections.abc import Iterator
 
 from drivetrain.infra.kubeflow.access import starter_account, tensorboard_account
 from drivetrain.infra.kubeflow.needs import Needs
 from drivetrain.infra.kubeflow.objects import Json, Object, labels_of
-from drivetrain.infra.kubeflow.pods import Container, Probe, deployment
+from drivetrain.infra.kubeflow.pods import TMP, Container, Probe, deployment
 
 PORT = 6006
 # A token for the Pipelines API: https://www.kubeflow.org/docs/components/pipelines/user-guides/core-functions/connect-api/
 TOKEN_FOLDER, TOKEN_AUDIENCE = "/var/run/secrets/kubeflow/pipelines", "pipelines.kubeflow.org"
 TRIGGERS_FOLDER, TRIGGERS_FILE = "/etc/drivetrain/triggers", "triggers.json"
+# The starter touches it after each round.
+HEARTBEAT = f"{TMP}/polled"
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
@@ -62,8 +66,8 @@ def starter(needs: Needs) -> Iterator[Object]:
     if not needs.events:
         return
     settings = needs.settings
-    triggers = {"pipeline": needs.name, "triggers": [each.model_dump(mode="json") for each in needs.events]}
-    text = json.dumps(triggers, indent=1, sort_keys=True) + "\n"
+    triggers = {"pipeline": needs.pipeline, "triggers": [each.model_dump(mode="json") for each in needs.events]}
+    text = json.dumps(triggers, sort_keys=True)
     yield Object(
         api="v1",
         kind="ConfigMap",
@@ -89,18 +93,31 @@ def starter(needs: Needs) -> Iterator[Object]:
         container=Container(
             name="starter",
             image=settings.infrastructure.image,
-            command=("python", "-m", "drivetrain.targets.kubeflow.poll"),
+            command=(
+                *("python", "-m", "drivetrain.targets.kubeflow.poll"),
+                *(f"--triggers={TRIGGERS_FOLDER}/{TRIGGERS_FILE}", f"--heartbeat={HEARTBEAT}"),
+                *(f"--endpoint={settings.endpoint}", f"--namespace={settings.namespace}"),
+                *(f"--registry={settings.registry}", f"--every={settings.infrastructure.poll_seconds}"),
+            ),
             cpu="50m",
             memory="256Mi",
             pull_policy=settings.image_pull_policy,
             environment={"KF_PIPELINES_SA_TOKEN_PATH": f"{TOKEN_FOLDER}/token"},
-            secret_environment=_store_secret(needs),
-            probe=None,
+            probe=_heartbeat(settings.infrastructure.poll_seconds),
             mounts={TOKEN_FOLDER: "token", TRIGGERS_FOLDER: "triggers"},
         ),
         volumes=(token, {"name": "triggers", "configMap": {"name": f"{needs.name}-triggers"}}),
         pull_secret=settings.image_pull_secret,
+        # A pod reads the triggers as it starts: other triggers are another pod.
+        annotations={"drivetrain/triggers-sha256": hashlib.sha256(text.encode()).hexdigest()},
     )
+
+
+def _heartbeat(poll_seconds: int) -> Probe:
+    """Whether the last round is less than three rounds ago, and two minutes for asking a server that is busy."""
+    minutes = math.ceil(3 * poll_seconds / 60) + 2
+    command = f'test -n "$(find {HEARTBEAT} -mmin -{minutes})"'
+    return Probe(command=("sh", "-c", command), starts_within_seconds=60 * minutes, period_seconds=60)
 
 
 def _store_secret(needs: Needs) -> dict[str, tuple[str, str]]:

@@ -50,38 +50,38 @@ class Request:
         return Request(VERBS.get(method, read), group, namespace, resource, name)
 
 
-STEP = """
-POST /apis/argoproj.io/v1alpha1/namespaces/team-a/workflowtaskresults
-PATCH /apis/argoproj.io/v1alpha1/namespaces/team-a/workflowtaskresults/vision-abc-1
-GET /api/v1/namespaces/team-a/configmaps/kfp-launcher
-""".strip().splitlines()
+STEP = [
+    "POST /apis/argoproj.io/v1alpha1/namespaces/team-a/workflowtaskresults",
+    "PATCH /apis/argoproj.io/v1alpha1/namespaces/team-a/workflowtaskresults/vision-abc-1",
+    "GET /api/v1/namespaces/team-a/configmaps/kfp-launcher",
+]
 STORE_KEYS = ["GET /api/v1/namespaces/team-a/secrets/store-keys"]
-TRAIN_JOB = """
-POST /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs
-GET /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs/vision-train-1
-GET /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs?labelSelector=run%3Da
-DELETE /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs/vision-train-1?propagationPolicy=Foreground
-GET /api/v1/namespaces/team-a/pods/vision-abc-impl
-GET /api/v1/namespaces/team-a/pods?labelSelector=jobset.sigs.k8s.io%2Fjobset-name%3Dvision-train-1
-GET /api/v1/namespaces/team-a/pods/vision-train-1-node-0-0-x/log?follow=true
-GET /api/v1/namespaces/team-a/events?fieldSelector=involvedObject.name%3Dvision-train-1
-""".strip().splitlines()
+TRAIN_JOB = [
+    "POST /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs",
+    "GET /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs/vision-train-1",
+    "GET /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs?labelSelector=run%3Da",
+    "DELETE /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs/vision-train-1?propagationPolicy=Foreground",
+    "GET /api/v1/namespaces/team-a/pods/vision-abc-impl",
+    "GET /api/v1/namespaces/team-a/pods?labelSelector=jobset.sigs.k8s.io%2Fjobset-name%3Dvision-train-1",
+    "GET /api/v1/namespaces/team-a/pods/vision-train-1-node-0-0-x/log?follow=true",
+    "GET /api/v1/namespaces/team-a/events?fieldSelector=involvedObject.name%3Dvision-train-1",
+]
 # What Pipelines asks for a caller, before it does what an HTTP request wants (SubjectAccessReview).
 STARTER = [
     "POST /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs",
     "GET /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs",
 ]
-NEVER = """
-GET /api/v1/namespaces/team-a/secrets
-GET /api/v1/namespaces/team-a/secrets/somebody-elses
-GET /api/v1/namespaces/team-a/configmaps
-POST /api/v1/namespaces/team-a/pods
-DELETE /api/v1/namespaces/team-a/pods/any
-POST /api/v1/namespaces/team-a/pods/any/exec
-PATCH /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs/any
-POST /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-b/trainjobs
-POST /apis/rbac.authorization.k8s.io/v1/namespaces/team-a/rolebindings
-""".strip().splitlines()
+NEVER = [
+    "GET /api/v1/namespaces/team-a/secrets",
+    "GET /api/v1/namespaces/team-a/secrets/somebody-elses",
+    "GET /api/v1/namespaces/team-a/configmaps",
+    "POST /api/v1/namespaces/team-a/pods",
+    "DELETE /api/v1/namespaces/team-a/pods/any",
+    "POST /api/v1/namespaces/team-a/pods/any/exec",
+    "PATCH /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs/any",
+    "POST /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-b/trainjobs",
+    "POST /apis/rbac.authorization.k8s.io/v1/namespaces/team-a/rolebindings",
+]
 
 
 def rules_of(objects: list[Json], account: str) -> list[tuple[str, Json]]:

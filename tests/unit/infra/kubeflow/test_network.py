@@ -89,11 +89,12 @@ def test_a_training_reaches_names_the_store_and_its_peers() -> None:
     assert [matches(peer["podSelector"], TRAINING) for peer in peers if "podSelector" in peer] == [True]
 
 
-def test_the_starter_reaches_the_api_the_registry_and_the_store() -> None:
+def test_the_starter_reaches_the_api_and_the_registry_alone() -> None:
     found = policies(registry="kubeflow:http://registry.models.svc.cluster.local:8080")
-    for namespace in ("kubeflow", "models", "storage"):
+    for namespace in ("kubeflow", "models"):
         assert may_leave(found, STARTER, "10.0.0.9", 8888, namespace=namespace)
-    assert not may_leave(found, STARTER, "10.0.0.9", 8888, namespace="team-a")
+    for namespace in ("team-a", "storage"):
+        assert not may_leave(found, STARTER, "10.0.0.9", 8888, namespace=namespace)
 
 
 def test_a_store_beyond_the_cluster_is_reached_at_its_port_and_the_machine_s_credentials_never() -> None:
