@@ -60,7 +60,7 @@ TRAIN_JOB = [
     "POST /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs",
     "GET /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs/vision-train-1",
     "GET /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs?labelSelector=run%3Da",
-    "DELETE /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs/vision-train-1?propagationPolicy=Foreground",
+    "DELETE /apis/trainer.kubeflow.org/v1alpha1/namespaces/team-a/trainjobs/vision-train-1?propagationPolicy=a",
     "GET /api/v1/namespaces/team-a/pods/vision-abc-impl",
     "GET /api/v1/namespaces/team-a/pods?labelSelector=jobset.sigs.k8s.io%2Fjobset-name%3Dvision-train-1",
     "GET /api/v1/namespaces/team-a/pods/vision-train-1-node-0-0-x/log?follow=true",
