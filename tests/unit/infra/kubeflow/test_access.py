@@ -75,6 +75,7 @@ NEVER = [
     "GET /api/v1/namespaces/team-a/secrets",
     "GET /api/v1/namespaces/team-a/secrets/somebody-elses",
     "GET /api/v1/namespaces/team-a/configmaps",
+    "GET /api/v1/namespaces/team-a/configmaps/somebody-elses",
     "POST /api/v1/namespaces/team-a/pods",
     "DELETE /api/v1/namespaces/team-a/pods/any",
     "POST /api/v1/namespaces/team-a/pods/any/exec",
