@@ -57,12 +57,17 @@ TRAIN_JOB = tuple(
         ("", "events", ("list",)),
     )
 )
-# What the starter asks of the Pipelines API, which in a cluster of many users looks these verbs up in the namespace.
-# https://github.com/kubeflow/pipelines/blob/master/backend/src/apiserver/common/const.go
-STARTER = (
-    Permission(
-        group="pipelines.kubeflow.org", resource="runs", verbs=("create", "list"), used_by="the starter of events"
-    ),
+# What the starter asks of the Pipelines API, which in a cluster of many users looks these verbs up in the namespace: it
+# finds the pipeline and its newest version, makes the experiment where it is not there, and starts a run once. Of two
+# runs that were started for one event it stops and deletes the second.
+# https://github.com/kubeflow/pipelines/tree/master/backend/src/apiserver/server
+STARTER = tuple(
+    Permission(group="pipelines.kubeflow.org", resource=resource, verbs=verbs, used_by="the starter of events")
+    for resource, verbs in (
+        ("pipelines", ("get", "list")),
+        ("experiments", ("create", "list")),
+        ("runs", ("create", "delete", "list", "terminate")),
+    )
 )
 
 

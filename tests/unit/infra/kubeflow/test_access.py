@@ -17,7 +17,7 @@ from drivetrain.infra.kubeflow import manifests
 from tests.fixtures.kubeflow_pipelines import full, one_node
 
 Json = dict[str, Any]
-VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "TERMINATE": "terminate"}
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,17 @@ TRAIN_JOB = [
     "GET /api/v1/namespaces/team-a/pods/vision-train-1-node-0-0-x/log?follow=true",
     "GET /api/v1/namespaces/team-a/events?fieldSelector=involvedObject.name%3Dvision-train-1",
 ]
-# What Pipelines asks for a caller, before it does what an HTTP request wants (SubjectAccessReview).
+# What Pipelines asks for a caller, before it does what an HTTP request wants (SubjectAccessReview); it has verbs of its
+# own. In the order in which a run is started once.
 STARTER = [
-    "POST /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs",
+    "GET /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/pipelines/vision",
+    "GET /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/pipelines",  # versions
+    "GET /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/experiments",
+    "POST /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/experiments",
     "GET /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs",
+    "POST /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs",
+    "TERMINATE /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs/second",
+    "DELETE /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs/second",
 ]
 NEVER = [
     "GET /api/v1/namespaces/team-a/secrets",
