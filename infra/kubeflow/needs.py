@@ -90,7 +90,8 @@ def notes_of(needs: Needs) -> list[str]:
     for field, image in images.items():
         if not re.match(r"[^/]*[.:][^/]*/|localhost/", image):
             found.append(f"{field} is {image!r}: no registry, so each node looks in its own default one. Name yours.")
-    secrets = [settings.s3_secret, settings.image_pull_secret, SSH_SECRET if "mpi" in needs.frameworks else None]
+    ssh = SSH_SECRET if "mpi" in own_runtimes(needs).values() else None
+    secrets = [settings.s3_secret, settings.image_pull_secret, ssh]
     if named := [secret for secret in secrets if secret is not None]:
         found.append(f"Secrets are not written. Namespace {settings.namespace!r} must have: {', '.join(named)}.")
     return found

@@ -54,7 +54,7 @@ def tensorboard(needs: Needs) -> Iterator[Object]:
     yield Object(
         api="v1",
         kind="Service",
-        name=f"{needs.name}-tensorboard",
+        name=f"tensorboard-{needs.name}",  # which must not begin with a digit, as a pipeline's name may
         namespace=settings.namespace,
         labels=labels,
         fields={"spec": {"ports": [{"name": "http", "port": 80, "targetPort": "http"}], "selector": labels}},

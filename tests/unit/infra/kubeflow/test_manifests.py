@@ -116,6 +116,18 @@ def test_no_two_objects_have_one_name(objects: list[Json]) -> None:
     assert len(set(names)) == len(names)
 
 
+@pytest.mark.parametrize("name", ["Vision", "2nd-Model", "a" * 51])
+def test_names_are_ones_that_kubernetes_takes(name: str) -> None:
+    for each in built(full(name)):
+        called = each["metadata"]["name"]
+        assert re.fullmatch(
+            "[a-z]([-a-z0-9]*[a-z0-9])?" if each["kind"] == "Service" else "[a-z0-9]([-a-z0-9]*[a-z0-9])?", called
+        )
+        assert len(called) <= 63
+        for value in each["metadata"]["labels"].values():
+            assert len(value) <= 63
+
+
 def test_only_the_whole_cluster_s_kinds_have_no_namespace() -> None:
     for each in built(full()):
         in_namespace = each["kind"] not in ("Namespace", "ClusterTrainingRuntime")
