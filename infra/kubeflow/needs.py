@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import Literal, get_args
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.steps import JobStep, TrainingStep, flatten, is_our_training
 from drivetrain.spec.triggers import RegistryEvent
 from drivetrain.targets.kubeflow.compile.checks import task_name
+from drivetrain.targets.kubeflow.compile.frameworks import FRAMEWORKS, Framework, framework_of
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 
-Framework = Literal["mpi", "tensorflow", "torch"]
-FRAMEWORKS: tuple[Framework, ...] = get_args(Framework)
-# The launchers of trainings that torchrun does not start (docs/launcher.md).
-_LAUNCHERS: dict[object, Framework] = {"mpirun": "mpi", "tf_config": "tensorflow"}
 # The key pair of MPI jobs' ssh.
 SSH_SECRET = "drivetrain-mpi-ssh"
 # A label's value has at most 63 characters, and so has a name; the longest suffix is `-tensorboard`.
@@ -101,12 +97,6 @@ def own_runtimes(needs: Needs) -> dict[str, Framework]:
     """The runtimes of ours that the pipeline's trainings use: name -> framework. Any other name is somebody else's."""
     ours: dict[str, Framework] = {f"drivetrain-{framework}": framework for framework in needs.frameworks}
     return {name: each for name, each in ours.items() if getattr(needs.settings.trainer, each) == name}
-
-
-def framework_of(step: TrainingStep) -> Framework:
-    """Which runtime starts a training's pods: by its launcher."""
-    launcher = step.parameters.get("launcher") or step.environment.get("DRIVETRAIN_LAUNCHER")
-    return _LAUNCHERS.get(launcher, "torch")
 
 
 def _check(needs: Needs) -> None:

@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drivetrain.infra.kubeflow.needs import SSH_SECRET, Framework, Needs, own_runtimes
+from drivetrain.infra.kubeflow.needs import SSH_SECRET, Needs, own_runtimes
 from drivetrain.infra.kubeflow.network import TRAINING_LABELS
 from drivetrain.infra.kubeflow.objects import PART_OF, PART_OF_LABEL, Json, Object
 from drivetrain.infra.kubeflow.pods import NO_SIDECAR, container_security, pod_security
+from drivetrain.targets.kubeflow.compile.frameworks import Framework
 from drivetrain.targets.kubeflow.settings import Settings
 
 # From SIGTERM to SIGKILL. The launcher gives its processes 90 s to save (docs/launcher.md), and needs some itself.
