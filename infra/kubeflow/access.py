@@ -58,15 +58,15 @@ TRAIN_JOB = tuple(
     )
 )
 # What the starter asks of the Pipelines API, which in a cluster of many users looks these verbs up in the namespace: it
-# finds the pipeline and its newest version, makes the experiment where it is not there, and starts a run once. Of two
-# runs that were started for one event it stops and deletes the second.
+# finds the pipeline and its newest version, makes the experiment where it is not there, looks whether a run of its own
+# registered the model, and starts a run once. Of two that were started for one event it stops and deletes the second.
 # https://github.com/kubeflow/pipelines/tree/master/backend/src/apiserver/server
 STARTER = tuple(
     Permission(group="pipelines.kubeflow.org", resource=resource, verbs=verbs, used_by="the starter of events")
     for resource, verbs in (
         ("pipelines", ("get", "list")),
         ("experiments", ("create", "list")),
-        ("runs", ("create", "delete", "list", "terminate")),
+        ("runs", ("create", "delete", "get", "list", "terminate")),
     )
 )
 

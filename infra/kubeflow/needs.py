@@ -23,10 +23,9 @@ MAX_NAME = 63 - len("-tensorboard")
 class Needs:
     """What one pipeline needs beside Kubeflow itself."""
 
-    pipeline: str
-    """Its name."""
+    pipeline: Pipeline
     name: str
-    """The same as a DNS label: every object's name begins with it."""
+    """The pipeline's, as a DNS label: names of objects hold it."""
     settings: Settings
     frameworks: tuple[Framework, ...]
     """Of trainings on several nodes; empty where each step is one pod."""
@@ -38,7 +37,7 @@ class Needs:
     @property
     def root(self) -> str:
         """URI below which the pipeline's runs write."""
-        return f"{self.settings.root}/{self.pipeline}"
+        return f"{self.settings.root}/{self.pipeline.name}"
 
     @property
     def several_nodes(self) -> bool:
@@ -64,7 +63,7 @@ def needs_of(pipeline: Pipeline) -> Needs:
     several = [step for step in jobs if isinstance(step.cluster.count, int) and step.cluster.count > 1]
     used = {framework_of(step) for step in several if isinstance(step, TrainingStep)}
     needs = Needs(
-        pipeline=pipeline.name,
+        pipeline=pipeline,
         name=name,
         settings=settings,
         frameworks=tuple(each for each in FRAMEWORKS if each in used),

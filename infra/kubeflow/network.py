@@ -81,7 +81,7 @@ def network_policies(needs: Needs) -> Iterator[Object]:
     if needs.events:
         labels = labels_of(needs.name, "starter")
         asked = [settings.endpoint, (settings.registry or "").partition(":")[2]]
-        reached = _different([to_address(address, needs) for address in asked])
+        reached = _different([*(to_address(address, needs) for address in asked), store])
         policies.append(Policy(part="starter", selector={"matchLabels": labels}, ingress=(), egress=reached))
     for policy in policies:
         yield policy.object(needs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
 from collections.abc import Iterator
 
@@ -11,12 +10,13 @@ from drivetrain.infra.kubeflow.access import starter_account, tensorboard_accoun
 from drivetrain.infra.kubeflow.needs import Needs
 from drivetrain.infra.kubeflow.objects import Json, Object, labels_of
 from drivetrain.infra.kubeflow.pods import TMP, Container, Probe, deployment
+from drivetrain.infra.kubeflow.starter import pipeline_text
 
 PORT = 6006
 # A token for the Pipelines API: https://www.kubeflow.org/docs/components/pipelines/user-guides/core-functions/connect-api/
 TOKEN_FOLDER, TOKEN_AUDIENCE = "/var/run/secrets/kubeflow/pipelines", "pipelines.kubeflow.org"
-TRIGGERS_FOLDER, TRIGGERS_FILE = "/etc/drivetrain/triggers", "triggers.json"
-# The starter touches it after each round.
+PIPELINE_FOLDER, PIPELINE_FILE = "/etc/drivetrain/pipeline", "pipeline.json"
+# The starter touches it after each look.
 HEARTBEAT = f"{TMP}/polled"
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
@@ -62,21 +62,19 @@ def tensorboard(needs: Needs) -> Iterator[Object]:
 
 
 def starter(needs: Needs) -> Iterator[Object]:
-    """The starter of registry events and the triggers that it watches, for a pipeline that has such triggers."""
+    """The starter of registry events, and what it is told of the pipeline, for one that has such triggers."""
     if not needs.events:
         return
     settings = needs.settings
-    triggers = {"pipeline": needs.pipeline, "triggers": [each.model_dump(mode="json") for each in needs.events]}
-    text = json.dumps(triggers, sort_keys=True)
+    text = pipeline_text(needs.pipeline)
     yield Object(
         api="v1",
         kind="ConfigMap",
-        name=f"{needs.name}-triggers",
+        name=f"{needs.name}-starter",
         namespace=settings.namespace,
         labels=labels_of(needs.name, "starter"),
-        fields={"data": {TRIGGERS_FILE: text}},
+        fields={"data": {PIPELINE_FILE: text}},
     )
-    assert settings.registry is not None
     token: Json = {
         "name": "token",
         "projected": {
@@ -94,27 +92,27 @@ def starter(needs: Needs) -> Iterator[Object]:
             name="starter",
             image=settings.infrastructure.image,
             command=(
-                *("python", "-m", "drivetrain.targets.kubeflow.poll"),
-                *(f"--triggers={TRIGGERS_FOLDER}/{TRIGGERS_FILE}", f"--heartbeat={HEARTBEAT}"),
-                *(f"--endpoint={settings.endpoint}", f"--namespace={settings.namespace}"),
-                *(f"--registry={settings.registry}", f"--every={settings.infrastructure.poll_seconds}"),
+                *("python", "-m", "drivetrain.infra.kubeflow.starter"),
+                *(f"--pipeline={PIPELINE_FOLDER}/{PIPELINE_FILE}", f"--heartbeat={HEARTBEAT}"),
+                f"--every={settings.infrastructure.poll_seconds}",
             ),
             cpu="50m",
             memory="256Mi",
             pull_policy=settings.image_pull_policy,
             environment={"KF_PIPELINES_SA_TOKEN_PATH": f"{TOKEN_FOLDER}/token"},
+            secret_environment=_store_secret(needs),  # what it has seen is kept there
             probe=_heartbeat(settings.infrastructure.poll_seconds),
-            mounts={TOKEN_FOLDER: "token", TRIGGERS_FOLDER: "triggers"},
+            mounts={TOKEN_FOLDER: "token", PIPELINE_FOLDER: "pipeline"},
         ),
-        volumes=(token, {"name": "triggers", "configMap": {"name": f"{needs.name}-triggers"}}),
+        volumes=(token, {"name": "pipeline", "configMap": {"name": f"{needs.name}-starter"}}),
         pull_secret=settings.image_pull_secret,
-        # A pod reads the triggers as it starts: other triggers are another pod.
-        annotations={"drivetrain/triggers-sha256": hashlib.sha256(text.encode()).hexdigest()},
+        # A pod reads it as it starts: another pipeline is another pod.
+        annotations={"drivetrain/pipeline-sha256": hashlib.sha256(text.encode()).hexdigest()},
     )
 
 
 def _heartbeat(poll_seconds: int) -> Probe:
-    """Whether the last round is less than three rounds ago, and two minutes for asking a server that is busy."""
+    """Whether the last look is less than three looks ago, and two minutes for asking a server that is busy."""
     minutes = math.ceil(3 * poll_seconds / 60) + 2
     command = f'test -n "$(find {HEARTBEAT} -mmin -{minutes})"'
     return Probe(command=("sh", "-c", command), starts_within_seconds=60 * minutes, period_seconds=60)

@@ -11,7 +11,7 @@ import pytest
 from drivetrain import Pipeline
 from drivetrain.authoring.loading import load
 from drivetrain.infra.kubeflow.manifests import files
-from tests.fixtures.kubeflow_pipelines import full
+from tests.fixtures.kubeflow_infra import full
 
 HERE = Path(__file__).parent / "kubeflow_infra"
 PIPELINES: dict[str, Callable[[], Pipeline]] = {"retraining": lambda: load("retraining").pipeline, "vision": full}

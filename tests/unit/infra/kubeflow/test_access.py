@@ -14,7 +14,7 @@ import pytest
 
 from drivetrain import Pipeline
 from drivetrain.infra.kubeflow import manifests
-from tests.fixtures.kubeflow_pipelines import full, one_node
+from tests.fixtures.kubeflow_infra import full, one_node
 
 Json = dict[str, Any]
 VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete", "TERMINATE": "terminate"}
@@ -74,6 +74,7 @@ STARTER = [
     "GET /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/experiments",
     "POST /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/experiments",
     "GET /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs",
+    "GET /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs/who-registered-it",
     "POST /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs",
     "TERMINATE /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs/second",
     "DELETE /apis/pipelines.kubeflow.org/v1beta1/namespaces/team-a/runs/second",

@@ -22,7 +22,7 @@ from drivetrain.infra.kubeflow.network import JOBSET_LABEL, STEP_LABELS
 from drivetrain.infra.kubeflow.runtimes import GRACE_SECONDS
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.training.launch.job import Options
-from tests.fixtures.kubeflow_pipelines import full, one_node
+from tests.fixtures.kubeflow_infra import full, one_node
 from tests.fixtures.kubernetes_selectors import matches
 
 KUBERNETES = "1.34.0"

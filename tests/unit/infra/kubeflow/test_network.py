@@ -18,7 +18,7 @@ from drivetrain.infra.kubeflow.network import (
     to_address,
 )
 from drivetrain.infra.kubeflow.objects import labels_of
-from tests.fixtures.kubeflow_pipelines import full, one_node
+from tests.fixtures.kubeflow_infra import full, one_node
 from tests.fixtures.kubernetes_selectors import matches
 
 Json = dict[str, Any]
@@ -89,12 +89,11 @@ def test_a_training_reaches_names_the_store_and_its_peers() -> None:
     assert [matches(peer["podSelector"], TRAINING) for peer in peers if "podSelector" in peer] == [True]
 
 
-def test_the_starter_reaches_the_api_and_the_registry_alone() -> None:
+def test_the_starter_reaches_the_api_the_registry_and_the_store_alone() -> None:
     found = policies(registry="kubeflow:http://registry.models.svc.cluster.local:8080")
-    for namespace in ("kubeflow", "models"):
+    for namespace in ("kubeflow", "models", "storage"):
         assert may_leave(found, STARTER, "10.0.0.9", 8888, namespace=namespace)
-    for namespace in ("team-a", "storage"):
-        assert not may_leave(found, STARTER, "10.0.0.9", 8888, namespace=namespace)
+    assert not may_leave(found, STARTER, "10.0.0.9", 8888, namespace="team-a")
 
 
 def test_a_store_beyond_the_cluster_is_reached_at_its_port_and_the_machine_s_credentials_never() -> None:

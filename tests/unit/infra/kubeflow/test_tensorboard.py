@@ -13,7 +13,7 @@ import pytest
 
 from drivetrain.infra.kubeflow.manifests import objects
 from drivetrain.training.loop.event_file import EventFile
-from tests.fixtures.kubeflow_pipelines import one_node
+from tests.fixtures.kubeflow_infra import one_node
 from tests.fixtures.s3_server import make_bucket, s3_server, variables
 
 
