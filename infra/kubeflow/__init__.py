@@ -7,9 +7,10 @@
     access.py      service accounts, and the Role with what their pods call
     network.py     who may reach which pods, and whom they reach
     runtimes.py    ClusterTrainingRuntimes for trainings on several nodes
-    services.py    TensorBoard, and the starter of registry events
+    services.py    TensorBoard, and the Deployment of the starter
+    starter.py     the starter's program: it polls the model registry
     storage.py     the namespace, and the volume for checkpoints
     images/        Dockerfiles
 
-Pure: no cluster is asked, and the same pipeline gives the same bytes.
+All but the starter is pure: no cluster is asked, and the same pipeline gives the same bytes.
 """

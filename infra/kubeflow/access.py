@@ -1,7 +1,7 @@
 """Who pods are, and what they may ask of an API: a service account a part, a Role only for those that call something.
 
-Each permission says who uses it; `tests/unit/infra/kubeflow/test_access.py` plays those calls through and fails for a
-permission that is missing, and for one that is not used.
+`tests/unit/infra/kubeflow/test_access.py` plays the calls through: it fails for a permission that is missing, and for one that
+is not used.
 """
 
 from __future__ import annotations
@@ -15,18 +15,14 @@ from drivetrain.infra.kubeflow.objects import Json, Object, labels_of
 RBAC = "rbac.authorization.k8s.io"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Permission:
-    """Verbs on a kind of objects in the pipeline's own namespace.
-
-    `names` are the only objects that it is about; empty means all of the kind. `used_by` is for people.
-    """
+    """Verbs on a kind of objects in the pipeline's own namespace; on those of `names` alone, where there are any."""
 
     group: str
     resource: str
     verbs: tuple[str, ...]
     names: tuple[str, ...] = ()
-    used_by: str
 
     def to_dict(self) -> Json:
         """A rule of a Role."""
@@ -38,60 +34,42 @@ class Permission:
 
 # What Kubeflow Pipelines' own containers call in each step's pod, under the step's account.
 STEP = (
-    # https://argo-workflows.readthedocs.io/en/latest/workflow-rbac/
-    Permission(
-        group="argoproj.io", resource="workflowtaskresults", verbs=("create", "patch"), used_by="Argo's executor"
-    ),
-    # https://github.com/kubeflow/pipelines/blob/master/backend/src/v2/config/env.go
-    Permission(
-        group="", resource="configmaps", verbs=("get",), names=("kfp-launcher",), used_by="the launcher of Pipelines"
-    ),
+    # Argo's executor: https://argo-workflows.readthedocs.io/en/latest/workflow-rbac/
+    Permission("argoproj.io", "workflowtaskresults", ("create", "patch")),
+    # The launcher of Pipelines: https://github.com/kubeflow/pipelines/blob/master/backend/src/v2/config/env.go
+    Permission("", "configmaps", ("get",), names=("kfp-launcher",)),
 )
-# What a step with several nodes calls: it creates a TrainJob, follows its pods, reads their logs, and deletes it.
-TRAIN_JOB = tuple(
-    Permission(group=group, resource=resource, verbs=verbs, used_by="a training on several nodes")
-    for group, resource, verbs in (
-        ("trainer.kubeflow.org", "trainjobs", ("create", "delete", "get", "list")),
-        ("", "pods", ("get", "list")),
-        ("", "pods/log", ("get",)),
-        ("", "events", ("list",)),
-    )
+# What a step with several nodes calls: it creates a TrainJob, follows its pods, reads their logs and why they failed,
+# and deletes it.
+TRAIN_JOB = (
+    Permission("trainer.kubeflow.org", "trainjobs", ("create", "delete", "get", "list")),
+    Permission("", "pods", ("get", "list")),
+    Permission("", "pods/log", ("get",)),
+    Permission("", "events", ("list",)),
 )
 # What the starter asks of the Pipelines API, which in a cluster of many users looks these verbs up in the namespace: it
 # finds the pipeline and its newest version, makes the experiment where it is not there, looks whether a run of its own
 # registered the model, and starts a run once. Of two that were started for one event it stops and deletes the second.
 # https://github.com/kubeflow/pipelines/tree/master/backend/src/apiserver/server
-STARTER = tuple(
-    Permission(group="pipelines.kubeflow.org", resource=resource, verbs=verbs, used_by="the starter of events")
-    for resource, verbs in (
-        ("pipelines", ("get", "list")),
-        ("experiments", ("create", "list")),
-        ("runs", ("create", "delete", "get", "list", "terminate")),
-    )
+_PIPELINES = "pipelines.kubeflow.org"
+STARTER = (
+    Permission(_PIPELINES, "pipelines", ("get", "list")),
+    Permission(_PIPELINES, "experiments", ("create", "list")),
+    Permission(_PIPELINES, "runs", ("create", "delete", "get", "list", "terminate")),
 )
-
-
 # Accounts that Kubeflow makes, which have what Pipelines' own containers call, and are not ours to write.
 PLATFORM_ACCOUNTS = ("default", "default-editor", "default-viewer", "pipeline-runner")
 
 
 def step_permissions(needs: Needs) -> tuple[Permission, ...]:
     """Of the account under which steps run."""
+    train_job = TRAIN_JOB if needs.several_nodes else ()
     if needs.settings.service_account in PLATFORM_ACCOUNTS:
-        return TRAIN_JOB if needs.several_nodes else ()
-    found = STEP
-    if needs.settings.s3_secret is not None:
-        # Named in the launcher's configuration (docs/kubeflow_infrastructure.md).
-        found += (
-            Permission(
-                group="",
-                resource="secrets",
-                verbs=("get",),
-                names=(needs.settings.s3_secret,),
-                used_by="the launcher of Pipelines",
-            ),
-        )
-    return (*found, *TRAIN_JOB) if needs.several_nodes else found
+        return train_job
+    # Named in the launcher's configuration (docs/kubeflow_infrastructure.md).
+    secret = needs.settings.s3_secret
+    keys = () if secret is None else (Permission("", "secrets", ("get",), names=(secret,)),)
+    return (*STEP, *keys, *train_job)
 
 
 def accounts(needs: Needs) -> Iterator[Object]:

@@ -665,8 +665,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("access: TrainJobs cannot be deleted", '("create", "delete", "get", "list")', '("create", "get", "list")'),
         (
             "access: one node may make TrainJobs",
-            "(*found, *TRAIN_JOB) if needs.several_nodes else found",
-            "(*found, *TRAIN_JOB)",
+            "TRAIN_JOB if needs.several_nodes else ()",
+            "TRAIN_JOB",
         ),
         ("access: the binding is of another account", '"name": account,', '"name": name,'),
     ),
