@@ -1,7 +1,7 @@
 """Who pods are, and what they may ask of an API: a service account a part, a Role only for those that call something.
 
-`tests/unit/infra/kubeflow/test_access.py` plays the calls through: it fails for a permission that is missing, and for one that
-is not used.
+`tests/unit/infra/kubeflow/test_access.py` plays the calls through: it fails for a permission that is missing, and for
+one that is not used.
 """
 
 from __future__ import annotations
