@@ -37,6 +37,63 @@ MUTANTS: tuple[Mutant, ...] = (
             "torch._foreach_mul_(gradients[1:] or gradients, factor)",
         ),
     ),
+    # What an administrator signs: rights, traffic and pods on a cluster; and that no file of theirs is lost.
+    *_of(
+        "infra/folder.py",
+        ("infra/test_folder.py",),
+        ("folder: files of others are overwritten", "if name in authors and name not in ours:", "if False:"),
+        ("folder: an edited file counts as ours", ' or header["sha256"] != _sha256(text[header.end() :])', ""),
+        ("folder: what is not needed any more stays", "        (folder / name).unlink()\n", "        pass\n"),
+    ),
+    *_of(
+        "infra/kubeflow/access.py",
+        ("infra/kubeflow/test_access.py",),
+        ("access: every ConfigMap can be read", ', names=("kfp-launcher",)', ""),
+        ("access: TrainJobs cannot be deleted", '("create", "delete", "get", "list")', '("create", "get", "list")'),
+        (
+            "access: one node may make TrainJobs",
+            "TRAIN_JOB if needs.several_nodes else ()",
+            "TRAIN_JOB",
+        ),
+        ("access: the binding is of another account", '"name": account,', '"name": name,'),
+    ),
+    *_of(
+        "infra/kubeflow/network.py",
+        ("infra/kubeflow/test_network.py",),
+        (
+            "network: the node's credentials are reached",
+            '{"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}',
+            '{"cidr": "0.0.0.0/0"}',
+        ),
+        ("network: no ingress rule is no policy", "if self.ingress is not None:", "if self.ingress:"),
+        ("network: a policy is about all pods", '"podSelector": dict(self.selector)', '"podSelector": {}'),
+        (
+            "network: an address by number is a name",
+            "        found = ip_address(host)\n",
+            "        raise ValueError(host)\n",
+        ),
+    ),
+    *_of(
+        "infra/kubeflow/pods.py",
+        ("infra/kubeflow/test_manifests.py",),
+        ("pods: root is allowed", '"runAsNonRoot": True', '"runAsNonRoot": False'),
+        (
+            "pods: a Secret's value is written",
+            '"valueFrom": {"secretKeyRef": {"name": of, "key": key}}',
+            '"value": f"{of}/{key}"',
+        ),
+        (
+            "pods: every pod has a token",
+            '"automountServiceAccountToken": False',
+            '"automountServiceAccountToken": True',
+        ),
+    ),
+    *_of(
+        "infra/kubeflow/runtimes.py",
+        ("infra/kubeflow/test_manifests.py",),
+        ("runtimes: a lost pod is started again alone", '"backoffLimit": 0', '"backoffLimit": 6'),
+        ("runtimes: a pod has no time to save", "GRACE_SECONDS = 120", "GRACE_SECONDS = 30"),
+    ),
     # Which sample comes when.
     *_of(
         "drivetrain/training/input_pipeline/cursor.py",
@@ -649,62 +706,5 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: nothing is corrected", "max(self.horizon, 2)", "2"),
         ("decision: a confidence of one half", "if not 0.5 <= confidence < 1:", "if not 0.5 < confidence < 1:"),
         ("decision: no margin", "math.isfinite(margin) and margin >= 0", "math.isfinite(margin) and margin > 0"),
-    ),
-    # What an administrator signs: rights, traffic and pods on a cluster; and that no file of theirs is lost.
-    *_of(
-        "infra/folder.py",
-        ("infra/test_folder.py",),
-        ("folder: files of others are overwritten", "if name in authors and name not in ours:", "if False:"),
-        ("folder: an edited file counts as ours", ' or header["sha256"] != _sha256(text[header.end() :])', ""),
-        ("folder: what is not needed any more stays", "        (folder / name).unlink()\n", "        pass\n"),
-    ),
-    *_of(
-        "infra/kubeflow/access.py",
-        ("infra/kubeflow/test_access.py",),
-        ("access: every ConfigMap can be read", ', names=("kfp-launcher",)', ""),
-        ("access: TrainJobs cannot be deleted", '("create", "delete", "get", "list")', '("create", "get", "list")'),
-        (
-            "access: one node may make TrainJobs",
-            "TRAIN_JOB if needs.several_nodes else ()",
-            "TRAIN_JOB",
-        ),
-        ("access: the binding is of another account", '"name": account,', '"name": name,'),
-    ),
-    *_of(
-        "infra/kubeflow/network.py",
-        ("infra/kubeflow/test_network.py",),
-        (
-            "network: the node's credentials are reached",
-            '{"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}',
-            '{"cidr": "0.0.0.0/0"}',
-        ),
-        ("network: no ingress rule is no policy", "if self.ingress is not None:", "if self.ingress:"),
-        ("network: a policy is about all pods", '"podSelector": dict(self.selector)', '"podSelector": {}'),
-        (
-            "network: an address by number is a name",
-            "        found = ip_address(host)\n",
-            "        raise ValueError(host)\n",
-        ),
-    ),
-    *_of(
-        "infra/kubeflow/pods.py",
-        ("infra/kubeflow/test_manifests.py",),
-        ("pods: root is allowed", '"runAsNonRoot": True', '"runAsNonRoot": False'),
-        (
-            "pods: a Secret's value is written",
-            '"valueFrom": {"secretKeyRef": {"name": of, "key": key}}',
-            '"value": f"{of}/{key}"',
-        ),
-        (
-            "pods: every pod has a token",
-            '"automountServiceAccountToken": False',
-            '"automountServiceAccountToken": True',
-        ),
-    ),
-    *_of(
-        "infra/kubeflow/runtimes.py",
-        ("infra/kubeflow/test_manifests.py",),
-        ("runtimes: a lost pod is started again alone", '"backoffLimit": 0', '"backoffLimit": 6'),
-        ("runtimes: a pod has no time to save", "GRACE_SECONDS = 120", "GRACE_SECONDS = 30"),
     ),
 )
