@@ -492,9 +492,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "drivetrain/rules/graph_rules.py",
         ("rules/test_rules.py",),
-        ("rules: 50 tags", "tags)) > quotas.MAX_TAGS:", "tags)) >= quotas.MAX_TAGS:"),
-        ("rules: 50 tags of a step", "len(step.tags) > quotas.MAX_TAGS:", "len(step.tags) >= quotas.MAX_TAGS:"),
-        ("rules: 200 parameters", "> quotas.MAX_PARAMETERS_AT_START:", ">= quotas.MAX_PARAMETERS_AT_START:"),
         (
             "rules: a value of 1,024 characters",
             "len(value) > quotas.MAX_PARAMETER_VALUE_CHARACTERS:",
@@ -513,8 +510,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ("rules: texts cannot be equal", "elif ordered and a not in NUMBERS:", "elif a not in NUMBERS:"),
     ),
     *_of(
-        "drivetrain/rules/job_rules.py",
+        "drivetrain/rules/limit_rules.py",
         ("rules/test_rules.py",),
+        ("rules: 50 tags", "tags)) > quotas.MAX_TAGS:", "tags)) >= quotas.MAX_TAGS:"),
+        ("rules: 50 tags of a step", "len(step.tags) > quotas.MAX_TAGS:", "len(step.tags) >= quotas.MAX_TAGS:"),
+        ("rules: 200 parameters", "> quotas.MAX_PARAMETERS_AT_START:", ">= quotas.MAX_PARAMETERS_AT_START:"),
         ("rules: an argument of 256 characters", "len(value) > limit:", "len(value) >= limit:"),
         ("rules: 100 arguments", "count > quotas.MAX_ARGUMENTS:", "count >= quotas.MAX_ARGUMENTS:"),
         (
@@ -525,12 +525,16 @@ MUTANTS: tuple[Mutant, ...] = (
         ("rules: 100 hyperparameters", "> quotas.MAX_HYPERPARAMETERS:", ">= quotas.MAX_HYPERPARAMETERS:"),
         ("rules: the code takes no channel", "if len(step.inputs) + 1 > most:", "if len(step.inputs) > most:"),
         ("rules: 10 outputs", "> quotas.MAX_PROCESSING_OUTPUTS:", ">= quotas.MAX_PROCESSING_OUTPUTS:"),
+        ("rules: nine days", "step.cluster.max_run_seconds > longest:", "step.cluster.max_run_seconds >= longest:"),
+    ),
+    *_of(
+        "drivetrain/rules/job_rules.py",
+        ("rules/test_rules.py",),
         (
             "rules: a spot training that waits as long as it runs",
             "spot.max_wait_seconds < step",
             "spot.max_wait_seconds <= step",
         ),
-        ("rules: nine days", "step.cluster.max_run_seconds > longest:", "step.cluster.max_run_seconds >= longest:"),
         ("rules: the ARN of a secret is a secret", ' or value.startswith("arn:"):', ":"),
     ),
     *_of(
