@@ -41,6 +41,18 @@ def read_yaml(file: Path) -> dict[str, Any]:
 
 def load_yaml(text: str, where: str) -> Any:
     """The plain value of a YAML text; `where` names it in messages."""
+    found = load_documents(text, where)
+    if len(found) > 1:
+        raise UserError(f"{where}: {len(found)} documents. Write one: no line with `---` between values.")
+    return found[0] if found else None
+
+
+def load_documents(text: str, where: str) -> list[Any]:
+    """The plain values of a text's documents.
+
+    Raises:
+        UserError: naming the line where it can.
+    """
     import yaml
 
     depth = 0
@@ -56,10 +68,11 @@ def load_yaml(text: str, where: str) -> Any:
                     raise UserError(f"{where}: nested deeper than {MAX_DEPTH} levels.")
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
-        _refuse_duplicates(yaml.compose(text, Loader=_yaml_loader()), where)
-        value = yaml.load(text, Loader=_yaml_loader())  # a SafeLoader  # nosec B506
-        _refuse_large_numbers(value, where)
-        return value
+        for root in yaml.compose_all(text, Loader=_yaml_loader()):
+            _refuse_duplicates(root, where)
+        values = list(yaml.load_all(text, Loader=_yaml_loader()))  # a SafeLoader  # nosec B506
+        _refuse_large_numbers(values, where)
+        return values
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
