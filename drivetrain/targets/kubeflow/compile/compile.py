@@ -247,22 +247,17 @@ class _Compiler(References):
     def fill_condition(self, step: ConditionStep) -> None:
         """Two DAGs in one: each is triggered by the condition or its opposite."""
         scope, name = self.placed[step.name]
-        both: Scope | None = None
-        for branch, nested in _branches(step):
-            task = f"{name}-{branch}"
+        branches = _branches(step)
+        if not branches:  # nothing runs
+            del scope.tasks[name]
+        for branch, nested in branches:
             inner = self.placed[nested[0].name][0]
             assert inner.parent is not None
-            both = inner.parent
-
-            def refer(reference: Reference, task: str = task, both: Scope = both) -> str:
-                return both.source_name(task, self.channel(reference))
-
-            expression = cel(step.condition, refer)
+            # What is compared is an input of the branch, as kfp's compiler has it, whether a step of it asks or not.
+            expression = cel(step.condition, lambda reference, inner=inner: inner.bring_in(self.channel(reference)))
             condition = expression if branch == "then" else negated(expression)
-            both.tasks[task]["triggerPolicy"] = {"condition": condition}
+            inner.parent.tasks[inner.task]["triggerPolicy"] = {"condition": condition}
             self.fill(nested)
-        if both is None:  # neither branch has a step: nothing runs
-            del scope.tasks[name]
 
     def fill_loop(self, step: ForEachStep) -> None:
         """The body once an item; items are texts, as the body's steps take them."""

@@ -68,9 +68,12 @@ class Scope:
         """Let a task of this DAG take a channel as its input `name`."""
         self._inputs(task, channel.flow)[name] = self._source(task, channel)
 
-    def source_name(self, task: str, channel: Channel) -> str:
-        """Let a task of this DAG take a channel under its threaded name, which is given back."""
-        self.connect(task, channel.threaded, channel)
+    def bring_in(self, channel: Channel) -> str:
+        """Let this DAG take a channel from outside, as an input of its own; gives its name there."""
+        assert self.parent is not None, f"{channel} is not above {self.name}"
+        if channel.threaded not in self.inputs:
+            self.inputs[channel.threaded] = channel
+            self.parent.connect(self.task, channel.threaded, channel)
         return channel.threaded
 
     def depend(self, task: str, on: str) -> None:
@@ -122,8 +125,4 @@ class Scope:
                 return {f"componentInput{kind}": channel.key}
             self.depend(task, channel.task)
             return {f"taskOutput{kind}": {f"output{kind}Key": channel.key, "producerTask": channel.task}}
-        assert self.parent is not None, f"{channel} is not above {self.name}"
-        if channel.threaded not in self.inputs:
-            self.inputs[channel.threaded] = channel
-            self.parent.connect(self.task, channel.threaded, channel)
-        return {f"componentInput{kind}": channel.threaded}
+        return {f"componentInput{kind}": self.bring_in(channel)}

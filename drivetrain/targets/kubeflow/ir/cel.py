@@ -98,8 +98,11 @@ class _Reader:
         self.kind, self.token = "", ""
         return before
 
+    def is_at(self, mark: str) -> bool:
+        return self.kind == "mark" and self.token == mark
+
     def take(self, mark: str) -> None:
-        if self.token != mark or self.kind == "text":
+        if not self.is_at(mark):
             raise self.error(f"found {self.token or 'the end'!r} instead of {mark!r}")
         self.advance()
 
@@ -108,7 +111,7 @@ class _Reader:
         if level > MAX_LEVELS:
             raise self.error(f"nested deeper than {MAX_LEVELS} levels")
         tested = self.logic(level)
-        if self.token != "?":
+        if not self.is_at("?"):
             return tested
         self.advance()
         self._want(tested, "boolean", "?")
@@ -120,7 +123,7 @@ class _Reader:
     def logic(self, level: int) -> Type:
         """Parts with `&&` or `||` between them."""
         result = self.comparison(level)
-        while self.token in ("&&", "||"):
+        while self.is_at("&&") or self.is_at("||"):
             mark = self.token
             self._want(result, "boolean", mark)
             self.advance()
@@ -158,23 +161,20 @@ class _Reader:
 
     def member(self, level: int) -> Type:
         """A literal, a name or something in brackets, and what is taken of it."""
-        if self.kind == "name" and self.token == "inputs":
-            return self.input()
         result = self.primary(level)
-        while self.kind == "mark" and self.token in (".", "["):
+        while self.is_at(".") or self.is_at("["):
             if self.advance() == "[":
                 self.choice(level + 1)
                 self.take("]")
                 result = None
                 continue
             name = self._name()
-            if self.token != "(":
-                result = None
-                continue
-            if name not in _FUNCTIONS:
-                raise self.error(f"there is no function {name!r}. Allowed: {', '.join(_FUNCTIONS)}")
-            self.arguments(level)
-            result = _FUNCTIONS[name]
+            result = None
+            if self.is_at("("):
+                if name not in _FUNCTIONS:
+                    raise self.error(f"there is no function {name!r}. Allowed: {', '.join(_FUNCTIONS)}")
+                self.arguments(level)
+                result = _FUNCTIONS[name]
         return result
 
     def primary(self, level: int) -> Type:
@@ -182,21 +182,18 @@ class _Reader:
         if kind in ("text", "number"):
             self.advance()
             return kind
-        if token == "(":
+        if self.is_at("("):
             self.advance()
             result = self.choice(level + 1)
             self.take(")")
             return result
-        if token == "[":
-            self.advance()
-            while self.token != "]":
-                self.choice(level + 1)
-                if self.token != "]":
-                    self.take(",")
-            self.advance()
+        if self.is_at("["):
+            self.items("[", "]", level)
             return "list"
         if kind != "name":
             raise self.error(f"found {token or 'the end'!r} where a value belongs")
+        if token == "inputs":
+            return self.input()
         if token in _LITERALS:
             self.advance()
             return _LITERALS[token]
@@ -207,15 +204,19 @@ class _Reader:
         return _FUNCTIONS[token]
 
     def arguments(self, level: int) -> None:
-        self.take("(")
-        while self.token != ")":
+        self.items("(", ")", level)
+
+    def items(self, opening: str, closing: str, level: int) -> None:
+        """Values with commas between them."""
+        self.take(opening)
+        while not self.is_at(closing):
             self.choice(level + 1)
-            if self.token != ")":
+            if not self.is_at(closing):
                 self.take(",")
         self.advance()
 
     def input(self) -> Type:
-        """`inputs.parameter_values['x']`, or `inputs.artifacts['x']` and what is taken of it."""
+        """`inputs.parameter_values['x']` or `inputs.artifacts['x']`."""
         self.advance()
         self.take(".")
         flow = self._name()
@@ -228,18 +229,7 @@ class _Reader:
         self.advance()
         self.take("]")
         self.found.append(reference)
-        type = self.type_of(reference)
-        if self.token not in (".", "["):
-            return type
-        while self.token in (".", "["):
-            if self.advance() == ".":
-                self._name()
-                continue
-            if self.kind not in ("text", "number"):
-                raise self.error("an entry is named by a text or a number")
-            self.advance()
-            self.take("]")
-        return None
+        return self.type_of(reference)
 
     def _name(self) -> str:
         if self.kind != "name":

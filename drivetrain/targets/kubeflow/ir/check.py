@@ -1,8 +1,8 @@
 """Everything that is wrong with a pipeline's documents.
 
-    for problem in problems(read(text, "pipeline.yaml")):
-        print(problem)
-    # root.dag.tasks['train'].inputs.parameters['rate'].componentInputParameter: the pipeline takes no 'rat'. ...
+for problem in problems(read(text, "pipeline.yaml")):
+    print(problem)
+# root.dag.tasks['train'].inputs.parameters['rate'].componentInputParameter: the pipeline takes no 'rat'. ...
 """
 
 from __future__ import annotations

@@ -170,9 +170,8 @@ def _definitions(component: Component) -> Iterator[Problem]:
                 if not name or _NO_NAME & set(name):
                     yield Problem(place, "no placeholder can spell this name. Use letters, digits, `_` and `-`.")
                 if flow == "artifacts":
-                    if not definition.get("artifactType", {}).get("schemaTitle"):
-                        if not {"schemaUri", "instanceSchema"} & definition.get("artifactType", {}).keys():
-                            yield Problem(place, "has no `artifactType`, such as {schemaTitle: system.Artifact}.")
+                    if not {"schemaTitle", "schemaUri", "instanceSchema"} & definition.get("artifactType", {}).keys():
+                        yield Problem(place, "has no `artifactType`, such as {schemaTitle: system.Artifact}.")
                     continue
                 type = type_of(definition)
                 if type is None:

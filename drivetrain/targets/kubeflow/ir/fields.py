@@ -140,4 +140,5 @@ def _kind_of(item: Any) -> str:
         list: "a list",
         dict: "an object",
     }
-    return "nothing" if item is None else names.get(type(item), f"a {type(item).__name__}")
+    kind = type(cast("object", item))
+    return "nothing" if item is None else names.get(kind, f"a {kind.__name__}")

@@ -55,7 +55,9 @@ def platform_problems(components: Components) -> Iterator[Problem]:
         for label, config in platform.get("deploymentSpec", {}).get("executors", {}).items():
             where = entry(at(place, "deploymentSpec.executors"), label)
             if label not in components.executors:
-                yield Problem(where, f"there is no executor {quoted(label)}. {did_you_mean(label, components.executors)}")
+                yield Problem(
+                    where, f"there is no executor {quoted(label)}. {did_you_mean(label, components.executors)}"
+                )
                 continue
             yield from _values(config, where)
             yield from _named(config, where)

@@ -25,9 +25,8 @@ class Documents:
 
 
 def looks_like_ir(text: bytes) -> bool:
-    """Whether a text seems to be a pipeline of this kind: its top level has fields that only such a one has."""
-    if len(text) > MAX_BYTES:
-        text = text[:MAX_BYTES]
+    """Whether a text seems to be a pipeline of this kind: its top level has a field that no other document has."""
+    text = text[:MAX_BYTES]
     return any(_is_top_level(text, field.encode()) for field in ("pipelineInfo", "deploymentSpec"))
 
 
@@ -53,14 +52,16 @@ def read(text: bytes, source: str) -> Documents:
         raise UserError(f"{source}: byte {error.start} is not UTF-8. Save the file as UTF-8.") from None
     documents = load_documents(plain, source)
     if len(documents) > 2:
-        raise UserError(f"{source}: {len(documents)} documents. Allowed: the pipeline's spec, and one for its platforms.")
+        raise UserError(
+            f"{source}: {len(documents)} documents. Allowed: the pipeline's spec, and one for its platforms."
+        )
     found = [cast(Json, each) for each in documents if isinstance(each, dict)]
     if len(found) != len(documents) or not found:
         raise UserError(f"{source}: a document is no object. Give the YAML that a compiler of pipelines wrote.")
     spec = found[0]
     if not any(field in spec for field in SPEC_FIELDS):
         raise UserError(
-            f"{source}: no pipeline of Kubeflow Pipelines v2: it has none of {', '.join(SPEC_FIELDS)}. Its first fields "
-            f"are {', '.join(map(str, list(spec)[:5])) or 'none'}."
+            f"{source}: no pipeline of Kubeflow Pipelines v2: it has none of {', '.join(SPEC_FIELDS)}. Its first "
+            f"fields: {', '.join(map(str, list(spec)[:5])) or 'none'}."
         )
     return Documents(spec, found[1] if len(found) == 2 else {})

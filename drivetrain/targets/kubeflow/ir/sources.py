@@ -75,7 +75,13 @@ class Sources:
         return None
 
     def output(
-        self, task: str | None, key: str | None, flow: Flow, place: str, found: list[Problem], field: str = "producerTask"
+        self,
+        task: str | None,
+        key: str | None,
+        flow: Flow,
+        place: str,
+        found: list[Problem],
+        field: str = "producerTask",
     ) -> Given | None:
         """What an output of a task of the DAG gives.
 

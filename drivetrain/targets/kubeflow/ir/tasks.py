@@ -45,7 +45,9 @@ def task_problems(components: Components, dag: Component) -> Iterator[Problem]:
     for name, spec in dag.tasks.items():
         use = Use(dag, name, spec)
         if not NAME.fullmatch(name) or len(name) > LONGEST_NAME:
-            yield Problem(use.place, "is no name of a task. Use lower case letters, digits and single `-` between them.")
+            yield Problem(
+                use.place, "is no name of a task. Use lower case letters, digits and single `-` between them."
+            )
         component = components.of(spec)
         if component is None:
             given = spec.get("componentRef", {}).get("name")
@@ -71,7 +73,9 @@ def _inputs(use: Use, component: Component, sources: Sources) -> Iterator[Proble
         for name, source in use.inputs(flow).items():
             where = entry(place, name)
             if name not in definitions and name not in spare:
-                reason = f"component {quoted(component.name)} takes no {quoted(name)}. {did_you_mean(name, definitions)}"
+                reason = (
+                    f"component {quoted(component.name)} takes no {quoted(name)}. {did_you_mean(name, definitions)}"
+                )
                 yield Problem(where, reason)
             yield from _input(use, source, taken(definitions.get(name, {}), flow), flow, sources, where)
         for name, definition in definitions.items():
@@ -109,28 +113,26 @@ def _status(use: Use, producer: str | None, wanted: Given, sources: Sources, whe
     if wanted.type not in (STATUS, None):
         yield Problem(where, f"takes {wanted.type}, not how a task ended ({STATUS}).")
     yield from sources.producer(producer, place)
-    if producer in use.dag.tasks and producer not in use.spec.get("dependentTasks", ()):
+    if producer and producer in use.dag.tasks and producer not in use.spec.get("dependentTasks", ()):
         yield Problem(place, f"`dependentTasks` has no {quoted(producer)}, of which it wants to know how it ended.")
     if use.spec.get("triggerPolicy", {}).get("strategy") != COMPLETED:
         reason = f"an exit task runs however that one ended. Give triggerPolicy.strategy: {COMPLETED}."
         yield Problem(where, reason)
 
 
-def _spare(use: Use, flow: Flow) -> set[str]:
+def _spare(use: Use, flow: Flow) -> frozenset[str]:
     """Inputs beside those of the component: what placeholders in other inputs stand for."""
     if flow == "artifacts":
-        return set()
+        return frozenset()
     constants = [source.get("runtimeValue", {}).get("constant") for source in use.inputs(flow).values()]
     return _OF_SETTINGS | {name for each in constants for name in placeholders.input_names(each)}
 
 
 def _producers(use: Use) -> set[str]:
     """The tasks from which it takes something."""
-    found: set[str] = set()
-    for flow, key in (("parameters", "taskOutputParameter"), ("artifacts", "taskOutputArtifact")):
-        for source in use.inputs(flow).values():
-            found.add(source.get(key, {}).get("producerTask", ""))
-    return found - {""}
+    sources = [*use.inputs("parameters").values(), *use.inputs("artifacts").values()]
+    outputs = [source.get(f"taskOutput{word}", {}) for source in sources for word in ("Parameter", "Artifact")]
+    return {output["producerTask"] for output in outputs if "producerTask" in output}
 
 
 def _needs(use: Use) -> list[str]:
@@ -173,7 +175,9 @@ def _trigger(use: Use, component: Component) -> Iterator[Problem]:
 def _iterator(use: Use, component: Component, sources: Sources) -> Iterator[Problem]:
     if not use.iterator:
         if "iteratorPolicy" in use.spec:
-            yield Problem(at(use.place, "iteratorPolicy"), "there is no iterator. Give `parameterIterator`, or neither.")
+            yield Problem(
+                at(use.place, "iteratorPolicy"), "there is no iterator. Give `parameterIterator`, or neither."
+            )
         return
     flow: Flow = "parameters" if "parameterIterator" in use.spec else "artifacts"
     place = at(use.place, "parameterIterator" if flow == "parameters" else "artifactIterator")
@@ -190,7 +194,9 @@ def _iterator(use: Use, component: Component, sources: Sources) -> Iterator[Prob
         yield from _items(use, items.get(field), flow, sources, at(place, "items", field))
     limit = int(use.spec.get("iteratorPolicy", {}).get("parallelismLimit", 0))
     if limit < 0:
-        yield Problem(at(use.place, "iteratorPolicy.parallelismLimit"), f"is {limit}. Give 1 or more, or 0 for no limit.")
+        yield Problem(
+            at(use.place, "iteratorPolicy.parallelismLimit"), f"is {limit}. Give 1 or more, or 0 for no limit."
+        )
 
 
 def _items(use: Use, name: Any, flow: Flow, sources: Sources, place: str) -> Iterator[Problem]:
