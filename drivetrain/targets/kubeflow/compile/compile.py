@@ -41,6 +41,15 @@ from drivetrain.targets.kubeflow.compile.machines import (
     platform_of,
     resources_of,
 )
+from drivetrain.targets.kubeflow.compile.mounts import mounts_of
+from drivetrain.targets.kubeflow.compile.notices import (
+    NOTICE,
+    STEPS,
+    notice_component,
+    notice_executor,
+    notice_platform,
+    notice_task,
+)
 from drivetrain.targets.kubeflow.compile.references import References
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import Task, arguments_of
@@ -106,7 +115,7 @@ class _Compiler(References):
     def __init__(self, pipeline: Pipeline, source: Path | None, base: Path) -> None:
         self.settings: Settings = settings_of(pipeline.deployment)
         self.root = f"{self.settings.root}/{pipeline.name}"
-        super().__init__(pipeline, self.root, source, base)
+        super().__init__(pipeline, self.root, source, base, guarded=self.settings.notices is not None)
         self.source = source
         self.components: Json = {}
         self.executors: Json = {}
@@ -120,13 +129,17 @@ class _Compiler(References):
         return frozenset(file.relative_to(self.source).as_posix() for file in source_files(self.source))
 
     def compile(self, notes: Sequence[str]) -> Compiled:
+        if self.scope is not self.outermost:
+            self.outermost.add(STEPS, {"componentRef": {"name": f"comp-{STEPS}"}, "taskInfo": {"name": STEPS}})
         self.place(self.pipeline.steps, self.scope)
         self.fill(self.pipeline.steps)
         for task in self.tasks.values():
             self.finish(task)
+        if self.settings.notices is not None:
+            self.fill_notices(self.settings.notices)
         for scope in self.inner:
             self.components[scope.name] = scope.component()
-        root = self.scope.component()
+        root = self.outermost.component()
         if self.pipeline.parameters:
             root["inputDefinitions"] = {"parameters": {p.name: _parameter(p) for p in self.pipeline.parameters}}
         info: Json = {"name": checks.task_name(self.pipeline.name)}
@@ -148,6 +161,15 @@ class _Compiler(References):
             platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
         assets = tuple(self.imports.assets[uri] for uri in sorted(self.imports.assets))
         return Compiled(self.pipeline, ir, platform, assets, tuple(notes))
+
+    def fill_notices(self, secret: str) -> None:
+        """All steps in one task, and one that says how it ended."""
+        self.outermost.add(NOTICE, notice_task())
+        self.components[f"comp-{NOTICE}"] = notice_component()
+        executor = f"exec-{NOTICE}"
+        self.executors[executor] = notice_executor(self.pipeline.name, self.settings.image)
+        platform = platform_of(None, self.settings, checkpoints=False)
+        self.platform[executor] = {**platform, **notice_platform(secret)}
 
     def place(self, steps: Sequence[Step], scope: Scope) -> None:
         """Give each step its task, and each branch and body its DAG."""
@@ -288,8 +310,11 @@ class _Compiler(References):
         image = (step.image if step is not None else None) or self.settings.image
         resources = executor_resources(Resources() if step is None else resources_of(step))
         self.executors[executor] = task.executor(image, self.imports.code, environment, resources)
-        keeps = step is not None and checks.checkpoints_of(step) is not None
-        if platform := platform_of(step, self.settings, checkpoints=keeps):
+        checkpoint = None if step is None else checks.checkpoints_of(step)
+        platform = platform_of(step, self.settings, checkpoints=checkpoint is not None and checkpoint.uri is None)
+        for field, mounted in mounts_of(self.settings, "" if task.step is None else task.step.name).items():
+            platform[field] = [*platform.get(field, []), *mounted]
+        if platform:
             self.platform[executor] = platform
 
     def depend(self, step: str, on: str) -> None:
