@@ -268,11 +268,7 @@ class _Compiler(References):
 
     def fill_condition(self, step: ConditionStep) -> None:
         """Two DAGs in one: each is triggered by the condition or its opposite."""
-        scope, name = self.placed[step.name]
-        branches = _branches(step)
-        if not branches:  # nothing runs
-            del scope.tasks[name]
-        for branch, nested in branches:
+        for branch, nested in _branches(step):
             inner = self.placed[nested[0].name][0]
             assert inner.parent is not None
             # What is compared is an input of the branch, as kfp's compiler has it, whether a step of it asks or not.
