@@ -41,9 +41,7 @@ _Claim = Annotated[str, Field(pattern=_DNS)]
 class Pod(Frozen):
     """What pods get beside what the pipeline says."""
 
-    secrets: Annotated[dict[_Variable, SecretKey], AfterValidator(FrozenDict)] = Field(
-        default_factory=FrozenDict[str]
-    )
+    secrets: Annotated[dict[_Variable, SecretKey], AfterValidator(FrozenDict)] = Field(default_factory=FrozenDict[str])
     """Environment variable -> `SECRET/KEY` that is its value."""
     volumes: Annotated[dict[_Folder, _Claim], AfterValidator(FrozenDict)] = Field(default_factory=FrozenDict[str])
     """Folder in the container -> PersistentVolumeClaim that is mounted there."""

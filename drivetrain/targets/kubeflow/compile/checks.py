@@ -46,6 +46,7 @@ from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
 
 TITLE = "Kubeflow Pipelines"
+LONGEST_NAME = 128
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _EXECUTION = ("PipelineName", "PipelineExecutionId")
 
@@ -141,6 +142,8 @@ def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
                         f"its branch has the name {name}-{branch!r} there, as step {other!r} has. Give another one."
                     )
                     yield Problem(step.name, "name", reason)
+    if len(task_name(pipeline.name)) > LONGEST_NAME:
+        yield Problem("", "name", f"has more than {LONGEST_NAME} characters. Give a shorter one.")
     for parameter in pipeline.parameters:
         if "--" in parameter.name:
             yield Problem("", f"parameter {parameter.name!r}", "its name holds `--`. Give it another name.")

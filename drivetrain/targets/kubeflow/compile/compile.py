@@ -16,7 +16,7 @@ from typing import Any
 
 from drivetrain.base.call_site import blamed_on_place
 from drivetrain.spec.pipeline import Parameter, Pipeline
-from drivetrain.spec.resources import Resources
+from drivetrain.spec.resources import Cluster, Resources
 from drivetrain.spec.steps import (
     ConditionStep,
     FailStep,
@@ -52,7 +52,7 @@ from drivetrain.targets.kubeflow.compile.notices import (
 )
 from drivetrain.targets.kubeflow.compile.references import References
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
-from drivetrain.targets.kubeflow.compile.tasks import Task, arguments_of
+from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, arguments_of
 from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_type, word
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 from drivetrain.targets.step_contract import checkpoint_folder, environment_of
@@ -285,9 +285,9 @@ class _Compiler(References):
         from drivetrain.base.json_text import compact
 
         items = [str(word(item, self.no_reference)) for item in step.items]
-        scope.tasks[name]["parameterIterator"] = {"itemInput": "item", "items": {"raw": compact(list(items))}}
+        scope.tasks[name]["parameterIterator"] = {"itemInput": ITEM_INPUT, "items": {"raw": compact(list(items))}}
         scope.tasks[name]["iteratorPolicy"] = {"parallelismLimit": step.max_concurrency}
-        body.inputs["item"] = Channel("parameters", "item", body, type="STRING")
+        body.inputs[ITEM_INPUT] = Channel("parameters", ITEM_INPUT, body, type="STRING")
         self.fill(step.body)
 
     @staticmethod
@@ -310,6 +310,8 @@ class _Compiler(References):
         platform = platform_of(step, self.settings, checkpoints=checkpoint is not None and checkpoint.uri is None)
         for field, mounted in mounts_of(self.settings, "" if task.step is None else task.step.name).items():
             platform[field] = [*platform.get(field, []), *mounted]
+        if step is not None and step.cluster.max_run_seconds != Cluster().max_run_seconds:
+            platform["activeDeadlineSeconds"] = step.cluster.max_run_seconds
         if platform:
             self.platform[executor] = platform
 

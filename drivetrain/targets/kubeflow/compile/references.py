@@ -25,7 +25,7 @@ from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.compile.imports import Imports, free_name
 from drivetrain.targets.kubeflow.compile.notices import STEPS
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
-from drivetrain.targets.kubeflow.compile.tasks import CODE_INPUT, Task
+from drivetrain.targets.kubeflow.compile.tasks import CODE_INPUT, EXECUTION_INPUT, ITEM_INPUT, Task
 from drivetrain.targets.kubeflow.compile.words import Word, parameter_type, word
 
 Json = dict[str, Any]
@@ -132,11 +132,11 @@ class References:
             case ExecutionRef(field="PipelineName"):
                 return self.pipeline.name
             case ExecutionRef():
-                return {"parameter": task.take_constant("execution", "STRING", RUN_ID), "type": "String"}
+                return {"parameter": task.take_constant(EXECUTION_INPUT, "STRING", RUN_ID), "type": "String"}
             case OutputRef():
                 return {"uri": task.take_value(self.channel(reference))}
             case ItemRef(path=path):
-                channel = Channel("parameters", "item", task.scope, type="STRING")
+                channel = Channel("parameters", ITEM_INPUT, task.scope, type="STRING")
                 return {"parameter": task.take_value(channel), "type": "String", **({"path": path} if path else {})}
             case _:
                 name = task.take_value(self.channel(reference))

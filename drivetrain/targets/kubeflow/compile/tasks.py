@@ -20,6 +20,8 @@ from drivetrain.targets.step_contract import flag
 Json = dict[str, Any]
 CODE_INPUT = "code"
 DOCUMENT = "DRIVETRAIN_TASK"
+# What a task takes by these names is no parameter of the pipeline (drivetrain.steps.kubeflow).
+_OF_THE_TASK = (EXECUTION_INPUT, ITEM_INPUT) = ("execution", "item")
 # By their names, so that the platform's pages show numbers as such.
 _TYPES = {"model": MODEL, METRICS_OUTPUT: METRICS}
 
@@ -51,6 +53,8 @@ class Task:
         name = next((name for name, known in self.inputs.items() if known == channel), None)
         if name is None:
             name = f"{channel.task}-{channel.key}" if channel.task else channel.key
+            if channel.scope.parent is None and name in _OF_THE_TASK:
+                name += "-value"
             while name in self.inputs:
                 name += "-value"
             self.take(name, channel)

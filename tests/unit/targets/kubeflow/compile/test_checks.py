@@ -253,6 +253,13 @@ def test_names_of_the_notices_and_of_parameters() -> None:
     assert str(problem) == "The pipeline: parameter 'a--b': its name holds `--`. Give it another name."
 
 
+def test_the_name_of_a_pipeline_is_not_too_long() -> None:
+    assert checks.check(spec([], name="a" * 128)) == []
+    assert [str(problem) for problem in checks.check(spec([], name="a" * 129))] == [
+        "The pipeline: name: has more than 128 characters. Give a shorter one."
+    ]
+
+
 def test_settings_of_a_step_that_is_not_there() -> None:
     settings = {"steps": {"laod": {"volumes": {"/data": "shared"}}}}
     (problem,) = checks.check(spec(step(load, raw=RAW), settings=settings))

@@ -140,6 +140,20 @@ def test_a_parameter_without_a_default_must_be_given() -> None:
     }
 
 
+def test_parameters_with_names_that_tasks_have_for_themselves() -> None:
+    run, item = Parameter.string("execution", default="a"), Parameter.integer("item", default=1)
+    told = document(
+        compiled(
+            step(load, raw=RAW, max_rows=item, label=join(run, execution("PipelineExecutionId"))),
+            parameters=[run, item],
+        ),
+        "load",
+    )
+    words = dict(each["option"] for each in told["arguments"])
+    assert words["--max-rows"] == {"parameter": "item-value", "type": "Integer"}
+    assert [part["parameter"] for part in words["--label"]["join"][1]] == ["execution-value", "execution"]
+
+
 def test_a_script_of_the_users(tmp_path: Path) -> None:
     (tmp_path / "work.py").write_text("print('work')\n")
     words = ["--in", folder_in("raw"), "--out", folder_out("done"), 7]

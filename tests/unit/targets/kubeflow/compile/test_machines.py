@@ -69,6 +69,12 @@ def test_nodes_of_a_step_and_of_spot_trainings() -> None:
     assert platform(built, "load") == {"nodeSelector": {"labels": {"zone": "a"}}}
 
 
+def test_a_limit_on_the_time_of_a_step() -> None:
+    built = compiled(step(load, raw=RAW, cluster=Cluster(max_run_seconds=600)), step(load, name="other", raw=RAW))
+    assert platform(built, "load") == {"activeDeadlineSeconds": 600}
+    assert platform(built, "other") == {}
+
+
 def test_images_and_how_they_are_pulled() -> None:
     settings = {"image": "own:1", "image_pull_policy": "Always", "image_pull_secret": "registry"}
     built = compiled(step(load, raw=RAW), step(load, name="other", raw=RAW, image="other:2"), settings=settings)
