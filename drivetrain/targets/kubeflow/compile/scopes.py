@@ -9,10 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from drivetrain.steps.contract import METRICS_OUTPUT
+
 Json = dict[str, Any]
 ARTIFACT = {"schemaTitle": "system.Artifact", "schemaVersion": "0.0.1"}
 METRICS = {"schemaTitle": "system.Metrics", "schemaVersion": "0.0.1"}
 MODEL = {"schemaTitle": "system.Model", "schemaVersion": "0.0.1"}
+# Outputs by their names, so that the platform's pages show models and numbers as such.
+_TYPES = {"model": MODEL, METRICS_OUTPUT: METRICS}
+
+
+def output_type(name: str) -> Json:
+    """The type of an output's artifact."""
+    return _TYPES.get(name, ARTIFACT)
 
 
 @dataclass(frozen=True)
@@ -93,7 +102,7 @@ class Scope:
         else:
             source = {"outputArtifactKey": channel.key, "producerSubtask": channel.task}
             given = {"artifactSelectors": [source]}
-            defined = {"artifactType": ARTIFACT, "isArtifactList": True}
+            defined = {"artifactType": output_type(channel.key), "isArtifactList": True}
         self.outputs.setdefault(channel.flow, {})[key] = given
         self.output_definitions.setdefault(channel.flow, {})[key] = defined
         return key

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drivetrain.spec.steps import BaseStep, FolderPath, JobStep, ProcessingStep, TrainingStep
-from drivetrain.steps.contract import METRICS_OUTPUT, START_KUBEFLOW_TASK
+from drivetrain.steps.contract import START_KUBEFLOW_TASK
 from drivetrain.targets.assets.assets import Code
-from drivetrain.targets.kubeflow.compile.scopes import ARTIFACT, METRICS, MODEL, Channel, Scope
+from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope, output_type
 from drivetrain.targets.kubeflow.compile.words import Word
 from drivetrain.targets.step_contract import flag
 
@@ -22,8 +22,6 @@ CODE_INPUT = "code"
 DOCUMENT = "DRIVETRAIN_TASK"
 # What a task takes by these names is no parameter of the pipeline (drivetrain.steps.kubeflow).
 _OF_THE_TASK = (EXECUTION_INPUT, ITEM_INPUT) = ("execution", "item")
-# By their names, so that the platform's pages show numbers as such.
-_TYPES = {"model": MODEL, METRICS_OUTPUT: METRICS}
 
 
 @dataclass
@@ -90,7 +88,7 @@ class Task:
         artifacts = {name: channel.definition for name, channel in self.inputs.items() if channel.flow == "artifacts"}
         if given := _definitions(artifacts, parameters):
             built["inputDefinitions"] = given
-        outputs = {name: {"artifactType": _TYPES.get(name, ARTIFACT)} for name in self.artifacts}
+        outputs = {name: {"artifactType": output_type(name)} for name in self.artifacts}
         if made := _definitions(outputs, {key: {"parameterType": type} for key, type in self.parameters.items()}):
             built["outputDefinitions"] = made
         return built
