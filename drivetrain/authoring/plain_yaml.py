@@ -68,9 +68,12 @@ def load_documents(text: str, where: str) -> list[Any]:
                     raise UserError(f"{where}: nested deeper than {MAX_DEPTH} levels.")
             elif isinstance(event, yaml.CollectionEndEvent):
                 depth -= 1
-        for root in yaml.compose_all(text, Loader=_yaml_loader()):
+        values: list[Any] = []
+        loader = _yaml_loader()(text)  # a SafeLoader
+        while loader.check_node():
+            root = loader.get_node()
             _refuse_duplicates(root, where)
-        values = list(yaml.load_all(text, Loader=_yaml_loader()))  # a SafeLoader  # nosec B506
+            values.append(loader.construct_document(root))
         _refuse_large_numbers(values, where)
         return values
     except yaml.MarkedYAMLError as error:
