@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any, cast
 
 from drivetrain.targets.kubeflow.ir.components import Components
 from drivetrain.targets.kubeflow.ir.executors import executor_problems
 from drivetrain.targets.kubeflow.ir.fields import cleaned
 from drivetrain.targets.kubeflow.ir.kubernetes import PLATFORM, platform_problems
 from drivetrain.targets.kubeflow.ir.outputs import output_problems
-from drivetrain.targets.kubeflow.ir.problems import Problem, at, entry, quoted
+from drivetrain.targets.kubeflow.ir.problems import Json, Problem, at, entry, quoted
 from drivetrain.targets.kubeflow.ir.reading import Documents
 from drivetrain.targets.kubeflow.ir.tasks import task_problems
 
@@ -34,12 +35,23 @@ def problems(documents: Documents) -> list[Problem]:
     """What a cluster would refuse, would never run, or would do otherwise than the text says; by place."""
     found: list[Problem] = []
     spec = cleaned(documents.spec, "PipelineSpec", "", found)
-    platform = cleaned(documents.platform, "PlatformSpec", "", found)
+    platform = cleaned(_known_platform(documents.platform, found), "PlatformSpec", "", found)
     components = Components(spec, platform)
     wrong = [problem.place for problem in found]
     # What is missing because it had the wrong type was said already.
     found += [problem for problem in _meaning(components) if not _is_around(problem.place, wrong)]
     return found
+
+
+def _known_platform(document: Json, found: list[Problem]) -> Json:
+    """Without platforms that nobody knows, whose fields nobody knows either."""
+    platforms: Any = document.get("platforms")
+    if not isinstance(platforms, dict):
+        return document
+    given = cast(Json, platforms)
+    for name in given.keys() - {PLATFORM}:
+        found.append(Problem(entry("platforms", str(name)), f"there is no such platform. Allowed: {PLATFORM}."))
+    return {**document, "platforms": {name: given[name] for name in given.keys() & {PLATFORM}}}
 
 
 def _meaning(components: Components) -> Iterator[Problem]:

@@ -119,8 +119,10 @@ class Components:
         for name, uses in self.uses.items():
             if not uses:
                 yield Problem(entry("components", name), "no task runs it. Remove it.")
+        used = [self.executors[name] for name, components in self.by_executor.items() if components]
         for name, components in self.by_executor.items():
-            if not components:
+            # kfp's own compiler leaves a copy behind where one pipeline is a part of two others.
+            if not components and self.executors[name] not in used:
                 yield Problem(entry("deploymentSpec.executors", name), "no component uses it. Remove it.")
 
     def _implementation(self, component: Component) -> Iterator[Problem]:

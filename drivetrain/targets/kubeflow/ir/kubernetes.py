@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 from drivetrain.base.errors import did_you_mean
-from drivetrain.targets.kubeflow.ir.components import Components, Use
+from drivetrain.targets.kubeflow.ir.components import Components
 from drivetrain.targets.kubeflow.ir.executors import ENVIRONMENT_NAME
 from drivetrain.targets.kubeflow.ir.problems import Json, Problem, at, entry, quoted
 from drivetrain.targets.kubeflow.ir.quantities import ALLOWED, amount
@@ -45,25 +45,20 @@ _MOUNTED = ("configMapAsVolume", "emptyDirMounts", "genericEphemeralVolume", "pv
 
 def platform_problems(components: Components) -> Iterator[Problem]:
     """Everything that is wrong with the platform's document."""
-    platforms: Json = components.platform.get("platforms", {})
-    for name, platform in platforms.items():
-        place = entry("platforms", name)
-        if name != PLATFORM:
-            yield Problem(place, f"there is no such platform. {did_you_mean(name, [PLATFORM])}")
+    platform: Json = components.platform.get("platforms", {}).get(PLATFORM, {})
+    place = entry("platforms", PLATFORM)
+    yield from _values(platform.get("pipelineConfig", {}), at(place, "pipelineConfig"))
+    for label, config in platform.get("deploymentSpec", {}).get("executors", {}).items():
+        where = entry(at(place, "deploymentSpec.executors"), label)
+        if label not in components.executors:
+            reason = f"there is no executor {quoted(label)}. {did_you_mean(label, components.executors)}"
+            yield Problem(where, reason)
             continue
-        yield from _values(platform.get("pipelineConfig", {}), at(place, "pipelineConfig"))
-        for label, config in platform.get("deploymentSpec", {}).get("executors", {}).items():
-            where = entry(at(place, "deploymentSpec.executors"), label)
-            if label not in components.executors:
-                yield Problem(
-                    where, f"there is no executor {quoted(label)}. {did_you_mean(label, components.executors)}"
-                )
-                continue
-            yield from _values(config, where)
-            yield from _named(config, where)
-            for component in components.by_executor[label]:
-                for use in components.uses[component.name]:
-                    yield from _sources(config, where, Sources(components, use.dag), use)
+        yield from _values(config, where)
+        yield from _named(config, where)
+        for component in components.by_executor[label]:
+            for use in components.uses[component.name]:
+                yield from _sources(config, where, Sources(components, use.dag))
 
 
 def _values(value: Any, place: str, field: str = "") -> Iterator[Problem]:
@@ -100,11 +95,11 @@ def _named(config: Json, place: str) -> Iterator[Problem]:
                 yield Problem(entry(at(place, field), i), "has no `mountPath`.")
 
 
-def _sources(value: Any, place: str, sources: Sources, use: Use) -> Iterator[Problem]:
+def _sources(value: Any, place: str, sources: Sources) -> Iterator[Problem]:
     """Names that a parameter of the DAG has, or an output of a task in it."""
     if isinstance(value, list):
         for i, item in enumerate(cast("list[Any]", value)):
-            yield from _sources(item, entry(place, i), sources, use)
+            yield from _sources(item, entry(place, i), sources)
     elif isinstance(value, dict):
         given = cast(Json, value)
         found: list[Problem] = []
@@ -112,4 +107,4 @@ def _sources(value: Any, place: str, sources: Sources, use: Use) -> Iterator[Pro
         yield from found
         for name, item in given.items():
             if name != "taskOutputParameter":
-                yield from _sources(item, at(place, name), sources, use)
+                yield from _sources(item, at(place, name), sources)

@@ -149,8 +149,6 @@ def _order(use: Use, sources: Sources) -> Iterator[Problem]:
 
 def _trigger(use: Use, component: Component) -> Iterator[Problem]:
     policy: Json = use.spec.get("triggerPolicy", {})
-    if policy.get("strategy") == COMPLETED and not use.spec.get("dependentTasks"):
-        yield Problem(at(use.place, "triggerPolicy.strategy"), "there is no task for whose end it waits.")
     condition = policy.get("condition")
     if not condition:
         return

@@ -323,9 +323,9 @@ PLANTED: dict[str, tuple[str, Plant, str, str]] = {
     ),
     "unknown platform": (
         "placement",
-        lambda _, platform: platform["platforms"].update(kubernets={}),
+        lambda _, platform: platform["platforms"].update(kubernets={"deploymentSpec": {"executors": {"a": {"b": 1}}}}),
         "platforms['kubernets']",
-        "Did you mean 'kubernetes'?",
+        "there is no such platform. Allowed: kubernetes.",
     ),
     "word of the platform": (
         "placement",
