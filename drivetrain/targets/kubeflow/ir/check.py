@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, cast
 
 from drivetrain.targets.kubeflow.ir.components import Components
@@ -16,7 +17,7 @@ from drivetrain.targets.kubeflow.ir.executors import executor_problems
 from drivetrain.targets.kubeflow.ir.fields import cleaned
 from drivetrain.targets.kubeflow.ir.kubernetes import PLATFORM, platform_problems
 from drivetrain.targets.kubeflow.ir.outputs import output_problems
-from drivetrain.targets.kubeflow.ir.problems import Json, Problem, at, entry, quoted
+from drivetrain.targets.kubeflow.ir.problems import MOST, Json, Problem, at, entry, quoted
 from drivetrain.targets.kubeflow.ir.reading import Documents
 from drivetrain.targets.kubeflow.ir.tasks import task_problems
 
@@ -32,15 +33,15 @@ def components_of(documents: Documents) -> Components:
 
 
 def problems(documents: Documents) -> list[Problem]:
-    """What a cluster would refuse, would never run, or would do otherwise than the text says; by place."""
+    """What a cluster would refuse, would never run, or would do otherwise than the text says; the first MOST."""
     found: list[Problem] = []
     spec = cleaned(documents.spec, "PipelineSpec", "", found)
     platform = cleaned(_known_platform(documents.platform, found), "PlatformSpec", "", found)
     components = Components(spec, platform)
     wrong = [problem.place for problem in found]
     # What is missing because it had the wrong type was said already.
-    found += [problem for problem in _meaning(components) if not _is_around(problem.place, wrong)]
-    return found
+    meaning = (problem for problem in _meaning(components) if not _is_around(problem.place, wrong))
+    return found[:MOST] + list(islice(meaning, MOST - len(found[:MOST])))
 
 
 def _known_platform(document: Json, found: list[Problem]) -> Json:

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from drivetrain.base.errors import did_you_mean
 from drivetrain.targets.kubeflow.ir.messages import ENUMS, Field, messages
-from drivetrain.targets.kubeflow.ir.problems import Json, Problem, at, entry
+from drivetrain.targets.kubeflow.ir.problems import MOST, Json, Problem, at, entry
 
 _WHOLE = re.compile(r"[+-]?[0-9]{1,19}")
 _DURATION = re.compile(r"[0-9]{1,12}(\.[0-9]{1,9})?s")
@@ -36,6 +36,8 @@ def cleaned(value: Any, message: str, place: str, found: list[Problem]) -> Json:
     kept: Json = {}
     chosen: dict[str, str] = {}
     for name, item in cast(Json, value).items():
+        if len(found) >= MOST:
+            break
         field = fields.get(str(name))
         where = at(place, str(name))
         if field is None:

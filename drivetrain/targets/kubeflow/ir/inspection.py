@@ -7,7 +7,7 @@ from typing import Any
 
 from drivetrain.base.formatting import printable
 from drivetrain.targets.kubeflow.ir.check import components_of, problems
-from drivetrain.targets.kubeflow.ir.problems import Problem
+from drivetrain.targets.kubeflow.ir.problems import MOST, Problem
 from drivetrain.targets.kubeflow.ir.reading import read
 
 _MOST_SHOWN = 20
@@ -15,7 +15,7 @@ _MOST_SHOWN = 20
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was found, by place."""
+    """What was found: the first MOST problems."""
 
     num_steps: int
     """The tasks of all DAGs; those of a loop's body count once."""
@@ -32,7 +32,8 @@ class Inspection:
             return []
         said = ["A cluster would refuse, or do otherwise:", *(f"    {each}" for each in self.found[:_MOST_SHOWN])]
         if len(self.found) > _MOST_SHOWN:
-            said.append(f"    ... and {len(self.found) - _MOST_SHOWN} more")
+            least = "at least " if len(self.found) == MOST else ""
+            said.append(f"    ... and {least}{len(self.found) - _MOST_SHOWN} more")
         return [printable(line) for line in said]
 
     def notes(self) -> list[str]:
@@ -40,7 +41,7 @@ class Inspection:
         return []
 
     def to_json(self) -> dict[str, Any]:
-        """All problems, each with its place."""
+        """The problems, each with its place."""
         return {
             "steps": self.num_steps,
             "problems": [{"place": problem.place, "reason": problem.reason} for problem in self.found],

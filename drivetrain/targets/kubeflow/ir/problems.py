@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 Json = dict[str, Any]
+# So many are looked for: nobody reads more, and each names what may be meant, which takes its time.
+MOST = 200
 _LONGEST = 60
 
 

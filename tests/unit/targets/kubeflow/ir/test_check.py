@@ -645,6 +645,7 @@ def test_whatever_is_put_anywhere_is_answered(forms: Mapping[str, Documents], se
         (b"- 1", "a document is no object"),
         (b"", "a document is no object"),
         (b"Steps: []\nVersion: '1'", "no pipeline of Kubeflow Pipelines v2"),
+        (b"root: [" + b"1," * 1_100_000 + b"1]", "more than 1,000,000 values"),
         (b"#" * (8 * 1024 * 1024 + 1), "bytes are too much"),
     ],
 )
@@ -653,3 +654,11 @@ def test_what_is_no_pipeline_is_refused_in_one_line(text: bytes, said: str) -> N
         read(text, "given.yaml")
     assert str(refused.value).startswith("given.yaml")
     assert "\n" not in str(refused.value)
+
+
+def test_so_many_problems_are_looked_for(forms: Mapping[str, Documents]) -> None:
+    """Each names what may be meant, which takes its time."""
+    spec, _ = copy_of(forms["chain"])
+    task(spec, "train")["dependentTasks"] = [f"prepare{number}" for number in range(5_000)]
+    assert len(problems(Documents(spec, {}))) == 200
+    assert len(problems(Documents({**spec, **{f"field{number}": 1 for number in range(5_000)}}, {}))) == 200
