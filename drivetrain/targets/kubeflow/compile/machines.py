@@ -21,7 +21,8 @@ CHECKPOINTS = "/drivetrain/checkpoints"
 def resources_of(step: JobStep) -> Resources:
     """What a step asks for: its own resources, or what a machine of its instance type would give a pod.
 
-    An instance type that is a parameter, or that the table does not have, asks for nothing.
+    Nothing is asked for by a step that says nothing, nor for an instance type that is a parameter or that the table
+    does not have.
     """
     if step.cluster.resources is not None:
         return step.cluster.resources

@@ -285,7 +285,7 @@ def test_a_pipeline_that_cannot_be_expressed_is_not_compiled() -> None:
 
 
 def test_notes_say_what_does_not_count() -> None:
-    policy = RetryPolicy(exceptions=("Step.THROTTLING",))
+    policy = RetryPolicy(causes=("throttling",))
     choice = Parameter.string("Kind", default="a", choices=("a", "b"))
     model = fitted(cache=CachePolicy(expire_after="P30D"), retry=[policy])
     carded = register(model=model["model"], group="digits", intended_use="Digits.")

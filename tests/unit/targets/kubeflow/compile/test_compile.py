@@ -334,8 +334,8 @@ def test_the_caching_switch(whole: bool, own: bool | None, cached: bool) -> None
 
 def test_retries_are_those_of_the_most_patient_policy() -> None:
     policies = [
-        RetryPolicy(exceptions=("Step.THROTTLING",), max_attempts=2),
-        RetryPolicy(exceptions=("Step.SERVICE_FAULT",), max_attempts=5, interval_seconds=30, backoff_rate=1.5),
+        RetryPolicy(causes=("throttling",), max_attempts=2),
+        RetryPolicy(causes=("service_error",), max_attempts=5, interval_seconds=30, backoff_rate=1.5),
     ]
     built = compiled(step(load, raw=RAW, retry=policies))
     assert tasks(built)["load"]["retryPolicy"] == {

@@ -49,9 +49,10 @@ def test_resources_that_a_step_asks_for() -> None:
             },
         ),
         ("ml.unheard.large", None),
+        (None, None),
     ],
 )
-def test_resources_of_a_machine_less_what_its_node_keeps(instance_type: str, resources: Any) -> None:
+def test_resources_of_a_machine_less_what_its_node_keeps(instance_type: str | None, resources: Any) -> None:
     built = compiled(step(load, raw=RAW, cluster=Cluster(instance_type=instance_type)))
     assert container(built, "load").get("resources") == resources
 
