@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -63,6 +64,18 @@ def test_a_pipeline_of_ours_compiled_for_kubeflow(drivetrain) -> None:
 def test_what_cannot_be_checked(drivetrain, name: str, text: str, options: tuple[str, ...], said: str) -> None:
     (drivetrain.folder / name).write_text(text)
     assert said in drivetrain.error("check", name, *options)
+
+
+def test_a_target_that_reads_no_definitions(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    from drivetrain.targets import target
+
+    found = target.find_target
+    blind = SimpleNamespace(TITLE="Shell", SUFFIX=".sh")
+    monkeypatch.setattr(target, "target_names", lambda: ["kubeflow", "sagemaker", "shell"])
+    monkeypatch.setattr(target, "find_target", lambda name: blind if name == "shell" else found(name))
+    (drivetrain.folder / "one.yaml").write_text(SOUND)
+    assert drivetrain("check", "one.yaml").startswith("one.yaml: 1 step")
+    assert "Shell reads no definitions." in drivetrain.error("check", "one.yaml", "--target", "shell")
 
 
 def test_a_file_that_is_not_there(drivetrain) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from drivetrain.authoring import plain_yaml
 from drivetrain.base.errors import UserError
 from drivetrain.targets.kubeflow.ir.check import problems
 from drivetrain.targets.kubeflow.ir.messages import ENUMS, Field, messages
@@ -85,6 +86,12 @@ PLANTED: dict[str, tuple[str, Plant, str, str]] = {
         lambda spec, _: task(spec, "show")["cachingOptions"].update(enableCache="yes"),
         "root.dag.tasks['show'].cachingOptions.enableCache",
         "is a text, not true or false.",
+    ),
+    "no number": (
+        "retries-and-caching",
+        lambda spec, _: task(spec, "show")["retryPolicy"].update(maxRetryCount=True),
+        "root.dag.tasks['show'].retryPolicy.maxRetryCount",
+        "is true or false, not a whole number.",
     ),
     "unknown word": (
         "exit-handler",
@@ -512,6 +519,47 @@ def test_a_planted_error_is_found_at_its_place(name: str, forms: Mapping[str, Do
     assert len(found) <= 3, list(map(str, found))  # the one, and what follows from it
 
 
+ALLOWED: dict[str, tuple[str, Plant]] = {
+    "a whole number for a number": (
+        "chain",
+        lambda spec, _: parameter(spec, "train", "rate").update(componentInputParameter="rows"),
+    ),
+    "an artifact of any type": (
+        "containers",
+        lambda spec, _: spec["components"]["comp-read"]["inputDefinitions"]["artifacts"]["data"]["artifactType"].update(
+            schemaTitle="system.Artifact"
+        ),
+    ),
+    "a whole number as a text, as protobuf writes long ones": (
+        "retries-and-caching",
+        lambda spec, _: task(spec, "show")["retryPolicy"].update(maxRetryCount="3"),
+    ),
+    "a field that is null": (
+        "chain",
+        lambda spec, _: task(spec, "train").update(retryPolicy=None),
+    ),
+    "a type as older compilers wrote it": (
+        "chain",
+        lambda spec, _: spec["components"]["comp-prepare"]["inputDefinitions"]["parameters"].update(
+            rows={"type": "INT"}
+        ),
+    ),
+    "a later version of the same schema": (
+        "chain",
+        lambda spec, _: spec.update(schemaVersion="2.1.9"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ALLOWED)
+def test_what_is_not_as_kfp_writes_it_and_right_all_the_same(name: str, forms: Mapping[str, Documents]) -> None:
+    form, change = ALLOWED[name]
+    spec, platform = copy_of(forms[form])
+    change(spec, platform)
+    assert (spec, platform) != (forms[form].spec, forms[form].platform)
+    assert list(map(str, problems(Documents(spec, platform)))) == []
+
+
 def test_what_protobuf_refuses_is_refused(forms: Mapping[str, Documents]) -> None:
     """Every field in turn gets another name, and then a value of another type."""
     from google.protobuf import json_format
@@ -645,7 +693,6 @@ def test_whatever_is_put_anywhere_is_answered(forms: Mapping[str, Documents], se
         (b"- 1", "a document is no object"),
         (b"", "a document is no object"),
         (b"Steps: []\nVersion: '1'", "no pipeline of Kubeflow Pipelines v2"),
-        (b"root: [" + b"1," * 1_100_000 + b"1]", "more than 1,000,000 values"),
         (b"#" * (8 * 1024 * 1024 + 1), "bytes are too much"),
     ],
 )
@@ -654,6 +701,14 @@ def test_what_is_no_pipeline_is_refused_in_one_line(text: bytes, said: str) -> N
         read(text, "given.yaml")
     assert str(refused.value).startswith("given.yaml")
     assert "\n" not in str(refused.value)
+
+
+def test_so_many_values_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a text that is small enough: of one character each there would be millions."""
+    monkeypatch.setattr(plain_yaml, "MAX_EVENTS", 100)
+    assert read(b"root: [" + b"1," * 80 + b"1]", "given.yaml").spec["root"] == [1] * 81
+    with pytest.raises(UserError, match=r"given\.yaml: more than 100 values\."):
+        read(b"root: [" + b"1," * 100 + b"1]", "given.yaml")
 
 
 def test_so_many_problems_are_looked_for(forms: Mapping[str, Documents]) -> None:
