@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from drivetrain import (
     Alternative,
@@ -310,6 +312,13 @@ def test_settings_that_are_wrong(block: dict[str, Any], where: str) -> None:
     with pytest.raises(SpecError) as refused:
         checks.check(spec(step(load, raw=RAW), settings=block))
     assert str(refused.value).startswith(where) and "\n" not in str(refused.value)
+
+
+def test_the_settings_on_the_page_are_some() -> None:
+    page = (Path(__file__).parents[5] / "docs" / "kubeflow_pipelines.md").read_text(encoding="utf-8")
+    block = yaml.safe_load(page.split("```yaml\n")[1].partition("```")[0])
+    model = trained(cluster=Cluster(spot=Spot(max_wait_seconds=90_000)))
+    assert checks.check(spec(model, settings=block["deployment"]["targets"]["kubeflow"])) == []
 
 
 def test_the_picked_iteration_is_by_a_logged_value_alone() -> None:
