@@ -1,58 +1,57 @@
-"""What differs between runs."""
+"""What differs between runs, as a notebook shows it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.client.frames import frame, table, value_text
 
-
-@dataclass(frozen=True)
-class Side:
-    """What is compared of one run: `settings` are those of its steps too, `data` is `STEP.INPUT` -> hash."""
-
-    id: str
-    status: str
-    seconds: float
-    settings: Mapping[str, Any]
-    metrics: Mapping[str, float]
-    data: Mapping[str, str]
-    code_hash: str
+if TYPE_CHECKING:
+    from drivetrain.report.content.comparison import Comparison as Facts
 
 
 class Comparison:
-    """What differs between runs. A value that a run does not have is None."""
+    """What differs between runs. A value that a run does not have is None; tuples are in the order of `runs`."""
 
-    def __init__(self, sides: Sequence[Side]) -> None:
-        self._sides = tuple(sides)
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
 
     @property
     def runs(self) -> tuple[str, ...]:
-        """The ids, in the order of all that is given here."""
-        return tuple(side.id for side in self._sides)
+        """The ids."""
+        return tuple(run.facts.id for run in self._facts.runs)
 
     @property
     def settings(self) -> dict[str, tuple[Any, ...]]:
         """Setting, parameter or `STEP.SETTING` -> its value in each run, of those that are not the same in all."""
-        return _differing([side.settings for side in self._sides])
+        return self._facts.settings
 
     @property
     def metrics(self) -> dict[str, tuple[float | None, ...]]:
         """Metric -> its value in each run."""
-        names = dict.fromkeys(name for side in self._sides for name in side.metrics)
-        return {name: tuple(side.metrics.get(name) for side in self._sides) for name in names}
+        return self._facts.metrics
+
+    @property
+    def intervals(self) -> dict[str, tuple[tuple[float, float] | None, ...]]:
+        """Metric -> of each run but the first, the 95 % interval of its difference to the first, where both were
+        evaluated on the same test set."""
+        paired = self._facts.paired
+        names = dict.fromkeys(name for each in paired for name in each)
+        found: dict[str, tuple[tuple[float, float] | None, ...]] = {}
+        for name in names:
+            intervals = [each[name].interval if name in each else None for each in paired]
+            found[name] = tuple(None if one is None else (one.low, one.high) for one in intervals)
+        return found
 
     @property
     def data(self) -> dict[str, tuple[str | None, ...]]:
         """`STEP.INPUT` -> the hash of what each run read, of inputs that are not the same in all."""
-        return _differing([side.data for side in self._sides])
+        return self._facts.data
 
     @property
     def same_code(self) -> bool:
         """Whether the programs of all runs had the same code."""
-        return len({side.code_hash for side in self._sides}) == 1
+        return self._facts.same_code
 
     def to_frame(self) -> Any:
         """A data frame with a row a run and a column for each setting that differs and each metric.
@@ -65,9 +64,9 @@ class Comparison:
     def _rows(self) -> list[dict[str, Any]]:
         columns: dict[str, tuple[Any, ...]] = {**self.settings, **self.metrics}
         return [
-            {"run": side.id, "status": side.status, "seconds": round(side.seconds, 1)}
+            {"run": run.facts.id, "status": run.facts.status, "seconds": round(run.facts.seconds, 1)}
             | {name: values[number] for name, values in columns.items()}
-            for number, side in enumerate(self._sides)
+            for number, run in enumerate(self._facts.runs)
         ]
 
     def __repr__(self) -> str:
@@ -83,9 +82,3 @@ class Comparison:
         rows = self._rows()
         names = [name for name in rows[0] if name != "run"]
         return table([{"": name, **{str(row["run"]): row[name] for row in rows}} for name in names])
-
-
-def _differing(every: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
-    names = dict.fromkeys(name for values in every for name in values)
-    found = {name: tuple(values.get(name) for values in every) for name in names}
-    return {name: values for name, values in found.items() if any(value != values[0] for value in values)}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.client import running
-from drivetrain.client.comparison import Comparison, Side
+from drivetrain.client.comparison import Comparison
 from drivetrain.targets.local.home import Home
 
 if TYPE_CHECKING:
@@ -139,13 +139,9 @@ class Run:
     def settings(self) -> dict[str, str]:
         """The settings that it was started with, beside those of files and variables, as text; empty where the run
         was made of a Pipeline object, or its folder was removed."""
-        from drivetrain.targets.local.request import Request
+        from drivetrain.report.content.comparison import given_settings
 
-        try:
-            origin = Request.load(self._home.run(self.id)).options.origin or {}
-        except UserError:
-            return {}
-        return dict(text.partition("=")[::2] for text in origin.get("set", ()))
+        return given_settings(self._home, self.id)
 
     @property
     def steps(self) -> Mapping[str, Step]:
@@ -183,16 +179,9 @@ class Run:
     @property
     def metrics(self) -> Mapping[str, float]:
         """The numbers that the steps returned, by name; `STEP.NAME` where several steps returned one of that name."""
-        facts = self._facts
-        names = [name for one in facts.measured for name in one.numbers]
-        return Named(
-            "metric",
-            {
-                name if names.count(name) == 1 else f"{one.step}.{name}": value
-                for one in facts.measured
-                for name, value in one.numbers.items()
-            },
-        )
+        from drivetrain.report.content.comparison import Compared
+
+        return Named("metric", Compared(facts=self._facts).metrics)
 
     def curves(self, step: str | None = None) -> dict[str, list[tuple[float, float]]]:
         """Training metric -> [(seconds since the training began, value), ...]; `STEP.METRIC` where several steps train.
@@ -257,21 +246,10 @@ class Run:
         """
         if not others:
             raise UserError("compare() is given no other run. Give a Run, or the id of one.")
-        found = [other if isinstance(other, Run) else Run(other, home=self._home.root) for other in others]
-        return Comparison([run._side() for run in (self, *found)])
+        from drivetrain.report.content.comparison import compare
 
-    def _side(self) -> Side:
-        facts, steps = self._facts, self.steps
-        of_steps = {f"{step.name}.{name}": value for step in steps.values() for name, value in step.settings.items()}
-        return Side(
-            id=self.id,
-            status=facts.status,
-            seconds=facts.seconds,
-            settings={**self.settings, **facts.parameters, **of_steps},
-            metrics=self.metrics,
-            data={f"{each.step}.{each.name}": each.digest for each in facts.artifacts if each.flow == "input"},
-            code_hash=facts.code_hash,
-        )
+        ids = [other.id if isinstance(other, Run) else other for other in others]
+        return Comparison(compare(self._home, [self.id, *ids]))
 
     def __repr__(self) -> str:
         return f"Run({self.id!r}: {self.pipeline}, {self.status}, {self.seconds:.1f} s)"

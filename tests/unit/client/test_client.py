@@ -130,7 +130,9 @@ def test_a_comparison_shows_what_differs_alone(first: dt.Run, second: dt.Run) ->
     assert list(found.data) == ["score.model", "register-model.model"] and found.same_code
     assert "accuracy: 0.3, 0.5" in repr(found) and "data of score.model: differs" in repr(found)
     assert "<td>fit.rows</td>" in found._repr_html_()
-    assert first.compare(first).settings == {}
+    assert found.intervals == {}
+    with pytest.raises(dt.UserError, match="is given twice"):
+        first.compare(first)
 
 
 def test_frames_come_from_the_library_that_is_there(
