@@ -65,7 +65,7 @@ def load_documents(text: str, where: str) -> list[Any]:
             if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
                 raise UserError(f"{_place(where, event)}: anchors and aliases are not allowed.")
             if getattr(event, "tag", None):
-                raise UserError(f"{_place(where, event)}: tags are not allowed; settings are plain values.")
+                raise UserError(f"{_place(where, event)}: tags are not allowed; write plain values.")
             if isinstance(event, yaml.CollectionStartEvent):
                 depth += 1
                 if depth > MAX_DEPTH:

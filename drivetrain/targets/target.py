@@ -175,8 +175,8 @@ def inspector(name: str) -> Inspector:
 
 def inspector_of(text: bytes, source: str) -> Inspector:
     """The target that a definition's text is for: by its content, or else by the end of its file's name."""
-    readers = {name: find_target(name) for name in target_names() if hasattr(find_target(name), "inspect")}
-    by_content = (name for name in readers if cast(Inspector, readers[name]).reads(text))
+    readers = {name: target for name in target_names() if hasattr(target := find_target(name), "inspect")}
+    by_content = (name for name, target in readers.items() if cast(Inspector, target).reads(text))
     by_name = (name for name, target in readers.items() if source.endswith(target.SUFFIX))
     return inspector(next(by_content, None) or next(by_name, DEFAULT))
 

@@ -41,6 +41,7 @@ from drivetrain.spec.values import (
     Reference,
     references_in,
 )
+from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
@@ -135,12 +136,9 @@ def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
         elif name in reserved:
             yield Problem(step.name, "name", f"{name!r} is a task of the notices. Give it another one.")
         elif isinstance(step, ConditionStep):
-            for branch in ("then", "otherwise"):
-                other = known.get(f"{name}-{branch}", step.name)
-                if other != step.name:
-                    reason = (
-                        f"its branch has the name {name}-{branch!r} there, as step {other!r} has. Give another one."
-                    )
+            for branch in (f"{name}-then", f"{name}-otherwise"):
+                if (other := known.get(branch, step.name)) != step.name:
+                    reason = f"there its branch has the name {branch!r}, as step {other!r} has. Give it another one."
                     yield Problem(step.name, "name", reason)
     if len(task_name(pipeline.name)) > LONGEST_NAME:
         yield Problem("", "name", f"has more than {LONGEST_NAME} characters. Give a shorter one.")
@@ -150,10 +148,15 @@ def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
 
 
 def _step_settings(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
-    for name in settings_of(pipeline.deployment).steps:
+    settings = settings_of(pipeline.deployment)
+    for name in settings.steps:
         if name not in graph.by_name:
             field = f"deployment.targets.kubeflow.steps.{name}"
             yield Problem("", field, f"there is no such step. {did_you_mean(name, graph.by_name)}")
+    for where, pod in (("pods", settings.pods), *((f"steps.{name}", pod) for name, pod in settings.steps.items())):
+        if CHECKPOINTS in pod.volumes and settings.checkpoint_claim is not None:
+            field = f"deployment.targets.kubeflow.{where}.volumes"
+            yield Problem("", field, f"checkpoint_claim is mounted at {CHECKPOINTS}. Give another folder.")
 
 
 def _triggers(pipeline: Pipeline) -> Iterator[Problem]:

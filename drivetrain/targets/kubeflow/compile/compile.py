@@ -35,13 +35,8 @@ from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
 from drivetrain.targets.kubeflow.compile import checks
-from drivetrain.targets.kubeflow.compile.machines import (
-    CHECKPOINTS,
-    executor_resources,
-    platform_of,
-    resources_of,
-)
-from drivetrain.targets.kubeflow.compile.mounts import mounts_of
+from drivetrain.targets.kubeflow.compile.machines import executor_resources, platform_of, resources_of
+from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, mounts_of
 from drivetrain.targets.kubeflow.compile.notices import (
     NOTICE,
     STEPS,

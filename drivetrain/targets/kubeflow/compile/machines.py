@@ -7,7 +7,7 @@ from typing import Any
 from drivetrain.catalog.instances import GIB, find_instance
 from drivetrain.spec.resources import Resources, Spot
 from drivetrain.spec.steps import JobStep
-from drivetrain.targets.kubeflow.compile.mounts import claim_mount, secret_named, secret_variables
+from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, claim_mount, secret_named, secret_variables
 from drivetrain.targets.kubeflow.settings import Settings
 
 Json = dict[str, Any]
@@ -15,7 +15,6 @@ Json = dict[str, Any]
 # A node keeps a part of its machine for itself: a pod that asks for all of it is never scheduled.
 CPU_SHARE, MEMORY_SHARE = 0.9, 0.85
 GPU = "nvidia.com/gpu"
-CHECKPOINTS = "/drivetrain/checkpoints"
 
 
 def resources_of(step: JobStep) -> Resources:

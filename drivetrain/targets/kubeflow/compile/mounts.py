@@ -9,6 +9,7 @@ from typing import Any
 from drivetrain.targets.kubeflow.settings import Settings
 
 Json = dict[str, Any]
+CHECKPOINTS = "/drivetrain/checkpoints"
 
 
 def mounts_of(settings: Settings, step: str) -> Json:

@@ -89,10 +89,15 @@ def _named(config: Json, place: str) -> Iterator[Problem]:
         for i, each in enumerate(config.get(field, ())):
             if not any(each.get(name) for name in names):
                 yield Problem(entry(at(place, field), i), f"has no name. Give {' or '.join(names[:2])}.")
+    mounted: set[str] = set()
     for field in _MOUNTED:
         for i, each in enumerate(config.get(field, ())):
-            if not each.get("mountPath"):
+            path: str = each.get("mountPath", "")
+            if not path:
                 yield Problem(entry(at(place, field), i), "has no `mountPath`.")
+            elif path in mounted:
+                yield Problem(at(entry(at(place, field), i), "mountPath"), f"{quoted(path)} is mounted twice.")
+            mounted.add(path)
 
 
 def _sources(value: Any, place: str, sources: Sources) -> Iterator[Problem]:

@@ -79,7 +79,10 @@ def _inputs(use: Use, component: Component, sources: Sources) -> Iterator[Proble
                 yield Problem(where, reason)
             yield from _input(use, source, taken(definitions.get(name, {}), flow), flow, sources, where)
         for name, definition in definitions.items():
-            if is_required(definition) and name not in use.inputs(flow) and name != use.iterator.get("itemInput"):
+            if type_of(definition) == STATUS and name not in use.inputs(flow):
+                reason = f"component {quoted(component.name)} is told by {quoted(name)} how a task ended. "
+                yield Problem(place, f"{reason}Give its `taskFinalStatus`, in an exit task.")
+            elif is_required(definition) and name not in use.inputs(flow) and name != use.iterator.get("itemInput"):
                 reason = f"component {quoted(component.name)} wants {quoted(name)}, which is not given."
                 yield Problem(place, reason)
 

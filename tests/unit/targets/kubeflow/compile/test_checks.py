@@ -269,6 +269,13 @@ def test_settings_of_a_step_that_is_not_there() -> None:
     assert "Did you mean 'load'?" in problem.reason
 
 
+def test_a_volume_where_checkpoints_are() -> None:
+    taken = {"pods": {"volumes": {"/drivetrain/checkpoints": "shared"}}}
+    (problem,) = checks.check(spec(step(load, raw=RAW), settings={**taken, **KEPT}))
+    assert problem.field == "deployment.targets.kubeflow.pods.volumes" and "Give another folder" in problem.reason
+    assert checks.check(spec(step(load, raw=RAW), settings=taken)) == []
+
+
 def test_triggers() -> None:
     triggers = (
         Schedule(name="nightly", cron="0 2 * * ? *"),

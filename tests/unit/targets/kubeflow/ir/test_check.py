@@ -458,6 +458,18 @@ PLANTED: dict[str, tuple[str, Plant, str, str]] = {
         "root.dag.tasks['notify'].inputs.parameters['status'].taskFinalStatus.producerTask",
         "`dependentTasks` has no 'exit-handler-1'",
     ),
+    "exit task that is told nothing": (
+        "exit-handler",
+        lambda spec, _: task(spec, "notify")["inputs"]["parameters"].pop("status"),
+        "root.dag.tasks['notify'].inputs.parameters",
+        "is told by 'status' how a task ended. Give its `taskFinalStatus`, in an exit task.",
+    ),
+    "two mounts at one path": (
+        "volumes",
+        lambda _, platform: kubernetes(platform, "exec-show")["emptyDirMounts"][0].update(mountPath="/scratch"),
+        "platforms['kubernetes'].deploymentSpec.executors['exec-show'].genericEphemeralVolume[0].mountPath",
+        "'/scratch' is mounted twice.",
+    ),
     "exit task in another DAG": (
         "exit-handler",
         lambda spec, _: spec["components"]["comp-exit-handler-1"]["dag"]["tasks"].update(
