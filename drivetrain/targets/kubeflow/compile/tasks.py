@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from drivetrain.base.errors import SpecError
 from drivetrain.spec.steps import BaseStep, FolderPath, JobStep, ProcessingStep, TrainingStep
 from drivetrain.steps.contract import START_KUBEFLOW_TASK
 from drivetrain.targets.assets.assets import Code
@@ -20,6 +21,8 @@ from drivetrain.targets.step_contract import flag
 Json = dict[str, Any]
 CODE_INPUT = "code"
 DOCUMENT = "DRIVETRAIN_TASK"
+# Linux starts no program with a variable of 128 KiB.
+MAX_DOCUMENT_BYTES = 120_000
 # What a task takes by these names is no parameter of the pipeline (drivetrain.steps.kubeflow).
 _OF_THE_TASK = (EXECUTION_INPUT, ITEM_INPUT) = ("execution", "item")
 
@@ -95,7 +98,7 @@ class Task:
 
     def executor(self, image: str, code: Code, environment: Mapping[str, str], resources: Json) -> Json:
         """The container that runs the task."""
-        document = json.dumps(self.document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        document = self._document_text()
         container: Json = {
             "args": ["{{$}}"],
             "command": ["sh", "-c", start_command(code)],
@@ -105,6 +108,22 @@ class Task:
         if resources:
             container["resources"] = resources
         return {"container": container}
+
+    def _document_text(self) -> str:
+        """The document as JSON in which nothing means anything to Kubernetes, which expands `$(NAME)` and `$$` in a
+        variable's value, nor to Argo and KFP, which fill in `{{...}}`. Neither stands outside of a text of JSON's.
+
+        Raises:
+            SpecError: more than a variable can hold.
+        """
+        text = json.dumps(self.document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        text = text.replace("$", "\\u0024").replace("{{", "\\u007b{")
+        if (size := len(text.encode())) > MAX_DOCUMENT_BYTES:
+            raise SpecError(
+                f"Step {self.document['step']!r}: what its program is told takes {size:,} bytes. Allowed there: "
+                f"{MAX_DOCUMENT_BYTES:,}. Put long values into a file, and give it as an input."
+            )
+        return text
 
 
 def start_command(code: Code) -> str:

@@ -16,6 +16,7 @@ from drivetrain import (
     Dependency,
     Parameter,
     RetryPolicy,
+    SpecError,
     UserError,
     current_item,
     execution,
@@ -152,6 +153,21 @@ def test_parameters_with_names_that_tasks_have_for_themselves() -> None:
     words = dict(each["option"] for each in told["arguments"])
     assert words["--max-rows"] == {"parameter": "item-value", "type": "Integer"}
     assert [part["parameter"] for part in words["--label"]["join"][1]] == ["execution-value", "execution"]
+
+
+def test_nothing_in_a_programs_words_means_anything_to_the_platform() -> None:
+    """Kubernetes would expand `$(HOME)` and make one of `$$`; Argo and KFP would fill in what is in double braces."""
+    label = "$(HOME) $$ {{workflow.name}} {{$.pipeline_root}} }} '\"\\"
+    built = compiled(step(load, raw=RAW, label=label, environment={"MODE": label}))
+    variables = {each["name"]: each["value"] for each in container(built, "load")["env"]}
+    assert not any(mark in value for value in variables.values() for mark in ("$", "{{"))
+    assert document(built, "load")["environment"] == {"MODE": label}
+    assert ["--label", label] in [each["option"] for each in document(built, "load")["arguments"]]
+
+
+def test_a_program_is_not_told_more_than_a_variable_holds() -> None:
+    with pytest.raises(SpecError, match=r"Step 'load': what its program is told takes 120,\d{3} bytes\."):
+        compiled(step(load, raw=RAW, environment={"LONG": "x" * 120_000}))
 
 
 def test_a_script_of_the_users(tmp_path: Path) -> None:
