@@ -711,4 +711,68 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: a confidence of one half", "if not 0.5 <= confidence < 1:", "if not 0.5 < confidence < 1:"),
         ("decision: no margin", "math.isfinite(margin) and margin >= 0", "math.isfinite(margin) and margin > 0"),
     ),
+    # What a cluster is asked to run, and what a text of anybody's may ask.
+    *_of(
+        "drivetrain/targets/kubeflow/ir/tasks.py",
+        ("targets/kubeflow/ir/test_check.py",),
+        ("kubeflow: an output is taken without waiting for it", "& use.dag.tasks.keys() - set(dependent)", "& set()"),
+        ("kubeflow: an item counts as missing", ' and name != use.iterator.get("itemInput")', ""),
+        (
+            "kubeflow: selections out of an object have its type",
+            'and "parameterExpressionSelector" not in source and mismatch',
+            "and mismatch",
+        ),
+        ("kubeflow: any iterator is over a list", 'or result.type == "LIST")', 'or result.type != "LIST")'),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/ir/sources.py",
+        ("targets/kubeflow/ir/test_check.py",),
+        ("kubeflow: a number is no whole number's", '!= ("NUMBER_INTEGER", "NUMBER_DOUBLE")', "!= ()"),
+        (
+            "kubeflow: items of unknown lists are texts",
+            'if name in self.items and given.type == "STRING":',
+            "if False:",
+        ),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/ir/fields.py",
+        ("targets/kubeflow/ir/test_check.py",),
+        ("kubeflow: yes is a whole number", "    if isinstance(item, bool):\n        return False\n", ""),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/ir/cel.py",
+        ("targets/kubeflow/ir/test_cel.py",),
+        (
+            "kubeflow: a text is compared with a number",
+            "and None not in (left, right) and left",
+            "and left and False and left",
+        ),
+        (
+            "kubeflow: brackets without end",
+            "        if level > MAX_LEVELS:\n            raise",
+            "        if level > 10**6:\n            raise",
+        ),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/compile/scopes.py",
+        ("targets/kubeflow/compile/test_compile.py",),
+        ("kubeflow: a step does not wait for what it reads", "            self.depend(task, channel.task)\n", ""),
+        (
+            "kubeflow: a value stops at the first DAG",
+            "            self.parent.connect(self.task, channel.threaded, channel)\n",
+            "            pass\n",
+        ),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/compile/words.py",
+        ("targets/kubeflow/compile/test_words.py",),
+        ("kubeflow: a quote ends a text", r'[A-Za-z0-9 _.:/@=+-]")', r"""[A-Za-z0-9 _.:/@=+'-]")"""),
+        ("kubeflow: whole numbers are compared as such", "return repr(float(value))", "return repr(value)"),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/compile/imports.py",
+        ("targets/kubeflow/compile/test_compile.py",),
+        ("kubeflow: an importer takes a step's name", "while found in taken:", "while False:"),
+        ("kubeflow: a place is imported twice", "if known in self._known:", "if False:"),
+    ),
 )
