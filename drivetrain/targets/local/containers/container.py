@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 from drivetrain.targets.local.containers import mounts
 from drivetrain.targets.local.containers.job import Host, HostResult, Job, JobResult
 from drivetrain.targets.local.containers.processes import ProcessRecord
+from drivetrain.targets.local.containers.spares import Spare
 from drivetrain.targets.local.containers.supervised import (
     PORT_VARIABLE,
     Supervised,
@@ -183,7 +184,7 @@ def start(
     return RunningJob(job, supervised, port)
 
 
-def _close(process: subprocess.Popen[bytes]) -> None:
+def _close(process: subprocess.Popen[bytes] | Spare) -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             try:

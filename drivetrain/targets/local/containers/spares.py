@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import select
+import socket
 import subprocess
 import sys
 import threading
@@ -14,57 +17,118 @@ STANDARD = (
 )  # fmt: skip
 
 
+class Spare:
+    """A supervisor that waits for its job, with what a `subprocess.Popen` has of a process."""
+
+    def __init__(self, stdin: int, stdout: int) -> None:
+        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb", buffering=0)
+        self.pid = 0
+        """Known once it is alive."""
+
+    def is_alive(self) -> bool:
+        """Whether it waits; a fork that is just being made is waited for."""
+        self.pid = self.pid or int(self.stdout.readline() or 0)
+        poll = select.poll()
+        poll.register(self.stdout, select.POLLIN)
+        return bool(self.pid) and not poll.poll(0)
+
+    def wait(self) -> None:
+        """Wait for the end of its stdout, which it closes as it ends; the server collects it."""
+        if not self.stdout.closed:
+            self.stdout.read()
+
+    def close(self) -> None:
+        """Without a job it ends by itself."""
+        self.stdin.close()
+        self.stdout.close()
+
+
 class Spares:
     """The supervisors of a run that wait for the job of a step. Threads may share it.
 
-    Each is a child of this process, serves one job, and ends by itself when this process does: then its stdin ends
-    before a job has come.
+    Each is a fork of one server (fork_server.py), serves one job, and ends by itself when this process does: then its
+    stdin ends before a job has come.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, subprocess.Popen[bytes]] = {}
+        self._server: _Server | None = None
+        self._waiting: dict[str, Spare] = {}
         self._lock = threading.Lock()
 
     def prepare(self, step: str, modules: Sequence[str] = ()) -> None:
-        """Start one for a step, unless one waits for it; it loads the modules, too."""
+        """Have one wait for a step, unless one does; it loads the modules, too."""
         with self._lock:
-            if step not in self._waiting:
-                self._waiting[step] = _start((*STANDARD, *modules))
+            self._server = self._server or _Server()
+            if step not in self._waiting and (spare := self._fork(modules)):
+                self._waiting[step] = spare
 
-    def take(self, step: str) -> subprocess.Popen[bytes] | None:
-        """The one of a step, which is the caller's now; None where there is none that is alive."""
+    def take(self, step: str) -> Spare | None:
+        """The one of a step, or another; it is the caller's now. None where there is none that is alive."""
         with self._lock:
-            spare = self._waiting.pop(step, None)
-        if spare is None or spare.poll() is None:
+            spare = self._waiting.pop(step, None) or self._fork()
+        if spare is None or spare.is_alive():
             return spare
-        _end(spare)
+        spare.close()
         return None
+
+    def _fork(self, modules: Sequence[str] = ()) -> Spare | None:
+        if self._server is None:
+            return None
+        try:
+            return self._server.fork(modules)
+        except OSError:  # it was killed: the next step has another
+            self._server.close()
+            self._server = None
+            return None
 
     def close(self) -> None:
         """End those that nobody took."""
         with self._lock:
             while self._waiting:
-                _end(self._waiting.popitem()[1])
+                self._waiting.popitem()[1].close()
+            if self._server is not None:
+                self._server.close()
+                self._server = None
 
 
-def _start(modules: Sequence[str]) -> subprocess.Popen[bytes]:
-    from drivetrain.targets.local.containers import mounts
-    from drivetrain.targets.local.containers.supervised import clean_environment
+class _Server:
+    def __init__(self) -> None:
+        from drivetrain.targets.local.containers import mounts
+        from drivetrain.targets.local.containers.supervised import clean_environment
 
-    environment = clean_environment("")
-    del environment["TMPDIR"]  # each job has its own
-    return subprocess.Popen(
-        [sys.executable, str(mounts.SUPERVISOR), "--load", ",".join(modules)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        env=environment,
-        start_new_session=True,  # Ctrl-C reaches the runner, which decides
-    )
+        environment = clean_environment("")
+        del environment["TMPDIR"]  # each job has its own
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, str(mounts.SUPERVISOR), "--serve", ",".join(STANDARD)],
+                stdin=theirs.fileno(),
+                stdout=subprocess.PIPE,  # what a fork's is, too
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=environment,
+                start_new_session=True,  # Ctrl-C reaches the runner, which decides
+            )
 
+    def fork(self, modules: Sequence[str]) -> Spare:
+        """
+        Raises:
+            OSError: the server has ended.
+        """
+        job, written = os.pipe()
+        read, told = os.pipe()
+        spare = Spare(written, read)
+        try:
+            socket.send_fds(self._requests, [" ".join(modules).encode() + b"\n"], [job, told])
+        except OSError:
+            spare.close()
+            raise
+        finally:
+            os.close(job)
+            os.close(told)
+        return spare
 
-def _end(spare: subprocess.Popen[bytes]) -> None:
-    """It has started nothing, so nothing is lost."""
-    spare.kill()
-    spare.communicate()
+    def close(self) -> None:
+        """It ends with its requests, and so does what waits."""
+        self._requests.close()
+        self._process.communicate()

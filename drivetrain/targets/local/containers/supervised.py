@@ -25,6 +25,7 @@ from drivetrain.targets.local.containers.processes import (
     record_of,
     temporary_folder,
 )
+from drivetrain.targets.local.containers.spares import Spare
 
 # All that a container sees of the runner's environment beyond PATH: where things are, never what is secret.
 INHERITED = (
@@ -42,7 +43,7 @@ LOG_TAIL_LINES = 14  # with the line above them 15
 _OF_THE_PLATFORM = re.compile(r"(AWS|DRIVETRAIN|SM|SAGEMAKER|TRAINING|PROCESSING)_\w+")
 
 
-TakeSpare = Callable[[], "subprocess.Popen[bytes] | None"]
+TakeSpare = Callable[[], Spare | None]
 """Gives a supervisor that was started ahead of the job, if there is one (spares.py)."""
 
 
@@ -51,7 +52,7 @@ class Supervised:
     """One host's supervisor, what tells us of its end, and where its log begins."""
 
     host: Host
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Spare
     ahead: bool
     """Whether it was started ahead of its job."""
     record_file: Path

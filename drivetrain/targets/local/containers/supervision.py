@@ -41,9 +41,9 @@ else:
     import _signal as signal  # see ending.py
 
 
-def main() -> int:
-    """The guard. Returns 0 when the record was written, whatever became of the job."""
-    runner = _watch_parent()
+def main(runner: int | None) -> int:
+    """The guard, which watches the runner by a descriptor. Returns 0 when the record was written, whatever became of
+    the job."""
     namespaces.set_subreaper()
     given = _job()
     if given is None:
@@ -121,7 +121,7 @@ def _conclude(
     return 0
 
 
-def _watch_parent() -> int | None:
+def watch_parent() -> int | None:
     """A descriptor that becomes readable when the runner ends; None where the kernel has none (then stdin tells)."""
     try:
         return os.pidfd_open(os.getppid())
