@@ -317,6 +317,8 @@ def value_type(value: Value) -> ValueType:
 
 def references_in(value: Any) -> list[Any]:
     """Every reference inside a value, model, mapping or sequence, joins opened, in order of appearance."""
+    if value is None or isinstance(value, str | int):  # as most are
+        return []
     if isinstance(value, Join):
         return [value, *(found for part in value.values for found in references_in(part))]
     if isinstance(value, Reference):
