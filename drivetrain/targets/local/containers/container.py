@@ -22,9 +22,9 @@ from collections.abc import Callable, Sequence
 from drivetrain.targets.local.containers import mounts
 from drivetrain.targets.local.containers.job import Host, HostResult, Job, JobResult
 from drivetrain.targets.local.containers.processes import ProcessRecord
-from drivetrain.targets.local.containers.spares import Spare
 from drivetrain.targets.local.containers.supervised import (
     PORT_VARIABLE,
+    Spare,
     Supervised,
     TakeSpare,
     read_result,

@@ -3,44 +3,21 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.containers.supervised import Spare
 
 # What the start file and a component without imports of its own need of the standard library.
 STANDARD = (
     "argparse", "ast", "collections.abc", "contextlib", "dataclasses", "enum", "functools", "hashlib", "importlib",
     "inspect", "json", "math", "pathlib", "re", "runpy", "tarfile", "tempfile", "typing", "zipfile", "zlib",
 )  # fmt: skip
-
-
-class Spare:
-    """A supervisor that waits for its job, with what a `subprocess.Popen` has of a process."""
-
-    def __init__(self, stdin: int, stdout: int) -> None:
-        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb", buffering=0)
-        self.pid = 0
-        """Known once it is alive."""
-
-    def is_alive(self) -> bool:
-        """Whether it waits; a fork that is just being made is waited for."""
-        self.pid = self.pid or int(self.stdout.readline() or 0)
-        poll = select.poll()
-        poll.register(self.stdout, select.POLLIN)
-        return bool(self.pid) and not poll.poll(0)
-
-    def wait(self) -> None:
-        """Wait for the end of its stdout, which it closes as it ends; the server collects it."""
-        if not self.stdout.closed:
-            self.stdout.read()
-
-    def close(self) -> None:
-        """Without a job it ends by itself."""
-        self.stdin.close()
-        self.stdout.close()
 
 
 class Spares:
@@ -115,6 +92,8 @@ class _Server:
         Raises:
             OSError: the server has ended.
         """
+        from drivetrain.targets.local.containers.supervised import Spare
+
         job, written = os.pipe()
         read, told = os.pipe()
         spare = Spare(written, read)

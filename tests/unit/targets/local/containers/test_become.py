@@ -17,7 +17,8 @@ import pytest
 from drivetrain.steps.contract import START_COMMAND
 from drivetrain.targets.local.containers import mounts, process_table, supervised
 from drivetrain.targets.local.containers.container import Host, Job, JobResult, start
-from drivetrain.targets.local.containers.spares import Spare, Spares
+from drivetrain.targets.local.containers.spares import Spares
+from drivetrain.targets.local.containers.supervised import Spare
 
 START = """
 import os, sys
