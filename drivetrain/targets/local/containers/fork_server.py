@@ -1,9 +1,8 @@
-"""One interpreter, loaded once, from which the supervisors of a run are forked (standard library only; spares.py asks).
+"""One interpreter, loaded once, from which supervisors are forked (standard library only; spares.py asks).
 
 Starting an interpreter and importing what the start file and a component need takes longer than all that a small step
-does. Each request on stdin, a socket, is a line with the modules that a fork is to load beside those of the server,
-and two files: the fork's stdin and stdout. The fork tells its pid on its stdout, and is from then on a supervisor whose
-job may come (supervision.py).
+does. Each request on stdin, a socket, brings two files: the fork's stdin and stdout. The fork tells its pid on its
+stdout, and is from then on a supervisor whose job may come (supervision.py).
 
 The server ends with the runner, of which it sees the end of stdin, and takes forks that wait along. One that has a job
 does with SIGTERM what it does without a runner: it ends the job.
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 else:
     import _signal as signal  # see ending.py
 
-_LONGEST = 1 << 16  # bytes of a request
+_LONGEST = 64  # bytes of a request
 
 
 def serve(modules: list[str]) -> int | None:
@@ -33,6 +32,8 @@ def serve(modules: list[str]) -> int | None:
     become.load(modules)
     scribe.without("", ())  # loads what masks
     requests = socket.socket(fileno=0)
+    # Until here SIGTERM ends it at once; from here on there may be forks to take along.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     forked: list[int] = []
     while True:
         request, files, _, _ = socket.recv_fds(requests, _LONGEST, 2)
@@ -43,7 +44,7 @@ def serve(modules: list[str]) -> int | None:
         pid = os.fork()
         if pid == 0:
             requests.detach()
-            _wait_for_a_job(files, request.decode())
+            _wait_for_a_job(files)
             return runner
         forked.append(pid)
         for file in files:
@@ -55,10 +56,10 @@ def serve(modules: list[str]) -> int | None:
     os._exit(0)
 
 
-def _wait_for_a_job(files: list[int], modules: str) -> None:
+def _wait_for_a_job(files: list[int]) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.setsid()  # as each supervisor has a session of its own
     for descriptor, file in enumerate(files):
         os.dup2(file, descriptor)
         os.close(file)
     os.write(1, b"%d\n" % os.getpid())
-    become.load(modules.split())

@@ -23,19 +23,20 @@ STANDARD = (
 class Spares:
     """The supervisors of a run that wait for the job of a step. Threads may share it.
 
-    Each is a fork of one server (fork_server.py), serves one job, and ends by itself when this process does: then its
+    Each is a fork of a server (fork_server.py), serves one job, and ends by itself when this process does: then its
     stdin ends before a job has come.
     """
 
     def __init__(self) -> None:
-        self._server: _Server | None = None
+        self._servers: list[_Server] = []
         self._waiting: dict[str, Spare] = {}
         self._lock = threading.Lock()
 
     def prepare(self, step: str, modules: Sequence[str] = ()) -> None:
-        """Have one wait for a step, unless one does; it loads the modules, too."""
+        """Have one wait for a step, unless one does; it has loaded the modules, too."""
         with self._lock:
-            self._server = self._server or _Server()
+            if self._server_of(modules) is None:
+                self._servers.append(_Server(modules))
             if step not in self._waiting and (spare := self._fork(modules)):
                 self._waiting[step] = spare
 
@@ -48,37 +49,44 @@ class Spares:
         spare.close()
         return None
 
-    def _fork(self, modules: Sequence[str] = ()) -> Spare | None:
-        if self._server is None:
-            return None
-        try:
-            return self._server.fork(modules)
-        except OSError:  # it was killed: the next step has another
-            self._server.close()
-            self._server = None
-            return None
-
     def close(self) -> None:
         """End those that nobody took."""
         with self._lock:
             while self._waiting:
                 self._waiting.popitem()[1].close()
-            if self._server is not None:
-                self._server.close()
-                self._server = None
+            while self._servers:
+                self._servers.pop().close()
+
+    def _fork(self, modules: Sequence[str] = ()) -> Spare | None:
+        server = self._server_of(modules)
+        if server is None:
+            return None
+        try:
+            return server.fork()
+        except ConnectionError:  # it was killed: the next step has another
+            self._servers.remove(server)
+            server.close()
+            return None
+
+    def _server_of(self, modules: Sequence[str]) -> _Server | None:
+        """One that has loaded the modules. A step without any gets one without any: libraries look which are there."""
+        wanted = set(modules)
+        fit = (each for each in self._servers if wanted <= each.modules and bool(wanted) == bool(each.modules))
+        return next(fit, None)
 
 
 class _Server:
-    def __init__(self) -> None:
+    def __init__(self, modules: Sequence[str]) -> None:
         from drivetrain.targets.local.containers import mounts
         from drivetrain.targets.local.containers.supervised import clean_environment
 
         environment = clean_environment("")
         del environment["TMPDIR"]  # each job has its own
+        self.modules = set(modules)
         self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, str(mounts.SUPERVISOR), "--serve", ",".join(STANDARD)],
+                [sys.executable, str(mounts.SUPERVISOR), "--serve", ",".join((*STANDARD, *modules))],
                 stdin=theirs.fileno(),
                 stdout=subprocess.PIPE,  # what a fork's is, too
                 stderr=subprocess.DEVNULL,
@@ -87,10 +95,10 @@ class _Server:
                 start_new_session=True,  # Ctrl-C reaches the runner, which decides
             )
 
-    def fork(self, modules: Sequence[str]) -> Spare:
+    def fork(self) -> Spare:
         """
         Raises:
-            OSError: the server has ended.
+            ConnectionError: the server has ended.
         """
         from drivetrain.targets.local.containers.supervised import Spare
 
@@ -98,8 +106,8 @@ class _Server:
         read, told = os.pipe()
         spare = Spare(written, read)
         try:
-            socket.send_fds(self._requests, [" ".join(modules).encode() + b"\n"], [job, told])
-        except OSError:
+            socket.send_fds(self._requests, [b"fork"], [job, told])
+        except BaseException:
             spare.close()
             raise
         finally:
@@ -108,6 +116,7 @@ class _Server:
         return spare
 
     def close(self) -> None:
-        """It ends with its requests, and so does what waits."""
+        """It ends with its requests, or at once where it still loads, and so does what waits."""
         self._requests.close()
+        self._process.terminate()
         self._process.communicate()

@@ -225,14 +225,33 @@ def parent_of(pid: int) -> int:
     return int(fields[1])
 
 
+def test_steps_share_what_was_loaded_and_have_nothing_that_they_did_not_ask_for(spares: Spares) -> None:
+    spares.prepare("plain")
+    spares.prepare("large", ["unittest.mock", "wave"])
+    spares.prepare("small", ["wave"])
+    spares.prepare("other", ["turtledemo"])
+    parents: dict[str, int] = {}
+    for step in ("plain", "large", "small", "other", "not prepared"):
+        spare = spares.take(step)
+        assert spare is not None
+        parents[step] = parent_of(spare.pid)
+        spare.close()
+    assert parents["small"] == parents["large"]
+    assert parents["not prepared"] == parents["plain"]
+    assert len(set(parents.values())) == 3
+
+
 def test_nothing_that_waits_outlives_the_run() -> None:
     spares = Spares()
-    spares.prepare("a", ["unittest.mock"])
-    spares.prepare("b")
-    waiting = spares._waiting["a"], spares._waiting["b"]  # pyright: ignore[reportPrivateUsage]
-    assert all(one.is_alive() for one in waiting)
+    spares.prepare("waits")
+    waiting = spares._waiting["waits"]  # pyright: ignore[reportPrivateUsage]
+    assert waiting.is_alive()
+    spares.prepare("loads", ["torch"])
+    waits, loads = (server._process for server in spares._servers)  # pyright: ignore[reportPrivateUsage]
     spares.close()
-    assert not any(os.path.exists(f"/proc/{one.pid}") for one in waiting)
+    assert waits.returncode == 0, "when what it has forked was gone"
+    assert loads.returncode == -signal.SIGTERM
+    assert not os.path.exists(f"/proc/{waiting.pid}")
 
 
 @pytest.mark.parametrize(
