@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from drivetrain.training.recipe import Batch
 
 
 class Values:
-    without_gradients = staticmethod(torch.no_grad)
+    @staticmethod
+    def without_gradients() -> AbstractContextManager[Any]:
+        return torch.no_grad()
 
     @staticmethod
     def is_tensor(value: object) -> bool:
