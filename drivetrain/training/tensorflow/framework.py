@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager, nullcontext, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -24,11 +24,8 @@ from safetensors.numpy import load, save
 from drivetrain.base.errors import InputError
 from drivetrain.training import model_folder
 from drivetrain.training.checkpointing.store.manifest import DamagedError
-from drivetrain.training.checkpointing.tensors import generators
-from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
+from drivetrain.training.checkpointing.tensors import arrays, generators
 from drivetrain.training.checkpointing.tensors.index import Index, Sizes
-from drivetrain.training.checkpointing.tensors.pieces import Piece, Read, check_dtype
-from drivetrain.training.checkpointing.tensors.rank_file import Place
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.group import Group, tcp
 from drivetrain.training.layout import Layout
@@ -275,9 +272,10 @@ class Framework:
 
     # Tensors in the memory of a checkpoint's files: numpy's, which is the host's.
 
-    @staticmethod
-    def piece_of(name: str, tensor: Array) -> Piece:
-        return Piece.whole(name, check_dtype(tensor.dtype.name, name), tensor.shape)
+    piece_of = staticmethod(arrays.piece_of)
+    views = staticmethod(arrays.views)
+    copy_all = staticmethod(arrays.copy_all)
+    fill = staticmethod(arrays.fill)
 
     @staticmethod
     def empty(shape: Sizes, dtype: str) -> Array:
@@ -286,22 +284,6 @@ class Framework:
     @staticmethod
     def pin_of(device: str) -> None:
         return None
-
-    @staticmethod
-    def views(buffer: HostBuffer, places: Sequence[Place]) -> list[Array]:
-        return [_array_at(buffer, place.start, place.sizes, place.dtype) for place in places]
-
-    @staticmethod
-    def copy_all(views: list[Array], sources: Sequence[Array]) -> None:
-        for view, source in zip(views, sources, strict=True):
-            view[...] = source
-
-    @staticmethod
-    def fill(reads: Sequence[Read], tensors: dict[str, Array], buffers: Mapping[str, HostBuffer]) -> None:
-        for read in reads:
-            chunk = read.chunk
-            there = _array_at(buffers[chunk.file], chunk.start, chunk.sizes, read.dtype)
-            tensors[read.name][_box(read.target, read.lengths)] = there[_box(read.source, read.lengths)]
 
 
 class _NoSeeds:
@@ -318,12 +300,3 @@ def _optimizer(strategy: Any) -> dict[str, Any]:
     """By place, and by the last word of its name: before it stands the name of a layer."""
     listed = enumerate(strategy.optimizer.variables)
     return {f"{number:03d}{ENTRY}{variable.name.rpartition('_')[2]}": variable for number, variable in listed}
-
-
-def _array_at(buffer: HostBuffer, start: int, sizes: Sizes, dtype: str) -> Array:
-    count = int(np.prod(sizes))
-    return np.frombuffer(buffer.memory, dtype, count, start).reshape(sizes) if count else np.empty(sizes, dtype)
-
-
-def _box(offsets: Sizes, lengths: Sizes) -> Any:
-    return tuple(slice(offset, offset + length) for offset, length in zip(offsets, lengths, strict=True))
