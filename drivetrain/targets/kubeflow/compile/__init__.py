@@ -5,6 +5,8 @@
     tasks.py        a step that runs a program: its document, its command, what it takes and gives
     words.py        values as a task's document spells them; conditions as CEL
     machines.py     what a step's pod asks of the cluster
+    train_job.py    a training on several nodes: the TrainJob that its task creates
+    retries.py      how often the platform tries a step again
     checks.py       what cannot be expressed, by step and field
 
 A task runs `drivetrain.steps.kubeflow`, by the start file that its code archive brings: its document says which

@@ -44,6 +44,7 @@ from drivetrain.targets.kubeflow.compile.machines import (
 from drivetrain.targets.kubeflow.compile.references import References
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import Task, arguments_of
+from drivetrain.targets.kubeflow.compile.train_job import num_nodes, train_job_of
 from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_type, word
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 from drivetrain.targets.step_contract import checkpoint_folder, environment_of
@@ -213,6 +214,14 @@ class _Compiler(References):
         }
         if isinstance(step, TrainingStep) and step.logs:
             task.document["logs"] = dict(step.logs)
+        if isinstance(step, TrainingStep) and num_nodes(step):
+            task.document["train_job"] = train_job_of(
+                step,
+                self.settings,
+                image=step.image or self.settings.image,
+                code=self.imports.code,
+                environment=self.environment,
+            )
         task.cached = (step.cache or self.pipeline.cache).enabled
 
     def fill_register(self, step: RegisterStep) -> None:
@@ -287,15 +296,20 @@ class _Compiler(References):
         task.scope.tasks[task.name]["cachingOptions"] = {"enableCache": True} if task.cached else {}
         self.components[f"comp-{task.name}"] = task.component(executor)
         step = task.step if isinstance(task.step, JobStep) else None
-        environment: dict[str, str] = {}
-        if self.settings.s3_endpoint is not None:
-            environment["AWS_ENDPOINT_URL_S3"] = self.settings.s3_endpoint
         image = (step.image if step is not None else None) or self.settings.image
+        if step is not None and num_nodes(step):
+            step = None  # the pod of the task itself only follows the TrainJob
         resources = executor_resources(Resources() if step is None else resources_of(step))
-        self.executors[executor] = task.executor(image, self.imports.code, environment, resources)
+        self.executors[executor] = task.executor(image, self.imports.code, self.environment, resources)
         keeps = step is not None and checks.checkpoints_of(step) is not None
         if platform := platform_of(step, self.settings, checkpoints=keeps):
             self.platform[executor] = platform
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of every container."""
+        endpoint = self.settings.s3_endpoint
+        return {} if endpoint is None else {"AWS_ENDPOINT_URL_S3": endpoint}
 
     def depend(self, step: str, on: str) -> None:
         """Let a step run after another, through the DAGs that hold them."""
