@@ -28,7 +28,7 @@ TIMEOUT_S = 30.0
 PATIENCE_S = 300.0
 REFUSED_TOKEN_S = 60.0
 _BUSY = (429, 500, 502, 503, 504)
-_LONGEST_PAUSE_S = 10.0
+FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
 
 
 class Right(NamedTuple):
@@ -77,8 +77,8 @@ class ClusterApi:
         TaskError: this process runs in no pod, or in one without a service account's token.
     """
 
-    def __init__(self, patience: float = PATIENCE_S, away: Callable[[float], bool] | None = None) -> None:
-        self.patience, self._wait = patience, away or _sleep
+    def __init__(self, patience: float | None = None, away: Callable[[float], bool] | None = None) -> None:
+        self.patience, self._wait = PATIENCE_S if patience is None else patience, away or _sleep
         self.account = Path(os.environ.get(ACCOUNT_VARIABLE, ACCOUNT))
         self.address = os.environ.get(ADDRESS_VARIABLE) or _in_cluster_address()
         self.namespace = self._read("namespace")
@@ -130,7 +130,7 @@ class ClusterApi:
         Raises:
             ClusterError: refused, or not answered.
         """
-        began, pause = time.monotonic(), 0.5
+        began, pause = time.monotonic(), FIRST_PAUSE_S
         while True:
             patience, wanted = self.patience, 0.0
             connection = self._connection(TIMEOUT_S)
@@ -206,6 +206,8 @@ class ClusterApi:
                 f"with these rights ({rights}), or set deployment.targets.kubeflow.service_account to one that has "
                 "them."
             )
+        if status == 404 and path.endswith(":trainjobs"):
+            return ClusterError("this cluster has no TrainJobs. Install Kubeflow Trainer v2 there.")
         if status == 404:
             return NotThereError(f"{method} {path}: {said}")
         if status == 409:

@@ -79,6 +79,14 @@ class Nodes:
         """
         before = {each: signal.signal(each, self._told_to_stop) for each in (signal.SIGTERM, signal.SIGINT)}
         try:
+            return self.followed_to_its_end()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+    def followed_to_its_end(self) -> End:
+        """The same without signals; `stop` stops it."""
+        try:
             return self._run()
         except StoppedError:
             return self._cancel()
@@ -89,9 +97,6 @@ class Nodes:
         except TaskError:
             self._leave_nothing()
             raise
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
 
     def _run(self) -> End:
         self.own_pod.look()
@@ -168,6 +173,8 @@ class Nodes:
                 if failed(pods) or vanished or condition(job, "Failed") is not None:
                     settled_at = settled_at or time.monotonic() + self.settle
                     if time.monotonic() >= settled_at or all(map(has_ended, pods)):
+                        if log is not None and first is not None and has_ended(first):
+                            log.finish(LOG_S)
                         return judge(job, pods, vanished)
                 elif not started:
                     started = len(pods) >= nodes and all(map(has_started, pods))
@@ -186,7 +193,7 @@ class Nodes:
                 self._pause()
         finally:
             if log is not None:
-                log.finish(0 if self.stop.is_set() else LOG_S)
+                log.finish(0)
 
     def _complete(self, log: PodLog | None) -> End:
         if log is not None and not log.finish(LOG_S):

@@ -6,7 +6,8 @@ import threading
 from collections.abc import Callable
 from http.client import HTTPException
 
-from drivetrain.steps.kubeflow.cluster_api import ClusterApi, ClusterError, ForbiddenError, NotThereError
+from drivetrain.steps.kubeflow.cluster_api import ClusterApi, ForbiddenError, NotThereError
+from drivetrain.steps.kubeflow.task import TaskError
 from drivetrain.steps.kubeflow.train_job import NODE
 
 # Without a line for so long, the connection may be dead: the log is asked for again from where it stood.
@@ -42,7 +43,7 @@ class PodLog(threading.Thread):
                 return
             except NotThereError:
                 return
-            except (OSError, HTTPException, ClusterError):  # away, or the container's log is not there yet
+            except (OSError, HTTPException, TaskError):  # away, or the container's log is not there yet
                 is_whole = False
             if is_last and is_whole:
                 return

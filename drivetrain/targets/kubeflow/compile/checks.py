@@ -92,7 +92,8 @@ def notes(pipeline: Pipeline) -> list[str]:
         )
     if settings_of(pipeline.deployment).image_pull_policy and any(map(num_nodes, jobs)):
         found.append(
-            "image_pull_policy does not count for trainings on several nodes: their runtime says when images are pulled."
+            "image_pull_policy does not count for trainings on several nodes: their runtime says when images are "
+            "pulled."
         )
     for parameter in pipeline.parameters:
         if parameter.choices:

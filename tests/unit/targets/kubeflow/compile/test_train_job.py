@@ -201,7 +201,7 @@ def test_refusals_name_step_and_field() -> None:
     fit = step(train, name="fit", train="s3://data/digits", cluster=Cluster(count=hosts.ref()))
     [problem] = checks.check(Pipeline(name="nodes", parameters=[hosts], steps=[fit]))
     assert str(problem) == ("Step 'fit': cluster.count: is a parameter; the number of pods is compiled. Give a number.")
-    prepare = step(prepare_data, name="prepare", raw="s3://data/raw", cluster=Cluster(count=2))
+    prepare = step(prepare_data, name="prepare", raw="s3://data/raw", key="id", label="y", cluster=Cluster(count=2))
     [problem] = checks.check(Pipeline(name="nodes", steps=[prepare]))
     assert str(problem) == "Step 'prepare': cluster.count: is 2; a task is one pod. Give 1."
 
