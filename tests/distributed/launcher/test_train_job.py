@@ -1,0 +1,167 @@
+"""A training step on the nodes of a TrainJob, whose pods really run: code, inputs and outputs by S3, two nodes.
+
+The task is the real one but for its start; the Kubernetes API is a stand-in.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from drivetrain import Cluster, Pipeline, step
+from drivetrain.components.train import train
+from drivetrain.spec.resources import Deployment
+from drivetrain.steps.kubeflow import objects
+from drivetrain.steps.kubeflow.nodes import Nodes
+from drivetrain.steps.kubeflow.program import Log
+from drivetrain.steps.kubeflow.reasons import End
+from drivetrain.steps.kubeflow.reports import Reporter
+from drivetrain.steps.kubeflow.task import Task
+from tests.fixtures.kubeflow_tasks import compiled, document_of, executor_input
+from tests.fixtures.kubernetes_server import Cluster as StandIn
+from tests.fixtures.kubernetes_server import kubernetes
+from tests.fixtures.local_pods import LocalPods, pods_can_run
+from tests.fixtures.s3_server import make_bucket, s3_server, variables
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not pods_can_run(), reason="this machine allows no private /etc/hosts"),
+]
+SETTINGS = {
+    "recipe": "digits_cnn",
+    "recipe_options": '{"channels": 4, "hidden": 16}',
+    "epochs": 2,
+    "global_batch": 16,
+    "precision": "fp64",
+    "strategy": "ddp",
+}
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A training that has ended, and what it left."""
+
+    end: End
+    log: str
+    values: dict[str, float]
+    history: Any
+    model: list[str]
+    cluster: StandIn
+    jobs: list[Any]
+    at_work: list[str]
+
+
+@pytest.fixture(scope="module")
+def data(prepared_data: ModuleType, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepared_data.write_prepared(tmp_path_factory.mktemp("data"), prepared_data.digit_columns(50))
+
+
+@pytest.fixture(scope="module")
+def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[Trained]:
+    folder = tmp_path_factory.mktemp("trained")
+    s3 = variables(s3_server())
+    with pytest.MonkeyPatch.context() as patch, kubernetes() as cluster:
+        for name, value in {**s3, **cluster.variables}.items():
+            patch.setenv(name, value)
+        bucket = make_bucket(s3["AWS_ENDPOINT_URL_S3"])
+        objects.upload(data, f"s3://{bucket}/digits")
+        settings = {"root": f"s3://{bucket}/pipelines", "s3_endpoint": s3["AWS_ENDPOINT_URL_S3"], "s3_secret": "s3"}
+        fit = step(
+            *(train,),
+            name="fit",
+            train=f"s3://{bucket}/digits",
+            validation=f"s3://{bucket}/digits",
+            cluster=Cluster(count=2),
+            **SETTINGS,
+        )
+        pipeline = Pipeline(name="nodes", steps=[fit], deployment=Deployment(targets={"kubeflow": settings}))
+        found = compiled(pipeline)
+        for asset in found.assets:
+            content = asset.content
+            objects.write(asset.uri, content if isinstance(content, bytes) else content.read_bytes())
+        code = found.assets[0].uri.rpartition("/")[0]
+        digits = f"s3://{bucket}/digits"
+        given = executor_input(
+            found, "fit", {"code": code, "train": digits, "validation": digits}, f"s3://{bucket}/run/fit", folder
+        )
+        task = Task(given, json.dumps(document_of(found, "fit")))
+        said: list[bytes] = []
+        log = Log(task.document["logs"], Reporter(task))
+        patch.setattr(log, "write", said.append, raising=False)
+        pods = LocalPods(cluster, folder, s3)
+        jobs: list[Any] = []
+        try:
+            nodes = Nodes(task, log, lambda text: said.append(f"{text}\n".encode()), poll=0.2)
+            create = nodes.api.create
+            patch.setattr(nodes.api, "create", lambda path, body: jobs.append(body) or create(path, body))
+            end = nodes.run()
+            logs = {name: "\n".join(line for _, line in lines) for name, lines in cluster.logs.items()}
+            assert end == End("done"), (end, logs)
+            cluster.wait(lambda: not cluster.jobs)
+            objects.download(f"s3://{bucket}/run/fit/output", folder / "output")
+            objects.download(f"s3://{bucket}/run/fit/model", folder / "model")
+            yield Trained(
+                end,
+                "".join(logs.values()),
+                log.values,
+                json.loads((folder / "output" / "history.json").read_text()),
+                sorted(path.name for path in (folder / "model").iterdir()),
+                cluster,
+                jobs,
+                pods.at_work,
+            )
+        finally:
+            pods.close()
+
+
+@pytest.fixture(scope="module")
+def one_process(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """The history of one process without launcher, pods or S3."""
+    base = tmp_path_factory.mktemp("one")
+    folders = {"train": data, "validation": data, "model": base / "model", "output": base / "output"}
+    words = {**folders, **SETTINGS, "strategy": "single"}
+    subprocess.run(
+        [
+            *(sys.executable, "-m", "drivetrain.training_scripts.train"),
+            *(f"--{name.replace('_', '-')}={value}" for name, value in words.items()),
+        ],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+        stdout=subprocess.DEVNULL,
+        check=True,
+    )
+    return json.loads((base / "output" / "history.json").read_text())
+
+
+def test_two_nodes_train_what_one_process_trains(trained: Trained, one_process: Any) -> None:
+    names = ("train_loss", "validation_loss")
+    found = [epoch[name] for epoch in trained.history for name in names]
+    assert found == pytest.approx([epoch[name] for epoch in one_process for name in names], abs=1e-10)
+    assert len(found) == 4
+
+
+def test_both_nodes_were_found_by_their_names(trained: Trained) -> None:
+    [job] = trained.jobs
+    name = job["metadata"]["name"]
+    assert "from PET_* (Kubeflow Trainer): 2 hosts x 1 process" in trained.log
+    assert f"this is 1 ({name}-node-0-1.{name})" in trained.log
+
+
+def test_the_model_is_where_the_platform_expects_it(trained: Trained) -> None:
+    assert {"model.json", "model.safetensors"} <= set(trained.model)
+
+
+def test_metrics_come_from_the_first_nodes_log(trained: Trained) -> None:
+    assert trained.values["validation_loss"] == pytest.approx(trained.history[-1]["validation_loss"], rel=1e-3)
+
+
+def test_nothing_is_left_behind(trained: Trained) -> None:
+    assert trained.at_work == [] and trained.cluster.jobs == {} and trained.cluster.pods == {}
