@@ -26,7 +26,7 @@ from drivetrain.steps.kubeflow.program import Log
 from drivetrain.steps.kubeflow.reasons import End
 from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import Task
-from tests.fixtures.kubeflow_tasks import compiled, document_of, executor_input
+from tests.fixtures.kubeflow_tasks import compiled, document_of, executor_input, put_assets
 from tests.fixtures.kubernetes_server import Cluster as StandIn
 from tests.fixtures.kubernetes_server import kubernetes
 from tests.fixtures.local_pods import LocalPods, pods_can_run
@@ -85,22 +85,17 @@ def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[T
         )
         pipeline = Pipeline(name="nodes", steps=[fit], deployment=Deployment(targets={"kubeflow": settings}))
         found = compiled(pipeline)
-        for asset in found.assets:
-            content = asset.content
-            objects.write(asset.uri, content if isinstance(content, bytes) else content.read_bytes())
-        code = found.assets[0].uri.rpartition("/")[0]
+        code = put_assets(found)
         digits = f"s3://{bucket}/digits"
         given = executor_input(
             found, "fit", {"code": code, "train": digits, "validation": digits}, f"s3://{bucket}/run/fit", folder
         )
         task = Task(given, json.dumps(document_of(found, "fit")))
-        said: list[bytes] = []
         log = Log(task.document["logs"], Reporter(task))
-        patch.setattr(log, "write", said.append, raising=False)
         pods = LocalPods(cluster, folder, s3)
         jobs: list[Any] = []
         try:
-            nodes = Nodes(task, log, lambda text: said.append(f"{text}\n".encode()), poll=0.2)
+            nodes = Nodes(task, log, print, poll=0.2)
             create = nodes.api.create
             patch.setattr(nodes.api, "create", lambda path, body: jobs.append(body) or create(path, body))
             end = nodes.run()
