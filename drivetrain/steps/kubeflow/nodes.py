@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from types import FrameType
-from typing import Any, cast
+from typing import cast
 
 from drivetrain.steps.kubeflow.cluster_api import ClusterApi, ConflictError, ForbiddenError, NotThereError
 from drivetrain.steps.kubeflow.own_pod import OwnPod
@@ -56,13 +56,22 @@ class Nodes:
     Args:
         log: takes the lines of rank 0's log.
         say: takes what happens, a line each.
-        poll: seconds between two looks.
+        poll: seconds between two looks; POLL_S unless given.
+        settle: seconds after a failure until it is judged; SETTLE_S unless given.
     """
 
     def __init__(
-        self, task: Task, log: Log, say: Callable[[str], None], *, poll: float = POLL_S, settle: float = SETTLE_S
+        self,
+        task: Task,
+        log: Log,
+        say: Callable[[str], None],
+        *,
+        poll: float | None = None,
+        settle: float | None = None,
     ) -> None:
-        self.task, self.log, self.say, self.poll, self.settle = task, log, say, poll, settle
+        self.task, self.log, self.say = task, log, say
+        self.poll = POLL_S if poll is None else poll
+        self.settle = SETTLE_S if settle is None else settle
         self.told: Json = task.document["train_job"]
         self.identity = Identity.of(task)
         self.stop = threading.Event()
@@ -272,6 +281,6 @@ def _name(job: Json) -> str:
     return str(job["metadata"]["name"])
 
 
-def train_on_nodes(task: Task, log: Log, **given: Any) -> End:
+def train_on_nodes(task: Task, log: Log) -> End:
     """Run the task's training on the nodes of a TrainJob; see `Nodes`."""
-    return Nodes(task, log, lambda text: print(f"trainjob: {text}", flush=True), **given).run()
+    return Nodes(task, log, lambda text: print(f"trainjob: {text}", flush=True)).run()
