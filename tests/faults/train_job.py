@@ -61,6 +61,7 @@ for sample in range(len(taken), int(words["--samples"])):
     part.replace(state)
     print(f"done={len(taken)}", flush=True)
     if stopped:
+        time.sleep(float(words["--saves"]))  # as a save takes
         sys.exit(75)
 pathlib.Path(words["--model"], "taken.json").write_text(json.dumps(taken))
 """
@@ -119,6 +120,7 @@ class _Trial:
         # The end of the training: as a rule it succeeds.
         self.ending = self.draw.choice(("done", "done", "done", "cancelled", "fails"))
         self.fails = f"{self.draw.randrange(2)}:{self.draw.randrange(SAMPLES)}" if self.ending == "fails" else ""
+        self.saves = self.draw.choice(("0", "3"))
         self.attempt = 0
 
     def run(self) -> Found:
@@ -184,7 +186,7 @@ class _Trial:
     def _start(self) -> subprocess.Popen[bytes]:
         """The task, as KFP starts it and starts it again."""
         words = [{"option": ["--model", {"output": "model"}]}, "--place", str(self.place)]
-        words += ["--samples", str(SAMPLES), "--fails", self.fails or "none"]
+        words += ["--samples", str(SAMPLES), "--fails", self.fails or "none", "--saves", self.saves]
         told = {**self.shared.document, "program": "script:own.py", "arguments": words}
         uris = {name: f"{self._outputs}/{name}" for name in ("model", "output")}
         given = {
