@@ -48,13 +48,18 @@ try:
 except BlockingIOError:
     (place / "two-at-once").write_text(rank)
     sys.exit(3)
+def committed(rank):
+    state = place / f"rank-{rank}.json"
+    return json.loads(state.read_text()) if state.exists() else []
 state = place / f"rank-{rank}.json"
-taken = json.loads(state.read_text()) if state.exists() else []
+taken = committed(rank)
 for sample in range(len(taken), int(words["--samples"])):
     if words["--fails"] == f"{rank}:{sample}":
         pathlib.Path(os.environ["DRIVETRAIN_FAILURE_FILE"]).write_text("the sample is bad")
         sys.exit(1)
-    time.sleep(0.03)
+    time.sleep(0.02)
+    while not stopped and len(committed(1 - int(rank))) < sample:  # as ranks wait in a collective
+        time.sleep(0.01)
     taken.append(sample)
     part = state.with_suffix(".part")
     part.write_text(json.dumps(taken))
@@ -255,7 +260,10 @@ class _Trial:
     def _task_killed(self, task: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
         task.kill()
         task.wait()
-        return self._start()
+        task, known = self._start(), len(self.cluster.requests)
+        # One that is stopped before it has begun leaves the TrainJob to the run's end, of which it is a part.
+        self.cluster.wait(lambda: len(self.cluster.requests) > known or task.poll() is not None)
+        return task
 
     def _away(self, task: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
         """The API is away for a while: for longer, now and then, than the task waits for one request."""
