@@ -150,5 +150,6 @@ def why_waiting(job: Json, pods: Sequence[Json], events: Sequence[Json], nodes: 
         if event.get("type") == "Warning" and (name == mine or name.startswith(f"{mine}-")):
             found.append(f"{event['involvedObject'].get('kind')} {name}: {event.get('reason')}: {event.get('message')}")
     if not found and len(pods) < nodes:
-        found.append(f"{len(pods)} of {nodes} pods are there. Does the Trainer's controller run?")
+        hint = "" if pods else ". Does the Trainer's controller run?"
+        found.append(f"{len(pods)} of {nodes} pods are there{hint}")
     return "; ".join(dict.fromkeys(" ".join(each.split()).rstrip(".") for each in found))

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -17,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain import Cluster, Pipeline, step
+from drivetrain import Cluster, Pipeline, Spot, step
 from drivetrain.components.train import train
 from drivetrain.spec.resources import Deployment
 from drivetrain.steps.kubeflow import objects
@@ -39,7 +41,7 @@ pytestmark = [
 SETTINGS = {
     "recipe": "digits_cnn",
     "recipe_options": '{"channels": 4, "hidden": 16}',
-    "epochs": 2,
+    "epochs": 12,
     "global_batch": 16,
     "precision": "fp64",
     "strategy": "ddp",
@@ -50,7 +52,6 @@ SETTINGS = {
 class Trained:
     """A training that has ended, and what it left."""
 
-    end: End
     log: str
     values: dict[str, float]
     history: Any
@@ -66,54 +67,68 @@ def data(prepared_data: ModuleType, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 @pytest.fixture(scope="module")
-def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Generator[Trained]:
-    folder = tmp_path_factory.mktemp("trained")
+def trained(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Two nodes that nothing happens to."""
+    return train_on_pods(data, tmp_path_factory.mktemp("trained"), lambda cluster, pods: None)
+
+
+@pytest.fixture(scope="module")
+def evicted(data: Path, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """Two nodes of which the second is taken away, once the first checkpoint is there."""
+
+    def evict(cluster: StandIn, pods: LocalPods) -> None:
+        def saved() -> bool:
+            if cluster.created and not cluster.jobs:  # it has ended
+                return True
+            return any(line.startswith("epoch 2/") for lines in cluster.logs.values() for _, line in lines)
+
+        cluster.wait(saved, 120)
+        with cluster.lock:
+            [second] = [name for name in pods.at_work if "-node-0-1-" in name]
+            pods.evict(second)
+
+    return train_on_pods(data, tmp_path_factory.mktemp("evicted"), evict, checkpoint_every="epoch")
+
+
+def train_on_pods(data: Path, folder: Path, happens: Callable[[StandIn, LocalPods], None], **settings: Any) -> Trained:
+    """Train on two nodes, while something happens to them."""
     s3 = variables(s3_server())
     with pytest.MonkeyPatch.context() as patch, kubernetes() as cluster:
         for name, value in {**s3, **cluster.variables}.items():
             patch.setenv(name, value)
         bucket = make_bucket(s3["AWS_ENDPOINT_URL_S3"])
-        objects.upload(data, f"s3://{bucket}/digits")
-        settings = {"root": f"s3://{bucket}/pipelines", "s3_endpoint": s3["AWS_ENDPOINT_URL_S3"], "s3_secret": "s3"}
-        fit = step(
-            *(train,),
-            name="fit",
-            train=f"s3://{bucket}/digits",
-            validation=f"s3://{bucket}/digits",
-            cluster=Cluster(count=2),
-            **SETTINGS,
-        )
-        pipeline = Pipeline(name="nodes", steps=[fit], deployment=Deployment(targets={"kubeflow": settings}))
-        found = compiled(pipeline)
-        code = put_assets(found)
         digits = f"s3://{bucket}/digits"
-        given = executor_input(
-            found, "fit", {"code": code, "train": digits, "validation": digits}, f"s3://{bucket}/run/fit", folder
-        )
+        objects.upload(data, digits)
+        kubeflow = {"root": f"s3://{bucket}/pipelines", "s3_endpoint": s3["AWS_ENDPOINT_URL_S3"], "s3_secret": "s3"}
+        spot = Spot(max_wait_seconds=86_400)
+        folders = {"train": digits, "validation": digits}
+        fit = step(train, name="fit", cluster=Cluster(count=2, spot=spot), **folders, **{**SETTINGS, **settings})
+        found = compiled(Pipeline(name="nodes", steps=[fit], deployment=Deployment(targets={"kubeflow": kubeflow})))
+        given = executor_input(found, "fit", {"code": put_assets(found), **folders}, f"s3://{bucket}/run/fit", folder)
         task = Task(given, json.dumps(document_of(found, "fit")))
         log = Log(task.document["logs"], Reporter(task))
         pods = LocalPods(cluster, folder, s3)
         jobs: list[Any] = []
         try:
-            nodes = Nodes(task, log, print, poll=0.2)
+            nodes = Nodes(task, log, print, poll=0.2, settle=5.0)
             create = nodes.api.create
             patch.setattr(nodes.api, "create", lambda path, body: jobs.append(body) or create(path, body))
-            end = nodes.run()
-            logs = {name: "\n".join(line for _, line in lines) for name, lines in cluster.logs.items()}
-            assert end == End("done"), (end, logs)
-            cluster.wait(lambda: not cluster.jobs)
-            objects.download(f"s3://{bucket}/run/fit/output", folder / "output")
-            objects.download(f"s3://{bucket}/run/fit/model", folder / "model")
-            yield Trained(
-                end,
-                "".join(logs.values()),
-                log.values,
-                json.loads((folder / "output" / "history.json").read_text()),
-                sorted(path.name for path in (folder / "model").iterdir()),
-                cluster,
-                jobs,
-                pods.at_work,
+            with ThreadPoolExecutor(1) as beside:
+                happening = beside.submit(happens, cluster, pods)
+                end = nodes.run()
+                happening.result()
+            logs = sorted(cluster.logs.items(), key=lambda each: each[0].rpartition("-node-")[0])
+            text = "\n".join(
+                "\n".join([f"=== attempt {name.rpartition('-node-')[0][-1]}", *(line for _, line in lines)])
+                for name, lines in logs
             )
+            assert end == End("done"), (end, text)
+            cluster.wait(lambda: not cluster.jobs)
+            for name in ("output", "model"):
+                objects.download(f"s3://{bucket}/run/fit/{name}", folder / name)
+            history = json.loads((folder / "output" / "history.json").read_text())
+            model = sorted(path.name for path in (folder / "model").iterdir())
+            return Trained(text, log.values, history, model, cluster, jobs, pods.at_work)
         finally:
             pods.close()
 
@@ -140,7 +155,7 @@ def test_two_nodes_train_what_one_process_trains(trained: Trained, one_process: 
     names = ("train_loss", "validation_loss")
     found = [epoch[name] for epoch in trained.history for name in names]
     assert found == pytest.approx([epoch[name] for epoch in one_process for name in names], abs=1e-10)
-    assert len(found) == 4
+    assert len(found) == 24
 
 
 def test_both_nodes_were_found_by_their_names(trained: Trained) -> None:
@@ -160,3 +175,15 @@ def test_metrics_come_from_the_first_nodes_log(trained: Trained) -> None:
 
 def test_nothing_is_left_behind(trained: Trained) -> None:
     assert trained.at_work == [] and trained.cluster.jobs == {} and trained.cluster.pods == {}
+    assert len(trained.jobs) == 1
+
+
+def test_after_an_eviction_all_nodes_go_on_from_the_checkpoint(evicted: Trained, one_process: Any) -> None:
+    """Each sample counts once: the losses are those of a run that nothing happened to."""
+    assert [job["metadata"]["labels"]["drivetrain/attempt"] for job in evicted.jobs] == ["0", "1"]
+    first, *_ = re.findall(r"^epoch (\d+)/12 ", evicted.log.partition("=== attempt 1")[2], re.MULTILINE)
+    assert 2 <= int(first) <= 12
+    names = ("train_loss", "validation_loss")
+    expected = [epoch[name] for epoch in one_process for name in names]
+    assert [epoch[name] for epoch in evicted.history for name in names] == pytest.approx(expected, abs=1e-10)
+    assert evicted.at_work == [] and evicted.cluster.jobs == {}
