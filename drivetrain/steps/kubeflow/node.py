@@ -25,7 +25,7 @@ from drivetrain.steps.kubeflow.task import COPIES, DOCUMENT, RetryError, Task, T
 # Where the kubelet reads what it keeps of a container's end, at most 4,096 bytes (`terminationMessagePath`).
 TERMINATION_MESSAGE, LONGEST_MESSAGE = "/dev/termination-log", 4096
 MESSAGE_VARIABLE = "DRIVETRAIN_TERMINATION_MESSAGE"
-# A folder with room for the inputs; that of temporary files unless given.
+# A folder with room for the inputs, among the step's own variables; that of temporary files unless given.
 FOLDER_VARIABLE = "DRIVETRAIN_NODE_FOLDER"
 _RANKS = ("PET_NODE_RANK", "JOB_COMPLETION_INDEX")
 BAD_INPUT, RETRY = 2, 75
@@ -34,7 +34,8 @@ BAD_INPUT, RETRY = 2, 75
 def main(executor_input: str) -> int:
     """Run the node's part; gives the exit code."""
     task = Task(executor_input, os.environ[DOCUMENT])
-    copies = tempfile.mkdtemp(prefix="drivetrain-node-", dir=os.environ.get(FOLDER_VARIABLE))
+    room = task.document.get("environment", {}).get(FOLDER_VARIABLE)
+    copies = tempfile.mkdtemp(prefix="drivetrain-node-", dir=None if room is None else task.text(room))
     os.environ[COPIES] = copies
     try:
         return _run(task)

@@ -53,7 +53,6 @@ def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
     for name, value in {
         "DRIVETRAIN_SOURCE": str(source),
         node.MESSAGE_VARIABLE: str(tmp_path / "message"),
-        node.FOLDER_VARIABLE: str(tmp_path / "disk"),
         COPIES: "",
         "PYTHONPATH": os.pathsep.join(sys.path),
     }.items():
@@ -79,7 +78,9 @@ def given(bucket: str, scheme: str = "s3") -> str:
 def main(bucket: str, monkeypatch: pytest.MonkeyPatch, *, rank: int = 0, fail: str = "", scheme: str = "s3") -> int:
     words: list[Any] = [{"option": ["--train", {"input": "train"}]}, {"option": ["--model", {"output": "model"}]}]
     words += [{"option": ["--uri", {"uri": "other"}]}, {"option": ["--fail", fail]}]
+    disk = {node.FOLDER_VARIABLE: str(Path(os.environ[node.MESSAGE_VARIABLE]).with_name("disk"))}
     document = {"step": "fit", "program": "script:fit.py", "arguments": words, "outputs": ["model"]}
+    document["environment"] = disk
     monkeypatch.setenv("DRIVETRAIN_TASK", json.dumps(document))
     monkeypatch.setenv("PET_NODE_RANK", str(rank))
     return node.main(given(bucket, scheme))
@@ -97,10 +98,15 @@ def test_inputs_come_and_the_first_nodes_outputs_go(
         objects.write(f"s3://{bucket}/{name}", text.encode())
     objects.write(f"s3://{bucket}/run/fit/model/stale.txt", b"of an earlier attempt")
     objects.write(f"s3://{bucket}/run/fit/model-card.txt", b"another output")
+    targets: list[Path] = []
+    fetch = objects.download
+    monkeypatch.setattr(objects, "download", lambda uri, target: targets.append(target) or fetch(uri, target))
     assert main(bucket, monkeypatch, scheme=scheme) == 0
+    assert [(pod / "disk") in target.parents for target in targets] == [True], "what is read, and nothing else"
     assert keys(bucket, "run/") == ["run/fit/model-card.txt", "run/fit/model/deep/rows.txt"]
     assert objects.read(f"s3://{bucket}/run/fit/model/deep/rows.txt") == b"a,b"
     assert list((pod / "disk").iterdir()) == [], "copies are not left on the node's disk"
+    assert (pod / "message").exists() is False
 
 
 def test_an_input_that_is_one_file_comes_in_a_folder(bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
