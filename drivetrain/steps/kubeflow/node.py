@@ -15,12 +15,12 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.steps.kubeflow import objects
 from drivetrain.steps.kubeflow.program import Log, arguments_of, command_of, environment_of, reason_of, start
 from drivetrain.steps.kubeflow.reports import Reporter
-from drivetrain.steps.kubeflow.task import COPIES, DOCUMENT, RetryError, Task, TaskError, local_path
+from drivetrain.steps.kubeflow.task import COPIES, DOCUMENT, Json, RetryError, Task, TaskError, local_path
 
 # Where the kubelet reads what it keeps of a container's end, at most 4,096 bytes (`terminationMessagePath`).
 TERMINATION_MESSAGE, LONGEST_MESSAGE = "/dev/termination-log", 4096
@@ -72,10 +72,10 @@ def _run(task: Task) -> int:
 def _inputs_in(word: Any) -> Iterator[str]:
     """The inputs whose folders the words name."""
     if isinstance(word, dict):
-        for kind, value in word.items():
+        for kind, value in cast(Json, word).items():
             yield from [value] if kind == "input" else _inputs_in(value)
     elif isinstance(word, list):
-        for part in word:
+        for part in cast("list[Any]", word):
             yield from _inputs_in(part)
 
 

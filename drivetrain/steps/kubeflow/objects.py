@@ -7,6 +7,7 @@ again; it is imported here alone, when there is something to move.
 from __future__ import annotations
 
 import functools
+import importlib
 import os
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from drivetrain.steps.kubeflow.task import RetryError, TaskError
+from drivetrain.steps.kubeflow.task import Json, RetryError, TaskError
 
 SCHEMES = ("s3", "minio")
 _AT_ONCE = 8
@@ -60,13 +61,12 @@ def upload(source: Path, uri: str) -> None:
 
 def read(uri: str) -> bytes | None:
     """An object's content; None where there is none."""
-    from botocore.exceptions import ClientError
-
     bucket, key = _parts(uri)
     with _told(uri):
+        client = _client()
         try:
-            return _client().get_object(Bucket=bucket, Key=key)["Body"].read()
-        except ClientError as error:
+            return client.get_object(Bucket=bucket, Key=key)["Body"].read()
+        except client.exceptions.ClientError as error:
             if error.response["Error"]["Code"] in ("NoSuchKey", "404"):
                 return None
             raise
@@ -111,17 +111,17 @@ def _each(move: Callable[[str], Any], names: list[str]) -> None:
 @functools.cache
 def _client() -> Any:
     try:
-        import boto3
-        from botocore.config import Config
+        boto3: Any = importlib.import_module("boto3")
+        config: Any = importlib.import_module("botocore.config")
     except ModuleNotFoundError:
         raise TaskError("objects at s3:// need the package boto3, which the image lacks. Install it there.") from None
-    config = Config(
+    settings = config.Config(
         retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
         max_pool_connections=2 * _AT_ONCE,
         request_checksum_calculation="when_required",  # other services than AWS's may not know the newer ones
         response_checksum_validation="when_required",
     )
-    return boto3.client("s3", region_name=os.environ.get("AWS_REGION") or None, config=config)
+    return boto3.client("s3", region_name=os.environ.get("AWS_REGION") or None, config=settings)
 
 
 @contextmanager
@@ -132,16 +132,16 @@ def _told(uri: str) -> Generator[None]:
     except TaskError:
         raise
     except Exception as error:
-        from boto3.exceptions import Boto3Error
-        from botocore.exceptions import BotoCoreError, ClientError, NoCredentialsError, NoRegionError
-
-        if not isinstance(error, Boto3Error | BotoCoreError | ClientError):
+        errors: Any = importlib.import_module("botocore.exceptions")
+        transfer: Any = importlib.import_module("boto3.exceptions").Boto3Error
+        if not isinstance(error, (transfer, errors.BotoCoreError, errors.ClientError)):
             raise
-        cause = error.__cause__ or error.__context__ if isinstance(error, Boto3Error) else error
-        status = 0
-        if isinstance(cause, ClientError):
-            status = int(cause.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
+        # A transfer's error has the request's as its context.
+        cause: Any = error.__cause__ or error.__context__ if isinstance(error, transfer) else error
+        answer: Json = getattr(cause, "response", {})
+        status = int(answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0))
         text = f"{uri}: {error}"
-        if isinstance(cause, NoCredentialsError | NoRegionError) or (400 <= status < 500 and status != 429):
+        mendable = isinstance(cause, (errors.NoCredentialsError, errors.NoRegionError))
+        if mendable or (400 <= status < 500 and status != 429):
             raise TaskError(f"{text}. Give the pods a role for the bucket, or settings with s3_secret.") from None
         raise RetryError(f"{text}. It can be tried again.") from None

@@ -15,7 +15,7 @@ from drivetrain.targets.kubeflow.compile.train_job import num_nodes
 
 Json = dict[str, Any]
 # A pod on a spot node is taken away, and so may be the one that follows a TrainJob: another attempt goes on from there.
-_GOES_ON = RetryPolicy(exceptions=("Step.SERVICE_FAULT",), max_attempts=3, interval_seconds=30)
+_GOES_ON = RetryPolicy(causes=("service_error",), max_attempts=3, interval_seconds=30)
 _SPOT_ATTEMPTS = 20
 
 

@@ -184,7 +184,7 @@ def test_one_pod_on_spot_is_tried_again(given: int | None, expected: int) -> Non
 
 
 def test_a_steps_own_retries_count() -> None:
-    retry = RetryPolicy(exceptions=("Step.THROTTLING",), max_attempts=7)
+    retry = RetryPolicy(causes=("throttling",), max_attempts=7)
     fit = step(train, name="fit", train="s3://data/digits", cluster=Cluster(count=2), retry=[retry])
     found = compiled(Pipeline(name="nodes", steps=[fit]))
     assert found.ir["root"]["dag"]["tasks"]["fit"]["retryPolicy"]["maxRetryCount"] == 7
