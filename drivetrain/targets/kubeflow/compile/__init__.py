@@ -7,6 +7,9 @@
     machines.py     what a step's pod asks of the cluster
     train_job.py    a training on several nodes: the TrainJob that its task creates
     retries.py      how often the platform tries a step again
+    frameworks.py   which runtime a training on several nodes wants
+    mounts.py       Secrets and claims that the settings give it by name
+    notices.py      the exit task that posts how a run ended
     checks.py       what cannot be expressed, by step and field
 
 A task runs `drivetrain.steps.kubeflow`, by the start file that its code archive brings: its document says which

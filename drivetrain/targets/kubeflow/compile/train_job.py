@@ -14,7 +14,9 @@ from drivetrain.spec.resources import Resources, Spot
 from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.steps.contract import START_KUBEFLOW_NODE
 from drivetrain.targets.assets.assets import Code
-from drivetrain.targets.kubeflow.compile.machines import CHECKPOINTS, node_labels, resources_of, tolerations
+from drivetrain.targets.kubeflow.compile.frameworks import framework_of
+from drivetrain.targets.kubeflow.compile.machines import node_labels, resources_of, tolerations
+from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, secrets_of, volumes_of
 from drivetrain.targets.kubeflow.settings import Settings
 
 Json = dict[str, Any]
@@ -40,6 +42,7 @@ def train_job_of(
         environment: of every container of the pipeline.
     """
     resources = resources_of(step)
+    runtime: str = getattr(settings.trainer, framework_of(step))
     trainer: Json = {
         "image": image,
         "command": ["python3", "-c", START_KUBEFLOW_NODE],
@@ -47,13 +50,13 @@ def train_job_of(
         "numNodes": num_nodes(step),
         # Said, since `auto` is a process a core where there is no GPU.
         "numProcPerNode": step.cluster.processes or max(1, resources.accelerators),
-        "env": [{"name": name, "value": value} for name, value in environment.items()] + _secrets(settings),
+        "env": [{"name": name, "value": value} for name, value in environment.items()] + _secrets(settings, step),
     }
     if asked := _resources(resources):
         trainer["resourcesPerNode"] = asked
     pod = _pod(step, settings, resources)
     spec: Json = {
-        "runtimeRef": {"apiGroup": GROUP, "kind": RUNTIME, "name": settings.trainer.torch},
+        "runtimeRef": {"apiGroup": GROUP, "kind": RUNTIME, "name": runtime},
         "trainer": trainer,
         "activeDeadlineSeconds": step.cluster.max_run_seconds,
     }
@@ -67,12 +70,15 @@ def train_job_of(
     return told
 
 
-def _secrets(settings: Settings) -> list[Json]:
-    if settings.s3_secret is None:
-        return []
+def _secrets(settings: Settings, step: TrainingStep) -> list[Json]:
+    """Variables whose values are entries of Secrets."""
+    found: dict[str, str] = {}
+    if settings.s3_secret is not None:
+        found = {name: f"{settings.s3_secret}/{name}" for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
+    entries = {name: each.split("/", 1) for name, each in {**found, **secrets_of(settings, step.name)}.items()}
     return [
-        {"name": name, "valueFrom": {"secretKeyRef": {"name": settings.s3_secret, "key": name}}}
-        for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+        {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
+        for name, (secret, key) in sorted(entries.items())
     ]
 
 
@@ -102,9 +108,14 @@ def _pod(step: TrainingStep, settings: Settings, resources: Resources) -> Json:
         found["serviceAccountName"] = settings.service_account
     if step.checkpoint is not None:
         found["terminationGracePeriodSeconds"] = settings.trainer.grace_seconds
-        if settings.checkpoint_claim is not None:
-            claim: Json = {"claimName": settings.checkpoint_claim}
-            found["volumes"] = [{"name": "checkpoints", "persistentVolumeClaim": claim}]
-            mounts: list[Json] = [{"name": "checkpoints", "mountPath": CHECKPOINTS}]
-            found["containers"] = [{"name": NODE, "volumeMounts": mounts}]
+    claims = volumes_of(settings, step.name)
+    if step.checkpoint is not None and step.checkpoint.uri is None and settings.checkpoint_claim is not None:
+        claims = {**claims, CHECKPOINTS: settings.checkpoint_claim}
+    if claims:
+        names = {claim: f"claim-{number}" for number, claim in enumerate(sorted(set(claims.values())))}
+        found["volumes"] = [
+            {"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in names.items()
+        ]
+        mounts = [{"name": names[claim], "mountPath": folder} for folder, claim in sorted(claims.items())]
+        found["containers"] = [{"name": NODE, "volumeMounts": mounts}]
     return found

@@ -73,6 +73,19 @@ def test_several_nodes_are_a_train_job() -> None:
     assert trainer["args"] == [starts["start.py"], starts[f"{trainer['args'][1]}.tar"]]
 
 
+def test_the_runtime_is_that_of_the_launcher() -> None:
+    fit = step(
+        train,
+        name="fit-model",
+        train="s3://data/digits",
+        cluster=Cluster(count=2),
+        environment={"DRIVETRAIN_LAUNCHER": "tf_config"},
+    )
+    settings = {"trainer": {"tensorflow": "tf-of-ours"}}
+    found = compiled(Pipeline(name="nodes", steps=[fit], deployment=Deployment(targets={"kubeflow": settings})))
+    assert train_job(found)["spec"]["runtimeRef"]["name"] == "tf-of-ours"
+
+
 def test_one_node_stays_in_the_pod_of_its_task() -> None:
     assert "train_job" not in document_of(compiled(pipeline(count=1)), "fit-model")
 
@@ -95,6 +108,8 @@ def test_what_the_nodes_ask_for() -> None:
         "checkpoint_claim": "checkpoints",
         "s3_endpoint": "http://minio:9000",
         "s3_secret": "s3",
+        "pods": {"secrets": {"HF_TOKEN": "hub/token"}},
+        "steps": {"Fit-model": {"volumes": {"/models": "models"}}},
         "trainer": {"grace_seconds": 240, "start_seconds": 60, "keep": "failed"},
     }
     job = train_job(compiled(pipeline(settings, resources=GPU, spot=Spot(max_wait_seconds=7200))))
@@ -109,15 +124,26 @@ def test_what_the_nodes_ask_for() -> None:
         {"name": "AWS_ENDPOINT_URL_S3", "value": "http://minio:9000"},
         {"name": "AWS_ACCESS_KEY_ID", "valueFrom": secret},
     ]
+    token = {"secretKeyRef": {"name": "hub", "key": "token"}}
+    assert trainer["env"][-1] == {"name": "HF_TOKEN", "valueFrom": token}
     assert pod_patch(job) == {
         "nodeSelector": {"capacity": "spot", "pool": "a100", "zone": "a"},
         "tolerations": [{"key": "gpu", "operator": "Exists"}, {"key": "spot", "operator": "Equal", "value": "true"}],
         "imagePullSecrets": [{"name": "pull"}],
         "serviceAccountName": "trainer",
         "terminationGracePeriodSeconds": 240,
-        "volumes": [{"name": "checkpoints", "persistentVolumeClaim": {"claimName": "checkpoints"}}],
+        "volumes": [
+            {"name": "claim-0", "persistentVolumeClaim": {"claimName": "checkpoints"}},
+            {"name": "claim-1", "persistentVolumeClaim": {"claimName": "models"}},
+        ],
         "containers": [
-            {"name": "node", "volumeMounts": [{"name": "checkpoints", "mountPath": "/drivetrain/checkpoints"}]}
+            {
+                "name": "node",
+                "volumeMounts": [
+                    {"name": "claim-0", "mountPath": "/drivetrain/checkpoints"},
+                    {"name": "claim-1", "mountPath": "/models"},
+                ],
+            }
         ],
     }
     assert (job["start_seconds"], job["keep"], job["restart_seconds"]) == (60, "failed", 7200)
@@ -213,7 +239,7 @@ def test_inputs_that_no_node_can_read_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("trainer", "field"), [({"torch": "Not A Name"}, "torch"), ({"keep": "perhaps"}, "keep"), ({"mpi": "x"}, "mpi")]
+    ("trainer", "field"), [({"torch": "Not A Name"}, "torch"), ({"keep": "perhaps"}, "keep"), ({"mpich": "x"}, "mpich")]
 )
 def test_wrong_settings_are_named(trainer: Json, field: str) -> None:
     with pytest.raises(SpecError, match=rf"deployment\.targets\.kubeflow\.trainer\.{field}"):
