@@ -96,9 +96,9 @@ def judge(job: Json, pods: Sequence[Json], vanished: Sequence[Json]) -> End:
     return End("failed", RETRY, f"the TrainJob failed, and none of its pods did ({what})")
 
 
-def _order(end: End, pod: Json) -> tuple[bool, bool, str, int]:
+def _order(end: End, pod: Json) -> tuple[bool, str, int]:
     ended = state_of(pod, "terminated") or {}
-    return end.kind != "failed", end.code == RETRY, str(ended.get("finishedAt") or "9"), rank_of(pod)
+    return end.kind != "failed", str(ended.get("finishedAt") or "9"), rank_of(pod)
 
 
 def _end_of(pod: Json) -> End:
