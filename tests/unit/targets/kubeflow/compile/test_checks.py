@@ -322,7 +322,7 @@ def test_settings_that_are_wrong(block: dict[str, Any], where: str) -> None:
 
 
 def test_the_settings_on_the_page_are_some() -> None:
-    page = (Path(__file__).parents[5] / "docs" / "kubeflow_examples.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[5] / "docs" / "kubeflow_pipelines.md").read_text(encoding="utf-8")
     block = yaml.safe_load(page.split("```yaml\n")[1].partition("```")[0])
     model = trained(cluster=Cluster(spot=Spot(max_wait_seconds=90_000)))
     assert checks.check(spec(model, settings=block["deployment"]["targets"]["kubeflow"])) == []
