@@ -43,6 +43,7 @@ from drivetrain.spec.values import (
 )
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
+from drivetrain.targets.kubeflow.compile.train_job import num_nodes
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
 
@@ -96,6 +97,11 @@ def notes(pipeline: Pipeline) -> list[str]:
     if any(step.retry for step in jobs):
         found.append(
             "Kubeflow Pipelines retries a step whatever it failed of: the causes of a RetryPolicy do not count."
+        )
+    if settings_of(pipeline.deployment).image_pull_policy and any(map(num_nodes, jobs)):
+        found.append(
+            "image_pull_policy does not count for trainings on several nodes: their runtime says when images are "
+            "pulled."
         )
     for step in graph.steps:
         if isinstance(step, RegisterStep) and step.card:
@@ -198,13 +204,8 @@ def _machines(step: Step, graph: Graph) -> Iterator[Problem]:
             yield Problem(step.name, f"cluster.{name}", f"is SageMaker's; {instead}.")
     if isinstance(cluster.count, ParameterRef):
         yield Problem(step.name, "cluster.count", "is a parameter; the number of pods is compiled. Give a number.")
-    elif cluster.count > 1:
-        what = (
-            "a training on several hosts needs a TrainJob, which is not made yet"
-            if isinstance(step, TrainingStep)
-            else ("a task is one pod")
-        )
-        yield Problem(step.name, "cluster.count", f"is {cluster.count}; {what}. Give 1.")
+    elif cluster.count > 1 and not isinstance(step, TrainingStep):
+        yield Problem(step.name, "cluster.count", f"is {cluster.count}; a task is one pod. Give 1.")
     if isinstance(cluster.spot, ParameterRef):
         yield Problem(step.name, "cluster.spot", "is a parameter. Give a Spot, or None.")
 
@@ -235,6 +236,8 @@ def _inputs(step: Step, graph: Graph) -> Iterator[Problem]:
     for name, value in step.inputs.items():
         if isinstance(value, str) and value.partition("://")[0] in ("fsx", "efs"):
             yield Problem(step.name, f"inputs.{name}", "is a file system of AWS's. Give a path, or an s3:// URI.")
+        elif isinstance(value, str) and num_nodes(step) and value.startswith("gs://"):
+            yield Problem(step.name, f"inputs.{name}", "cannot be read by several nodes. Give a path, or an s3:// URI.")
         elif isinstance(value, Reference) and not isinstance(
             value, OutputRef | ParameterRef | PropertyRef | IterationRef
         ):

@@ -29,6 +29,7 @@ from drivetrain.spec.values import IterationRef, LoggedRef, MetricRef, Parameter
 from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.events import MetricLogged, Observer, StepExpanded, StepFinished, StepRetrying, StepStarted
 from drivetrain.targets.kubeflow.compile import checks
+from drivetrain.targets.kubeflow.compile.retries import most_patient, policies_of
 from drivetrain.targets.kubeflow.compile.words import literal_text
 from drivetrain.targets.kubeflow.run.conditions import holds
 from drivetrain.targets.kubeflow.run.skeleton import TYPES
@@ -162,7 +163,8 @@ class Book:
         if report["code"] == 2 and not reason.startswith(BAD_INPUT):
             reason = BAD_INPUT + reason.removeprefix("error: ")
         self.reasons[row] = reason
-        retries = step.retry[0].max_attempts if isinstance(step, JobStep | RegisterStep) and step.retry else 0
+        policies = policies_of(step)
+        retries = most_patient(policies).max_attempts if policies else 0
         if self.attempts[row] <= retries and report["code"] not in (1, 2):
             self.ledger.end_attempt(self.execution, row, self.attempts[row], "Failed", reason)
             self.observer(StepRetrying(row, self.attempts[row], reason, 0.0))
