@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("targets",),  # what all targets share
     ("targets.sagemaker",),
     ("targets.local",),
-    ("targets.kubeflow",),
+    ("targets.kubeflow", "targets.sagemaker.target"),  # the latter runs what it compiles by targets.local
     ("studio",),
     ("report",),
     ("schemas", "serve"),

@@ -204,11 +204,10 @@ def _run_on(
     from drivetrain.cli.home import home_option, local_home
     from drivetrain.cli.operands import compiled_for
     from drivetrain.cli.progress import watch
-    from drivetrain.targets.target import find_target
+    from drivetrain.targets.target import RunsHere, find_target
 
     found = find_target(on)
-    run = getattr(found, "run", None)
-    if run is None:
+    if not isinstance(found, RunsHere):
         raise UserError(f"{found.TITLE} has no runner on this machine. Leave --target out: the steps do the same.")
     if refused := [name for name, value in given.items() if value]:
         raise UserError(f"{refused[0]} does not go with --target {on}: there {found.TITLE} runs what is compiled.")
@@ -218,7 +217,7 @@ def _run_on(
     folder = local_home(home)
     return watch.watched(
         folder,
-        lambda observer: run(built, parameters, folder, observer),
+        lambda observer: found.run(built, parameters, folder.root, observer),
         as_json=as_json,
         home_option=home_option(home),
     )

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.errors import BAD_INPUT, INTERRUPTED
-from drivetrain.targets.events import Event, Observer
+from drivetrain.targets.events import Event, Observer, Summary
 
 if TYPE_CHECKING:
     from drivetrain.cli.progress.progress import RunView
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home
     from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
     from drivetrain.targets.local.options import Options
-    from drivetrain.targets.local.runner import Asset, Runner, Summary
+    from drivetrain.targets.local.runner import Asset, Runner
 
 FAILED = 1
 

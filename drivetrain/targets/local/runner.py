@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
-from drivetrain.targets.events import ExecutionStatus, Observer, ignore
+from drivetrain.targets.events import Observer, Summary, ignore
 from drivetrain.targets.local.checks import check
 from drivetrain.targets.local.execution.execution import Execution
 from drivetrain.targets.local.execution.scope import ExecutionScope
@@ -33,16 +33,6 @@ from drivetrain.targets.sagemaker.document.parameters import bind
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.selecting import Selection
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How an execution ended."""
-
-    execution: str
-    status: ExecutionStatus
-    seconds: float
-    reason: str | None
 
 
 class Runner:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
-from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, ignore
+from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
 from drivetrain.targets.kubeflow.run import kfp_process
 from drivetrain.targets.kubeflow.run.book import Book, read_reports
 from drivetrain.targets.kubeflow.run.skeleton import skeleton
@@ -25,7 +25,6 @@ from drivetrain.targets.local.containers.supervised import INHERITED
 from drivetrain.targets.local.home import Home, write_whole
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.runner import Summary
 from drivetrain.targets.local.storage.disk import no_space
 from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document.document import read
