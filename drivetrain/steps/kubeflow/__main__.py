@@ -74,10 +74,11 @@ def run(task: Task, report: Reporter) -> int:
     code = start(command_of(task.document["program"], arguments), environment, log)
     seconds = time.monotonic() - begun
     if code:
-        reason = failure.read_text(encoding="utf-8").strip() if failure.is_file() else f"exit code {code}"
+        reason = failure.read_text(encoding="utf-8", errors="replace").strip() if failure.is_file() else ""
         if code in (FAILED, BAD_INPUT):
             failed_before.parent.mkdir(parents=True, exist_ok=True)
-            failed_before.write_text(json.dumps({"code": code, "reason": reason}), encoding="utf-8")
+            told = {"code": code, "reason": reason or f"exit code {code}"}
+            failed_before.write_text(json.dumps(told), encoding="utf-8")
         report("ended", code=code, seconds=seconds, reason=reason)
         return code
     values = {**_metrics(task), **log.last(task.document.get("logged", {}))}
@@ -168,7 +169,7 @@ def main() -> NoReturn:
         try:
             code = run(task, report)
         except (TaskError, OSError, KeyError) as error:
-            report("ended", code=BAD_INPUT, seconds=0.0, reason=f"{error}")
+            report("ended", code=BAD_INPUT, seconds=0.0, reason=f"error: {error}")
             raise
     except (TaskError, OSError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)

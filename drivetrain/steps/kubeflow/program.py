@@ -66,18 +66,14 @@ class Log:
 
 
 def _log_file(run: Path, about: Mapping[str, Any]) -> Path:
-    """A new attempt's log; the runner of the run knows the iteration by the item, which names it here."""
-    name = str(about["step"]) if about["item"] is None else f"{about['step']}-{_plain(str(about['item']))}"
+    """A new attempt's log, where the home of the runs has it (drivetrain/targets/local/home.py)."""
+    name = str(about["step"]) if about["iteration"] is None else f"{about['step']}-{about['iteration']}"
     number = 1
     while (run / name / f"attempt-{number}").exists():
         number += 1
     folder = run / name / f"attempt-{number}" / "logs"
     folder.mkdir(parents=True)
     return folder / "algo-1.log"
-
-
-def _plain(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:60]
 
 
 def command_of(program: str, arguments: Sequence[str]) -> list[str]:

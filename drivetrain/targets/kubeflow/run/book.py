@@ -17,6 +17,7 @@ from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.steps import (
     ConditionStep,
+    FailStep,
     ForEachStep,
     JobStep,
     ProcessingStep,
@@ -29,15 +30,15 @@ from drivetrain.spec.values import IterationRef, LoggedRef, MetricRef, Parameter
 from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.events import MetricLogged, Observer, StepExpanded, StepFinished, StepRetrying, StepStarted
 from drivetrain.targets.kubeflow.compile import checks
-from drivetrain.targets.kubeflow.compile.words import literal_text
 from drivetrain.targets.kubeflow.run.conditions import holds
 from drivetrain.targets.kubeflow.run.skeleton import TYPES
+from drivetrain.targets.local.containers.supervised import FAILURE_CHARACTERS, failure_reason
 from drivetrain.targets.local.ledger.rows import ArtifactEntry, Child
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.step_contract import flag
 
 Json = dict[str, Any]
-BAD_INPUT = "bad input: "
+LOG_NAME = "algo-1.log"
 
 
 class Book:
@@ -68,7 +69,6 @@ class Book:
         self.outcomes: dict[str, bool] = {}
         self.reasons: dict[str, str] = {}
         self.arguments: dict[str, list[str]] = {}
-        self.iterations: dict[tuple[str, str], int] = {}
 
     def told(self, report: Mapping[str, Any]) -> None:
         """Enter one report."""
@@ -90,19 +90,7 @@ class Book:
         if step is None or loop is None:
             return step, name
         self._expand(loop)
-        return step, f"{name}-{self._iteration(loop, report)}"
-
-    def _iteration(self, loop: ForEachStep, report: Mapping[str, Any]) -> int:
-        """The number of a task's iteration, by its item; of equal items the first that no other task has."""
-        task = str(report["step"]), str(report["task"])
-        if task not in self.iterations:
-            assert isinstance(loop.items, tuple)
-            texts = [literal_text(item) for item in loop.items if not isinstance(item, Reference)]
-            taken = {index for (step, _), index in self.iterations.items() if step == task[0]}
-            self.iterations[task] = next(
-                index for index, text in enumerate(texts) if text == report["item"] and index not in taken
-            )
-        return self.iterations[task]
+        return step, f"{name}-{report['iteration']}"
 
     def _started(self, report: Mapping[str, Any]) -> None:
         step, row = self.row(report)
@@ -130,6 +118,10 @@ class Book:
             self.values[str(report["step"]), key] = value
         if step is None or self.status.get(row) == "Failed":  # kfp tried again what another attempt does not change
             return
+        if isinstance(step, FailStep):  # as everywhere: it is settled, and takes no attempt
+            self._settle(row, "Failed", reason=str(report["reason"]))
+            self._settle_conditions()
+            return
         if row not in self.attempts:  # it has ended before it had begun
             self.attempts[row] = self.ledger.start_step(self.execution, row, arguments={})
             self.observer(StepStarted(row, self.attempts[row]))
@@ -152,16 +144,17 @@ class Book:
             response=response,
             value=value,
             moves=(),
-            artifacts=[*self._artifacts("input", report.get("inputs", {})), *self._artifacts("output", outputs)],
+            artifacts=[
+                *self._artifacts("input", report.get("inputs", {})),
+                # Of a version the registry has all; a RegisterStep has no outputs on any target.
+                *([] if isinstance(step, RegisterStep) else self._artifacts("output", outputs)),
+            ],
             objects=(),
         )
         self._finish(row, "Succeeded", value=value)
 
     def _failed(self, step: Step, row: str, report: Mapping[str, Any]) -> None:
-        reason = str(report.get("reason", f"exit code {report['code']}"))
-        if report["code"] == 2 and not reason.startswith(BAD_INPUT):
-            reason = BAD_INPUT + reason.removeprefix("error: ")
-        self.reasons[row] = reason
+        reason = str(report["reason"])[:FAILURE_CHARACTERS] or self._end_of_log(row, int(report["code"]))
         retries = step.retry[0].max_attempts if isinstance(step, JobStep | RegisterStep) and step.retry else 0
         if self.attempts[row] <= retries and report["code"] not in (1, 2):
             self.ledger.end_attempt(self.execution, row, self.attempts[row], "Failed", reason)
@@ -169,8 +162,24 @@ class Book:
             return
         self._finish(row, "Failed", reason=reason)
 
+    def _end_of_log(self, row: str, code: int) -> str:
+        """How a program ended that said nothing of it, as the reason of any job here."""
+        folder = self.ledger.home.logs(self.execution, row, self.attempts[row])
+        exit_code, signal = (None, code - 128) if code > 128 else (code, None)
+        return failure_reason(folder, folder / LOG_NAME, 0, exit_code, signal)
+
+    def _settle(self, row: str, status: Any, *, reason: str | None = None, value: str | None = None) -> None:
+        """End a step that takes no time."""
+        self.status[row] = status
+        if reason is not None:
+            self.reasons[row] = reason
+        self.ledger.settle_step(self.execution, row, status, reason=reason, value=value)
+        self.observer(StepFinished(row, status, 0.0, reason=reason, value=value))
+
     def _finish(self, row: str, status: Any, *, reason: str | None = None, value: str | None = None) -> None:
         self.status[row] = status
+        if reason is not None:
+            self.reasons[row] = reason
         seconds = self.ledger.finish_step(self.execution, row, status, number=self.attempts[row], reason=reason)
         self.observer(StepFinished(row, status, seconds, reason=reason, value=value))
 
@@ -183,10 +192,7 @@ class Book:
                 except KeyError:
                     continue  # what it compares is not there yet
                 self.outcomes[step.name] = outcome
-                self.status[step.name] = "Succeeded"
-                value = "yes" if outcome else "no"
-                self.ledger.settle_step(self.execution, step.name, "Succeeded", value=value)
-                self.observer(StepFinished(step.name, "Succeeded", 0.0, value=value))
+                self._settle(step.name, "Succeeded", value="yes" if outcome else "no")
 
     def _is_reached(self, step: Step) -> bool:
         """Whether the branches in which a step stands are taken, and all that it needs has succeeded."""
@@ -242,9 +248,11 @@ class Book:
         ended = [state for state in states if state in ("Succeeded", "Failed")]
         if self.status[loop.name] != "Executing" or not (last or len(ended) == len(states)):
             return
-        failed = next((name for name in self.children[loop.name] if self.status.get(name) == "Failed"), None)
-        status: Any = "Succeeded" if failed is None and len(ended) == len(states) else "Failed"
-        reason = None if failed is None else f"{failed}: {self.reasons.get(failed, 'failed')}"
+        failed = [name for name in self.children[loop.name] if self.status.get(name) == "Failed"]
+        status: Any = "Succeeded" if not failed and len(ended) == len(states) else "Failed"
+        reason = failed_steps(failed, self.reasons) if failed else None
+        if reason is not None:
+            self.reasons[loop.name] = reason
         value = f"{states.count('Succeeded')} of {len(states)} steps"
         self.status[loop.name] = status
         seconds = self.ledger.close_step(
@@ -261,10 +269,26 @@ class Book:
                 self._close(step, last=True)
         for row in self._rows():
             if row not in self.status:
-                self.ledger.settle_step(self.execution, row, "NotExecuted")
-                self.observer(StepFinished(row, "NotExecuted", 0.0))
-        failed = [row for row, state in self.status.items() if state == "Failed"]
-        return f"step {failed[0]!r}: {self.reasons.get(failed[0], 'failed')}" if failed else None
+                self._settle(row, "NotExecuted", reason=self._why_not(row))
+        failed = [step.name for step in self.graph.steps if self.status.get(step.name) == "Failed"]
+        return failed_steps(failed, self.reasons) if failed else None
+
+    def _why_not(self, row: str) -> str | None:
+        """Why a step did not run; None where nothing says it, as in a run that was stopped."""
+        if row not in self.graph.by_name:
+            return None
+        for entry in self.graph.branch[row]:
+            outer, _, branch = entry.rpartition(":")
+            if branch == "body":
+                continue
+            if outer not in self.outcomes:
+                return f"{outer} was not decided"
+            if self.outcomes[outer] is not (branch == "then"):
+                return f"{outer} took the other branch"
+        for needed in sorted(self.graph.needs[row], key=[step.name for step in self.graph.steps].index):
+            if self.status.get(needed) in ("Failed", "NotExecuted"):
+                return f"{needed} {'failed' if self.status[needed] == 'Failed' else 'was not run'}"
+        return None
 
     def lost(self) -> list[str]:
         """Steps that should have run, by what the conditions say, and did not: kfp read a condition otherwise."""
@@ -331,6 +355,12 @@ class Book:
                 files=len(files),
                 bytes=sum(stat.st_size for _, stat in about),
             )
+
+
+def failed_steps(failed: Sequence[str], reasons: Mapping[str, str]) -> str:
+    """The reason of what failed by steps of its own: the first one's, and how many more there are."""
+    more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
+    return f"{failed[0]}: {reasons.get(failed[0], 'failed')}{more}"
 
 
 def _sha256(path: Path) -> str:
