@@ -9,6 +9,7 @@ What to run stands in $DRIVETRAIN_TASK, a JSON object:
     arguments, environment       words (see `text`), of the program
     outputs                      names of the folders that it writes
     metrics                      output parameter -> the number or text of the output `metrics` that it is
+    texts                        the same as JSON text, in which nothing looks like a placeholder of the platform
     logs                         training metric -> the regular expression that finds it in the program's log
     logged                       output parameter -> the training metric whose last value it is
     fail                         instead of a program: the words with which the task fails
@@ -93,7 +94,9 @@ def _made(task: Task) -> dict[str, str]:
 
 def _metrics(task: Task) -> Json:
     """The numbers and texts that the program returned, as far as other tasks ask for them."""
-    asked: Mapping[str, str] = task.document.get("metrics", {})
+    values: Mapping[str, str] = task.document.get("metrics", {})
+    texts: Mapping[str, str] = task.document.get("texts", {})
+    asked = {**values, **texts}
     if not asked:
         return {}
     file = local_path(task.made[METRICS]["uri"]) / METRICS_FILE
@@ -104,7 +107,8 @@ def _metrics(task: Task) -> Json:
             f"step {task.step!r} returned no {missing[0]!r}, which another step reads. It returned "
             f"{', '.join(returned) or 'nothing'}."
         )
-    return {key: returned[name] for key, name in asked.items()}
+    found = {key: returned[name] for key, name in values.items()}
+    return found | {key: json.dumps(returned[name]).replace("{{", "{\\u007b") for key, name in texts.items()}
 
 
 def _numbers(file: Path) -> Json:

@@ -55,9 +55,7 @@ def several_hosts() -> Pipeline:
 def hosts_by_parameter() -> Pipeline:
     hosts = Parameter.integer("Hosts", default=2)
     prepared = data()
-    return of(
-        prepared, training(prepared, cluster=Cluster(count=hosts.ref(), processes=1)), parameters=[hosts]
-    )
+    return of(prepared, training(prepared, cluster=Cluster(count=hosts.ref(), processes=1)), parameters=[hosts])
 
 
 @feature(GROUP, "spot machines")

@@ -38,9 +38,7 @@ def registration() -> Pipeline:
     prepared = data()
     model = training(prepared)
     scores = step(evaluate, model=model["model"], data=prepared["test"])
-    compared = step(
-        compare, evaluation=scores["report"], model=model["model"], data=prepared["test"], group="example"
-    )
+    compared = step(compare, evaluation=scores["report"], model=model["model"], data=prepared["test"], group="example")
     version = register(model=model["model"], evaluation=scores, decision=compared, group="example")
     return of(
         prepared,

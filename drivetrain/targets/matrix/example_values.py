@@ -53,9 +53,7 @@ def returned_text() -> Pipeline:
     prepared = data()
     model = training(prepared)
     scores = step(evaluate, model=model["model"], data=prepared["test"])
-    compared = step(
-        compare, evaluation=scores["report"], model=model["model"], data=prepared["test"], group="example"
-    )
+    compared = step(compare, evaluation=scores["report"], model=model["model"], data=prepared["test"], group="example")
     return of(prepared, model, scores, compared, data("told", salt=compared.text("why")))
 
 

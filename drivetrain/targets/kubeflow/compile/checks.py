@@ -10,15 +10,18 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from drivetrain.catalog import quotas
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.resources import Checkpoint, Spot
+from drivetrain.spec.resources import Checkpoint, RetryPolicy, Spot
 from drivetrain.spec.steps import (
     TRAIN,
+    BaseStep,
     ForEachStep,
     JobStep,
     LambdaStep,
     NativeStep,
+    RegisterStep,
     Step,
     TrainingStep,
     TuningStep,
@@ -41,6 +44,9 @@ from drivetrain.targets.target import Problem
 
 TITLE = "Kubeflow Pipelines"
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+# What parameters of the platform cannot hold: it fills it in, also in a text that is somebody's value.
+PLACEHOLDER = "{{$"
+NO_PLACEHOLDERS = "it holds `{{$`, which Kubeflow Pipelines takes for a placeholder of its own."
 _EXECUTION = ("PipelineName", "PipelineExecutionId")
 
 Check = Callable[[Step, Graph], Iterator[Problem]]
@@ -63,6 +69,21 @@ def key_of(metric: str) -> str:
 def checkpoints_of(step: JobStep) -> Checkpoint | None:
     """What a training says of its checkpoints."""
     return step.checkpoint if isinstance(step, TrainingStep) else None
+
+
+def retry_of(step: BaseStep) -> RetryPolicy | None:
+    """The one policy that the platform knows, which retries whatever failed: the most patient of a step's.
+
+    A training on spot nodes goes on after an eviction, which there is a failure of its pod.
+    """
+    if not isinstance(step, JobStep | RegisterStep):
+        return None
+    if step.retry:
+        return max(step.retry, key=lambda policy: policy.max_attempts)
+    if isinstance(step, JobStep) and isinstance(step.cluster.spot, Spot):
+        attempts = step.cluster.spot.max_interruptions or quotas.MAX_RETRY_ATTEMPTS
+        return RetryPolicy(exceptions=("SageMaker.CAPACITY_ERROR",), max_attempts=attempts, backoff_rate=1.0)
+    return None
 
 
 def check(pipeline: Pipeline) -> list[Problem]:
@@ -112,6 +133,8 @@ def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
     for parameter in pipeline.parameters:
         if "--" in parameter.name:
             yield Problem("", f"parameter {parameter.name!r}", "its name holds `--`. Give it another name.")
+        if PLACEHOLDER in str(parameter.default):
+            yield Problem("", f"parameter {parameter.name!r}", f"{NO_PLACEHOLDERS} Give it another default.")
 
 
 def _triggers(pipeline: Pipeline) -> Iterator[Problem]:
@@ -237,6 +260,8 @@ def _loops(step: Step, graph: Graph) -> Iterator[Problem]:
         return
     if isinstance(step.items, Reference) or any(isinstance(item, Reference) for item in _items(step)):
         yield Problem(step.name, "items", "holds a reference. Give a list of literals: items are compiled there.")
+    elif any(PLACEHOLDER in str(item) for item in _items(step)):
+        yield Problem(step.name, "items", f"{NO_PLACEHOLDERS} Give other items.")
     if step.selector is not None and not isinstance(step.selector.value, LoggedRef):
         yield Problem(step.name, "best", f"{step.selector.value.described()} is SageMaker's. Use step.logged(...).")
 

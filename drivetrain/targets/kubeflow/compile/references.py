@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.resources import RetryPolicy
-from drivetrain.spec.steps import BaseStep, ForEachStep, JobStep, RegisterStep, TrainingStep
+from drivetrain.spec.steps import BaseStep, ForEachStep, TrainingStep
 from drivetrain.spec.values import (
     EagerValue,
     ExecutionRef,
@@ -54,8 +53,8 @@ class References:
         if step.name not in self.tasks:
             scope, name = self.placed[step.name]
             self.tasks[step.name] = self.new_task(scope, name, step, step.name)
-            if isinstance(step, JobStep | RegisterStep) and step.retry:
-                scope.tasks[name]["retryPolicy"] = _retry(step.retry)
+            if (retry := checks.retry_of(step)) is not None:
+                scope.tasks[name]["retryPolicy"] = _retry(retry)
         return self.tasks[step.name]
 
     def new_task(self, scope: Scope, name: str, step: BaseStep | None, called: str) -> Task:
@@ -127,6 +126,11 @@ class References:
                 return {"parameter": task.take_constant("execution", "STRING", RUN_ID), "type": "String"}
             case OutputRef():
                 return {"uri": task.take_value(self.channel(reference))}
+            case MetricRef(step=step, name=metric):
+                # As JSON: the platform has numbers as doubles, 7 as 7.0, and looks for placeholders in texts.
+                source = self.task(self.graph.by_name[step])
+                channel = source.give(f"text-of-{checks.key_of(metric)}", "STRING", "texts", metric)
+                return {"parameter": task.take_value(channel), "type": "JSON"}
             case ItemRef(path=path):
                 channel = Channel("parameters", "item", task.scope, type="STRING")
                 return {"parameter": task.take_value(channel), "type": "String", **({"path": path} if path else {})}
@@ -154,12 +158,10 @@ class References:
                 raise AssertionError(f"check() lets no {reference.described()} pass")
 
 
-def _retry(policies: Sequence[RetryPolicy]) -> Json:
-    """One policy of the platform, which retries whatever failed: the most patient of the step's."""
-    most = max(policies, key=lambda policy: policy.max_attempts)
+def _retry(policy: RetryPolicy) -> Json:
     return {
-        "backoffDuration": f"{most.interval_seconds}s",
-        "backoffFactor": most.backoff_rate,
+        "backoffDuration": f"{policy.interval_seconds}s",
+        "backoffFactor": policy.backoff_rate,
         "backoffMaxDuration": "3600s",
-        "maxRetryCount": most.max_attempts,
+        "maxRetryCount": policy.max_attempts,
     }

@@ -60,7 +60,7 @@ class Task:
         """Let the task hand on a value as an output parameter.
 
         Args:
-            source: the part of the document that says where it comes from (`metrics`, `logged`).
+            source: the part of the document that says where it comes from (`metrics`, `texts`, `logged`).
             name: what it is there.
         """
         self.parameters[key] = type

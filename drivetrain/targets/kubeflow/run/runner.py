@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
+from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.run import kfp_process
-from drivetrain.targets.kubeflow.run.book import Book, read_reports
+from drivetrain.targets.kubeflow.run.book import Book
+from drivetrain.targets.kubeflow.run.reports import read_reports
 from drivetrain.targets.kubeflow.run.skeleton import skeleton
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.local.containers.supervised import INHERITED
@@ -60,6 +62,9 @@ class Runner:
         structure = skeleton(pipeline)
         definition = read(structure, pipeline.name)
         bound = bind(definition, parameters)
+        for name, value in bound.items():
+            if checks.PLACEHOLDER in str(value):
+                raise UserError(f"--param {name}: {checks.NO_PLACEHOLDERS} Give {name} another value.")
         id = os.urandom(6).hex()
         folder = self.home.run(id)
         with no_space(str(self.home.root), "run it again"):
@@ -85,7 +90,7 @@ class Runner:
                 steps=steps,
             )
             self.observer(ExecutionStarted(id, pipeline.name, tuple(steps)))
-            book = Book(pipeline, id, bound, ledger, self.observer, self.home.objects)
+            book = Book(pipeline, id, bound, ledger, self.observer)
             status, reason = self._run(compiled, id, folder, book)
             told = book.end(status)
             reason = reason or told
@@ -104,6 +109,7 @@ class Runner:
                 # As the containers of other runs here: of what the user's shell has, nothing that may be secret.
                 **{name: os.environ[name] for name in INHERITED if name in os.environ},
                 "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+                "PYTHONHASHSEED": "0",
                 "TMPDIR": str(_made(folder / "tmp")),
                 "DRIVETRAIN_OBJECT_STORE": str(self.home.objects),
                 "DRIVETRAIN_REGISTRY": f"local:{self.home.ledger}",
