@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from drivetrain.authoring.pipeline import Pipeline
+from drivetrain.authoring.steps import step
+from drivetrain.components.train_script import train_script
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.resources import (
     Alternative,
@@ -22,7 +26,7 @@ GROUP = "Machines"
 RELIABILITY = "Caching, retries, checkpoints"
 
 
-def on(cluster: Cluster, **given: object) -> Pipeline:
+def on(cluster: Cluster, **given: Any) -> Pipeline:
     """A training on these machines."""
     prepared = data()
     return of(prepared, training(prepared, cluster=cluster, **given))
@@ -60,12 +64,14 @@ def hosts_by_parameter() -> Pipeline:
 
 @feature(GROUP, "spot machines")
 def spot() -> Pipeline:
-    return on(Cluster(spot=Spot(), processes=1))
+    return on(Cluster(spot=Spot(max_wait_seconds=172_800), processes=1))
 
 
 @feature(GROUP, "hosts of several types in one training")
 def host_groups() -> Pipeline:
-    return on(Cluster(groups=(InstanceGroup(name="readers", instance_type="ml.m5.large"),), processes=1))
+    groups = (InstanceGroup(name="readers", instance_type="ml.m5.large"),)
+    cluster = Cluster(groups=groups)
+    return of(step(train_script, train="example:digits", source="example:digits", script="train.py", cluster=cluster))
 
 
 @feature(GROUP, "other instance types where there is no capacity")

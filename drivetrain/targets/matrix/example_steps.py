@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from drivetrain.authoring.for_each import current_item, for_each, largest
 from drivetrain.authoring.pipeline import Pipeline
 from drivetrain.authoring.register import register
@@ -11,7 +13,8 @@ from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train_script import train_script
 from drivetrain.spec.pipeline import Parameter
-from drivetrain.spec.steps import Dependency, NativeStep
+from drivetrain.spec.resources import Deployment
+from drivetrain.spec.steps import Dependency, NativeStep, ProcessingStep, TrainingStep
 from drivetrain.targets.matrix.features import data, feature, of, training
 
 GROUP = "Steps"
@@ -28,9 +31,15 @@ def training_step() -> Pipeline:
     return of(prepared, training(prepared))
 
 
-@feature(GROUP, "a training by a script of one's own, with checkpoints")
+@feature(GROUP, "a training by a script of one's own")
 def own_training() -> Pipeline:
-    return of(step(train_script, name="fit", train="example:digits", source="example:digits", script="train.py"))
+    return of(own_script())
+
+
+@feature(GROUP, "the same, with a volume for its checkpoints")
+def own_training_with_volume() -> Pipeline:
+    kubeflow = {"checkpoint_claim": "checkpoints"}
+    return of(own_script(), deployment=Deployment(targets={"kubeflow": kubeflow}))
 
 
 @feature(GROUP, "evaluate, compare with the champion, register")
@@ -122,6 +131,11 @@ def after_failure() -> Pipeline:
     return of(data("first"), step_after("second", "first", "Failed"))
 
 
-def step_after(name: str, other: str, trigger: str | None = None) -> object:
+def own_script() -> TrainingStep:
+    """A training of a script that keeps checkpoints in a folder."""
+    return step(train_script, name="fit", train="example:digits", source="example:digits", script="train.py")
+
+
+def step_after(name: str, other: str, trigger: Literal["Any", "Failed"] | None = None) -> ProcessingStep:
     """A processing step after another one."""
-    return data(name).model_copy(update={"depends_on": (Dependency(step=other, trigger=trigger),)})  # type: ignore[arg-type]
+    return data(name).model_copy(update={"depends_on": (Dependency(step=other, trigger=trigger),)})

@@ -63,7 +63,8 @@ def of(*steps: Any, **fields: Any) -> Pipeline:
 
 def data(name: str = "prepare", **given: Any) -> ProcessingStep:
     """A processing step."""
-    return step(prepare_data, name=name, **{"raw": "example:digits", "key": "id", "label": "label", **given})
+    known: dict[str, Any] = {"raw": "example:digits", "key": "id", "label": "label", **given}
+    return step(prepare_data, name=name, **known)
 
 
 def training(on: ProcessingStep, name: str = "train", cluster: Cluster | None = None, **given: Any) -> TrainingStep:

@@ -143,7 +143,7 @@ def _triggers(pipeline: Pipeline) -> Iterator[Problem]:
             yield Problem(
                 "",
                 f"trigger {trigger.name!r}",
-                f"a {type(trigger).__name__} is AWS's. Use a Schedule, or a RegistryEvent, which is polled.",
+                f"is AWS's {type(trigger).__name__}. Use a Schedule, or a RegistryEvent, which is polled.",
             )
 
 

@@ -29,6 +29,7 @@ from drivetrain.targets.kubeflow.run.skeleton import TYPES
 from drivetrain.targets.local.containers.supervised import FAILURE_CHARACTERS, failure_reason
 from drivetrain.targets.local.ledger.rows import Child
 from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.local.step_types.for_each import reason_of
 
 Json = dict[str, Any]
 LOG_NAME = "algo-1.log"
@@ -243,7 +244,7 @@ class Book:
             return
         failed = [name for name in self.children[loop.name] if self.status.get(name) == "Failed"]
         status: Any = "Succeeded" if not failed and len(ended) == len(states) else "Failed"
-        reason = failed_steps(failed, self.reasons) if failed else None
+        reason = reason_of([(name, self.reasons[name]) for name in failed]) if failed else None
         if reason is not None:
             self.reasons[loop.name] = reason
         value = f"{states.count('Succeeded')} of {len(states)} steps"

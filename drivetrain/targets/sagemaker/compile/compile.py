@@ -44,10 +44,12 @@ from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_ass
 from drivetrain.targets.assets.image import Image, missing
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
+from drivetrain.targets.sagemaker.compile import checks
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import has_gpu, machine_problem, stock_image
+from drivetrain.targets.target import refuse
 
 if TYPE_CHECKING:
     from drivetrain.targets.assets.wheels import Wheel
@@ -118,9 +120,10 @@ def compile_pipeline(
             which has no image but the packages.
 
     Raises:
-        SpecError: for what the service would refuse, naming the step and field.
+        SpecError: for what it cannot express or the service would refuse, naming the step and field.
         UserError: for data that is not there.
     """
+    refuse(checks.check(pipeline), checks.TITLE)
     base = base or Path.cwd()
     notes: tuple[str, ...] = ()
     if any(map(is_our_training, flatten(pipeline.steps))):
