@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
     from drivetrain.cli.operands import Work
 
-DEFAULT = "sagemaker"  # drivetrain.targets.target.DEFAULT, whose file imports more than most commands need
-
 app = new_app()
 
 
@@ -107,6 +105,7 @@ def run(
     from drivetrain.cli.local import run_options
     from drivetrain.cli.progress import watch
     from drivetrain.targets.local.options import Options
+    from drivetrain.targets.target import DEFAULT
 
     # Everything that was typed is looked at before the pipeline is built, which may take a while.
     parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
@@ -167,6 +166,7 @@ def _load(
 ) -> tuple[Loaded, str] | None:
     """The pipeline that was named, and for which target; None for a definition."""
     from drivetrain.cli.operands import load_for
+    from drivetrain.targets.target import DEFAULT
 
     if (target is None) == (definition is None):
         from drivetrain.cli.deployed.deployment import one_of_both
