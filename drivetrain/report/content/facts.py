@@ -131,6 +131,8 @@ class RunFacts:
     models: tuple[ModelFacts, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     written: float = 0.0
+    can_go_on: bool = True
+    """Whether the run can be resumed if it did not succeed."""
     """When these facts were read."""
 
     @property

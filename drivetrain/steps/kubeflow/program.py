@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import selectors
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -97,7 +98,35 @@ def start(command: Sequence[str], environment: Mapping[str, str], log: Log) -> i
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, forward)
         if child.stdout is not None:
-            for raw in child.stdout:
+            for raw in _lines(child.stdout.fileno(), child.pid):
                 log.take(raw)
         code = child.wait()
     return 128 - code if code < 0 else code
+
+
+def _lines(output: int, pid: int) -> Iterator[bytes]:
+    """What a process writes, until it has ended: what it has started may hold its output open for ever."""
+    ended, waiting = os.pidfd_open(pid), b""
+    os.set_blocking(output, False)
+    with selectors.DefaultSelector() as selector:
+        selector.register(output, selectors.EVENT_READ)
+        selector.register(ended, selectors.EVENT_READ)
+        last = False
+        while not last:
+            last = any(key.fd == ended for key, _ in selector.select())
+            while chunk := _read(output):
+                *lines, waiting = (waiting + chunk).split(b"\n")
+                yield from (line + b"\n" for line in lines)
+            if chunk == b"" and output in selector.get_map():
+                selector.unregister(output)
+    os.close(ended)
+    if waiting:
+        yield waiting
+
+
+def _read(output: int) -> bytes | None:
+    """What can be read at once; None where nothing is there yet, empty at the end."""
+    try:
+        return os.read(output, 65_536)
+    except BlockingIOError:
+        return None

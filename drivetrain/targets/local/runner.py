@@ -24,7 +24,7 @@ from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import ExecutionRow, StepRow
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.request import Request
+from drivetrain.targets.local.request import Request, why_not_resumed
 from drivetrain.targets.local.storage.disk import go_on, no_space
 from drivetrain.targets.local.storage.objects import Asset, ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document import graph
@@ -124,6 +124,8 @@ class Runner:
             row = ledger.execution(execution)
         if row.status == "Succeeded":
             raise UserError(f"Execution {row.id} of {row.pipeline} has succeeded: there is nothing to resume.")
+        if reason := why_not_resumed(self.home.run(row.id)):
+            raise UserError(f"Execution {row.id} cannot be resumed: {reason}")
         with (
             no_space(str(self.home.root), go_on(row.id)),
             self.home.lock(row.id),

@@ -33,6 +33,7 @@ from drivetrain.targets.local.step_types.for_each import reason_of
 
 Json = dict[str, Any]
 LOG_NAME = "algo-1.log"
+STOPPED = "stopped by the user"
 
 
 class Book:
@@ -54,6 +55,8 @@ class Book:
         self.ledger, self.observer = ledger, observer
         self.recorded = Recorded(ledger.home)
         self.graph = Graph(pipeline)
+        self.stopping = False
+        """Whether the tasks at work have been asked to end."""
         self.values: dict[tuple[str, str], Any] = {}
         self.status: dict[str, str] = {}
         self.attempts: dict[str, int] = {}
@@ -147,6 +150,9 @@ class Book:
         self._finish(row, "Succeeded", value=value)
 
     def _failed(self, step: Step, row: str, report: Mapping[str, Any]) -> None:
+        if self.stopping:
+            self._finish(row, "Stopped", reason=STOPPED)
+            return
         reason = str(report["reason"])[:FAILURE_CHARACTERS] or self._end_of_log(row, int(report["code"]))
         retry = checks.retry_of(step)
         if retry is not None and self.attempts[row] <= retry.max_attempts and report["code"] not in (1, 2):
@@ -267,13 +273,18 @@ class Book:
     def end(self, status: str) -> str | None:
         """Settle what is open: no task is at work any more. Gives why the execution did not succeed."""
         for row in list(self.running):
-            self._finish(row, "Stopped" if status == "Stopped" else "Failed", reason="its task ended without a word")
+            if status == "Stopped":
+                self._finish(row, "Stopped", reason=STOPPED)
+            else:
+                self._finish(row, "Failed", reason="its task ended without a word")
         for step in self.graph.steps:
             if isinstance(step, ForEachStep) and step.name in self.children:
                 self._close(step, last=True)
         for row in self._rows():
             if row not in self.status:
                 self._settle(row, "NotExecuted", reason=self._why_not(row))
+        if status == "Stopped":
+            return STOPPED
         failed = [step.name for step in self.graph.steps if self.status.get(step.name) == "Failed"]
         return failed_steps(failed, self.reasons) if failed else None
 
