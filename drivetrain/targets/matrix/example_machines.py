@@ -94,6 +94,21 @@ def step_network() -> Pipeline:
     return on(Cluster(network=Network(subnets=("subnet-0a",), security_groups=("sg-0a",)), processes=1))
 
 
+@feature(GROUP, "a limit on a step's time")
+def time_limit() -> Pipeline:
+    return on(Cluster(max_run_seconds=3_600, processes=1))
+
+
+@feature(GROUP, "a container image of one's own")
+def own_image() -> Pipeline:
+    return of(data(image="111122223333.dkr.ecr.us-east-1.amazonaws.com/own:1"))
+
+
+@feature(GROUP, "variables of a step's program")
+def variables() -> Pipeline:
+    return of(data(environment={"LEVEL": "debug"}))
+
+
 @feature(GROUP, "options of the service's training jobs")
 def job_options() -> Pipeline:
     return on(Cluster(processes=1), options=TrainingOptions(tensorboard=True))

@@ -13,7 +13,7 @@ from typing import Any
 from drivetrain.catalog import quotas
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.resources import Checkpoint, RetryPolicy, Spot
+from drivetrain.spec.resources import Checkpoint, Cluster, RetryPolicy, Spot
 from drivetrain.spec.steps import (
     TRAIN,
     BaseStep,
@@ -110,6 +110,8 @@ def notes(pipeline: Pipeline) -> list[str]:
         found.append(
             "Kubeflow Pipelines retries a step whatever it failed of: the causes of a RetryPolicy do not count."
         )
+    if any(step.cluster.max_run_seconds != Cluster().max_run_seconds for step in jobs):
+        found.append("Kubeflow Pipelines ends no step after a time: max_run_seconds does not count.")
     for parameter in pipeline.parameters:
         if parameter.choices:
             found.append(f"Parameter {parameter.name!r}: Kubeflow Pipelines does not hold a start to its choices.")
