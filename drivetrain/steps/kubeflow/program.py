@@ -74,7 +74,9 @@ def _log_file(run: Path, about: Mapping[str, Any]) -> Path:
         number += 1
     folder = run / name / f"attempt-{number}" / "logs"
     folder.mkdir(parents=True)
-    return folder / "algo-1.log"
+    file = folder / "algo-1.log"
+    file.touch()
+    return file
 
 
 def command_of(program: str, arguments: Sequence[str]) -> list[str]:
