@@ -1,4 +1,4 @@
-"""What a user sees of a run by kfp's local runner: progress, page, logs, failures, exit codes, and a run that is stopped."""
+"""What a user sees of a run by kfp's local runner: progress, page, logs, failures, exit codes, and a stop."""
 
 from __future__ import annotations
 

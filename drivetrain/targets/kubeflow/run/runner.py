@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
+from drivetrain.steps.start import unpack_code
 from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
 from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.run import kfp_process
@@ -38,6 +39,7 @@ from drivetrain.targets.sagemaker.document.document import read
 from drivetrain.targets.sagemaker.document.parameters import bind
 
 if TYPE_CHECKING:
+    from drivetrain.targets.assets.assets import Code
     from drivetrain.targets.kubeflow.compile.compile import Compiled
 
 PIPELINE, ARGUMENTS, LOG = "pipeline.yaml", "arguments.json", "kfp.log"
@@ -110,6 +112,12 @@ class Runner:
         self.observer(ExecutionFinished(id, status, seconds, reason))
         return Summary(id, status, seconds, reason)
 
+    def _unpacked(self, code: Code, folder: Path) -> str:
+        """The folder where all tasks of the run find their code: unpacking takes longer than all else of a task."""
+        place = _made(folder / f"drivetrain-code-{code.sha256}")
+        unpack_code(str(self.home.objects / code.uri.removeprefix("s3://")), code.sha256, str(place))
+        return str(place)
+
     def _run(self, compiled: Compiled, id: str, folder: Path, book: Book) -> tuple[ExecutionStatus, str | None]:
         """Let kfp execute the pipeline, and enter what its tasks report. Gives how it ended, and why, where no task
         says it."""
@@ -123,6 +131,7 @@ class Runner:
                 "PYTHONHASHSEED": "0",
                 TOKEN_VARIABLE: (token := secrets.token_hex(8)),
                 "TMPDIR": str(_made(folder / "tmp")),
+                "DRIVETRAIN_UNPACKED": self._unpacked(compiled.code, folder / "tmp"),
                 "DRIVETRAIN_OBJECT_STORE": str(self.home.objects),
                 "DRIVETRAIN_REGISTRY": f"local:{self.home.ledger}",
                 "DRIVETRAIN_EXECUTION": id,
