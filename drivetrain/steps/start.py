@@ -32,7 +32,7 @@ import tarfile
 
 TYPE_CHECKING = False  # typing takes longer to import than this file takes to run
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import IO, Any, NoReturn
 
 MAX_BYTES = 1024 * 1024 * 1024
@@ -64,14 +64,14 @@ def main(arguments: Sequence[str]) -> NoReturn:
         options = parse(arguments)
         failure_file = os.path.join(base, "output", "failure" if options["training"] else "message")
         here = os.path.dirname(os.path.abspath(__file__))
-        code = unpacked_before(options["code"]) or unpack_code(here, options["code"], fresh_folder())
+        code = unpack_code(here, options["code"], fresh_folder())
         command = program(options, code)
         if options["training"]:
             command += training_arguments(base, options["folders"])
         environment = {
             **os.environ,
             **cluster_variables(base),
-            "PYTHONPATH": os.pathsep.join(filter(None, [*code, os.environ.get("PYTHONPATH", "")])),
+            "PYTHONPATH": python_path(code, os.environ.get("PYTHONPATH", "")),
             "DRIVETRAIN_SOURCE": code[1],
         }
         if os.path.isdir(base):  # not in a plain shell
@@ -126,15 +126,6 @@ def parse(arguments: Sequence[str]) -> dict[str, Any]:
 
 def usage() -> str:
     return (__doc__ or "").splitlines()[2].strip()
-
-
-def unpacked_before(sha256: str) -> list[str]:
-    """The folders to import from, if whoever runs many steps on one machine has unpacked this code for all of them."""
-    folder = os.environ.get("DRIVETRAIN_UNPACKED", "")
-    if os.path.basename(folder) != "drivetrain-code-" + sha256:
-        return []
-    wheels = sorted((name for name in os.listdir(folder) if name.startswith("wheel")), key=lambda name: int(name[5:]))
-    return [os.path.join(folder, name) for name in ("code", os.path.join("code", "source"), *wheels)]
 
 
 def fresh_folder() -> str:
@@ -458,10 +449,19 @@ def read_json(path: str) -> dict[str, Any]:
     return content  # pyright: ignore[reportUnknownVariableType]
 
 
+def python_path(code: Sequence[str], inherited: str) -> str:
+    return os.pathsep.join([*code, *([inherited] if inherited else [])])
+
+
 def _some_of(folder: str) -> str:
-    found = ((parent, name) for parent, _, names in os.walk(folder) for name in sorted(names))
-    names = [os.path.relpath(os.path.join(parent, name), folder) for parent, name in found]
+    names = list(_files(folder))
     return ", ".join(names[:8]) + (" ..." if len(names) > 8 else "") if names else "nothing"
+
+
+def _files(folder: str) -> Iterator[str]:
+    for parent, _, names in os.walk(folder):
+        for name in sorted(names):
+            yield os.path.relpath(os.path.join(parent, name), folder)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.benchmarks.harness.bench import Bench
@@ -52,6 +53,23 @@ def records(bench: Bench) -> Iterator[Record]:
         target=0.05,
         note=bench.note("kfp", more=f"the limit is the start of an interpreter; CPU a step: {busy}"),
     )
+    if find_spec("kfp") is not None:
+        bench.progress(f"local overhead: {long} tasks by kfp's local runner")
+        theirs = "kfp's own component"
+        tasks = {
+            OURS: a_step("task", lambda steps: _ours_by_kfp(bench, steps)),
+            theirs: a_step(theirs, lambda steps: _component_by_kfp(bench, steps)),
+        }
+        medians = in_turn(tasks, rounds=bench.rounds, failed=bench.failed)
+        own, other = (statistics.median(cpu[name]) for name in ("task", theirs))
+        yield Record(
+            name="local_overhead: a no-op task by kfp.local, CPU",
+            unit="s",
+            ours=own,
+            peers={theirs: other},
+            target=other,
+            note=f"without pip; wall a task: {medians[OURS]:.3f} s, theirs {medians[theirs]:.3f} s",
+        )
     bench.progress(f"local overhead: {steps} independent steps")
     turns = {
         "parallel": lambda: _ours(bench, steps, independent=True).wall,
@@ -84,6 +102,25 @@ def _ours(bench: Bench, steps: int, *, independent: bool = False) -> Ran:
     if independent:
         command += ["--set", "independent=true"]
     return run(command, cwd=work, environment=bench.variables(bench.ours, work)).checked()
+
+
+def _ours_by_kfp(bench: Bench, steps: int) -> Ran:
+    """In the environment of this benchmark, which has kfp as the next one must."""
+    work = bench.folder("chain-by-kfp")
+    shutil.copy2(PROBES / "chain.py", work)
+    command = [sys.executable, "-m", "drivetrain.cli.main", "run", "chain.py", "--target", "kubeflow"]
+    return run([*command, "--set", f"steps={steps}"], cwd=work, environment=_here(bench, work)).checked()
+
+
+def _component_by_kfp(bench: Bench, steps: int) -> Ran:
+    work = bench.folder("component-by-kfp")
+    command = [sys.executable, PROBES / "kfp_chain.py", str(steps), "bare"]
+    return run(command, cwd=work, environment=_here(bench, work)).checked()
+
+
+def _here(bench: Bench, work: Path) -> dict[str, str]:
+    variables = bench.variables(bench.ours, work)
+    return {**variables, "PATH": f"{Path(sys.executable).parent}:{variables['PATH']}"}
 
 
 def _flagship(bench: Bench) -> Ran:

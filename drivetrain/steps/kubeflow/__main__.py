@@ -26,14 +26,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from drivetrain.steps.kubeflow.program import LOGS, Log, command_of, start
+from drivetrain.steps.kubeflow.program import LOGS, Become, Log, command_of, start
 from drivetrain.steps.kubeflow.reports import REPORTS, Reporter
 from drivetrain.steps.kubeflow.task import DOCUMENT, Json, Task, TaskError, local_path
 
@@ -134,6 +133,8 @@ def _write_outputs(task: Task, values: Mapping[str, Any]) -> None:
 
 def _select(task: Task) -> tuple[int, Json]:
     """Hand on what one iteration gave: that whose value is the largest or the smallest, or that of a number."""
+    import shutil
+
     told: Json = task.document["select"]
     if "pick" in told:
         values = [float(value) for value in task.parameters[told["values"]]]
@@ -151,6 +152,8 @@ def _select(task: Task) -> tuple[int, Json]:
 def _empty(folder: Path) -> None:
     """Take away what an earlier attempt left."""
     if folder.is_dir():
+        import shutil  # which is slow to import, and most folders are not there
+
         shutil.rmtree(folder)
     elif folder.exists():
         folder.unlink()
@@ -167,6 +170,7 @@ def main() -> NoReturn:
         print(__doc__, file=sys.stderr)
         sys.exit(BAD_INPUT)
     task: Task | None = None
+    process = os.getpid()
     try:
         task = Task(sys.argv[1], os.environ[DOCUMENT])
         report = Reporter(task)
@@ -179,10 +183,13 @@ def main() -> NoReturn:
         print(f"error: {error}", file=sys.stderr, flush=True)
         code = BAD_INPUT
     finally:
-        if task is not None:
-            shutil.rmtree(task.folder, ignore_errors=True)
+        if task is not None and os.getpid() == process:
+            task.clean_up()
     sys.exit(code)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Become as program:
+        program.run()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -38,7 +37,15 @@ class Task:
         self.made: dict[str, Json] = {
             name: found["artifacts"][0] for name, found in self.outputs.get("artifacts", {}).items()
         }
-        self.folder = Path(tempfile.mkdtemp(prefix="drivetrain-task-"))
+        # tempfile takes longer to import than all of this
+        self.folder = Path(os.environ.get("TMPDIR") or "/tmp", f"drivetrain-task-{os.urandom(8).hex()}")
+        self.folder.mkdir(mode=0o700)
+
+    def clean_up(self) -> None:
+        """Remove what lay in this process's own folder: links to inputs, and the reason of a failure."""
+        for path in sorted(self.folder.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        self.folder.rmdir()
 
     @property
     def step(self) -> str:

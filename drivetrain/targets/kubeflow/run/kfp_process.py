@@ -24,6 +24,8 @@ from drivetrain.targets.local.containers.namespaces import set_parent_death_sign
 from drivetrain.targets.local.containers.processes import TOKEN_VARIABLE, with_token
 
 FAILED, REFUSED = 1, 3
+TASK_PATH = "DRIVETRAIN_TASK_PATH"
+"""Where tasks import from; this process has its own places."""
 
 
 def end_all(number: int, frame: FrameType | None) -> NoReturn:
@@ -40,6 +42,7 @@ def main() -> NoReturn:
     set_parent_death_signal(signal.SIGTERM)
     # kfp orders tasks by sets of their names; the runner fixes that order, and for kfp alone.
     os.environ.pop("PYTHONHASHSEED", None)
+    os.environ["PYTHONPATH"] = os.environ.pop(TASK_PATH)
     pipeline, arguments, folder = map(Path, sys.argv[1:])
     # A task's resources and image mean nothing here.
     warnings.filterwarnings("ignore", module="kfp")

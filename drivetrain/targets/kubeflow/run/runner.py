@@ -112,17 +112,17 @@ class Runner:
         self.observer(ExecutionFinished(id, status, seconds, reason))
         return Summary(id, status, seconds, reason)
 
-    def _unpacked(self, code: Code, folder: Path) -> str:
-        """The folder where all tasks of the run find their code: unpacking takes longer than all else of a task."""
+    def _unpacked(self, code: Code, folder: Path) -> list[str]:
+        """The folders from which all tasks of the run import, the user's source the second."""
         place = _made(folder / f"drivetrain-code-{code.sha256}")
-        unpack_code(str(self.home.objects / code.uri.removeprefix("s3://")), code.sha256, str(place))
-        return str(place)
+        return unpack_code(str(self.home.objects / code.uri.removeprefix("s3://")), code.sha256, str(place))
 
     def _run(self, compiled: Compiled, id: str, folder: Path, book: Book) -> tuple[ExecutionStatus, str | None]:
         """Let kfp execute the pipeline, and enter what its tasks report. Gives how it ended, and why, where no task
         says it."""
         settings = settings_of(compiled.pipeline.deployment)
         outputs = self.home.objects / settings.root.removeprefix("s3://") / compiled.pipeline.name / "kubeflow" / id
+        code = self._unpacked(compiled.code, folder / "tmp")
         with _pipe(folder / "reports") as pipe, (folder / LOG).open("wb") as log, _stopping() as stop:
             environment = {
                 # As the containers of other runs here: of what the user's shell has, nothing that may be secret.
@@ -131,7 +131,9 @@ class Runner:
                 "PYTHONHASHSEED": "0",
                 TOKEN_VARIABLE: (token := secrets.token_hex(8)),
                 "TMPDIR": str(_made(folder / "tmp")),
-                "DRIVETRAIN_UNPACKED": self._unpacked(compiled.code, folder / "tmp"),
+                "DRIVETRAIN_UNPACKED": compiled.code.sha256,
+                "DRIVETRAIN_SOURCE": code[1],
+                kfp_process.TASK_PATH: os.pathsep.join(code),
                 "DRIVETRAIN_OBJECT_STORE": str(self.home.objects),
                 "DRIVETRAIN_REGISTRY": f"local:{self.home.ledger}",
                 "DRIVETRAIN_EXECUTION": id,

@@ -5,26 +5,31 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drivetrain.steps.kubeflow import __main__ as program
 from drivetrain.steps.kubeflow.program import Log, command_of, start
 from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import Task, TaskError, local_path, spelled, stored
 
 MODULE = """
 import os
+import sys
 from pathlib import Path
 from drivetrain.base.errors import InputError
 from drivetrain.components import Input, Output, component
 
 @component
 def work(data: Input, made: Output, *, text: str = "", number: float = 0.0, ends: str = "") -> dict[str, float]:
-    Path(made, "text.txt").write_text(f"{text}|{number!r}|{sorted(os.listdir(data))}|{sorted(os.listdir(made))}")
+    command = Path("/proc/self/cmdline").read_text().replace("\\0", " ")
+    called = Path(sys.argv[0]).name
+    Path(made, "process.txt").write_text(f"{called} {os.environ.get('PYTHONHASHSEED')} {command}")
+    left = sorted({path.name for path in made.iterdir()} - {"process.txt"})
+    Path(made, "text.txt").write_text(f"{text}|{number!r}|{sorted(os.listdir(data))}|{left}")
     print("score=0.5\\nscore=0.75")
     if ends == "bad":
         raise InputError("bad rows. Give good ones.")
@@ -32,6 +37,11 @@ def work(data: Input, made: Output, *, text: str = "", number: float = 0.0, ends
         os._exit(75)
     return {"rows": 7, "whole": 7.0}
 """
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
 
 
 @pytest.fixture
@@ -45,8 +55,9 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def task_of(store: Path, document: dict[str, Any], **parameters: Any) -> Task:
-    given = {
+def given(store: Path, **parameters: Any) -> dict[str, Any]:
+    """The executor input."""
+    return {
         "inputs": {
             "parameterValues": parameters,
             "artifacts": {"data": {"artifacts": [{"name": "data", "uri": "s3://bucket/data"}]}},
@@ -59,7 +70,6 @@ def task_of(store: Path, document: dict[str, Any], **parameters: Any) -> Task:
             },
         },
     }
-    return Task(json.dumps(given), json.dumps({"step": "work", "outputs": ["made", "metrics"], **document}))
 
 
 def working(*more: Any, **document: Any) -> dict[str, Any]:
@@ -68,16 +78,22 @@ def working(*more: Any, **document: Any) -> dict[str, Any]:
     return {"program": "worked:work", "arguments": [data, *folders, *more], **document}
 
 
-def run(task: Task) -> int:
-    try:
-        return program.run(task, Reporter(task))
-    except SystemExit as ended:
-        assert isinstance(ended.code, int)
-        return ended.code
+def run(store: Path, document: dict[str, Any], executor_input: dict[str, Any] | None = None) -> tuple[int, str]:
+    """The task as the platform starts it: its exit code, and what it printed."""
+    told = json.dumps({"step": "work", "outputs": ["made", "metrics"], **document})
+    done = subprocess.run(
+        [sys.executable, "-m", "drivetrain.steps.kubeflow", json.dumps(executor_input or given(store))],
+        env={**os.environ, "DRIVETRAIN_TASK": told},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert list(store.glob("drivetrain-task-*")) == [], "it leaves nothing behind"
+    return done.returncode, done.stdout + done.stderr
 
 
-def made(task: Task) -> dict[str, Any]:
-    return json.loads(task.output_file.read_text())
+def made(store: Path) -> dict[str, Any]:
+    return json.loads((store / "out" / "executor_output.json").read_text())
 
 
 def test_it_says_what_it_made(store: Path) -> None:
@@ -89,11 +105,10 @@ def test_it_says_what_it_made(store: Path) -> None:
         logs={"score": r"score=(\S+)"},
         logged={"logged-score": "score"},
     )
-    task = task_of(store, document, n=2)
     (store / "s3" / "out" / "made").mkdir(parents=True)
     (store / "s3" / "out" / "made" / "half.txt").touch()  # of an attempt that was lost
-    assert run(task) == 0
-    found = made(task)
+    assert run(store, document, given(store, n=2))[0] == 0
+    found = made(store)
     assert found["parameterValues"] == {
         "rows": 7,
         "text-of-rows": "7",
@@ -105,30 +120,41 @@ def test_it_says_what_it_made(store: Path) -> None:
     assert (store / "s3" / "out" / "made" / "text.txt").read_text() == "a-2.0|2.0|['rows.csv']|[]"
 
 
-def test_bad_input_ends_every_further_attempt_at_once(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    document = working({"option": ["--ends", "bad"]})
-    assert run(task_of(store, document)) == 2
-    assert not (store / "out" / "executor_output.json").exists()
-    assert "bad rows. Give good ones." in capfd.readouterr().err
-    with pytest.raises(TaskError, match=r"an earlier attempt failed .*bad rows"):
-        program.run(task := task_of(store, working()), Reporter(task))
+def test_bad_input_ends_every_further_attempt_at_once(store: Path) -> None:
+    code, printed = run(store, working({"option": ["--ends", "bad"]}))
+    assert code == 2 and not (store / "out" / "executor_output.json").exists()
+    assert "score=0.75\nerror: bad rows. Give good ones.\n" in printed and "Traceback" not in printed
+    code, printed = run(store, working())
+    assert code == 2 and printed.startswith("error: an earlier attempt failed for a reason that another one does not")
+    assert "bad rows. Give good ones." in printed
 
 
 def test_an_attempt_that_was_lost_is_tried_again(store: Path) -> None:
-    assert run(task_of(store, working({"option": ["--ends", "lost"]}))) == 75
-    assert run(task_of(store, working())) == 0
+    code, printed = run(store, working({"option": ["--ends", "lost"]}))
+    assert code == 75 and "score=0.75\n" in printed, "lines are seen when they are written"
+    assert run(store, working())[0] == 0
+
+
+def test_a_program_with_variables_for_its_libraries_gets_an_interpreter_of_its_own(store: Path) -> None:
+    seeded = working(environment={"PYTHONHASHSEED": "7"})
+    assert run(store, seeded)[0] == 0
+    own = (store / "s3" / "out" / "made" / "process.txt").read_text()
+    assert run(store, working())[0] == 0
+    forked = (store / "s3" / "out" / "made" / "process.txt").read_text()
+    assert own.startswith("call.py 7 ") and forked.startswith("call.py None ")
+    # The fork has its parent's command line, the other its own.
+    assert "steps.call" in own and "steps.kubeflow" in forked
 
 
 def test_what_another_step_reads_must_be_there(store: Path) -> None:
-    task = task_of(store, working(metrics={"loss": "loss"}))
-    with pytest.raises(TaskError, match=r"step 'work' returned no 'loss'.* It returned rows, whole\."):
-        program.run(task, Reporter(task))
+    code, printed = run(store, working(metrics={"loss": "loss"}))
+    assert code == 2
+    assert "error: step 'work' returned no 'loss', which another step reads. It returned rows, whole.\n" in printed
 
 
 def test_a_task_ends_with_its_program(store: Path) -> None:
     """Though what that started holds the output open."""
-    task = task_of(store, {})
-    log = Log({"score": r"score=(\S+)"}, Reporter(task))
+    log = Log({"score": r"score=(\S+)"}, Reporter(Task(json.dumps(given(store)), "{}")))
     file = store / "pid"
     behind = (
         "import subprocess,sys; left = subprocess.Popen(['sleep', '600']); "
@@ -143,23 +169,23 @@ def test_a_task_ends_with_its_program(store: Path) -> None:
 
 
 def test_a_program_that_is_killed_ends_as_a_shell_says_it(store: Path) -> None:
-    log = Log({"score": r"score=(\S+)"}, Reporter(task_of(store, {})))
-    assert start(["sh", "-c", "kill -9 $$"], dict(os.environ), log) == 128 + 9
+    log = Log({"score": r"score=(\S+)"}, Reporter(Task(json.dumps(given(store)), "{}")))
+    assert start(["/bin/sh", "-c", "kill -9 $$"], dict(os.environ), log) == 128 + 9
 
 
-def test_fail_and_select_need_no_program(store: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    task = task_of(store, {"fail": {"join": ["", ["only ", {"parameter": "n", "type": "JSON"}]]}}, n="7.0")
-    assert run(task) == 1 and capfd.readouterr().err == "error: only 7.0\n"
+def test_fail_and_select_need_no_program(store: Path) -> None:
+    failing = {"fail": {"join": ["", ["only ", {"parameter": "n", "type": "JSON"}]]}}
+    assert run(store, failing, given(store, n="7.0")) == (1, "error: only 7.0\n")
     folders = [store / "s3" / "bucket" / name for name in ("one", "two")]
     for number, folder in enumerate(folders):
         folder.mkdir()
         (folder / "model.txt").write_text(str(number))
     chosen = {"pick": "MaxBy", "values": "scores", "outputs": ["made"], "parameters": ["scores-chosen"]}
-    task = task_of(store, {"select": chosen}, scores=[0.1, 0.9])
-    task.artifacts["made"] = [{"uri": str(folder)} for folder in folders]
-    assert run(task) == 0
+    asked = given(store, scores=[0.1, 0.9])
+    asked["inputs"]["artifacts"]["made"] = {"artifacts": [{"uri": str(folder)} for folder in folders]}
+    assert run(store, {"select": chosen}, asked)[0] == 0
     assert (store / "s3" / "out" / "made" / "model.txt").read_text() == "1"
-    assert made(task)["parameterValues"] == {"scores-chosen": 0.9}
+    assert made(store)["parameterValues"] == {"scores-chosen": 0.9}
 
 
 @pytest.mark.parametrize(
