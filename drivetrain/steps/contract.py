@@ -52,11 +52,9 @@ START_COMMAND = (
 )
 
 # The same for a task of Kubeflow Pipelines: START-SHA256 CODE-SHA256 EXECUTOR-INPUT. The code is an artifact, whose
-# folder is where the platform has it (drivetrain.steps.kubeflow says where). Whoever runs many tasks on one machine has
-# unpacked that code, and says so in DRIVETRAIN_UNPACKED: unpacking takes longer than all else of a task.
+# folder is where the platform has it (drivetrain.steps.kubeflow says where).
 START_KUBEFLOW_TASK = (
-    'import sys,os;s,c,e=sys.argv[1:4];x=[sys.executable,"-m","drivetrain.steps.kubeflow",e];'
-    'os.environ.get("DRIVETRAIN_UNPACKED")==c and os.execv(x[0],x);import json,hashlib as h;'
+    "import sys,os,json,hashlib as h;s,c,e=sys.argv[1:4];"
     'u=json.loads(e)["inputs"]["artifacts"]["code"]["artifacts"][0]["uri"];o=os.environ.get("DRIVETRAIN_OBJECT_STORE");'
     'a,m,k=u.partition("://");r=o if o and a=="s3" else "/"+a.replace("gs","gcs");p=(r+"/"+k if m else u)+"/start.py";'
     'b=open(p,"rb").read();h.sha256(b).hexdigest()==s or sys.exit("error: "+p+" is not the file that was deployed");'
