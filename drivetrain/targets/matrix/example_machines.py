@@ -47,7 +47,7 @@ def instance_type_by_parameter() -> Pipeline:
 
 @feature(GROUP, "processors, memory and accelerators of a shared machine")
 def resources() -> Pipeline:
-    return on(Cluster(instance_type="", resources=Resources(cpu=2, memory_gib=4), processes=1))
+    return on(Cluster(resources=Resources(cpu=2, memory_gib=4), processes=1))
 
 
 @feature(GROUP, "a training on several hosts")
@@ -126,7 +126,7 @@ def cache_age() -> Pipeline:
 
 @feature(RELIABILITY, "retries")
 def retries() -> Pipeline:
-    return of(data(retry=[RetryPolicy(exceptions=("Step.SERVICE_FAULT",))]))
+    return of(data(retry=[RetryPolicy(causes=("service_error",))]))
 
 
 @feature(RELIABILITY, "checkpoints in the pipeline's own place")

@@ -82,7 +82,7 @@ def retry_of(step: BaseStep) -> RetryPolicy | None:
         return max(step.retry, key=lambda policy: policy.max_attempts)
     if isinstance(step, JobStep) and isinstance(step.cluster.spot, Spot):
         attempts = step.cluster.spot.max_interruptions or quotas.MAX_RETRY_ATTEMPTS
-        return RetryPolicy(exceptions=("SageMaker.CAPACITY_ERROR",), max_attempts=attempts, backoff_rate=1.0)
+        return RetryPolicy(causes=("no_capacity",), max_attempts=attempts, backoff_rate=1.0)
     return None
 
 

@@ -22,7 +22,7 @@ from drivetrain.catalog import quotas
 from drivetrain.spec.file_systems import is_file_system
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Parameter, Pipeline
-from drivetrain.spec.resources import CachePolicy, RetryPolicy
+from drivetrain.spec.resources import CachePolicy, RetryCause, RetryPolicy
 from drivetrain.spec.steps import (
     TRAIN,
     ConditionStep,
@@ -57,6 +57,14 @@ if TYPE_CHECKING:
 VERSION = "2020-12-01"
 
 Json = dict[str, Any]
+# https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-retry-policy.html
+EXCEPTIONS: dict[RetryCause, str] = {
+    "service_error": "Step.SERVICE_FAULT",
+    "throttling": "Step.THROTTLING",
+    "job_error": "SageMaker.JOB_INTERNAL_ERROR",
+    "no_capacity": "SageMaker.CAPACITY_ERROR",
+    "quota": "SageMaker.RESOURCE_LIMIT",
+}
 TYPES = {
     "processing": "Processing",
     "training": "Training",
@@ -317,7 +325,7 @@ class _Compiler:
 
     def instance_types(self, step: JobStep) -> list[str]:
         """All on which the step may run, the cluster's own first; of a parameter its default, then its choices."""
-        kind, more = step.cluster.instance_type, (*step.cluster.groups, *step.cluster.alternatives)
+        kind, more = step.cluster.machine, (*step.cluster.groups, *step.cluster.alternatives)
         kinds: list[Any] = [kind]
         if isinstance(kind, ParameterRef):
             kinds = [each for p in self.pipeline.parameters if p.name == kind.name for each in (p.default, *p.choices)]
@@ -367,7 +375,7 @@ def _cache(policy: CachePolicy) -> Json:
 
 def _retry(policy: RetryPolicy) -> Json:
     return {
-        "ExceptionType": list(policy.exceptions),
+        "ExceptionType": [EXCEPTIONS[cause] for cause in policy.causes],
         "IntervalSeconds": policy.interval_seconds,
         "BackoffRate": policy.backoff_rate,
         "MaxAttempts": policy.max_attempts,
