@@ -43,6 +43,7 @@ from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
 
 TITLE = "Kubeflow Pipelines"
+_TEXT = "text-of-"
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 # What parameters of the platform cannot hold: it fills it in, also in a text that is somebody's value.
 PLACEHOLDER = "{{$"
@@ -59,11 +60,17 @@ def task_name(name: str) -> str:
 
 
 def key_of(metric: str) -> str:
-    """The output parameter in which a metric is handed on: its name, if a condition can spell that."""
-    if _KEY.fullmatch(metric) and "--" not in metric:
+    """The output parameter in which a metric is handed on: its name, if a condition can spell that, and if it is not
+    that of another metric's text (`text_key_of`)."""
+    if _KEY.fullmatch(metric) and "--" not in metric and not metric.startswith(_TEXT):
         return metric
     plain = re.sub(r"[^A-Za-z0-9]+", "_", metric).strip("_")
     return f"{plain}_{hashlib.sha256(metric.encode()).hexdigest()[:8]}"
+
+
+def text_key_of(metric: str) -> str:
+    """The output parameter in which it is handed on as JSON text."""
+    return f"{_TEXT}{key_of(metric)}"
 
 
 def checkpoints_of(step: JobStep) -> Checkpoint | None:

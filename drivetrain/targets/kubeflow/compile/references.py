@@ -129,7 +129,7 @@ class References:
             case MetricRef(step=step, name=metric):
                 # As JSON: the platform has numbers as doubles, 7 as 7.0, and looks for placeholders in texts.
                 source = self.task(self.graph.by_name[step])
-                channel = source.give(f"text-of-{checks.key_of(metric)}", "STRING", "texts", metric)
+                channel = source.give(checks.text_key_of(metric), "STRING", "texts", metric)
                 return {"parameter": task.take_value(channel), "type": "JSON"}
             case ItemRef(path=path):
                 channel = Channel("parameters", "item", task.scope, type="STRING")
