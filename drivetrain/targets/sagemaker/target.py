@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.events import Observer, Summary
     from drivetrain.targets.sagemaker.compile.compile import Compiled
+    from drivetrain.targets.sagemaker.inspection import Inspection
     from drivetrain.targets.target import Problem
 
 TITLE, SUFFIX = "SageMaker Pipelines", ".json"
@@ -44,3 +45,16 @@ def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer:
         pipeline=pipeline.name, max_parallel=pipeline.max_parallel_steps, region=pipeline.deployment.region
     )
     return Runner(Home(home), observer).start(compiled.text, parameters, options, assets=compiled.assets)
+
+
+def reads(text: bytes) -> bool:
+    """Whether a text seems to be a definition of SageMaker Pipelines."""
+    return b'"Steps"' in text
+
+
+def inspect(text: bytes, source: str) -> Inspection:
+    """What would be refused of a definition, and where; what is not known of it."""
+    from drivetrain.targets.sagemaker import inspection
+    from drivetrain.targets.sagemaker.document.document import read
+
+    return inspection.inspect(read(text, source))
