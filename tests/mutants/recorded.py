@@ -37,6 +37,36 @@ MUTANTS: tuple[Mutant, ...] = (
             "torch._foreach_mul_(gradients[1:] or gradients, factor)",
         ),
     ),
+    # What a task does with the nodes of its training: one TrainJob at a time, none left, the reason of the right one.
+    *_of(
+        "drivetrain/steps/kubeflow/nodes.py",
+        ("steps/kubeflow/test_nodes.py",),
+        ("nodes: the one that is there is not found", "max(there, key=attempt_of, default=None)", "None"),
+        (
+            "nodes: a stopped task leaves its TrainJob",
+            '        self._delete_all(f"the task was',
+            '        str(f"the task was',
+        ),
+        ("nodes: a moved task deletes its TrainJob", "if OwnPod(self.api).is_taken():", "if False:"),
+        ("nodes: a lost pod is not missed", "if uid not in there and not has_ended(pod)", "if False"),
+        ("nodes: what has failed is never deleted", "if not again and ended is not None and (", "if not again or ("),
+        ("nodes: nobody waits for a start to end", "elif time.monotonic() >= deadline:", "elif False:"),
+    ),
+    *_of(
+        "drivetrain/steps/kubeflow/reasons.py",
+        ("steps/kubeflow/test_nodes.py",),
+        (
+            "reasons: who lost its peer comes first",
+            'return end.kind != "failed", str(',
+            'return end.kind == "failed", str(',
+        ),
+        ("reasons: out of memory is an interruption", 'if ended.get("reason") == "OOMKilled":', "if False:"),
+    ),
+    *_of(
+        "drivetrain/steps/kubeflow/pod_log.py",
+        ("steps/kubeflow/test_cluster_api.py",),
+        ("pod log: lines come twice after a break", "if stamp == known and left_out:", "if False:"),
+    ),
     # What an administrator signs: rights, traffic and pods on a cluster; and that no file of theirs is lost.
     *_of(
         "infra/folder.py",

@@ -17,8 +17,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from drivetrain.steps.kubeflow.reports import Reporter
-from drivetrain.steps.kubeflow.task import Json, TaskError
+from drivetrain.steps.kubeflow.reports import REPORTS, Reporter
+from drivetrain.steps.kubeflow.task import DOCUMENT, Json, Task, TaskError
 
 LOGS = "DRIVETRAIN_TASK_LOGS"
 CALL = "drivetrain.steps.call"
@@ -84,6 +84,33 @@ def _log_file(run: Path, about: Mapping[str, Any]) -> Path:
     file = folder / "algo-1.log"
     file.touch()
     return file
+
+
+FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
+
+
+def arguments_of(task: Task) -> list[str]:
+    """The program's own command line."""
+    return [each for word in task.document["arguments"] for each in task.option(word)]
+
+
+def environment_of(task: Task, failure: Path) -> dict[str, str]:
+    """The program's variables: this process's, without what is the task's alone, and those of the document.
+
+    Args:
+        failure: where the program says why it fails.
+    """
+    own = (DOCUMENT, REPORTS, LOGS)
+    environment = {name: value for name, value in os.environ.items() if name not in own}
+    for name, word in task.document.get("environment", {}).items():
+        if name != "DRIVETRAIN_REGISTRY" or name not in os.environ:  # whoever runs it here has a registry here
+            environment[name] = task.text(word)
+    return {**environment, FAILURE_FILE: str(failure)}
+
+
+def reason_of(code: int, failure: Path) -> str:
+    """Why the program failed, in its own words if it has left some."""
+    return failure.read_text(encoding="utf-8").strip() if failure.is_file() else f"exit code {code}"
 
 
 def command_of(program: str, arguments: Sequence[str]) -> list[str]:

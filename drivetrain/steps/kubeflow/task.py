@@ -10,6 +10,8 @@ from typing import Any, cast
 
 DOCUMENT = "DRIVETRAIN_TASK"
 OBJECT_STORE, EXECUTION = "DRIVETRAIN_OBJECT_STORE", "DRIVETRAIN_EXECUTION"
+# Where a node of a TrainJob, which KFP brings nothing, keeps its copies of objects.
+COPIES = "DRIVETRAIN_COPIES"
 # Where KFP's own library has the objects of a scheme (kfp.dsl.types.artifact_types).
 _FOLDERS = {"s3": "/s3/", "minio": "/minio/", "gs": "/gcs/"}
 
@@ -20,10 +22,15 @@ class TaskError(ValueError):
     """The task cannot run, or has not made what it promises; the message says what was found and what to do."""
 
 
+class RetryError(TaskError):
+    """The task cannot go on now; another attempt may."""
+
+
 class Task:
     """What the platform gives a task, and what its document says."""
 
     def __init__(self, executor_input: str, document: str) -> None:
+        self.executor_input = executor_input
         try:
             given = cast(Json, json.loads(executor_input))
             self.document = cast(Json, json.loads(document))
@@ -114,6 +121,8 @@ def local_path(uri: str) -> Path:
         return Path(uri)
     if scheme == "s3" and (store := os.environ.get(OBJECT_STORE)):
         return Path(store) / key
+    if scheme in ("s3", "minio") and (copies := os.environ.get(COPIES)):
+        return Path(copies) / key
     if scheme not in _FOLDERS:
         raise TaskError(f"{uri} is of a scheme that no task reads. Allowed: {', '.join(_FOLDERS)}, and plain paths.")
     return Path(_FOLDERS[scheme] + key)

@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from drivetrain.base.errors import did_you_mean
-from drivetrain.catalog import quotas
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.resources import Checkpoint, Cluster, RetryPolicy, Spot
+from drivetrain.spec.resources import Checkpoint, Cluster, Spot
 from drivetrain.spec.steps import (
     TRAIN,
-    BaseStep,
     ConditionStep,
     ForEachStep,
     JobStep,
@@ -45,6 +43,7 @@ from drivetrain.spec.values import (
 )
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
+from drivetrain.targets.kubeflow.compile.train_job import num_nodes
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
 
@@ -85,21 +84,6 @@ def checkpoints_of(step: JobStep) -> Checkpoint | None:
     return step.checkpoint if isinstance(step, TrainingStep) else None
 
 
-def retry_of(step: BaseStep) -> RetryPolicy | None:
-    """The one policy that the platform knows, which retries whatever failed: the most patient of a step's.
-
-    A training on spot nodes goes on after an eviction, which there is a failure of its pod.
-    """
-    if not isinstance(step, JobStep | RegisterStep):
-        return None
-    if step.retry:
-        return max(step.retry, key=lambda policy: policy.max_attempts)
-    if isinstance(step, JobStep) and isinstance(step.cluster.spot, Spot):
-        attempts = step.cluster.spot.max_interruptions or quotas.MAX_RETRY_ATTEMPTS
-        return RetryPolicy(causes=("no_capacity",), max_attempts=attempts, backoff_rate=1.0)
-    return None
-
-
 def check(pipeline: Pipeline) -> list[Problem]:
     """All problems, in the order of the steps; those of the pipeline come first."""
     settings_of(pipeline.deployment)
@@ -126,6 +110,11 @@ def notes(pipeline: Pipeline) -> list[str]:
         )
     if any(step.cluster.max_run_seconds != Cluster().max_run_seconds for step in jobs):
         found.append("Kubeflow Pipelines ends no step after a time: max_run_seconds does not count.")
+    if settings_of(pipeline.deployment).image_pull_policy and any(map(num_nodes, jobs)):
+        found.append(
+            "image_pull_policy does not count for trainings on several nodes: their runtime says when images are "
+            "pulled."
+        )
     for step in graph.steps:
         if isinstance(step, RegisterStep) and step.card:
             found.append(f"Step {step.name!r}: its card and its intended use do not reach the model registry there.")
@@ -229,13 +218,8 @@ def _machines(step: Step, graph: Graph) -> Iterator[Problem]:
             yield Problem(step.name, f"cluster.{name}", f"is SageMaker's; {instead}.")
     if isinstance(cluster.count, ParameterRef):
         yield Problem(step.name, "cluster.count", "is a parameter; the number of pods is compiled. Give a number.")
-    elif cluster.count > 1:
-        what = (
-            "a training on several hosts needs a TrainJob, which is not made yet"
-            if isinstance(step, TrainingStep)
-            else ("a task is one pod")
-        )
-        yield Problem(step.name, "cluster.count", f"is {cluster.count}; {what}. Give 1.")
+    elif cluster.count > 1 and not isinstance(step, TrainingStep):
+        yield Problem(step.name, "cluster.count", f"is {cluster.count}; a task is one pod. Give 1.")
     if isinstance(cluster.spot, ParameterRef):
         yield Problem(step.name, "cluster.spot", "is a parameter. Give a Spot, or None.")
 
@@ -266,6 +250,8 @@ def _inputs(step: Step, graph: Graph) -> Iterator[Problem]:
     for name, value in step.inputs.items():
         if isinstance(value, str) and value.partition("://")[0] in ("fsx", "efs"):
             yield Problem(step.name, f"inputs.{name}", "is a file system of AWS's. Give a path, or an s3:// URI.")
+        elif isinstance(value, str) and num_nodes(step) and value.startswith("gs://"):
+            yield Problem(step.name, f"inputs.{name}", "cannot be read by several nodes. Give a path, or an s3:// URI.")
         elif isinstance(value, Reference) and not isinstance(
             value, OutputRef | ParameterRef | PropertyRef | IterationRef
         ):

@@ -48,6 +48,7 @@ from drivetrain.targets.kubeflow.compile.notices import (
 from drivetrain.targets.kubeflow.compile.references import References
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, arguments_of
+from drivetrain.targets.kubeflow.compile.train_job import num_nodes, train_job_of
 from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_type, word
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 from drivetrain.targets.step_contract import checkpoint_folder, environment_of
@@ -232,6 +233,14 @@ class _Compiler(References):
         }
         if isinstance(step, TrainingStep) and step.logs:
             task.document["logs"] = dict(step.logs)
+        if isinstance(step, TrainingStep) and num_nodes(step):
+            task.document["train_job"] = train_job_of(
+                step,
+                self.settings,
+                image=step.image or self.settings.image,
+                code=self.imports.code,
+                environment=self.environment,
+            )
         task.cached = (step.cache or self.pipeline.cache).enabled
 
     def fill_register(self, step: RegisterStep) -> None:
@@ -297,12 +306,11 @@ class _Compiler(References):
         task.scope.tasks[task.name]["cachingOptions"] = {"enableCache": True} if task.cached else {}
         self.components[f"comp-{task.name}"] = task.component(executor)
         step = task.step if isinstance(task.step, JobStep) else None
-        environment: dict[str, str] = {}
-        if self.settings.s3_endpoint is not None:
-            environment["AWS_ENDPOINT_URL_S3"] = self.settings.s3_endpoint
         image = (step.image if step is not None else None) or self.settings.image
+        if step is not None and num_nodes(step):
+            step = None  # the pod of the task itself only follows the TrainJob
         resources = executor_resources(Resources() if step is None else resources_of(step))
-        self.executors[executor] = task.executor(image, self.imports.code, environment, resources)
+        self.executors[executor] = task.executor(image, self.imports.code, self.environment, resources)
         checkpoint = None if step is None else checks.checkpoints_of(step)
         platform = platform_of(step, self.settings, checkpoints=checkpoint is not None and checkpoint.uri is None)
         for field, mounted in mounts_of(self.settings, "" if task.step is None else task.step.name).items():
@@ -311,6 +319,12 @@ class _Compiler(References):
             platform["activeDeadlineSeconds"] = step.cluster.max_run_seconds
         if platform:
             self.platform[executor] = platform
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of every container."""
+        endpoint = self.settings.s3_endpoint
+        return {} if endpoint is None else {"AWS_ENDPOINT_URL_S3": endpoint}
 
     def depend(self, step: str, on: str) -> None:
         """Let a step run after another, through the DAGs that hold them."""

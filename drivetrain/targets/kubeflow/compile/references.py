@@ -7,7 +7,6 @@ from typing import Any
 
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.resources import RetryPolicy
 from drivetrain.spec.steps import BaseStep, ForEachStep, TrainingStep
 from drivetrain.spec.values import (
     EagerValue,
@@ -23,6 +22,7 @@ from drivetrain.spec.values import (
 from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.compile.imports import Imports, free_name
 from drivetrain.targets.kubeflow.compile.notices import STEPS
+from drivetrain.targets.kubeflow.compile.retries import policies_of, retry_policy
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import CODE_INPUT, EXECUTION_INPUT, ITEM_INPUT, Task
 from drivetrain.targets.kubeflow.compile.words import Word, parameter_type, word
@@ -63,8 +63,9 @@ class References:
         if step.name not in self.tasks:
             scope, name = self.placed[step.name]
             self.tasks[step.name] = self.new_task(scope, name, step, step.name)
-            if (retry := checks.retry_of(step)) is not None:
-                scope.tasks[name]["retryPolicy"] = _retry(retry)
+            if policies := policies_of(step):
+                scope.tasks[name]["retryPolicy"] = retry_policy(policies)
+                self.tasks[step.name].document["retries"] = True
         return self.tasks[step.name]
 
     def new_task(self, scope: Scope, name: str, step: BaseStep | None, called: str) -> Task:
@@ -164,12 +165,3 @@ class References:
                 return task.give(checks.key_of(name), parameter_type(reference), "metrics", name)
             case _:
                 raise AssertionError(f"check() lets no {reference.described()} pass")
-
-
-def _retry(policy: RetryPolicy) -> Json:
-    return {
-        "backoffDuration": f"{policy.interval_seconds}s",
-        "backoffFactor": policy.backoff_rate,
-        "backoffMaxDuration": "3600s",
-        "maxRetryCount": policy.max_attempts,
-    }

@@ -23,6 +23,7 @@ from drivetrain.spec.steps import (
 from drivetrain.spec.values import IterationRef, LoggedRef, MetricRef, ParameterRef, Reference
 from drivetrain.targets.events import MetricLogged, Observer, StepExpanded, StepFinished, StepRetrying, StepStarted
 from drivetrain.targets.kubeflow.compile import checks
+from drivetrain.targets.kubeflow.compile.retries import most_patient, policies_of
 from drivetrain.targets.kubeflow.run.conditions import holds
 from drivetrain.targets.kubeflow.run.recorded import Recorded, arguments_of
 from drivetrain.targets.kubeflow.run.skeleton import TYPES
@@ -153,8 +154,11 @@ class Book:
         if self.stopping:
             self._finish(row, "Stopped", reason=STOPPED)
             return
-        reason = str(report["reason"])[:FAILURE_CHARACTERS] or self._end_of_log(row, int(report["code"]))
-        retry = checks.retry_of(step)
+        code, reason = int(report["code"]), str(report["reason"])[:FAILURE_CHARACTERS]
+        if reason in ("", f"exit code {code}"):  # the program has not said why
+            reason = self._end_of_log(row, code)
+        policies = policies_of(step)
+        retry = most_patient(policies) if policies else None
         if retry is not None and self.attempts[row] <= retry.max_attempts and report["code"] not in (1, 2):
             self.ledger.end_attempt(self.execution, row, self.attempts[row], "Failed", reason)
             wait_s = retry.interval_seconds * retry.backoff_rate ** (self.attempts[row] - 1)

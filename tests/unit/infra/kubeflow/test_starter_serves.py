@@ -23,7 +23,7 @@ from tests.fixtures.s3_server import environment, s3_server, variables
 @pytest.mark.slow
 def test_an_approval_starts_the_deployed_pipeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place_of, server = (
-        pytest.importorskip(f"tests.fixtures.kubeflow_examples.{name}", reason="nothing deploys to Kubeflow here")
+        pytest.importorskip(f"tests.fixtures.kubeflow_pipelines.{name}", reason="nothing deploys to Kubeflow here")
         for name in ("place", "server")
     )
     monkeypatch.delenv("KF_PIPELINES_TOKEN", raising=False)

@@ -121,10 +121,10 @@ def test_it_says_what_it_made(store: Path) -> None:
 
 
 def test_bad_input_ends_every_further_attempt_at_once(store: Path) -> None:
-    code, printed = run(store, working({"option": ["--ends", "bad"]}))
+    code, printed = run(store, working({"option": ["--ends", "bad"]}, retries=True))
     assert code == 2 and not (store / "out" / "executor_output.json").exists()
     assert "score=0.75\nerror: bad rows. Give good ones.\n" in printed and "Traceback" not in printed
-    code, printed = run(store, working())
+    code, printed = run(store, working(retries=True))
     assert code == 2 and printed.startswith("error: an earlier attempt failed for a reason that another one does not")
     assert "bad rows. Give good ones." in printed
 
