@@ -99,6 +99,18 @@ class Execution:
     def ended(self) -> float | None:
         return None if self.is_going else self.modified
 
+    def summary(self) -> dict[str, Any]:
+        """What a list of executions says of one; the rest is known of a single one."""
+        return {
+            "execution": self.id,
+            "arn": self.arn,
+            "pipeline": self.pipeline,
+            "name": self.name,
+            "status": self.status,
+            "started": self.started,
+            "reason": self.reason,
+        }
+
 
 def executions(account: Account, pipeline: str, limit: int | None = None) -> list[Execution]:
     """The pipeline's executions, the newest first, without their steps.
