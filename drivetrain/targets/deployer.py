@@ -44,6 +44,8 @@ class StartRequest:
     parallel: int | None = None
     version: int | None = None
     alias: str | None = None
+    token: str | None = None
+    """However often it is asked for with the same token, it is started once."""
 
     def refuse(self, known: Iterable[str], title: str) -> None:
         """Refuse options that a target does not have.
@@ -67,6 +69,7 @@ class Handle:
     id: str
     address: str
     word: str
+    pipeline: str
 
     def to_json(self) -> Json:
         return {"execution": self.id, self.word: self.address}

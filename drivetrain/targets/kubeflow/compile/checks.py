@@ -36,6 +36,7 @@ from drivetrain.spec.values import (
     PropertyRef,
     Reference,
 )
+from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
 
@@ -122,6 +123,11 @@ def _triggers(pipeline: Pipeline) -> Iterator[Problem]:
                 f"trigger {trigger.name!r}",
                 f"a {type(trigger).__name__} is AWS's. Use a Schedule, or a RegistryEvent, which is polled.",
             )
+        elif isinstance(trigger, Schedule):
+            try:
+                trigger_of(trigger)
+            except CannotSayError as error:
+                yield Problem("", f"trigger {trigger.name!r}, {error.field}", error.reason)
 
 
 @_rule

@@ -141,6 +141,7 @@ class SageMaker:
             version=request.version,
             alias=request.alias,
             name=request.name,
+            token=request.token,
         )
         return _handle(arn)
 
@@ -191,4 +192,4 @@ class SageMaker:
 
 
 def _handle(arn: str) -> Handle:
-    return Handle(arn.rpartition("/")[2], arn, "arn")
+    return Handle(arn.rpartition("/")[2], arn, "arn", arn.rpartition(":pipeline/")[2].partition("/")[0])

@@ -253,6 +253,7 @@ def start(
     alias: str | None = None,
     name: str | None = None,
     description: str | None = None,
+    token: str | None = None,
 ) -> str:
     """Start an execution; gives its ARN.
 
@@ -262,6 +263,7 @@ def start(
         source: ARN of the execution whose results stand for the others.
         parallel: at most so many steps at a time.
         version: of the pipeline; else `alias`, else the latest.
+        token: what is started with the same token is started once; 32 characters and more.
 
     Raises:
         UserError: a parameter or step that it does not have, or AWS refuses.
@@ -304,7 +306,7 @@ def start(
         "start_pipeline_execution",
         about=about,
         PipelineName=pipeline,
-        ClientRequestToken=uuid.uuid4().hex,
+        ClientRequestToken=token or uuid.uuid4().hex,
         **arguments,
     )
     return str(started["PipelineExecutionArn"])

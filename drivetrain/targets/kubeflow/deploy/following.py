@@ -1,0 +1,67 @@
+"""An execution on a cluster as the events of a local run, so that one display shows both.
+
+The API is asked every few seconds; what is new since the last answer becomes events.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from drivetrain.targets.events import Event, ExecutionFinished, ExecutionStarted, StepFinished, StepStarted
+from drivetrain.targets.kubeflow.deploy import service
+from drivetrain.targets.kubeflow.deploy.executions import Execution, describe
+from drivetrain.targets.kubeflow.deploy.rest import Api
+from drivetrain.targets.kubeflow.deploy.service import part
+from drivetrain.targets.kubeflow.deploy.steps import planned
+
+POLL_SECONDS = 5.0
+Ended = Literal["Succeeded", "Failed", "Stopped", "Cached", "NotExecuted"]
+_ENDED: dict[str, Ended] = {name: name for name in ("Succeeded", "Failed", "Stopped", "Cached", "NotExecuted")}
+
+
+def follow(
+    api: Api,
+    name: str,
+    id: str,
+    tell: Callable[[Event], object],
+    *,
+    pause: Callable[[float], object] = lambda seconds: time.sleep(seconds),
+) -> Execution:
+    """Tell of an execution until it ends; gives how it ended."""
+    now = describe(api, name, id)
+    steps = [(each.name, each.type, each.title) for each in planned(_spec(api, id))]
+    tell(ExecutionStarted(id, name, tuple(steps)))
+    begun: set[str] = set()
+    ended: set[str] = set()
+    while True:
+        for step in now.steps:
+            status = _ENDED.get(step.status)
+            if step.name not in begun and status not in ("Cached", "NotExecuted"):
+                begun.add(step.name)
+                tell(StepStarted(step.name, 1))
+            # A step of a loop's body ends with its last iteration, which may not have begun.
+            if status is not None and step.name not in ended and (step.runs == 1 or not now.is_going):
+                ended.add(step.name)
+                tell(StepFinished(step.name, status, step.seconds or 0.0, step.reason))
+        if not now.is_going:
+            break
+        pause(POLL_SECONDS)
+        now = describe(api, name, id)
+    for step_name, _, _ in steps:
+        if step_name not in ended:
+            tell(StepFinished(step_name, "NotExecuted", 0.0))
+    seconds = max((now.finished or 0.0) - (now.started or 0.0), 0.0)
+    status = now.status if now.status in ("Succeeded", "Stopped") else "Failed"
+    tell(ExecutionFinished(id, status, seconds, now.reason))
+    return now
+
+
+def _spec(api: Api, id: str) -> service.Json:
+    run = service.get_run(api, id)
+    reference = part(run, "pipeline_version_reference")
+    if not reference.get("pipeline_version_id"):
+        return part(run, "pipeline_spec")
+    found = service.get_version(api, reference["pipeline_id"], reference["pipeline_version_id"])
+    return part(found, "pipeline_spec")

@@ -1,0 +1,62 @@
+"""What is deployed in a namespace: every pipeline, whether it is what apply wrote, its last execution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from drivetrain.targets.kubeflow.deploy import service
+from drivetrain.targets.kubeflow.deploy.deployed import mark_of, version
+from drivetrain.targets.kubeflow.deploy.executions import Execution, executions
+from drivetrain.targets.kubeflow.deploy.rest import Api
+from drivetrain.targets.kubeflow.deploy.service import seconds
+
+HINTS: Mapping[str, str] = {
+    "edited": "Others uploaded a version since the last apply; to see what it changes: drivetrain plan NAME",
+    "being applied": "Apply is at work, or was cut short; applying again ends it: drivetrain apply NAME",
+    "not ours": "Not made by drivetrain; to take one over: drivetrain apply NAME --discard all",
+}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A pipeline in the namespace. Times are seconds since the epoch."""
+
+    name: str
+    id: str
+    state: str
+    """`as applied`: the newest version is what apply wrote. `edited`: others uploaded a newer one. `being applied`:
+    there is no version yet. `not ours`: apply never wrote it."""
+    modified: float | None
+    applied: str | None
+    """SHA-256 of the IR of the newest version, where apply wrote it."""
+    last: Execution | None
+
+    def to_json(self) -> dict[str, Any]:
+        last = self.last
+        return {
+            "pipeline": self.name,
+            "id": self.id,
+            "state": self.state,
+            "modified": self.modified,
+            "applied_sha256": self.applied,
+            "last_execution": None if last is None else last.summary(),
+        }
+
+
+def deployed_pipelines(api: Api, limit: int) -> Iterator[Listed]:
+    """The pipelines of the namespace, by name: two or three calls for each."""
+    for said in islice(service.pipelines(api), limit):
+        id, name = str(said["pipeline_id"]), str(said.get("display_name") or said.get("name"))
+        newest = next((version(each) for each in service.versions(api, id, name)), None)
+        if mark_of(said) is None:
+            state = "not ours"
+        elif newest is None:
+            state = "being applied"
+        else:
+            state = "as applied" if newest.sha256 else "edited"
+        last = executions(api, name, name, 1) if newest is not None else []
+        modified = newest.created if newest is not None else seconds(said.get("created_at"))
+        yield Listed(name, id, state, modified, newest and newest.sha256, last[0] if last else None)
