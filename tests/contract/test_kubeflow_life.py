@@ -1,5 +1,5 @@
-"""The whole life of a pipeline on Kubeflow, through the command line alone, against a stand-in of the Pipelines API that
-holds each request against the official client's models, and S3-compatible storage on this machine."""
+"""The whole life of a pipeline on Kubeflow, through the command line alone, against a stand-in of the Pipelines API
+that holds each request against the official client's models, and S3-compatible storage on this machine."""
 
 from __future__ import annotations
 
