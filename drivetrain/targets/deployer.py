@@ -21,6 +21,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.target import Compiled, find_target
 
 if TYPE_CHECKING:
+    from drivetrain.spec.pipeline import Pipeline
     from drivetrain.spec.resources import Deployment
     from drivetrain.targets.events import Event
 
@@ -214,6 +215,18 @@ class LogLine(Protocol):
     def text(self) -> str: ...
 
 
+class Starter(Protocol):
+    """Starts a deployed pipeline by events of a registry that tells nobody of them."""
+
+    def poll(self) -> None:
+        """Look once, and start what is to be started. What fails comes again at the next look.
+
+        Raises:
+            UserError, InputError: something does not answer.
+        """
+        ...
+
+
 class Deployer(Protocol):
     """One place of a target: an account and region, a namespace of a cluster. Nothing is asked when it is made.
 
@@ -310,6 +323,10 @@ class Deployer(Protocol):
 
     def pipelines(self, limit: int) -> Iterable[Listed]:
         """What is deployed, by name."""
+        ...
+
+    def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
+        """What starts the deployed pipeline by its triggers of events, where the target does not do it by itself."""
         ...
 
 

@@ -12,6 +12,7 @@ against the models of the official client.
     executions.py   start, find, describe, stop         steps.py        what happened of the steps of one
     logs.py         what their pods printed
     following.py    as the events of a local run        listing.py      every pipeline of the namespace
+    starter.py      starts a pipeline when a model changes in the registry
     deployer.py     all of it as the commands ask for it (../../deployer.py)
 
 A version of a pipeline is named NUMBER-HASH: the hash is that of the IR, and the number grows, so that going back to an

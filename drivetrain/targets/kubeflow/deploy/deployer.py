@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.resources import Deployment
-from drivetrain.targets.deployer import LATEST, Applied, Handle, StartRequest, Tell
+from drivetrain.targets.deployer import LATEST, Applied, Handle, Starter, StartRequest, Tell
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import desired as wishing
 from drivetrain.targets.kubeflow.deploy import executions as running
@@ -19,6 +19,7 @@ from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 
 if TYPE_CHECKING:
+    from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.events import Event
     from drivetrain.targets.kubeflow.compile.compile import Compiled
     from drivetrain.targets.kubeflow.deploy.desired import Desired
@@ -194,6 +195,27 @@ class Kubeflow:
         from drivetrain.targets.kubeflow.deploy.listing import deployed_pipelines
 
         return deployed_pipelines(self.api, limit)
+
+    def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
+        from drivetrain.registry.registry import open_registry
+        from drivetrain.targets.kubeflow.deploy.starter import Starter as OfRegistry
+
+        wishing.check_place(self.settings)
+        if self.settings.registry is None:
+            raise UserError(
+                "No registry to look at. Set deployment.targets.kubeflow.registry, such as "
+                "kubeflow:http://model-registry-service.kubeflow:8080."
+            )
+        return OfRegistry(
+            pipeline,
+            self.api,
+            self.objects,
+            open_registry(self.settings.registry),
+            lambda request: self.start(pipeline.name, request).id,
+            tell,
+            root=f"{self.settings.root}/{pipeline.name}",
+            experiment=self.experiment(pipeline.name),
+        )
 
     def _handle(self, id: str, pipeline: str) -> Handle:
         # As the web pages have it.

@@ -215,8 +215,7 @@ def _first(api: Api, body: Json, token: str) -> str:
     runs = _with_token(api, body, token)
     runs.sort(key=lambda run: (str(run.get("created_at")), str(run["run_id"])))
     for run in runs[1:]:
-        service.terminate_run(api, str(run["run_id"]))
-        service.delete_run(api, str(run["run_id"]))
+        service.delete_run(api, str(run["run_id"]))  # with its pods
     return str(runs[0]["run_id"])
 
 

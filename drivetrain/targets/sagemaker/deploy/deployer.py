@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.targets.deployer import LATEST, Applied, Handle, StartRequest, Tell
+from drivetrain.base.errors import UserError
+from drivetrain.targets.deployer import LATEST, Applied, Handle, Starter, StartRequest, Tell
 from drivetrain.targets.sagemaker.account import Account, checked_region, region_or_default
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy import desired as wishing
 
 if TYPE_CHECKING:
+    from drivetrain.spec.pipeline import Pipeline
     from drivetrain.spec.resources import Deployment
     from drivetrain.targets.events import Event
     from drivetrain.targets.sagemaker.compile.compile import Compiled
@@ -189,6 +191,12 @@ class SageMaker:
         from drivetrain.targets.sagemaker.deploy.listing import deployed_pipelines
 
         return deployed_pipelines(self.account, limit)
+
+    def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
+        raise UserError(
+            "On SageMaker nothing is to be served: `drivetrain apply` deploys rules and schedules, which start the "
+            "pipeline (docs/triggers.md)."
+        )
 
 
 def _handle(arn: str) -> Handle:
