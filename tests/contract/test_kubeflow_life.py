@@ -4,15 +4,21 @@ that holds each request against the official client's models, and S3-compatible 
 from __future__ import annotations
 
 import json
+import os
+import signal
+import threading
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from drivetrain.registry.registry import open_registry
 from drivetrain.targets.kubeflow.deploy import following, logs
+from drivetrain.targets.kubeflow.deploy.starter import State
 from tests.fixtures.kubeflow_pipelines.command_line import CommandLine
 from tests.fixtures.kubeflow_pipelines.server import pipelines_api
+from tests.fixtures.kubeflow_server import kubeflow_server
 from tests.fixtures.s3_server import environment, s3_server, variables
 
 NOTHING: dict[str, Any] = {name: [] for name in ("pipelines", "versions", "experiments", "recurring", "runs")}
@@ -29,6 +35,7 @@ def kubeflow(
         yield CommandLine(tmp_path, cluster, capsys.readouterr)
 
 
+@pytest.mark.slow
 def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     store = kubeflow.cluster.store
     # A new pipeline: planned, kept, applied from the file. Planning writes nothing.
@@ -135,3 +142,56 @@ def test_a_failed_step_says_why_and_where_its_log_is(kubeflow: CommandLine, monk
     store.logs.clear()
     assert "its log are gone" in kubeflow.error("logs", "nightly.py", "prepare")
     assert "No step 'train' has begun" in kubeflow.error("logs", "nightly.py", "train")
+
+
+def test_refusals_are_one_line_and_change_nothing(kubeflow: CommandLine) -> None:
+    store = kubeflow.cluster.store
+    kubeflow.write_settings(namespace="team-b")
+    assert "does not allow it in namespace 'team-b'" in kubeflow.error("plan", "nightly.py")
+    kubeflow.write_settings()
+    (kubeflow.folder / "token").write_text("expired")
+    assert "the token is missing or expired" in kubeflow.error("apply", "nightly.py", "--yes")
+    (kubeflow.folder / "token").write_text(kubeflow.cluster.token)
+    kubeflow.write_settings(root="s3://no-such-bucket/pipelines")
+    assert "404 NoSuchBucket" in kubeflow.error("apply", "nightly.py", "--yes")
+    kubeflow.write_settings()
+    assert "There is no terminal to ask on" in kubeflow.error("apply", "nightly.py")
+    message = kubeflow.error("plan", "nightly.py", "--set", "cron=0 2 L * ? *")
+    assert "trigger 'daily', cron: the last day of a month" in message
+    assert "There is no pipeline 'nightly' in namespace 'team-a'" in kubeflow.error("start", "nightly.py")
+    assert store.left() == NOTHING and kubeflow.objects() == []
+
+
+@pytest.mark.slow
+def test_an_approval_in_the_registry_starts_the_deployed_pipeline(
+    kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with kubeflow_server() as (address, _):
+        kubeflow.write_settings(registry=f"kubeflow:{address}")
+        kubeflow("apply", "nightly.py", "--yes")
+        registry = open_registry(f"kubeflow:{address}")
+        registry.register("champions", "0" * 64, {})
+
+        def started(method: str, path: str) -> str:
+            if (method, path) == ("POST", "/apis/v2beta1/runs"):
+                os.kill(os.getpid(), signal.SIGTERM)
+            return ""
+
+        def approved() -> None:
+            seen.wait(30)
+            registry.set_status("champions", 1, "Approved")
+
+        seen, keep = threading.Event(), State.keep
+
+        def kept(state: State) -> None:
+            keep(state)
+            seen.set()
+
+        monkeypatch.setattr(State, "keep", kept)
+        kubeflow.cluster.fault = started
+        decides = threading.Thread(target=approved)
+        decides.start()
+        text = kubeflow("serve", "nightly.py", "--target", "kubeflow", "--poll", "1")
+        decides.join()
+    assert "serving nightly in namespace team-a" in text and "nightly / approved started approved-" in text
+    assert [each["display_name"][:9] for each in kubeflow.cluster.store.runs.values()] == ["approved-"]
