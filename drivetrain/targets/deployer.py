@@ -18,7 +18,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.target import Compiled, find_target
+from drivetrain.targets.target import find_target
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
@@ -253,8 +253,8 @@ class Deployer(Protocol):
         """State of a listed pipeline -> what to do about it."""
         ...
 
-    def wanted(self, compiled: Compiled) -> Any:
-        """What the code says; what `plan` and `apply` take."""
+    def wanted(self, compiled: Any) -> Any:
+        """What the code says, of what the target compiled; what `plan` and `apply` take."""
         ...
 
     def wanted_definition(self, name: str, raw: Any) -> Any:

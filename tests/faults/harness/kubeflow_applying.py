@@ -10,13 +10,15 @@ import pytest
 from drivetrain.targets.kubeflow.deploy.applying import HalfDoneError
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
-from tests.fixtures.kubeflow_pipelines.place import Killed, Place
+from tests.fixtures.kubeflow_pipelines.place import ANSWER_SECONDS, Killed, Place
 
-ONCE = ("500", "503", "429", "lost", "gone")
+ONCE = ("500", "503", "429", "lost", "gone", "late")
 """Come once: apply does not notice."""
 KILLED = ("killed before", "killed after")
 LASTING = ("500 from then on", "gone from then on", "403 from then on")
-KINDS = (*ONCE, *KILLED, *LASTING, "gone for a minute")
+REFUSED = ("403 of this kind",)
+"""All calls of the same method and path, as of a role that lacks one permission: what was done can be taken back."""
+KINDS = (*ONCE, *KILLED, *LASTING, *REFUSED, "gone for a minute")
 FIRST_CALL = {"gone for a minute": 2}
 """An API that does not answer at all is given up in seconds."""
 CHANGED = ("rows=20", "cron=30 4 * * ? *", "other=true")
@@ -44,6 +46,7 @@ class Fault:
                 self._until, self.at = self.place.clock.now + 60.0, f"{method} {path}"
             return "gone" if self.place.clock.now < self._until else ""
         came = self.calls >= self.number if self.kind in LASTING else self.calls == self.number
+        came |= self.kind in REFUSED and self.at == f"{method} {path}"
         if came and not self.at:
             self.at = f"{method} {path}"
         return word if came else ""
@@ -85,6 +88,7 @@ class killing:  # noqa: N801
 
 def attempt(place: Place, fault: Fault, *changed: str) -> str:
     """Apply beside the fault; gives how it ended: `done`, `refused`, `killed`."""
+    place.answer_seconds = 0.3 if fault.kind == "late" else ANSWER_SECONDS
     with place.cluster.store.lock:
         place.cluster.fault = fault.answer
     try:
@@ -99,6 +103,7 @@ def attempt(place: Place, fault: Fault, *changed: str) -> str:
         return f"refused: {text}"
     finally:
         place.cluster.fault = lambda method, path: ""
+        place.answer_seconds = ANSWER_SECONDS
 
 
 def violations(place: Place, fault: Fault, ended: str, before: Any, after: Any, *changed: str) -> list[str]:
@@ -109,7 +114,9 @@ def violations(place: Place, fault: Fault, ended: str, before: Any, after: Any, 
         found.append(f"ended {ended}")
     if ended == "done" and standing != after:
         found.append("done, and is not what was wanted")
-    if ended.startswith("refused") and "taken back." in ended and standing != before:
+    if fault.kind in REFUSED and ended != "done" and standing != before:
+        found.append(f"could be taken back, and is not: {ended}")
+    if ended.startswith("refused") and "is taken back." in ended and standing != before:
         found.append(f"said to be taken back, and is not: {ended}")
     if ended.startswith("refused") and "Nothing was changed" in ended and standing != before:
         found.append("said to be unchanged, and is not")

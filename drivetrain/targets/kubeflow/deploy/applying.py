@@ -148,11 +148,19 @@ class _Applying:
             service.delete_recurring_run(self.api, old.id, old.name)
             self.did(f"deleted schedule {old.trigger!r}", lambda old=old: self.create(_as_it_was(old)))
         new = [each for each in self.wanted.recurring if each.trigger not in kept]
-        experiment = ensure_experiment(self.api, self.wanted.experiment) if new else ""
+        experiment = self.experiment() if new else ""
         for each in new:
             id = self.create(_body(self.wanted, each, experiment, pipeline_id, version_id))
             name = f"schedule {each.trigger!r}"
             self.did(f"created {name}", lambda id=id, name=name: service.delete_recurring_run(self.api, id, name))
+
+    def experiment(self) -> str:
+        """The id of the experiment."""
+        name = self.wanted.experiment
+        id, made = ensure_experiment(self.api, name)
+        if made:
+            self.did(f"created experiment {name!r}", lambda: service.delete_experiment(self.api, id, name))
+        return id
 
     def create(self, body: dict[str, Any]) -> str:
         """Make a recurring run, once: where the answer is lost, it is looked for before the next attempt."""
@@ -213,12 +221,13 @@ class _Applying:
         raise HalfDoneError(f"{str(error).rstrip('.')}. {state}") from error
 
 
-def ensure_experiment(api: Api, name: str) -> str:
-    """The id of the experiment, made where it is not there."""
+def ensure_experiment(api: Api, name: str) -> tuple[str, bool]:
+    """The id of the experiment, and whether it was made since it was not there."""
     found = service.find_experiment(api, name)
+    made = found is None
     if found is None:
         found = service.create_experiment(api, name, marked("", experiment=name))
-    return str(found["experiment_id"])
+    return str(found["experiment_id"]), made
 
 
 def _body(wanted: Desired, recurring: Recurring, experiment: str, pipeline_id: str, version_id: str) -> dict[str, Any]:

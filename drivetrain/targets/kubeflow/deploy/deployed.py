@@ -149,8 +149,11 @@ def fingerprint(deployed: Deployed | None) -> str:
     return NOTHING if deployed is None else deployed.fingerprint
 
 
-def read(api: Api, name: str) -> Deployed | None:
+def read(api: Api, name: str, *, recurring: bool = True) -> Deployed | None:
     """What is there of a pipeline.
+
+    Args:
+        recurring: whether its recurring runs are asked for, too.
 
     Raises:
         ApiError: the API cannot be asked, or refuses.
@@ -160,12 +163,12 @@ def read(api: Api, name: str) -> Deployed | None:
         return None
     id = str(said["pipeline_id"])
     newest, number = _versions(api, id, name)
-    recurring = [
+    runs = [
         RecurringRun(str(each["recurring_run_id"]), str(each.get("display_name") or ""), each)
-        for each in service.recurring_runs(api)
+        for each in (service.recurring_runs(api) if recurring else ())
         if part(each, "pipeline_version_reference").get("pipeline_id") == id
     ]
-    return Deployed(id, str(said.get("display_name") or name), said, newest, number, tuple(recurring))
+    return Deployed(id, str(said.get("display_name") or name), said, newest, number, tuple(runs))
 
 
 def _versions(api: Api, id: str, name: str) -> tuple[Version | None, int]:

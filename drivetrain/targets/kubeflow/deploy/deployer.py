@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.resources import Deployment
-from drivetrain.targets.deployer import LATEST, Applied, Handle, Starter, StartRequest, Tell
+from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import desired as wishing
 from drivetrain.targets.kubeflow.deploy import executions as running
@@ -41,7 +41,10 @@ class Report:
     """An execution with its steps."""
 
     execution: Execution
-    columns: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
 
     def rows(self) -> Iterator[tuple[StepRun, tuple[str, ...], str, bool]]:
         for step in self.execution.steps:
@@ -78,7 +81,7 @@ class Report:
         }
 
 
-def connect(deployment: Deployment | None, *, region: str | None, options: str) -> Kubeflow:
+def connect(deployment: Deployment | None, *, region: str | None, options: str) -> Deployer:
     """The namespace that settings name."""
     if region is not None:
         raise UserError(
@@ -194,7 +197,7 @@ class Kubeflow:
     def pipelines(self, limit: int) -> Iterable[Listed]:
         from drivetrain.targets.kubeflow.deploy.listing import deployed_pipelines
 
-        return deployed_pipelines(self.api, limit)
+        return deployed_pipelines(self.api, limit, self.settings.experiment)
 
     def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
         from drivetrain.registry.registry import open_registry

@@ -5,7 +5,6 @@ First what starts the pipeline, then the pipeline, then what it was made of. Des
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +18,8 @@ from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.rest import Api
 
 Json = dict[str, Any]
-_OWN = re.compile(r"(code|data)/[0-9a-f]{64}/|starting/")
+# Below the pipeline's own folder, what apply and the starter write.
+_OWN = ("code", "data", "starting")
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def remains(api: Api, objects: Objects, name: str, root: str, experiment: str, *
         recurring=own,
         runs=tuple(str(run["run_id"]) for run in mine),
         experiment=str(found["experiment_id"]) if found is not None and goes else None,
-        objects=tuple(uri for uri in objects.listed(f"{root}/") if _OWN.match(uri.removeprefix(f"{root}/"))),
+        objects=tuple(uri for folder in _OWN for uri in objects.listed(f"{root}/{folder}/")),
         kept=kept,
     )
 

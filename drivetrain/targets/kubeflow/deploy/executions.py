@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -82,7 +83,7 @@ def required(api: Api, name: str) -> Deployed:
     Raises:
         UserError: nothing is.
     """
-    there = reading.read(api, name)
+    there = reading.read(api, name, recurring=False)
     if there is None or there.newest is None:
         raise UserError(
             f"There is no pipeline {name!r} in namespace {api.namespace!r} at {api.endpoint}. Those that are there: "
@@ -107,10 +108,11 @@ def runs_of(api: Api, name: str, experiment: str, **query: str) -> Iterator[Json
 
 def executions(api: Api, name: str, experiment: str, limit: int | None = None) -> list[Execution]:
     """The newest first, without their steps."""
-    return [_execution(name, run) for run in islice(runs_of(api, name, experiment), limit)]
+    return [execution(name, run) for run in islice(runs_of(api, name, experiment), limit)]
 
 
-def _execution(name: str, run: Mapping[str, Any]) -> Execution:
+def execution(name: str, run: Mapping[str, Any]) -> Execution:
+    """A run as the API says it, without its steps."""
     status = status_of(run)
     return Execution(
         id=str(run["run_id"]),
@@ -152,7 +154,7 @@ def find(api: Api, name: str, experiment: str, which: str = LATEST) -> str:
 def describe(api: Api, name: str, id: str) -> Execution:
     """An execution with its steps."""
     run = service.get_run(api, id)
-    found = _execution(name, run)
+    found = execution(name, run)
     reference: Json = part(run, "pipeline_version_reference")
     spec, called = part(run, "pipeline_spec"), None
     if reference.get("pipeline_version_id"):
@@ -182,7 +184,7 @@ def start(
     body: Json = {
         "display_name": called,
         "description": marked("", pipeline=name, token=token),
-        "experiment_id": ensure_experiment(api, experiment),
+        "experiment_id": ensure_experiment(api, experiment)[0],
         "pipeline_version_reference": {"pipeline_id": there.id, "pipeline_version_id": chosen.id},
         "runtime_config": {"parameters": bound(chosen.spec, request.parameters), "pipeline_root": pipeline_root(root)},
     }
@@ -257,7 +259,10 @@ def _value(name: str, text: str, type: str) -> Any:
         if type == "Integer":
             return int(text)
         if type == "Float":
-            return float(text)
+            number = float(text)
+            if not math.isfinite(number):
+                raise ValueError
+            return number
         if type == "Boolean":
             return {"true": True, "false": False}[text.lower()]
     except (ValueError, KeyError):

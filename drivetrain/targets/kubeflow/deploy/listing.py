@@ -9,7 +9,7 @@ from typing import Any
 
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import mark_of, version
-from drivetrain.targets.kubeflow.deploy.executions import Execution, executions
+from drivetrain.targets.kubeflow.deploy.executions import Execution, execution, is_of
 from drivetrain.targets.kubeflow.deploy.rest import Api
 from drivetrain.targets.kubeflow.deploy.service import seconds
 
@@ -46,8 +46,12 @@ class Listed:
         }
 
 
-def deployed_pipelines(api: Api, limit: int) -> Iterator[Listed]:
-    """The pipelines of the namespace, by name: two or three calls for each."""
+def deployed_pipelines(api: Api, limit: int, experiment: str | None = None) -> Iterator[Listed]:
+    """The pipelines of the namespace, by name: three calls for each.
+
+    Args:
+        experiment: to which executions belong; one of each pipeline's name unless given.
+    """
     for said in islice(service.pipelines(api), limit):
         id, name = str(said["pipeline_id"]), str(said.get("display_name") or said.get("name"))
         newest = next((version(each) for each in service.versions(api, id, name)), None)
@@ -57,6 +61,12 @@ def deployed_pipelines(api: Api, limit: int) -> Iterator[Listed]:
             state = "being applied"
         else:
             state = "as applied" if newest.sha256 else "edited"
-        last = executions(api, name, name, 1) if newest is not None else []
+        last = _last(api, name, id, experiment or name)
         modified = newest.created if newest is not None else seconds(said.get("created_at"))
-        yield Listed(name, id, state, modified, newest and newest.sha256, last[0] if last else None)
+        yield Listed(name, id, state, modified, newest and newest.sha256, last)
+
+
+def _last(api: Api, name: str, id: str, experiment: str) -> Execution | None:
+    found = service.find_experiment(api, experiment)
+    runs = service.runs(api, str(found["experiment_id"])) if found is not None else ()
+    return next((execution(name, run) for run in runs if is_of(run, name, id)), None)

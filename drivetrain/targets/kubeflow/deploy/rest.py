@@ -118,11 +118,7 @@ class Api:
         except ValueError:
             answer = None
         if not isinstance(answer, dict):
-            raise ApiError(
-                f"{self.endpoint} did not answer as the Pipelines API does ({method} {path}): the address leads to "
-                "something else, or to a page to log in. Check deployment.targets.kubeflow.endpoint and the token.",
-                may_be_done=not repeat,
-            )
+            raise self._foreign(method, path, may_be_done=not repeat)
         return cast("Json", answer)
 
     def text(self, path: str, *, about: str) -> str:
@@ -154,6 +150,8 @@ class Api:
             except urllib.error.HTTPError as error:
                 self._answered = self._answered or error.code < 500
                 said = _said(error)
+                if error.code == 404 and error.headers.get_content_type() != "application/json":
+                    raise self._foreign(method, url, may_be_done=False) from None
                 if error.code == last or (error.code != 429 and error.code < 500):
                     raise self._refused(error.code, said, about) from None
                 done = error.code != 429
@@ -174,6 +172,13 @@ class Api:
                 )
             patience.pause(wait)
             pause *= 2
+
+    def _foreign(self, method: str, asked: str, *, may_be_done: bool) -> ApiError:
+        return ApiError(
+            f"{self.endpoint} did not answer as the Pipelines API does ({method} {asked.partition('?')[0]}): it leads "
+            "to something else, or to a page to log in. Check deployment.targets.kubeflow.endpoint and the token.",
+            may_be_done=may_be_done,
+        )
 
     def _send(self, method: str, url: str, body: Mapping[str, Any] | None, file: bytes | None) -> bytes:
         headers = {"Accept": "application/json"}

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.deployer import LATEST, Applied, Handle, Starter, StartRequest, Tell
+from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell
 from drivetrain.targets.sagemaker.account import Account, checked_region, region_or_default
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy import desired as wishing
@@ -36,7 +36,7 @@ class Wanted:
     deployed: reading.Deployed | None
 
 
-def connect(deployment: Deployment | None, *, region: str | None, options: str) -> SageMaker:
+def connect(deployment: Deployment | None, *, region: str | None, options: str) -> Deployer:
     """The account of the credentials, in the region that is given, or of the settings, or of the environment."""
     if region is not None:
         checked_region(region)

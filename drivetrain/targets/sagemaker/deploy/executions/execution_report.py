@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from drivetrain.base.formatting import duration, share
 from drivetrain.targets.sagemaker.account import Account
@@ -63,8 +63,6 @@ class StepReport:
 class Report:
     """An execution with its steps' jobs and costs."""
 
-    columns: ClassVar[tuple[str, ...]] = ("machines", "billed", "cost")
-
     execution: Execution
     steps: tuple[StepReport, ...]
     currency: str
@@ -102,6 +100,11 @@ class Report:
             if step.job is not None and step.job.spot and step.cost is not None and step.on_demand_cost is not None
         ]
         return sum(saved) if saved else None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the table of steps that only this target has."""
+        return ("machines", "billed", "cost")
 
     def rows(self) -> Iterator[tuple[StepRun, tuple[str, ...], str, bool]]:
         """Each step with the cells of `columns`, a remark, and whether it has a log."""

@@ -23,6 +23,8 @@ MOST_CALLS = 60
         ("429", ("POST", "/upload_version")),
         ("gone for a minute", ("POST", "/upload_version")),
         ("403 from then on", ("POST", "/recurringruns")),
+        ("403 of this kind", ("POST", "/recurringruns")),
+        ("late", ("POST", "/upload_version")),
     ],
 )
 def test_a_first_apply_survives_a_fault_where_it_hurts(place: Place, kind: str, at: tuple[str, str]) -> None:

@@ -70,6 +70,7 @@ def test_of_several_that_start_it_at_once_one_does(deployed: Place) -> None:
             "There is no parameter 'MinAcuracy'. Did you mean 'MinAccuracy'",
         ),
         (StartRequest(parameters={"MinAccuracy": "high"}), "Parameter 'MinAccuracy' is 'high'; it must be Float."),
+        (StartRequest(parameters={"MinAccuracy": "nan"}), "Parameter 'MinAccuracy' is 'nan'; it must be Float."),
         (StartRequest(version=7), "has no version 7. The latest is 1."),
         (StartRequest(select=("prepare",)), "Kubeflow Pipelines has nothing like --select"),
         (StartRequest(parallel=2), "has nothing like --parallel"),
