@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from drivetrain.registry.registry import open_registry
-from drivetrain.targets.kubeflow.deploy import following, logs
+from drivetrain.targets.kubeflow.deploy.executions import following, logs
 from drivetrain.targets.kubeflow.deploy.starter import State
 from tests.fixtures.kubeflow_pipelines.command_line import CommandLine
 from tests.fixtures.kubeflow_pipelines.server import pipelines_api

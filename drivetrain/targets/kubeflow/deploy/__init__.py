@@ -9,11 +9,13 @@ against the models of the official client.
     desired.py      what the code says                  deployed.py     what is there, and who made it
     differences.py  two IRs compared, in words          planning.py     what applying would change
     applying.py     makes it so, or takes it back       destroying.py   takes it away
-    executions.py   start, find, describe, stop         steps.py        what happened of the steps of one
-    logs.py         what their pods printed
-    following.py    as the events of a local run        listing.py      every pipeline of the namespace
-    starter.py      starts a pipeline when a model changes in the registry
+    listing.py      every pipeline of the namespace     starter.py      starts one when a model changes in the registry
     deployer.py     all of it as the commands ask for it (../../deployer.py)
+
+executions/: what a deployed pipeline then does
+
+    executions.py   start, find, describe, stop         steps.py        what happened of the steps of one
+    following.py    as the events of a local run        logs.py         what their pods printed
 
 A version of a pipeline is named NUMBER-HASH: the hash is that of the IR, and the number grows, so that going back to an
 earlier IR is a new version, too. The newest version is the one that is deployed, as for the platform itself.

@@ -234,7 +234,12 @@ def _body(wanted: Desired, recurring: Recurring, experiment: str, pipeline_id: s
     return {
         **recurring.body,
         "display_name": f"{wanted.name}-{recurring.trigger}",
-        "description": marked("", trigger=recurring.trigger, digest=digest(recurring.body)),
+        "description": marked(
+            "",
+            trigger=recurring.trigger,
+            digest=digest(recurring.body),
+            service_account=recurring.body.get("service_account"),
+        ),
         "experiment_id": experiment,
         "pipeline_version_reference": {"pipeline_id": pipeline_id, "pipeline_version_id": version_id},
     }

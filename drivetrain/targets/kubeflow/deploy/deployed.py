@@ -83,7 +83,10 @@ class RecurringRun:
 
 
 def body_of(said: Mapping[str, Any]) -> Json:
-    """The fields of a recurring run that a schedule says, spelled in one way: servers add defaults."""
+    """The fields of a recurring run that a schedule says, spelled in one way.
+
+    Servers add defaults; a service account is one where the mark of the recurring run says that none was asked for.
+    """
     trigger: Json = {}
     for name, fields in (
         ("cron_schedule", ("cron", "start_time", "end_time")),
@@ -104,7 +107,8 @@ def body_of(said: Mapping[str, Any]) -> Json:
         "max_concurrency": str(said.get("max_concurrency") or ""),
         "no_catchup": bool(said.get("no_catchup")),
     }
-    if said.get("service_account"):
+    mark = mark_of(said)
+    if said.get("service_account") and (mark is None or mark.get("service_account")):
         found["service_account"] = said["service_account"]
     return found
 

@@ -12,7 +12,7 @@ from drivetrain.spec.resources import Deployment
 from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import desired as wishing
-from drivetrain.targets.kubeflow.deploy import executions as running
+from drivetrain.targets.kubeflow.deploy.executions import executions as running
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.planning import DeploymentPlan, lines, make_plan, read_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from drivetrain.targets.kubeflow.compile.compile import Compiled
     from drivetrain.targets.kubeflow.deploy.desired import Desired
     from drivetrain.targets.kubeflow.deploy.destroying import Remains
-    from drivetrain.targets.kubeflow.deploy.executions import Execution
+    from drivetrain.targets.kubeflow.deploy.executions.executions import Execution
+    from drivetrain.targets.kubeflow.deploy.executions.logs import Line
+    from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
     from drivetrain.targets.kubeflow.deploy.listing import Listed
-    from drivetrain.targets.kubeflow.deploy.logs import Line
-    from drivetrain.targets.kubeflow.deploy.steps import StepRun
 
 __all__ = ["Kubeflow", "connect", "read_plan"]
 
@@ -170,7 +170,7 @@ class Kubeflow:
         return Report(running.describe(self.api, handle.pipeline, handle.id))
 
     def follow(self, handle: Handle, tell: Callable[[Event], object]) -> Report:
-        from drivetrain.targets.kubeflow.deploy.following import follow
+        from drivetrain.targets.kubeflow.deploy.executions.following import follow
 
         return Report(follow(self.api, handle.pipeline, handle.id, tell))
 
@@ -183,7 +183,7 @@ class Kubeflow:
         follow: bool = False,
         num_lines: int | None = None,
     ) -> None:
-        from drivetrain.targets.kubeflow.deploy.logs import read_log, step_with_log
+        from drivetrain.targets.kubeflow.deploy.executions.logs import read_log, step_with_log
 
         found = running.describe(self.api, handle.pipeline, handle.id)
         read_log(self.api, found, step_with_log(found, step), write, follow=follow, num_lines=num_lines)

@@ -15,8 +15,8 @@ from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.compile import Compiled
 from drivetrain.targets.kubeflow.deploy.differences import whole
+from drivetrain.targets.kubeflow.deploy.executions.steps import planned
 from drivetrain.targets.kubeflow.deploy.service import part
-from drivetrain.targets.kubeflow.deploy.steps import planned
 from drivetrain.targets.kubeflow.schedules import trigger_of
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 

@@ -13,7 +13,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import Tell
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, RecurringRun, mark_of, read
-from drivetrain.targets.kubeflow.deploy.executions import GOING, is_of, status_of
+from drivetrain.targets.kubeflow.deploy.executions.executions import GOING, is_of, status_of
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.rest import Api
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import mark_of, version
-from drivetrain.targets.kubeflow.deploy.executions import Execution, execution, is_of
+from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, execution, is_of
 from drivetrain.targets.kubeflow.deploy.rest import Api
 from drivetrain.targets.kubeflow.deploy.service import seconds
 

@@ -21,8 +21,8 @@ from drivetrain.registry.registry import ModelEvent, ModelVersion, Registry
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.triggers import RegistryEvent
 from drivetrain.targets.deployer import StartRequest, Tell
-from drivetrain.targets.kubeflow.deploy import executions as running
 from drivetrain.targets.kubeflow.deploy import service
+from drivetrain.targets.kubeflow.deploy.executions import executions as running
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ApiError
 from drivetrain.triggers.package_events import package_event

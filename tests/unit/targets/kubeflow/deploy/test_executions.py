@@ -9,7 +9,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import StartRequest
-from drivetrain.targets.kubeflow.deploy.steps import planned, step_runs
+from drivetrain.targets.kubeflow.deploy.executions.steps import planned, step_runs
 from tests.fixtures.kubeflow_pipelines.place import Place
 
 TOKEN = "f" * 64

@@ -17,9 +17,9 @@ from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.applying import ensure_experiment
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, Version, mark_of, marked, version
 from drivetrain.targets.kubeflow.deploy.desired import pipeline_root
+from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun, step_runs
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
 from drivetrain.targets.kubeflow.deploy.service import part, seconds
-from drivetrain.targets.kubeflow.deploy.steps import StepRun, step_runs
 
 Json = dict[str, Any]
 GOING = frozenset(["Executing", "Stopping"])

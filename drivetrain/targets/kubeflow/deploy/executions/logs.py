@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.targets.kubeflow.deploy import service
-from drivetrain.targets.kubeflow.deploy.executions import Execution, describe
+from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, describe
+from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
-from drivetrain.targets.kubeflow.deploy.steps import StepRun
 
 POLL_SECONDS = 5.0
 

@@ -11,10 +11,10 @@ from typing import Literal
 
 from drivetrain.targets.events import Event, ExecutionFinished, ExecutionStarted, StepFinished, StepStarted
 from drivetrain.targets.kubeflow.deploy import service
-from drivetrain.targets.kubeflow.deploy.executions import Execution, describe
+from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, describe
+from drivetrain.targets.kubeflow.deploy.executions.steps import planned
 from drivetrain.targets.kubeflow.deploy.rest import Api
 from drivetrain.targets.kubeflow.deploy.service import part
-from drivetrain.targets.kubeflow.deploy.steps import planned
 
 POLL_SECONDS = 5.0
 Ended = Literal["Succeeded", "Failed", "Stopped", "Cached", "NotExecuted"]
