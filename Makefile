@@ -21,7 +21,7 @@ IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes hashes bench weights faults mutants clean
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes hashes bench pictures weights faults mutants clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -133,6 +133,9 @@ shapes: setup  ## Extract the service's input shapes from the installed botocore
 
 bench: setup  ## Measure against the peers; writes build/bench.json
 	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+pictures: setup  ## Draw the pictures of the README anew; needs Chromium
+	$(BIN)/python -m tests.pictures
 
 weights:  ## Write the seconds of each test file from the reports of .ci/run, by which workers share them
 	$(BIN)/python .ci/weights.py build/tests/*.xml

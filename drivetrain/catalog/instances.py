@@ -13,6 +13,8 @@ from drivetrain.base.errors import UserError, did_you_mean
 
 TABLE = Path(__file__).with_name("instances.json")
 LOCAL = "local"
+DEFAULT_TYPE = "ml.m5.xlarge"
+"""Of a step that asks for no machine."""
 GIB = 1024**3
 BITS = 8
 

@@ -10,7 +10,7 @@ from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog import quotas
 from drivetrain.rules.rule_book import RuleBook
 from drivetrain.spec.graph import Graph, find_cycle
-from drivetrain.spec.steps import ConditionStep, JobStep, LambdaStep, ProcessingStep, RegisterStep
+from drivetrain.spec.steps import ConditionStep, LambdaStep, ProcessingStep, RegisterStep
 from drivetrain.spec.values import (
     TYPE_OF_SCALAR,
     All,
@@ -80,17 +80,6 @@ def parameter_names_are_unique(graph: Graph) -> Iterator[str]:
     for name, count in Counter(parameter.name for parameter in graph.pipeline.parameters).items():
         if count > 1:
             yield f"{count} parameters are called {name!r}."
-
-
-@rule
-def limits_are_kept(graph: Graph) -> Iterator[str]:
-    if (count := len(graph.pipeline.parameters)) > quotas.MAX_PARAMETERS_AT_START:
-        yield f"{count} parameters; at most {quotas.MAX_PARAMETERS_AT_START} can be given at start."
-    if (count := len(graph.pipeline.tags)) > quotas.MAX_TAGS:
-        yield f"{count} tags; at most {quotas.MAX_TAGS}."
-    for step in graph.steps:
-        if isinstance(step, JobStep) and len(step.tags) > quotas.MAX_TAGS:
-            yield f"step {step.name!r} has {len(step.tags)} tags; at most {quotas.MAX_TAGS}."
 
 
 @rule

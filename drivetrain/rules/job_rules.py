@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from drivetrain.base.errors import did_you_mean
 from drivetrain.base.secret_names import looks_secret
 from drivetrain.base.secret_shapes import without_shapes
-from drivetrain.catalog import quotas
 from drivetrain.rules.rule_book import RuleBook
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import FolderPath, JobStep, TrainingStep
@@ -26,13 +25,6 @@ def folders_fit_a_job(graph: Graph) -> Iterator[str]:
             continue
         if "code" in step.inputs:
             yield f"step {step.name!r}: the input name 'code' is taken by the channel of the program."
-        most = quotas.MAX_CHANNELS if isinstance(step, TrainingStep) else quotas.MAX_PROCESSING_INPUTS
-        if len(step.inputs) + 1 > most:
-            yield f"step {step.name!r} has {len(step.inputs) + 1} inputs with the code; at most {most}."
-        if len(step.output_names()) > quotas.MAX_PROCESSING_OUTPUTS:
-            yield f"step {step.name!r} has {len(step.output_names())} outputs; at most {quotas.MAX_PROCESSING_OUTPUTS}."
-        if isinstance(step, TrainingStep) and (others := sorted(set(step.outputs) - {"model", "output"})):
-            yield f"step {step.name!r}: a training job has no output {others[0]!r}. Allowed: model, output."
         for argument in step.arguments:
             if isinstance(argument, FolderPath):
                 allowed = tuple(step.inputs) if argument.flow == "input" else step.output_names()
@@ -64,30 +56,6 @@ def inputs_are_uris(graph: Graph) -> Iterator[str]:
 
 
 @rule
-def arguments_fit(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if not isinstance(step, JobStep):
-            continue
-        limit = (
-            quotas.MAX_HYPERPARAMETER_CHARACTERS if isinstance(step, TrainingStep) else quotas.MAX_ARGUMENT_CHARACTERS
-        )
-        for name, value in (*step.parameters.items(), *((f"argument {i}", v) for i, v in enumerate(step.arguments))):
-            if isinstance(value, str) and len(value) > limit:
-                yield (
-                    f"step {step.name!r}: {name} has {len(value)} characters; at most {limit} can be passed. Put it "
-                    "into a file of an input folder."
-                )
-        if isinstance(step, TrainingStep):
-            if len(step.parameters) > quotas.MAX_HYPERPARAMETERS:
-                yield f"step {step.name!r} has {len(step.parameters)} parameters; at most {quotas.MAX_HYPERPARAMETERS}."
-        else:
-            # two arguments a folder and parameter, and three before them: --code, its hash, the target
-            count = 2 * (len(step.inputs) + len(step.output_names()) + len(step.parameters)) + len(step.arguments) + 3
-            if count > quotas.MAX_ARGUMENTS:
-                yield f"step {step.name!r} needs {count} command-line arguments; at most {quotas.MAX_ARGUMENTS}."
-
-
-@rule
 def texts_can_be_passed(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
         given: dict[str, object] = {"display_name": step.display_name, "description": step.description}
@@ -112,18 +80,12 @@ def machines_make_sense(graph: Graph) -> Iterator[str]:
             wanted: ValueType = "String" if field == "instance_type" else "Integer"
             if isinstance(value, ParameterRef) and value.type != wanted:
                 yield f"step {step.name!r}: cluster.{field} is {value.type} parameter {value.name!r}, not {wanted}."
-        longest = quotas.MAX_RUN_SECONDS["Training" if isinstance(step, TrainingStep) else "Processing"]
-        if step.cluster.max_run_seconds > longest:
-            yield (
-                f"step {step.name!r}: cluster.max_run_seconds is {step.cluster.max_run_seconds:,}; the service ends "
-                f"such a job after {longest:,} seconds."
-            )
         spot = step.cluster.spot
         if isinstance(spot, ParameterRef):
             continue  # spot_is_decided_when_compiled tells why not
         if not isinstance(step, TrainingStep):
-            if spot or step.cluster.warm_pool_seconds:
-                yield f"step {step.name!r}: spot machines and warm pools are for training jobs; remove them here."
+            if spot:
+                yield f"step {step.name!r}: spot machines are for trainings; remove cluster.spot here."
             continue
         if spot and spot.max_wait_seconds < step.cluster.max_run_seconds:
             yield (
@@ -134,26 +96,6 @@ def machines_make_sense(graph: Graph) -> Iterator[str]:
             yield (
                 f"step {step.name!r} runs on spot machines without a checkpoint location: an interruption would lose "
                 "everything. Give checkpoint=Checkpoint()."
-            )
-        if spot and step.cluster.warm_pool_seconds:
-            yield f"step {step.name!r}: the service has no warm pools for spot machines; choose one."
-
-
-@rule
-def processing_jobs_have_the_machine(graph: Graph) -> Iterator[str]:
-    from drivetrain.catalog.instances import find_instance, processing_instance_type
-
-    for step in graph.steps:
-        kind = step.cluster.instance_type if isinstance(step, JobStep) else None
-        if not isinstance(kind, str) or isinstance(step, TrainingStep):
-            continue
-        machine = find_instance(kind)
-        if machine is not None and not machine.processing:
-            other = processing_instance_type(kind)
-            facts = find_instance(other)
-            yield (
-                f"step {step.name!r}: processing jobs have no {kind}; training jobs have. Choose another machine, such "
-                f"as {other}" + (f" ({facts.described()})." if facts else ".")
             )
 
 
@@ -168,18 +110,6 @@ def spot_is_decided_when_compiled(graph: Graph) -> Iterator[str]:
                 "False, and cluster=Cluster(spot=Spot(...) if settings.spot else None)): --set spot=false then "
                 "compiles the pipeline anew, and a training goes on from its checkpoints."
             )
-
-
-@rule
-def checkpoint_prefixes_end_with_a_slash(graph: Graph) -> Iterator[str]:
-    for step in graph.steps:
-        if isinstance(step, TrainingStep) and step.checkpoint and isinstance(step.checkpoint.uri, str):
-            uri = step.checkpoint.uri
-            if not (uri.startswith("s3://") and uri.endswith("/")):
-                yield (
-                    f"step {step.name!r}: the checkpoint location {uri!r} must be s3://bucket/prefix/ with a final "
-                    "slash; without it a job also restores the files of every sibling with the same beginning."
-                )
 
 
 @rule

@@ -17,7 +17,7 @@ from drivetrain.spec.resources import Network
 from drivetrain.spec.steps import TRAIN, JobStep, TrainingStep
 from drivetrain.spec.values import ParameterRef
 
-rule = RuleBook()
+rule = RuleBook("sagemaker")
 
 MAIN_GROUP = "main"
 ACCELERATED = ("ml.p", "ml.g", "ml.trn")
@@ -35,7 +35,7 @@ def instance_types(step: JobStep, graph: Graph, *, groups: bool = True) -> tuple
         groups: those of further groups of hosts, too.
     """
     cluster = step.cluster
-    first = cluster.instance_type
+    first = cluster.machine
     types: tuple[str, ...]
     if isinstance(first, ParameterRef):
         declared = next((each for each in graph.pipeline.parameters if each.name == first.name), None)
@@ -43,7 +43,7 @@ def instance_types(step: JobStep, graph: Graph, *, groups: bool = True) -> tuple
             return None
         types = tuple(map(str, declared.choices))
     else:
-        types = (first,)
+        types = () if first is None else (first,)
     others = (*(cluster.groups if groups else ()), *cluster.alternatives)
     return (*types, *(one.instance_type for one in others))
 
@@ -171,13 +171,13 @@ def alternatives_fit(graph: Graph) -> Iterator[str]:
         if not isinstance(step, JobStep) or not step.cluster.alternatives:
             continue
         cluster = step.cluster
-        if isinstance(cluster.instance_type, ParameterRef) or isinstance(cluster.count, ParameterRef):
+        if isinstance(cluster.machine, ParameterRef) or isinstance(cluster.count, ParameterRef):
             yield (
                 f"step {step.name!r}: cluster.alternatives are a list that is written when the pipeline is compiled, "
                 "so instance_type and count cannot be parameters. Make them settings."
             )
             continue
-        names = [cluster.instance_type, *(one.instance_type for one in cluster.alternatives)]
+        names = [cluster.machine, *(one.instance_type for one in cluster.alternatives)]
         if doubled := [name for name, count in Counter(names).items() if count > 1]:
             yield f"step {step.name!r}: {doubled[0]} stands twice among instance_type and alternatives."
         if len(names) > quotas.MAX_INSTANCE_PREFERENCES:

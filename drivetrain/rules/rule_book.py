@@ -10,7 +10,15 @@ Rule = Callable[[Graph], Iterator[str]]
 
 
 class RuleBook(list[Rule]):
-    """Rules in the order in which they are written, the most basic first; it decorates them: `@rule`."""
+    """Rules in the order in which they are written, the most basic first; it decorates them: `@rule`.
+
+    Args:
+        target: the target whose rules these are; they hold on every target unless given.
+    """
+
+    def __init__(self, target: str | None = None) -> None:
+        super().__init__()
+        self.target = target
 
     def __call__(self, function: Rule) -> Rule:
         self.append(function)

@@ -1,8 +1,8 @@
 """What a pipeline must not be: one rule, one function, one test. Rules run when a Pipeline is built.
 
 A rule is a generator of messages over the graph; each message says what was given, what is allowed and what to do.
-They are written in the files *_rules.py beside this one. Facts and limits are SageMaker's, which are the strictest of
-the targets (quotas.py has the sources).
+They are written in the files *_rules.py beside this one. A file holds on every target, or for the one that its rule
+book names: those run for pipelines of that target, and when a pipeline of another one is compiled to it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drivetrain.base.errors import SpecError
-from drivetrain.rules import graph_rules, job_rules, option_rules
+from drivetrain.rules import graph_rules, job_rules, limit_rules, option_rules
 from drivetrain.rules.rule_book import RuleBook
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
@@ -31,6 +31,7 @@ def _books(graph: Graph) -> Iterator[RuleBook]:
 
         yield trigger_rules.rule
     yield job_rules.rule
+    yield limit_rules.rule
     if TuningStep in kinds:
         from drivetrain.rules import tuning_rules
 
@@ -45,9 +46,18 @@ def _books(graph: Graph) -> Iterator[RuleBook]:
 
 def problems(pipeline: Pipeline) -> list[str]:
     """Every message of the first rule that is broken: later rules may lean on earlier ones."""
+    return _first(pipeline, None, pipeline.deployment.target)
+
+
+def problems_on(pipeline: Pipeline, target: str) -> list[str]:
+    """Likewise by the rules of a target alone; none where the pipeline is of that target, and has kept them."""
+    return [] if pipeline.deployment.target == target else _first(pipeline, target)
+
+
+def _first(pipeline: Pipeline, *targets: str | None) -> list[str]:
     graph = Graph(pipeline)
     for book in _books(graph):
-        for broken in book:
+        for broken in book if book.target in targets else ():
             if found := list(broken(graph)):
                 return found
     return []

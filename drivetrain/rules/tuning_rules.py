@@ -18,7 +18,7 @@ from drivetrain.spec.search import Between, OneOf, Range
 from drivetrain.spec.steps import TuningStep
 from drivetrain.spec.values import ParameterRef
 
-rule = RuleBook()
+rule = RuleBook("sagemaker")
 
 
 def _tunings(graph: Graph) -> Iterator[TuningStep]:

@@ -4,11 +4,11 @@ job as the service's own model has them, with references anywhere."""
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, get_args
+from typing import Any
 
 from drivetrain.catalog import quotas
 from drivetrain.schemas import DIALECT
-from drivetrain.spec.resources import ExceptionType
+from drivetrain.targets.sagemaker.compile.compile import EXCEPTIONS
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.conditions import OPERATORS
 from drivetrain.targets.sagemaker.document.graph import TRIGGERS
@@ -107,7 +107,7 @@ def _step(arguments: dict[str, Any]) -> dict[str, Any]:
     trigger = {"enum": [*TRIGGERS]}
     retry = _object(
         ("ExceptionType",),
-        ExceptionType=_several({"enum": list(get_args(ExceptionType))}),
+        ExceptionType=_several({"enum": list(EXCEPTIONS.values())}),
         IntervalSeconds={"type": "number", "exclusiveMinimum": 0},
         BackoffRate={"type": "number", "minimum": 0},
         MaxAttempts={"type": "integer", "minimum": 1, "maximum": quotas.MAX_RETRY_ATTEMPTS},

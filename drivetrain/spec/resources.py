@@ -98,7 +98,8 @@ class Resources(Frozen):
 class Cluster(Frozen):
     """The machines of one step."""
 
-    instance_type: str | ParameterRef = "ml.m5.xlarge"
+    instance_type: str | ParameterRef | None = None
+    """A type of machine by its name in the cloud; the target's default unless given."""
     count: Annotated[int, Field(ge=1)] | ParameterRef = 1
     """Number of hosts."""
     resources: Resources | None = None
@@ -122,20 +123,25 @@ class Cluster(Frozen):
     network: Network | None = None
     """That of the deployment unless given."""
 
+    @property
+    def machine(self) -> str | ParameterRef | None:
+        """The instance type, where one is given or the default counts; None where `resources` stand alone."""
+        if self.instance_type is not None or self.resources is not None:
+            return self.instance_type
+        from drivetrain.catalog.instances import DEFAULT_TYPE
 
-ExceptionType = Literal[
-    "Step.SERVICE_FAULT",
-    "Step.THROTTLING",
-    "SageMaker.JOB_INTERNAL_ERROR",
-    "SageMaker.CAPACITY_ERROR",
-    "SageMaker.RESOURCE_LIMIT",
-]
+        return DEFAULT_TYPE
+
+
+RetryCause = Literal["service_error", "throttling", "job_error", "no_capacity", "quota"]
+"""Why a step failed, as far as trying again can help: the platform had an error of its own, it was asked too often, the
+job was lost by the platform, there were no machines, or a quota was used up."""
 
 
 class RetryPolicy(Frozen):
     """When a step is tried again by itself."""
 
-    exceptions: Annotated[tuple[ExceptionType, ...], Field(min_length=1)]
+    causes: Annotated[tuple[RetryCause, ...], Field(min_length=1)]
     max_attempts: Annotated[int, Field(ge=1, le=quotas.MAX_RETRY_ATTEMPTS)] = 3
     interval_seconds: Annotated[int, Field(ge=1)] = 1
     backoff_rate: Annotated[float, Field(ge=0)] = 2.0
@@ -154,7 +160,8 @@ class Checkpoint(Frozen):
 
     uri: Value | None = None
     """A folder's URI; by default one below the pipeline's own prefix, named by step and configuration."""
-    local_path: str = "/opt/ml/checkpoints"
+    local_path: str | None = None
+    """The folder in the container that is kept, for programs that expect one; the target's own unless given."""
 
 
 class Mlflow(Frozen):

@@ -221,7 +221,7 @@ class RegisterStep(BaseStep, defer_build=False):
     content_types: tuple[str, ...] = ()
     """What the served model reads; empty for all that the models of `train` do, or JSON for others."""
     response_types: tuple[str, ...] = ()
-    instance_types: tuple[str, ...] = ("ml.m5.large",)
+    instance_types: tuple[str, ...] = ()
     metadata: FrozenMap[Value] = Field(default_factory=FrozenDict)
     card: FrozenMap[Any] | None = None
     """The model card, in the service's schema: model_overview, intended_uses, ..."""

@@ -88,7 +88,7 @@ def trainings(pipeline: Pipeline) -> Iterator[Training]:
 def ways(step: TrainingStep, parameters: tuple[Parameter, ...]) -> Iterator[Training]:
     """The way in which a training step runs by default, and those that differ from it in one pipeline parameter."""
     fields: dict[str, Any] = {name: step.parameters.get(name, default) for name, default in FIELDS.items()}
-    fields |= {"instance_type": step.cluster.instance_type, "hosts": step.cluster.count}
+    fields |= {"instance_type": step.cluster.machine, "hosts": step.cluster.count}
     declared = {parameter.name: parameter for parameter in parameters}
     wanted = {value.name for value in fields.values() if isinstance(value, ParameterRef) and value.name in declared}
     choices = {name: known for name in sorted(wanted) if (known := _known(declared[name]))}

@@ -33,7 +33,7 @@ class Problem:
     """What a target cannot express.
 
     `step` is empty where it is the pipeline's own; `field` is the field of the step or pipeline, such as
-    `cluster.groups`; `reason` says why and what to use instead.
+    `cluster.groups`, and empty where the reason names it; `reason` says why and what to use instead.
     """
 
     step: str
@@ -42,7 +42,7 @@ class Problem:
 
     def __str__(self) -> str:
         where = f"Step {self.step!r}" if self.step else "The pipeline"
-        return f"{where}: {self.field}: {self.reason}"
+        return ": ".join(part for part in (where, self.field, self.reason) if part)
 
 
 class Compiled(Protocol):

@@ -14,15 +14,10 @@ TITLE, SUFFIX = "SageMaker Pipelines", ".json"
 
 
 def check(pipeline: Pipeline) -> list[Problem]:
-    """What SageMaker Pipelines cannot express: resources of a shared machine."""
-    from drivetrain.spec.steps import JobStep, flatten
-    from drivetrain.targets.target import Problem
+    """What SageMaker Pipelines cannot express."""
+    from drivetrain.targets.sagemaker.compile import checks
 
-    return [
-        Problem(step.name, "cluster.resources", "a job has machines of its own. Give an instance_type.")
-        for step in flatten(pipeline.steps)
-        if isinstance(step, JobStep) and step.cluster.resources is not None and step.cluster.instance_type == ""
-    ]
+    return checks.check(pipeline)
 
 
 def compile(

@@ -17,6 +17,7 @@ from drivetrain import (
     Checkpoint,
     Cluster,
     Dependency,
+    Deployment,
     Parameter,
     Pipeline,
     SpecError,
@@ -27,7 +28,7 @@ from drivetrain import (
     script,
     when,
 )
-from drivetrain.rules import graph_rules, job_rules, rules
+from drivetrain.rules import graph_rules, job_rules, limit_rules, rules
 from drivetrain.spec.steps import LambdaStep, ProcessingStep, Program, TrainingStep
 from drivetrain.spec.values import LambdaOutputRef, MetricRef, OutputRef, ParameterRef
 
@@ -60,7 +61,7 @@ def test_every_file_of_rules_is_asked() -> None:
     folder = Path(str(rules.__file__)).parent
     source = Path(str(rules.__file__)).read_text()
     files = sorted(path.stem for path in folder.glob("*_rules.py"))
-    assert len(files) == 8
+    assert len(files) == 9
     assert [name for name in files if f"yield {name}.rule" not in source] == []
 
 
@@ -72,13 +73,13 @@ def test_a_pipeline_of_two_steps_does_not_wait_for_rules_about_what_it_does_not_
         "print(*sorted(name for name in sys.modules if name.startswith('drivetrain.rules.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names = ("graph_rules", "job_rules", "option_rules", "rule_book", "rules")
+    names = ("graph_rules", "job_rules", "limit_rules", "option_rules", "rule_book", "rules")
     assert done.stdout.split() == [f"drivetrain.rules.{name}" for name in names]
 
 
 def test_every_rule_has_a_test_here() -> None:
     tests = {name.removeprefix("test_rule_") for name, _ in inspect.getmembers(sys.modules[__name__])}
-    assert {rule.__name__ for rule in (*graph_rules.rule, *job_rules.rule)} <= tests
+    assert {rule.__name__ for rule in (*graph_rules.rule, *job_rules.rule, *limit_rules.rule)} <= tests
 
 
 def test_a_good_pipeline_breaks_no_rule() -> None:
@@ -191,13 +192,16 @@ def test_rule_processing_jobs_have_the_machine() -> None:
 
 def test_rule_folders_fit_a_job() -> None:
     assert "'code' is taken" in refusal(processing(inputs={"code": "s3://b/k"}))
+    step = script("clean.py", inputs={"raw": "s3://b/k"}, arguments=[folder_in("row")])
+    assert "Did you mean 'raw'?" in refusal(step)
+
+
+def test_rule_jobs_take_so_many_folders() -> None:
     assert "11 inputs with the code; at most 10" in refusal(processing(inputs={f"i{n}": "s3://b/k" for n in range(10)}))
     # The code is one more input, and the report with the metrics one more output.
     accept(processing(inputs={f"i{n}": "s3://b/k" for n in range(9)}, outputs=tuple(f"o{n}" for n in range(9))))
     assert "11 outputs; at most 10" in refusal(processing(outputs=tuple(f"o{n}" for n in range(10))))
     assert "no output 'weights'. Allowed: model, output" in refusal(training(outputs=("model", "weights")))
-    step = script("clean.py", inputs={"raw": "s3://b/k"}, arguments=[folder_in("row")])
-    assert "Did you mean 'raw'?" in refusal(step)
 
 
 def test_rule_inputs_are_uris() -> None:
@@ -224,18 +228,52 @@ def test_rule_machines_make_sense() -> None:
     count = Parameter.string("Count", default="2")
     step = processing(cluster=Cluster(count=count.ref()))
     assert "not Integer" in refusal(step, parameters=[count])
-    assert "after 777,600 seconds" in refusal(processing(cluster=Cluster(max_run_seconds=777_601)))
-    assert "after 2,419,200 seconds" in refusal(training(cluster=Cluster(max_run_seconds=2_419_201)))
     spot = Spot(max_wait_seconds=7200)
-    assert "for training jobs" in refusal(processing(cluster=Cluster(spot=spot)))
+    assert "for trainings" in refusal(processing(cluster=Cluster(spot=spot)))
     too_short = Cluster(spot=spot, max_run_seconds=7201)
     assert "max_wait_seconds (7200) is less" in refusal(training(cluster=too_short, checkpoint=Checkpoint()))
     fits = Cluster(spot=spot, max_run_seconds=7200)
     assert "without a checkpoint location" in refusal(training(cluster=fits))
     accept(training(cluster=fits, checkpoint=Checkpoint()))
+
+
+def test_rule_jobs_end_in_time() -> None:
+    assert "after 777,600 seconds" in refusal(processing(cluster=Cluster(max_run_seconds=777_601)))
+    assert "after 2,419,200 seconds" in refusal(training(cluster=Cluster(max_run_seconds=2_419_201)))
     accept(processing(cluster=Cluster(max_run_seconds=777_600)), training(cluster=Cluster(max_run_seconds=2_419_200)))
-    warm = fits.model_copy(update={"warm_pool_seconds": 60})
+
+
+def test_rule_warm_pools_are_of_trainings() -> None:
+    assert "are for training jobs" in refusal(processing(cluster=Cluster(warm_pool_seconds=60)))
+    spot = Spot(max_wait_seconds=7200)
+    warm = Cluster(spot=spot, max_run_seconds=7200, warm_pool_seconds=60)
     assert "no warm pools" in refusal(training(cluster=warm, checkpoint=Checkpoint()))
+    accept(training(cluster=Cluster(warm_pool_seconds=60)))
+
+
+def test_rules_of_a_target_hold_for_its_pipelines_alone() -> None:
+    """A pipeline for Kubeflow is not held to SageMaker's limits before it is compiled to SageMaker."""
+    from drivetrain.targets.target import find_target
+
+    long = processing(cluster=Cluster(max_run_seconds=777_601))
+    accept(long, deployment=Deployment(target="kubeflow"))
+    pipeline = Pipeline(name="p", steps=[long], deployment=Deployment(target="kubeflow"))
+    assert find_target("kubeflow").check(pipeline) == []
+    with pytest.raises(SpecError, match=r"(?s)SageMaker Pipelines cannot express.*after 777,600 seconds"):
+        find_target("sagemaker").compile(pipeline)
+    # What holds everywhere is refused everywhere.
+    assert "are called 'a'" in refusal(processing("a"), processing("a"), deployment=Deployment(target="kubeflow"))
+
+
+def test_a_pipeline_without_machines_is_refused_by_sagemaker_alone() -> None:
+    from drivetrain.spec.resources import Resources
+    from drivetrain.targets.target import find_target
+
+    pipeline = Pipeline(name="p", steps=[processing(cluster=Cluster(resources=Resources(cpu=1)))])
+    assert [str(each) for each in find_target("sagemaker").check(pipeline)] == [
+        "Step 'work': cluster.resources: a job has machines of its own. Give an instance_type."
+    ]
+    assert find_target("kubeflow").check(pipeline) == []
 
 
 def test_rule_spot_is_decided_when_compiled() -> None:

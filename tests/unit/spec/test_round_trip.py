@@ -42,7 +42,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
             "display_name": draw(st.none() | texts.filter(bool)),
             "description": draw(st.none() | texts.filter(bool)),
             "cluster": Cluster(count=draw(st.sampled_from([1, 2, PARAMETERS[2].ref()]))),
-            "retry": draw(st.sampled_from([(), (RetryPolicy(exceptions=("Step.THROTTLING",)),)])),
+            "retry": draw(st.sampled_from([(), (RetryPolicy(causes=("throttling",)),)])),
             "cache": draw(st.sampled_from([None, CachePolicy(enabled=False), CachePolicy(expire_after="P30D")])),
         }
         if draw(st.booleans()):

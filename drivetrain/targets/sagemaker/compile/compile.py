@@ -22,7 +22,7 @@ from drivetrain.catalog import quotas
 from drivetrain.spec.file_systems import is_file_system
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Parameter, Pipeline
-from drivetrain.spec.resources import CachePolicy, RetryPolicy
+from drivetrain.spec.resources import CachePolicy, RetryCause, RetryPolicy
 from drivetrain.spec.steps import (
     TRAIN,
     ConditionStep,
@@ -44,10 +44,12 @@ from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_ass
 from drivetrain.targets.assets.image import Image, missing
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
+from drivetrain.targets.sagemaker.compile import checks
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import has_gpu, machine_problem, stock_image
+from drivetrain.targets.target import refuse
 
 if TYPE_CHECKING:
     from drivetrain.targets.assets.wheels import Wheel
@@ -55,6 +57,14 @@ if TYPE_CHECKING:
 VERSION = "2020-12-01"
 
 Json = dict[str, Any]
+# https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-retry-policy.html
+EXCEPTIONS: dict[RetryCause, str] = {
+    "service_error": "Step.SERVICE_FAULT",
+    "throttling": "Step.THROTTLING",
+    "job_error": "SageMaker.JOB_INTERNAL_ERROR",
+    "no_capacity": "SageMaker.CAPACITY_ERROR",
+    "quota": "SageMaker.RESOURCE_LIMIT",
+}
 TYPES = {
     "processing": "Processing",
     "training": "Training",
@@ -121,6 +131,7 @@ def compile_pipeline(
         SpecError: for what the service would refuse, naming the step and field.
         UserError: for data that is not there.
     """
+    refuse(checks.check(pipeline), checks.TITLE)
     base = base or Path.cwd()
     notes: tuple[str, ...] = ()
     if any(map(is_our_training, flatten(pipeline.steps))):
@@ -314,7 +325,7 @@ class _Compiler:
 
     def instance_types(self, step: JobStep) -> list[str]:
         """All on which the step may run, the cluster's own first; of a parameter its default, then its choices."""
-        kind, more = step.cluster.instance_type, (*step.cluster.groups, *step.cluster.alternatives)
+        kind, more = step.cluster.machine, (*step.cluster.groups, *step.cluster.alternatives)
         kinds: list[Any] = [kind]
         if isinstance(kind, ParameterRef):
             kinds = [each for p in self.pipeline.parameters if p.name == kind.name for each in (p.default, *p.choices)]
@@ -364,7 +375,7 @@ def _cache(policy: CachePolicy) -> Json:
 
 def _retry(policy: RetryPolicy) -> Json:
     return {
-        "ExceptionType": list(policy.exceptions),
+        "ExceptionType": [EXCEPTIONS[cause] for cause in policy.causes],
         "IntervalSeconds": policy.interval_seconds,
         "BackoffRate": policy.backoff_rate,
         "MaxAttempts": policy.max_attempts,

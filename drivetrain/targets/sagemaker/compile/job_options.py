@@ -29,7 +29,7 @@ def machines(step: JobStep, graph: Graph) -> Json:
             "InstanceGroups": [
                 {
                     "InstanceGroupName": MAIN_GROUP,
-                    "InstanceType": spell(cluster.instance_type, graph),
+                    "InstanceType": spell(cluster.machine, graph),
                     "InstanceCount": spell(cluster.count, graph),
                 },
                 *(
@@ -42,7 +42,7 @@ def machines(step: JobStep, graph: Graph) -> Json:
         found = _preferences(cluster)
     else:
         found = {
-            "InstanceType": spell(cluster.instance_type, graph),
+            "InstanceType": spell(cluster.machine, graph),
             "InstanceCount": spell(cluster.count, graph),
         }
     found["VolumeSizeInGB"] = cluster.volume_gb
@@ -59,7 +59,7 @@ def machines(step: JobStep, graph: Graph) -> Json:
 def _preferences(cluster: Cluster) -> Json:
     """Types in their order; one count for all where they have the same: the service takes it in one place only."""
     ordered = [
-        (cluster.instance_type, cluster.count),
+        (cluster.machine, cluster.count),
         *((one.instance_type, one.count or cluster.count) for one in cluster.alternatives),
     ]
     if all(count == cluster.count for _, count in ordered):

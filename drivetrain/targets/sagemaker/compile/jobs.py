@@ -28,6 +28,7 @@ Json = dict[str, Any]
 PROCESSING_INPUT = "/opt/ml/processing/input"
 PROCESSING_OUTPUT = "/opt/ml/processing/output"
 TRAINING_CODE = f"/opt/ml/input/data/{CODE_CHANNEL}"
+CHECKPOINTS = "/opt/ml/checkpoints"
 REGISTRY = "sagemaker"
 
 
@@ -180,7 +181,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
         uri = step.checkpoint.uri
         arguments["CheckpointConfig"] = {
             "S3Uri": checkpoint_prefix(step, graph) if uri is None else spell(uri, graph),
-            "LocalPath": step.checkpoint.local_path,
+            "LocalPath": step.checkpoint.local_path or CHECKPOINTS,
         }
     arguments |= network_fields(step, graph) | training_options(step, output_prefix(step, site)["Std:Join"]["Values"])
     if environment := _environment(step, graph):

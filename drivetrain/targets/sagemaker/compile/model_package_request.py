@@ -23,6 +23,8 @@ Json = dict[str, Any]
 MODEL_QUALITY_FILE = "model_quality.json"
 DECISION_FILE = "decision.json"
 JSON_TYPE = "application/json"
+# Of a model that says nothing of the machines that serve it.
+SERVING_TYPES = ("ml.m5.large",)
 # What drivetrain/training/serving reads and answers.
 CONTENT_TYPES = (JSON_TYPE, "application/jsonlines", "text/csv", "application/x-npy")
 RESPONSE_TYPES = CONTENT_TYPES
@@ -55,8 +57,8 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
             "Containers": [container],
             "SupportedContentTypes": list(step.content_types or (CONTENT_TYPES if ours else (JSON_TYPE,))),
             "SupportedResponseMIMETypes": list(step.response_types or (RESPONSE_TYPES if ours else (JSON_TYPE,))),
-            "SupportedRealtimeInferenceInstanceTypes": list(step.instance_types),
-            "SupportedTransformInstanceTypes": list(step.instance_types),
+            "SupportedRealtimeInferenceInstanceTypes": list(step.instance_types or SERVING_TYPES),
+            "SupportedTransformInstanceTypes": list(step.instance_types or SERVING_TYPES),
         },
         "ModelApprovalStatus": text(step.approval, graph),
         # By this, a trigger on the registry's events knows what a pipeline's own execution did.
@@ -87,9 +89,9 @@ def serving_image(step: RegisterStep, deployment: Deployment) -> str:
     """
     image = step.image or deployment.serving_image
     if image is None:
-        gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types)
+        gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
         image = inference_image(deployment.region, gpu=gpu)
-    for kind in step.instance_types:
+    for kind in step.instance_types or SERVING_TYPES:
         if problem := machine_problem(image, kind):
             raise SpecError(f"Step {step.name!r}: {problem}")
     if is_training_image(image):

@@ -207,7 +207,7 @@ def test_the_rest_of_a_step() -> None:
         display_name="Load late",
         after=[loaded, Dependency(step="load", trigger="Failed")],
         cache=CachePolicy(enabled=False),
-        retry=[RetryPolicy(exceptions=("Step.THROTTLING",))],
+        retry=[RetryPolicy(causes=("throttling",))],
         tags={"team": "vision"},
         environment={"LEVEL": 3},
         image="111122223333.dkr.ecr.us-east-1.amazonaws.com/mine:1",

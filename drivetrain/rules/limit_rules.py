@@ -1,0 +1,115 @@
+"""Rules about what SageMaker's API takes: how many, how long, how large, and on which machines (quotas.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drivetrain.catalog import quotas
+from drivetrain.rules.rule_book import RuleBook
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.steps import JobStep, TrainingStep
+
+rule = RuleBook("sagemaker")
+
+
+@rule
+def limits_are_kept(graph: Graph) -> Iterator[str]:
+    if (count := len(graph.pipeline.parameters)) > quotas.MAX_PARAMETERS_AT_START:
+        yield f"{count} parameters; at most {quotas.MAX_PARAMETERS_AT_START} can be given at start."
+    if (count := len(graph.pipeline.tags)) > quotas.MAX_TAGS:
+        yield f"{count} tags; at most {quotas.MAX_TAGS}."
+    for step in graph.steps:
+        if isinstance(step, JobStep) and len(step.tags) > quotas.MAX_TAGS:
+            yield f"step {step.name!r} has {len(step.tags)} tags; at most {quotas.MAX_TAGS}."
+
+
+@rule
+def jobs_take_so_many_folders(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if not isinstance(step, JobStep):
+            continue
+        most = quotas.MAX_CHANNELS if isinstance(step, TrainingStep) else quotas.MAX_PROCESSING_INPUTS
+        if len(step.inputs) + 1 > most:
+            yield f"step {step.name!r} has {len(step.inputs) + 1} inputs with the code; at most {most}."
+        if len(step.output_names()) > quotas.MAX_PROCESSING_OUTPUTS:
+            yield f"step {step.name!r} has {len(step.output_names())} outputs; at most {quotas.MAX_PROCESSING_OUTPUTS}."
+        if isinstance(step, TrainingStep) and (others := sorted(set(step.outputs) - {"model", "output"})):
+            yield f"step {step.name!r}: a training job has no output {others[0]!r}. Allowed: model, output."
+
+
+@rule
+def arguments_fit(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if not isinstance(step, JobStep):
+            continue
+        limit = (
+            quotas.MAX_HYPERPARAMETER_CHARACTERS if isinstance(step, TrainingStep) else quotas.MAX_ARGUMENT_CHARACTERS
+        )
+        for name, value in (*step.parameters.items(), *((f"argument {i}", v) for i, v in enumerate(step.arguments))):
+            if isinstance(value, str) and len(value) > limit:
+                yield (
+                    f"step {step.name!r}: {name} has {len(value)} characters; at most {limit} can be passed. Put it "
+                    "into a file of an input folder."
+                )
+        if isinstance(step, TrainingStep):
+            if len(step.parameters) > quotas.MAX_HYPERPARAMETERS:
+                yield f"step {step.name!r} has {len(step.parameters)} parameters; at most {quotas.MAX_HYPERPARAMETERS}."
+        else:
+            # two arguments a folder and parameter, and three before them: --code, its hash, the target
+            count = 2 * (len(step.inputs) + len(step.output_names()) + len(step.parameters)) + len(step.arguments) + 3
+            if count > quotas.MAX_ARGUMENTS:
+                yield f"step {step.name!r} needs {count} command-line arguments; at most {quotas.MAX_ARGUMENTS}."
+
+
+@rule
+def jobs_end_in_time(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if not isinstance(step, JobStep):
+            continue
+        longest = quotas.MAX_RUN_SECONDS["Training" if isinstance(step, TrainingStep) else "Processing"]
+        if step.cluster.max_run_seconds > longest:
+            yield (
+                f"step {step.name!r}: cluster.max_run_seconds is {step.cluster.max_run_seconds:,}; the service ends "
+                f"such a job after {longest:,} seconds."
+            )
+
+
+@rule
+def warm_pools_are_of_trainings(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if not isinstance(step, JobStep) or not step.cluster.warm_pool_seconds:
+            continue
+        if not isinstance(step, TrainingStep):
+            yield f"step {step.name!r}: warm pools are for training jobs; remove cluster.warm_pool_seconds here."
+        elif step.cluster.spot:
+            yield f"step {step.name!r}: the service has no warm pools for spot machines; choose one."
+
+
+@rule
+def processing_jobs_have_the_machine(graph: Graph) -> Iterator[str]:
+    from drivetrain.catalog.instances import find_instance, processing_instance_type
+
+    for step in graph.steps:
+        kind = step.cluster.machine if isinstance(step, JobStep) else None
+        if not isinstance(kind, str) or isinstance(step, TrainingStep):
+            continue
+        machine = find_instance(kind)
+        if machine is not None and not machine.processing:
+            other = processing_instance_type(kind)
+            facts = find_instance(other)
+            yield (
+                f"step {step.name!r}: processing jobs have no {kind}; training jobs have. Choose another machine, such "
+                f"as {other}" + (f" ({facts.described()})." if facts else ".")
+            )
+
+
+@rule
+def checkpoint_prefixes_end_with_a_slash(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if isinstance(step, TrainingStep) and step.checkpoint and isinstance(step.checkpoint.uri, str):
+            uri = step.checkpoint.uri
+            if not (uri.startswith("s3://") and uri.endswith("/")):
+                yield (
+                    f"step {step.name!r}: the checkpoint location {uri!r} must be s3://bucket/prefix/ with a final "
+                    "slash; without it a job also restores the files of every sibling with the same beginning."
+                )
