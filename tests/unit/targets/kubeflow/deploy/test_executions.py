@@ -40,6 +40,7 @@ def test_the_same_token_starts_it_once(deployed: Place) -> None:
     request = StartRequest(name="approved-ffffffffffff", token=TOKEN)
     first = deployed.deployer().start("nightly", request)
     assert deployed.deployer().start("nightly", request).id == first.id
+    assert deployed.cluster.wrote().count(("POST", "/apis/v2beta1/runs")) == 1
     other = deployed.deployer().start("nightly", StartRequest(name="approved-ffffffffffff", token="e" * 64))
     assert set(deployed.cluster.store.runs) == {first.id, other.id}
 
