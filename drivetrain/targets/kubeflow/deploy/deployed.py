@@ -136,7 +136,8 @@ class Deployed:
 
     @property
     def is_ours(self) -> bool:
-        return mark_of(self.said) is not None
+        """Whether apply made it, or has taken it over with a version."""
+        return mark_of(self.said) is not None or self.number > 0
 
     @property
     def fingerprint(self) -> str:

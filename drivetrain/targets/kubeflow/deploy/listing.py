@@ -55,12 +55,12 @@ def deployed_pipelines(api: Api, limit: int, experiment: str | None = None) -> I
     for said in islice(service.pipelines(api), limit):
         id, name = str(said["pipeline_id"]), str(said.get("display_name") or said.get("name"))
         newest = next((version(each) for each in service.versions(api, id, name)), None)
-        if mark_of(said) is None:
+        if newest is not None and newest.sha256:
+            state = "as applied"
+        elif mark_of(said) is None:
             state = "not ours"
-        elif newest is None:
-            state = "being applied"
         else:
-            state = "as applied" if newest.sha256 else "edited"
+            state = "being applied" if newest is None else "edited"
         last = _last(api, name, id, experiment or name)
         modified = newest.created if newest is not None else seconds(said.get("created_at"))
         yield Listed(name, id, state, modified, newest and newest.sha256, last)

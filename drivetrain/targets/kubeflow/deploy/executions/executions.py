@@ -17,7 +17,7 @@ from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.applying import ensure_experiment
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, Version, mark_of, marked, version
 from drivetrain.targets.kubeflow.deploy.desired import pipeline_root
-from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun, step_runs
+from drivetrain.targets.kubeflow.deploy.executions.steps import Planned, StepRun, planned, step_runs
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
 from drivetrain.targets.kubeflow.deploy.service import part, seconds
 
@@ -42,6 +42,9 @@ class Execution:
     reason: str | None = None
     version: str | None = None
     steps: tuple[StepRun, ...] = ()
+    """Those that have begun."""
+    planned: tuple[Planned, ...] = ()
+    """All that there are."""
 
     @property
     def is_going(self) -> bool:
@@ -164,7 +167,7 @@ def describe(api: Api, name: str, id: str) -> Execution:
         except service.AbsentError:
             called = None  # it is deleted, and with it the names of the steps
     details: Sequence[Json] = part(run, "run_details").get("task_details") or ()
-    return replace(found, version=called, steps=tuple(step_runs(spec, details)))
+    return replace(found, version=called, steps=tuple(step_runs(spec, details)), planned=tuple(planned(spec)))
 
 
 def start(

@@ -10,11 +10,8 @@ from collections.abc import Callable
 from typing import Literal
 
 from drivetrain.targets.events import Event, ExecutionFinished, ExecutionStarted, StepFinished, StepStarted
-from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, describe
-from drivetrain.targets.kubeflow.deploy.executions.steps import planned
 from drivetrain.targets.kubeflow.deploy.rest import Api
-from drivetrain.targets.kubeflow.deploy.service import part
 
 POLL_SECONDS = 5.0
 Ended = Literal["Succeeded", "Failed", "Stopped", "Cached", "NotExecuted"]
@@ -31,8 +28,9 @@ def follow(
 ) -> Execution:
     """Tell of an execution until it ends; gives how it ended."""
     now = describe(api, name, id)
-    steps = [(each.name, each.type, each.title) for each in planned(_spec(api, id))]
+    steps = [(each.name, each.type, each.title) for each in now.planned]
     tell(ExecutionStarted(id, name, tuple(steps)))
+    repeated = {each.name for each in now.planned if each.repeated}
     begun: set[str] = set()
     ended: set[str] = set()
     while True:
@@ -42,26 +40,19 @@ def follow(
                 begun.add(step.name)
                 tell(StepStarted(step.name, 1))
             # A step of a loop's body ends with its last iteration, which may not have begun.
-            if status is not None and step.name not in ended and (step.runs == 1 or not now.is_going):
+            is_last = step.name not in repeated or not now.is_going
+            if status is not None and step.name not in ended and is_last:
                 ended.add(step.name)
                 tell(StepFinished(step.name, status, step.seconds or 0.0, step.reason))
         if not now.is_going:
             break
         pause(POLL_SECONDS)
         now = describe(api, name, id)
+    cut: Ended = "Stopped" if now.status == "Stopped" else "Failed"
     for step_name, _, _ in steps:
         if step_name not in ended:
-            tell(StepFinished(step_name, "NotExecuted", 0.0))
+            tell(StepFinished(step_name, cut if step_name in begun else "NotExecuted", 0.0))
     seconds = max((now.finished or 0.0) - (now.started or 0.0), 0.0)
     status = now.status if now.status in ("Succeeded", "Stopped") else "Failed"
     tell(ExecutionFinished(id, status, seconds, now.reason))
     return now
-
-
-def _spec(api: Api, id: str) -> service.Json:
-    run = service.get_run(api, id)
-    reference = part(run, "pipeline_version_reference")
-    if not reference.get("pipeline_version_id"):
-        return part(run, "pipeline_spec")
-    found = service.get_version(api, reference["pipeline_id"], reference["pipeline_version_id"])
-    return part(found, "pipeline_spec")

@@ -28,6 +28,8 @@ class Planned:
     name: str
     type: str
     title: str
+    repeated: bool = False
+    """In the body of a loop."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def planned(spec: Json) -> list[Planned]:
     return list(_walk(pipeline, pipeline.get("root", {}).get("dag", {})))
 
 
-def _walk(pipeline: Json, dag: Json) -> Iterator[Planned]:
+def _walk(pipeline: Json, dag: Json, *, repeated: bool = False) -> Iterator[Planned]:
     tasks: Json = dag.get("tasks", {})
     before = {name: sorted(tasks[name].get("dependentTasks", ())) for name in sorted(tasks)}
     executors: Json = pipeline.get("deploymentSpec", {}).get("executors", {})
@@ -74,11 +76,12 @@ def _walk(pipeline: Json, dag: Json) -> Iterator[Planned]:
         title = str(task.get("taskInfo", {}).get("name") or name)
         inner: Json | None = component.get("dag")
         if inner is None:
-            yield Planned(name, TASK, title)
+            yield Planned(name, TASK, title, repeated)
             continue
-        yield Planned(name, LOOP if "parameterIterator" in task else CONDITION, title)
+        loops = "parameterIterator" in task
+        yield Planned(name, LOOP if loops else CONDITION, title, repeated)
         for branch in _branches(pipeline, name, inner) or (inner,):
-            yield from _walk(pipeline, branch)
+            yield from _walk(pipeline, branch, repeated=repeated or loops)
 
 
 def _branches(pipeline: Json, name: str, dag: Json) -> list[Json]:

@@ -9,6 +9,8 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import StartRequest
+from drivetrain.targets.events import ExecutionStarted, StepFinished, StepStarted
+from drivetrain.targets.kubeflow.deploy.executions.following import follow
 from drivetrain.targets.kubeflow.deploy.executions.steps import planned, step_runs
 from tests.fixtures.kubeflow_pipelines.place import Place
 
@@ -124,10 +126,38 @@ def test_the_iterations_of_a_step_are_one_row() -> None:
             key: text.format(number) for key, text in times.items()
         }
 
-    assert [(each.name, each.type) for each in planned(spec_with_loop())] == [("each", "ForEach"), ("train", "Task")]
+    found = [(each.name, each.type, each.repeated) for each in planned(spec_with_loop())]
+    assert found == [("each", "ForEach", False), ("train", "Task", True)]
     (step,) = step_runs(spec_with_loop(), [task(1, "SUCCEEDED"), task(2, "SUCCEEDED")])
     assert (step.status, step.runs, step.seconds, step.pods) == ("Succeeded", 2, 61.0, ("pod1", "pod2"))
     (step,) = step_runs(spec_with_loop(), [task(1, "SUCCEEDED"), task(2, "FAILED")])
     assert step.status == "Failed"
     (step,) = step_runs(spec_with_loop(), [task(1, "RUNNING"), task(2, "SUCCEEDED")])
     assert (step.status, step.seconds) == ("Executing", None)
+
+
+def test_an_execution_is_told_as_a_local_run_is(deployed: Place) -> None:
+    store = deployed.cluster.store
+    told: list[Any] = []
+    handle = deployed.deployer().start("nightly", StartRequest(name="by-hand"))
+    scenes = iter(
+        [
+            lambda: store.advance(handle.id, "prepare", "RUNNING"),
+            lambda: store.advance(handle.id, "prepare", "SUCCEEDED", seconds=75),
+            lambda: store.advance(handle.id, "evaluate", "RUNNING"),
+            lambda: store.conclude(handle.id, "CANCELED"),
+        ]
+    )
+    follow(deployed.deployer().api, "nightly", handle.id, told.append, pause=lambda seconds: next(scenes)())
+    steps = (("prepare", "Task", "prepare"), ("evaluate", "Task", "evaluate"), ("gate", "Condition", "gate"))
+    (begun, *events, ended) = told
+    assert begun == ExecutionStarted(handle.id, "nightly", (*steps, begun.steps[3]))
+    assert events == [
+        StepStarted("prepare", 1),
+        StepFinished("prepare", "Succeeded", 75.0),
+        StepStarted("evaluate", 1),
+        StepFinished("evaluate", "Stopped", 0.0),
+        StepFinished("gate", "NotExecuted", 0.0),
+        StepFinished(begun.steps[3][0], "NotExecuted", 0.0),
+    ]
+    assert (ended.status, ended.execution) == ("Stopped", handle.id)

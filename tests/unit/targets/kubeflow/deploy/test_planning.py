@@ -108,8 +108,16 @@ def test_a_pipeline_of_others_is_not_taken_over_unasked(place: Place) -> None:
     service.create_pipeline(place.deployer().api, "nightly", "nightly", "by hand")
     refusal = planned(place).refusal()
     assert refusal is not None and "was not made by `drivetrain apply`" in refusal
+    deployer = place.deployer()
     with pytest.raises(UserError, match="To delete it all the same: --foreign"):
-        place.deployer().remains("nightly")
+        deployer.remains("nightly")
+    assert [each.state for each in deployer.pipelines(9)] == ["not ours"]
+    # Taken over, it is ours from then on.
+    wanted = place.wanted()
+    deployer.apply(wanted, deployer.plan(wanted, discarded=("all",)), lambda line: None)
+    assert planned(place).is_empty and planned(place).refusal() is None
+    assert [each.state for each in deployer.pipelines(9)] == ["as applied"]
+    assert deployer.remains("nightly").deployed is not None
 
 
 def test_a_plan_comes_back_from_its_file_and_nothing_else_does(place: Place) -> None:
