@@ -114,7 +114,7 @@ def violations(place: Place, fault: Fault, ended: str, before: Any, after: Any, 
         found.append(f"ended {ended}")
     if ended == "done" and standing != after:
         found.append("done, and is not what was wanted")
-    if fault.kind in REFUSED and ended != "done" and standing != before:
+    if fault.kind in REFUSED and ended != "done" and standing != (after if "was written" in ended else before):
         found.append(f"could be taken back, and is not: {ended}")
     if ended.startswith("refused") and "is taken back." in ended and standing != before:
         found.append(f"said to be taken back, and is not: {ended}")

@@ -3,8 +3,8 @@
     1. objects that are missing           named by content; uploading again changes nothing
     2. pipeline and experiment            made where they are not there; their names are unique
     3. the version                        named by number and content
-    4. outdated recurring runs go         so that none starts the pipeline twice
-    5. new recurring runs come
+    4. new recurring runs come            first, so that a refusal leaves the schedule that there is
+    5. outdated ones go                   at once, so that no time is started twice
     6. read again
 
 A process that is killed in between leaves a state from which applying again goes on. A refusal in between takes back
@@ -144,15 +144,15 @@ class _Applying:
     def write_schedules(self, pipeline_id: str, version_id: str, there: Deployed | None, plan: DeploymentPlan) -> None:
         """Steps 4 and 5."""
         kept, gone = kept_and_gone(self.wanted, there, replaced=plan.version is not None)
-        for old in gone:
-            service.delete_recurring_run(self.api, old.id, old.name)
-            self.did(f"deleted schedule {old.trigger!r}", lambda old=old: self.create(_as_it_was(old)))
         new = [each for each in self.wanted.recurring if each.trigger not in kept]
         experiment = self.experiment() if new else ""
         for each in new:
             id = self.create(_body(self.wanted, each, experiment, pipeline_id, version_id))
             name = f"schedule {each.trigger!r}"
             self.did(f"created {name}", lambda id=id, name=name: service.delete_recurring_run(self.api, id, name))
+        for old in gone:
+            service.delete_recurring_run(self.api, old.id, old.name)
+            self.did(f"deleted outdated schedule {old.trigger!r}", lambda old=old: self.create(_as_it_was(old)))
 
     def experiment(self) -> str:
         """The id of the experiment."""
@@ -183,8 +183,13 @@ class _Applying:
         Raises:
             UserError: it is not what was written.
         """
-        there = reading.read(self.api, self.wanted.name)
-        fresh = make_plan(self.objects, self.wanted, there)
+        try:
+            there = reading.read(self.api, self.wanted.name)
+            fresh = make_plan(self.objects, self.wanted, there)
+        except UserError as error:
+            raise HalfDoneError(
+                f"Pipeline {self.wanted.name!r} was written, but cannot be read again: {error}"
+            ) from None
         if not fresh.is_empty:
             raise UserError(
                 f"Pipeline {self.wanted.name!r} was written, but read again it is not what was written: somebody else "
@@ -218,6 +223,8 @@ class _Applying:
         state = f"Not taken back: {'; '.join(left)}. Applying again goes on from there." if left else (
             "What was done is taken back." if self._undo else "Nothing was changed."
         )  # fmt: skip
+        if isinstance(error, ApiError) and error.may_be_done:
+            state += " The request that failed may have been done all the same; applying again settles it."
         raise HalfDoneError(f"{str(error).rstrip('.')}. {state}") from error
 
 
