@@ -1,6 +1,6 @@
 """What deploys to a target: a folder `deploy` of it, with a file `deployer.py` that keeps the protocol here.
 
-    deployer = find_deployer("kubeflow", deployment, options="-c production.yaml")
+    deployer = find_deploying("kubeflow").connect(deployment, region=None, operand="retraining", options=())
     wanted = deployer.wanted(compiled)             # what the code says
     plan = deployer.plan(wanted)                   # what applying would change
     deployer.apply(wanted, plan, print)
@@ -243,9 +243,8 @@ class Deployer(Protocol):
         """Short: `us-east-1`."""
         ...
 
-    @property
-    def again(self) -> str:
-        """The options by which another command finds it, such as `--region us-east-1`."""
+    def again(self, pipeline: str, *words: str) -> str:
+        """The pipeline, words, and the options by which another command finds it: `nightly --region us-east-1`."""
         ...
 
     @property
@@ -333,12 +332,15 @@ class Deployer(Protocol):
 class Deploying(Protocol):
     """The names that a `deploy/deployer.py` has."""
 
-    def connect(self, deployment: Deployment | None, *, region: str | None, options: str) -> Deployer:
+    def connect(
+        self, deployment: Deployment | None, *, region: str | None, operand: str, options: Sequence[str]
+    ) -> Deployer:
         """The place that settings name; without them, the one that the environment names.
 
         Args:
             region: what `--region` says.
-            options: the options by which the command line found the settings, for commands that are advised.
+            operand, options: the word and the options by which the command line found the settings, for commands that
+                are advised.
 
         Raises:
             UserError: wrong settings.

@@ -45,7 +45,9 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
         "+ version 1-" in text and "+ schedule 'daily'\n    cron 0 0 2 ? * 1-5" in text and "objects in s3://" in text
     )
     assert store.left() == NOTHING and kubeflow.objects() == [] and kubeflow.cluster.wrote() == []
-    assert "Applied: pipeline 'nightly' in namespace team-a" in kubeflow("apply", "--plan", "plan.json")
+    text = kubeflow("apply", "--plan", "plan.json")
+    assert "Applied: pipeline 'nightly' in namespace team-a" in text
+    assert "Start it: drivetrain start nightly.py\n" in text
     assert store.left() == {
         "pipelines": ["nightly"],
         "versions": [next(iter(store.versions.values()))["name"]],
@@ -79,7 +81,8 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     text = kubeflow("status", "nightly.py")
     assert "● nightly running since" in text and "✓ prepare" in text and "1 min 15 s" in text and "↺ evaluate" in text
     assert "is executing" in kubeflow.error("destroy", "nightly.py", "--yes")
-    kubeflow("stop", "nightly", run, "-c", "nightly.yaml")
+    text = kubeflow("stop", "nightly", run, "-c", "nightly.yaml")
+    assert text.endswith(f"drivetrain status nightly {run} -c nightly.yaml\n")
     assert store.runs[run]["state"] == "CANCELING"
     monkeypatch.setattr(following.time, "sleep", lambda seconds: store.conclude(run, "CANCELED"))
     kubeflow("status", "nightly.py", "--follow", code=130)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.deployed.deployment import DefinitionFile, Discard, Name, Target, Yes, command_line
+from drivetrain.cli.deployed.deployment import DefinitionFile, Discard, Name, Target, Yes
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
@@ -100,7 +100,7 @@ def _apply(made: Plan, wanted: DeploymentRequest, *, saved: bool, as_json: bool)
         say_json(dict(done.said))
     elif not done.is_empty:
         say(f"Applied: {done.address}" + ("" if done.version is None else f", version {done.version}"))
-        say(f"Start it: {command_line('start', made.pipeline, wanted.deployer.again)}")
+        say(f"Start it: drivetrain start {wanted.deployer.again(made.pipeline)}")
     elif saved:
         say(f"Nothing to do: pipeline {made.pipeline!r} is what the code says.")
 

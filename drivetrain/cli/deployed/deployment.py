@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -97,7 +96,7 @@ def look(
 
         raw = definition_file(definition).raw
         deployment = build(Settings, config, overrides or ()).deployment
-        deployer = _connected(on or deployment.target, deployment, None, options)
+        deployer = _connected(on or deployment.target, deployment, None, "", options)
         return DeploymentRequest(
             deployer, deployer.wanted_definition(name or name_of(definition), raw), origin, withheld
         )
@@ -106,27 +105,26 @@ def look(
     assert target is not None
     loaded, which = load_for(target, config, overrides, on)
     built = compiled_for(loaded, which)
-    deployer = _connected(which, built.pipeline.deployment, None, options)
+    deployer = _connected(which, built.pipeline.deployment, None, target, options)
     return DeploymentRequest(deployer, deployer.wanted(built), origin, withheld)
 
 
-def options_of(config: Path | None, kept: Sequence[str], withheld: Sequence[str] = (), on: str | None = None) -> str:
+def options_of(
+    config: Path | None, kept: Sequence[str], withheld: Sequence[str] = (), on: str | None = None
+) -> list[str]:
     """The options by which another command finds the same settings."""
     words = [] if on is None else ["--target", on]
     words += [] if config is None else ["-c", str(config)]
     words += [word for each in (*kept, *(f"{key}=..." for key in withheld)) for word in ("--set", each)]
-    return shlex.join(words)
+    return words
 
 
-def command_line(command: str, *words: str) -> str:
-    """A command that is advised; words that are empty are left out."""
-    return " ".join(word for word in ("drivetrain", command, *words) if word)
-
-
-def _connected(on: str, deployment: Deployment | None, region: str | None, options: str) -> Deployer:
+def _connected(
+    on: str, deployment: Deployment | None, region: str | None, operand: str, options: Sequence[str]
+) -> Deployer:
     from drivetrain.targets.deployer import find_deploying
 
-    return find_deploying(on).connect(deployment, region=region, options=options)
+    return find_deploying(on).connect(deployment, region=region, operand=operand, options=options)
 
 
 def one_of_both(command: str) -> str:
@@ -202,8 +200,8 @@ def deployer_of(
     options = options_of(config, *without_secrets(overrides or ()), on)
     if is_pipeline(target) or config is not None or overrides or by_settings:
         name, deployment = place_of(target, config, overrides)
-        return _connected(on or deployment.target, deployment, region, options), name
-    return _connected(on or DEFAULT, None, region, options), target
+        return _connected(on or deployment.target, deployment, region, target, options), name
+    return _connected(on or DEFAULT, None, region, target, options), target
 
 
 def follow_to_end(deployer: Deployer, handle: Handle, *, as_json: bool) -> int:

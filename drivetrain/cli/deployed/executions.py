@@ -31,7 +31,7 @@ def executions(
       drivetrain executions retraining -c production.yaml
       drivetrain executions nightly --region eu-west-1 -n 5 --json
     """
-    from drivetrain.cli.deployed.deployment import command_line, deployer_of
+    from drivetrain.cli.deployed.deployment import deployer_of
     from drivetrain.cli.deployed.execution_text import listed
     from drivetrain.cli.terminal import say, say_json
 
@@ -42,5 +42,5 @@ def executions(
     elif found:
         say(listed(found))
     else:
-        again = command_line("start", pipeline, deployer.again)
+        again = f"drivetrain start {deployer.again(pipeline)}"
         say(f"Pipeline {pipeline!r} has not been executed yet. Start it: {again}")

@@ -48,7 +48,7 @@ def start(
       drivetrain start nightly --region eu-west-1 --param MinAccuracy=0.98
       drivetrain start nightly --select evaluate,compare --from latest
     """
-    from drivetrain.cli.deployed.deployment import command_line, deployer_of, follow_to_end
+    from drivetrain.cli.deployed.deployment import deployer_of, follow_to_end
     from drivetrain.cli.local import run_options
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.deployer import StartRequest
@@ -74,5 +74,5 @@ def start(
         say_json(handle.to_json())
     else:
         say(f"Started {handle.id} ({handle.address})")
-        say(f"See how it goes: {command_line('status', pipeline, deployer.again, '--follow')}")
+        say(f"See how it goes: drivetrain status {deployer.again(pipeline)} --follow")
     return 0

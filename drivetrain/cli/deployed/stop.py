@@ -29,7 +29,7 @@ def stop(
       drivetrain stop retraining -c production.yaml
       drivetrain stop nightly latest --region eu-west-1
     """
-    from drivetrain.cli.deployed.deployment import command_line, deployer_of
+    from drivetrain.cli.deployed.deployment import deployer_of
     from drivetrain.cli.terminal import say, say_json
 
     deployer, pipeline = deployer_of(target, config, set_, region, on)
@@ -38,4 +38,4 @@ def stop(
     if as_json:
         say_json(handle.to_json())
     else:
-        say(f"Stopping {handle.id}. See how it ends: {command_line('status', pipeline, handle.id, deployer.again)}")
+        say(f"Stopping {handle.id}. See how it ends: drivetrain status {deployer.again(pipeline, handle.id)}")

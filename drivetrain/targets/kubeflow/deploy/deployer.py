@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,7 +82,9 @@ class Report:
         }
 
 
-def connect(deployment: Deployment | None, *, region: str | None, options: str) -> Deployer:
+def connect(
+    deployment: Deployment | None, *, region: str | None, operand: str = "", options: Sequence[str] = ()
+) -> Deployer:
     """The namespace that settings name."""
     if region is not None:
         raise UserError(
@@ -90,21 +93,26 @@ def connect(deployment: Deployment | None, *, region: str | None, options: str) 
         )
     settings = settings_of(deployment or Deployment())
     wishing.check_place(settings, storage=False)
-    return Kubeflow(settings, options)
+    return Kubeflow(settings, operand, options)
 
 
 class Kubeflow:
     """A namespace of a cluster."""
 
-    def __init__(self, settings: Settings, options: str = "", patience: Patience | None = None) -> None:
+    def __init__(
+        self, settings: Settings, operand: str = "", options: Sequence[str] = (), patience: Patience | None = None
+    ) -> None:
         from drivetrain.targets.kubeflow.deploy.listing import HINTS
 
         self.settings = settings
         self.place = f"namespace {settings.namespace}"
         self.where = f"namespace {settings.namespace} at {settings.endpoint}"
-        self.again = options
+        self._operand, self._options = operand, options
         self.states: Mapping[str, str] = HINTS
         self.api = Api(settings.endpoint, settings.namespace, settings.token_file, patience)
+
+    def again(self, pipeline: str, *words: str) -> str:
+        return shlex.join((self._operand or pipeline, *words, *self._options))
 
     @cached_property
     def objects(self) -> Objects:

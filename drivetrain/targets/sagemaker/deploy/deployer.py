@@ -36,7 +36,9 @@ class Wanted:
     deployed: reading.Deployed | None
 
 
-def connect(deployment: Deployment | None, *, region: str | None, options: str) -> Deployer:
+def connect(
+    deployment: Deployment | None, *, region: str | None, operand: str = "", options: Sequence[str] = ()
+) -> Deployer:
     """The account of the credentials, in the region that is given, or of the settings, or of the environment."""
     if region is not None:
         checked_region(region)
@@ -64,8 +66,10 @@ class SageMaker:
 
     def __init__(self, region: str, deployment: Deployment | None) -> None:
         self.place = region
-        self.again = f"--region {region}"
         self._deployment = deployment
+
+    def again(self, pipeline: str, *words: str) -> str:
+        return " ".join((pipeline, *words, "--region", self.place))
 
     @cached_property
     def account(self) -> Account:
