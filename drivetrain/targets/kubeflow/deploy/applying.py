@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from drivetrain.base.errors import UserError
@@ -119,9 +120,11 @@ class _Applying:
         api, wanted = self.api, self.wanted
         if there is None:
             description = marked(wanted.description, pipeline=wanted.name)
-            made = service.create_pipeline(api, wanted.api_name, wanted.name, description)
+            made, is_mine = service.create_pipeline(api, wanted.api_name, wanted.name, description)
             id = str(made["pipeline_id"])
-            self.did(f"created pipeline {wanted.name!r}", lambda: service.delete_pipeline(api, id, wanted.name))
+            if is_mine:  # what another apply made is not this one's to take back, nor are its versions
+                undo = partial(service.delete_pipeline, api, id, wanted.name, versions=False)
+                self.did(f"created pipeline {wanted.name!r}", undo)
         else:
             id = there.id
         self.result.pipeline_id = id
@@ -135,10 +138,11 @@ class _Applying:
             return there.newest.id
         api, wanted = self.api, self.wanted
         mark = marked(wanted.description, sha256=wanted.sha256)
-        made = service.upload_version(api, pipeline_id, plan.version, mark, wanted.text)
+        made, is_mine = service.upload_version(api, pipeline_id, plan.version, mark, wanted.text)
         id = str(made["pipeline_version_id"])
         self.result.version = plan.version
-        self.did(f"uploaded version {plan.version}", lambda: service.delete_version(api, pipeline_id, id))
+        if is_mine:
+            self.did(f"uploaded version {plan.version}", lambda: service.delete_version(api, pipeline_id, id))
         return id
 
     def write_schedules(self, pipeline_id: str, version_id: str, there: Deployed | None, plan: DeploymentPlan) -> None:
@@ -230,10 +234,9 @@ class _Applying:
 
 def ensure_experiment(api: Api, name: str) -> tuple[str, bool]:
     """The id of the experiment, and whether it was made since it was not there."""
-    found = service.find_experiment(api, name)
-    made = found is None
+    found, made = service.find_experiment(api, name), False
     if found is None:
-        found = service.create_experiment(api, name, marked("", experiment=name))
+        found, made = service.create_experiment(api, name, marked("", experiment=name))
     return str(found["experiment_id"]), made
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from drivetrain.base.errors import UserError
 from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.rest import Api
@@ -162,10 +163,17 @@ def read(api: Api, name: str, *, recurring: bool = True) -> Deployed | None:
 
     Raises:
         ApiError: the API cannot be asked, or refuses.
+        UserError: it has the name of another pipeline there.
     """
     said = service.find_pipeline(api, task_name(name))
     if said is None:
         return None
+    owner = (mark_of(said) or {}).get("pipeline", name)
+    if owner != name:
+        raise UserError(
+            f"Pipeline {name!r} is called {task_name(name)!r} there, and so is pipeline {owner!r}, which is deployed "
+            f"in namespace {api.namespace!r}. Give one of them another name."
+        )
     id = str(said["pipeline_id"])
     newest, number = _versions(api, id, name)
     runs = [

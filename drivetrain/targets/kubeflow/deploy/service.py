@@ -60,21 +60,21 @@ def pipelines(api: Api) -> Iterator[Json]:
     )
 
 
-def create_pipeline(api: Api, name: str, display_name: str, description: str) -> Json:
-    """The pipeline, made or there: its name is unique."""
+def create_pipeline(api: Api, name: str, display_name: str, description: str) -> tuple[Json, bool]:
+    """The pipeline, and whether this made it: its name is unique, and others may make it at the same moment."""
     body = {"name": name, "display_name": display_name, "description": description, "namespace": api.namespace}
     try:
-        return api.call("POST", f"{BASE}/pipelines", about=f"pipeline {name!r}", body=body)
+        return api.call("POST", f"{BASE}/pipelines", about=f"pipeline {name!r}", body=body), True
     except ConflictError:
         found = find_pipeline(api, name)
         if found is None:
             raise
-        return found
+        return found, False
 
 
-def delete_pipeline(api: Api, id: str, name: str) -> None:
-    """It, and its versions."""
-    _delete(api, f"/pipelines/{id}", f"pipeline {name!r}", cascade="true")
+def delete_pipeline(api: Api, id: str, name: str, *, versions: bool = True) -> None:
+    """It, with its versions; without `versions` it is refused where there are any."""
+    _delete(api, f"/pipelines/{id}", f"pipeline {name!r}", **({"cascade": "true"} if versions else {}))
 
 
 def versions(api: Api, pipeline_id: str, name: str) -> Iterator[Json]:
@@ -84,16 +84,17 @@ def versions(api: Api, pipeline_id: str, name: str) -> Iterator[Json]:
     return pages(api, path, "pipeline_versions", about=about, sort_by="created_at desc")
 
 
-def upload_version(api: Api, pipeline_id: str, name: str, description: str, text: str) -> Json:
-    """The version, made or there: its name is unique in the pipeline, and says its content."""
+def upload_version(api: Api, pipeline_id: str, name: str, description: str, text: str) -> tuple[Json, bool]:
+    """The version, and whether this made it: its name is unique in the pipeline, and says its content."""
     query = {"pipelineid": pipeline_id, "name": name, "display_name": name, "description": description}
     about = f"pipeline version {name!r}"
     try:
-        return api.call("POST", f"{BASE}/pipelines/upload_version", about=about, query=query, file=text.encode("utf-8"))
+        path = f"{BASE}/pipelines/upload_version"
+        return api.call("POST", path, about=about, query=query, file=text.encode("utf-8")), True
     except ConflictError:
         for each in versions(api, pipeline_id, name):
             if name in (each.get("name"), each.get("display_name")):
-                return each
+                return each, False
         raise
 
 
@@ -118,16 +119,16 @@ def find_experiment(api: Api, name: str) -> Json | None:
     return next((each for each in found if each.get("display_name") == name), None)
 
 
-def create_experiment(api: Api, name: str, description: str) -> Json:
-    """The experiment, made or there: its name is unique."""
+def create_experiment(api: Api, name: str, description: str) -> tuple[Json, bool]:
+    """The experiment, and whether this made it: its name is unique."""
     body = {"display_name": name, "description": description, "namespace": api.namespace}
     try:
-        return api.call("POST", f"{BASE}/experiments", about=f"experiment {name!r}", body=body)
+        return api.call("POST", f"{BASE}/experiments", about=f"experiment {name!r}", body=body), True
     except ConflictError:
         found = find_experiment(api, name)
         if found is None:
             raise
-        return found
+        return found, False
 
 
 def delete_experiment(api: Api, id: str, name: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.kubeflow.deploy import deployed as reading
-from drivetrain.targets.kubeflow.deploy.applying import apply
+from drivetrain.targets.kubeflow.deploy.applying import HalfDoneError, apply
 from tests.faults.harness.kubeflow_applying import CHANGED, FIRST_CALL, KINDS, Fault, attempt, violations
 from tests.fixtures.kubeflow_pipelines.place import Place
 
@@ -109,7 +109,8 @@ def test_a_stale_plan_is_refused_before_anything_is_written(place: Place) -> Non
     assert place.cluster.wrote() == wrote
 
 
-def test_two_applies_at_once_end_in_one_of_both(place: Place) -> None:
+@pytest.mark.parametrize("refused", ["", "recurringruns"])
+def test_two_applies_at_once_end_in_one_of_both(place: Place, refused: str) -> None:
     """Another apply of the same code comes between the plan and the upload: nothing is there twice."""
     wanted, deployer = place.wanted(), place.deployer()
     plan = deployer.plan(wanted)
@@ -134,6 +135,13 @@ def test_two_applies_at_once_end_in_one_of_both(place: Place) -> None:
         return ""
 
     place.cluster.fault = between
+    if refused:
+        denied = ("POST", f"/apis/v2beta1/{refused}")
+        place.cluster.fault = lambda method, path: between(method, path) or ("403" if (method, path) == denied else "")
+        with pytest.raises(HalfDoneError):
+            apply(deployer.api, deployer.objects, wanted, plan, lambda line: None)
+        assert came and plan.version in place.cluster.store.left()["versions"]  # theirs is not taken back
+        return
     apply(deployer.api, deployer.objects, wanted, plan, lambda line: None)
     assert came and place.check() == [] and len(place.cluster.store.uploads) == 1
 

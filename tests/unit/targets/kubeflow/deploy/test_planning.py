@@ -120,6 +120,14 @@ def test_a_pipeline_of_others_is_not_taken_over_unasked(place: Place) -> None:
     assert deployer.remains("nightly").deployed is not None
 
 
+def test_two_pipelines_of_one_name_there_are_told_apart(place: Place) -> None:
+    place.apply()
+    (pipeline,) = place.cluster.store.pipelines.values()
+    pipeline["description"] = pipeline["description"].replace('"nightly"', '"Nightly"')
+    with pytest.raises(UserError, match="is called 'nightly' there, and so is pipeline 'Nightly'"):
+        planned(place)
+
+
 def test_a_plan_comes_back_from_its_file_and_nothing_else_does(place: Place) -> None:
     place.apply()
     origin = {"target": "nightly.py", "definition": None, "name": None, "config": None, "set": ["rows=20"]}
