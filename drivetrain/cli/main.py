@@ -26,6 +26,7 @@ COMMANDS = {
     "import": "definition.import_",
     "check": "definition.check",
     "schema": "definition.schema",
+    "infra": "definition.infra",
     "plan": "deployed.plan",
     "apply": "deployed.apply",
     "pull": "deployed.pull",

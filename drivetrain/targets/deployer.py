@@ -333,7 +333,7 @@ class Deploying(Protocol):
     """The names that a `deploy/deployer.py` has."""
 
     def connect(
-        self, deployment: Deployment | None, *, region: str | None, operand: str, options: Sequence[str]
+        self, deployment: Deployment | None, *, region: str | None, operand: str = "", options: Sequence[str] = ()
     ) -> Deployer:
         """The place that settings name; without them, the one that the environment names.
 
