@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
 from drivetrain.base.masking import mask
+from drivetrain.targets.kubeflow.compile.notices import STEPS
 from drivetrain.targets.kubeflow.compile.tasks import DOCUMENT
 
 MAX_TEXT = 80
@@ -21,6 +22,7 @@ PIPELINE, CODE = "pipeline", "code"
 Json = Mapping[str, Any]
 Fields = dict[str, Any]
 _CODE_FOLDER = re.compile(r"/code/[0-9a-f]{64}/")
+_CHANNEL = "pipelinechannel--"
 _ABSENT = object()
 
 
@@ -75,6 +77,8 @@ def _view(spec: Json) -> dict[str, Fields]:
         for name, task in sorted(dag["tasks"].items()):
             component: Json = components.get(task["componentRef"]["name"], {})
             label = component.get("executorLabel", "")
+            if name == STEPS:  # all of a pipeline that has a notice
+                continue
             if name in (f"{around}-then", f"{around}-otherwise"):  # a branch is no step of its own
                 condition = task.get("triggerPolicy", {}).get("condition")
                 found.setdefault(around, {})[name.removeprefix(f"{around}-")] = condition
@@ -117,7 +121,9 @@ def _task_fields(task: Json) -> Iterator[tuple[str, Any]]:
     yield "cache", bool(task.get("cachingOptions", {}).get("enableCache"))
     yield from _flat("", {name: task[name] for name in ("parameterIterator", "iteratorPolicy") if name in task})
     yield "title", task.get("taskInfo", {}).get("name")
-    yield from _flat("input", task.get("inputs", {}))
+    for place, value in _flat("input", task.get("inputs", {})):
+        # Names of what comes from the DAG around it say how deep the DAG is.
+        yield place.replace(_CHANNEL, ""), value.removeprefix(_CHANNEL) if isinstance(value, str) else value
 
 
 def _executor_fields(container: Json) -> Iterator[tuple[str, Any]]:

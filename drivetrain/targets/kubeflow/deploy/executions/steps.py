@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from graphlib import TopologicalSorter
 from typing import Any
 
+from drivetrain.targets.kubeflow.compile.notices import STEPS
 from drivetrain.targets.kubeflow.deploy.service import part, seconds
 
 Json = Mapping[str, Any]
@@ -77,6 +78,9 @@ def _walk(pipeline: Json, dag: Json, *, repeated: bool = False) -> Iterator[Plan
         inner: Json | None = component.get("dag")
         if inner is None:
             yield Planned(name, TASK, title, repeated)
+            continue
+        if name == STEPS:  # all of a pipeline that has a notice
+            yield from _walk(pipeline, inner)
             continue
         loops = "parameterIterator" in task
         yield Planned(name, LOOP if loops else CONDITION, title, repeated)

@@ -9,6 +9,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.kubeflow.deploy import service
+from drivetrain.targets.kubeflow.deploy.executions.steps import planned as planned_steps
 from drivetrain.targets.kubeflow.deploy.planning import DeploymentPlan, lines, read_plan
 from tests.fixtures.kubeflow_pipelines.place import Place
 
@@ -41,6 +42,15 @@ def test_changes_are_said_by_what_they_mean(place: Place, changed: tuple[str, ..
     assert all(each in found for each in says), found
     assert "{" not in found
     assert not planned(place, *changed).is_empty and planned(place).is_empty
+
+
+def test_a_notice_changes_no_step(place: Place) -> None:
+    """It puts all of the pipeline into one task of the root."""
+    place.apply()
+    notice = ("deployment.targets.kubeflow.notices=hook/url",)
+    assert planned(place, *notice).changes == ("+ step notice",)
+    steps = [each.name for each in planned_steps(place.wanted(*notice).spec)]
+    assert sorted(steps) == sorted([*(each.name for each in planned_steps(place.wanted().spec)), "notice"])
 
 
 def test_a_secret_is_not_shown(place: Place) -> None:
