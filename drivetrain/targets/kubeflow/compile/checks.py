@@ -44,6 +44,7 @@ from drivetrain.spec.values import (
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes
+from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
 
@@ -187,6 +188,11 @@ def _triggers(pipeline: Pipeline) -> Iterator[Problem]:
                 f"trigger {trigger.name!r}",
                 f"is AWS's {type(trigger).__name__}. Use a Schedule, or a RegistryEvent, which is polled.",
             )
+        elif isinstance(trigger, Schedule):
+            try:
+                trigger_of(trigger)
+            except CannotSayError as error:
+                yield Problem("", f"trigger {trigger.name!r}, {error.field}", error.reason)
 
 
 @_rule
