@@ -741,6 +741,49 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: a confidence of one half", "if not 0.5 <= confidence < 1:", "if not 0.5 < confidence < 1:"),
         ("decision: no margin", "math.isfinite(margin) and margin >= 0", "math.isfinite(margin) and margin > 0"),
     ),
+    # What a lost answer must not do twice on a cluster.
+    *_of(
+        "drivetrain/targets/kubeflow/deploy/executions/executions.py",
+        ("targets/kubeflow/deploy/test_executions.py",),
+        (
+            "kubeflow: a run whose answer is lost is started again",
+            "            started = _with_token(api, body, token)\n            if not started",
+            "            started = []\n            if not started",
+        ),
+        (
+            "kubeflow: a token is not looked for",
+            "started = _with_token(api, body, token) if request.token else []",
+            "started: list[Json] = []",
+        ),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/deploy/applying.py",
+        ("targets/kubeflow/deploy/test_applying.py",),
+        ("kubeflow: a lost recurring run is not looked for", "if _is_same(each, body):", "if False:"),
+        ("kubeflow: what was done is not taken back", "reversed(self._undo):", "self._undo[:0]:"),
+        ("kubeflow: a stale plan is applied", "if plan.state != reading.fingerprint(there):", "if False:"),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/deploy/rest.py",
+        ("targets/kubeflow/deploy/test_rest.py",),
+        ("kubeflow: everything is repeated", "(done and not repeat)", "(done and repeat is None)"),
+        ("kubeflow: a wrong address is asked for long", "if self._answered else patience.first_seconds", ""),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/schedules.py",
+        ("targets/kubeflow/test_schedules.py",),
+        ("kubeflow: weekdays count from 1", "day - 1 for day in cron.day_values", "day for day in cron.day_values"),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/deploy/starter.py",
+        ("targets/kubeflow/deploy/test_starter.py",),
+        ("kubeflow: the loop guard knows no execution", "if is_own else None", "if is_own is None else None"),
+        (
+            "kubeflow: a version decided on between two looks is new only",
+            "if before is None and each.modified_at != each.created_at:",
+            "if before is None and each.modified_at == each.created_at - 1:",
+        ),
+    ),
     # What a cluster is asked to run, and what a text of anybody's may ask.
     *_of(
         "drivetrain/targets/kubeflow/ir/tasks.py",

@@ -10,6 +10,7 @@ What to run stands in $DRIVETRAIN_TASK, a JSON object:
     arguments, environment       words (see `text`), of the program
     outputs                      names of the folders that it writes
     metrics                      output parameter -> the number or text of the output `metrics` that it is
+    texts                        the same as JSON text, in which nothing looks like a placeholder of the platform
     logs                         training metric -> the regular expression that finds it in the program's log
     logged                       output parameter -> the training metric whose last value it is
     retries                      whether the platform tries the task again (earlier.py)
@@ -28,7 +29,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from drivetrain.steps.kubeflow.earlier import Earlier
-from drivetrain.steps.kubeflow.program import Log, arguments_of, command_of, environment_of, reason_of, start
+from drivetrain.steps.kubeflow.program import Become, Log, arguments_of, command_of, environment_of, reason_of, start
 from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import DOCUMENT, Json, RetryError, Task, TaskError, local_path
 
@@ -99,7 +99,9 @@ def _made(task: Task) -> dict[str, str]:
 
 def _metrics(task: Task) -> Json:
     """The numbers and texts that the program returned, as far as other tasks ask for them."""
-    asked: Mapping[str, str] = task.document.get("metrics", {})
+    values: Mapping[str, str] = task.document.get("metrics", {})
+    texts: Mapping[str, str] = task.document.get("texts", {})
+    asked = {**values, **texts}
     if not asked:
         return {}
     file = local_path(task.made[METRICS]["uri"]) / METRICS_FILE
@@ -110,7 +112,8 @@ def _metrics(task: Task) -> Json:
             f"step {task.step!r} returned no {missing[0]!r}, which another step reads. It returned "
             f"{', '.join(returned) or 'nothing'}."
         )
-    return {key: returned[name] for key, name in asked.items()}
+    found = {key: returned[name] for key, name in values.items()}
+    return found | {key: json.dumps(returned[name]).replace("{{", "{\\u007b") for key, name in texts.items()}
 
 
 def _numbers(file: Path) -> Json:
@@ -136,6 +139,8 @@ def _write_outputs(task: Task, values: Mapping[str, Any]) -> None:
 
 def _select(task: Task) -> tuple[int, Json]:
     """Hand on what one iteration gave: that whose value is the largest or the smallest, or that of a number."""
+    import shutil
+
     told: Json = task.document["select"]
     if "pick" in told:
         values = [float(value) for value in task.parameters[told["values"]]]
@@ -153,6 +158,8 @@ def _select(task: Task) -> tuple[int, Json]:
 def _empty(folder: Path) -> None:
     """Take away what an earlier attempt left."""
     if folder.is_dir():
+        import shutil  # which is slow to import, and most folders are not there
+
         shutil.rmtree(folder)
     elif folder.exists():
         folder.unlink()
@@ -173,6 +180,7 @@ def main() -> NoReturn:
 
         sys.exit(node.main(sys.argv[2]))
     task: Task | None = None
+    process = os.getpid()
     try:
         task = Task(sys.argv[1], os.environ[DOCUMENT])
         report = Reporter(task)
@@ -180,16 +188,19 @@ def main() -> NoReturn:
             code = run(task, report)
         except (TaskError, OSError, KeyError) as error:
             code = RETRY if isinstance(error, RetryError) else BAD_INPUT
-            report("ended", code=code, seconds=0.0, reason=f"{error}")
+            report("ended", code=code, seconds=0.0, reason=f"error: {error}")
             raise
     except (TaskError, OSError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
         code = RETRY if isinstance(error, RetryError) else BAD_INPUT
     finally:
-        if task is not None:
-            shutil.rmtree(task.folder, ignore_errors=True)
+        if task is not None and os.getpid() == process:
+            task.clean_up()
     sys.exit(code)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Become as program:
+        program.run()

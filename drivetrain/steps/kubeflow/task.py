@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -45,7 +44,15 @@ class Task:
         self.made: dict[str, Json] = {
             name: found["artifacts"][0] for name, found in self.outputs.get("artifacts", {}).items()
         }
-        self.folder = Path(tempfile.mkdtemp(prefix="drivetrain-task-"))
+        # tempfile takes longer to import than all of this
+        self.folder = Path(os.environ.get("TMPDIR") or "/tmp", f"drivetrain-task-{os.urandom(8).hex()}")
+        self.folder.mkdir(mode=0o700)
+
+    def clean_up(self) -> None:
+        """Remove what lay in this process's own folder: links to inputs, and the reason of a failure."""
+        for path in sorted(self.folder.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        self.folder.rmdir()
 
     @property
     def step(self) -> str:
@@ -78,7 +85,7 @@ class Task:
         if value not in self.artifacts or not self.artifacts[value]:
             raise TaskError(f"the task is given no {value!r}. It is given {', '.join(self.artifacts) or 'nothing'}.")
         uri = str(self.artifacts[value][0]["uri"])
-        return uri if kind == "uri" else str(self._input(value, local_path(uri)))
+        return stored(uri) if kind == "uri" else str(self._input(value, local_path(uri)))
 
     def option(self, word: Any) -> list[str]:
         """The words of an argument: an option with its value, joined by `=` where that would be taken for an option."""
@@ -121,12 +128,21 @@ def local_path(uri: str) -> Path:
     return Path(_FOLDERS[scheme] + key)
 
 
+def stored(uri: str) -> str:
+    """The s3:// URI that a path of the object store on this machine stands for; anything else as it is."""
+    store = os.environ.get(OBJECT_STORE)
+    return f"s3://{Path(uri).relative_to(store).as_posix()}" if store and Path(uri).is_relative_to(store) else uri
+
+
 def spelled(value: Any, type: str, path: str = "") -> str:
     """A parameter's value as text. The platform has every number as a double, so the declared type decides.
 
     Args:
         path: of a field, `a.b`, where the value is an object's JSON text.
     """
+    if type == "JSON":
+        found = json.loads(value)
+        return found if isinstance(found, str) else str(value)
     if path:
         found = json.loads(value)
         for key in path.split("."):

@@ -31,7 +31,7 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ExecutionRef, ItemRef, Reference
 from drivetrain.steps.contract import METRICS_OUTPUT
-from drivetrain.targets.assets.assets import Asset
+from drivetrain.targets.assets.assets import Asset, Code
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
 from drivetrain.targets.kubeflow.compile import checks
@@ -69,6 +69,8 @@ class Compiled:
     platform: Mapping[str, Any]
     """The Kubernetes platform's part; empty where nothing is asked of it."""
     assets: tuple[Asset, ...]
+    code: Code
+    """The code archive, which is among them."""
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -156,7 +158,7 @@ class _Compiler(References):
             executors = dict(sorted(self.platform.items()))
             platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
         assets = tuple(self.imports.assets[uri] for uri in sorted(self.imports.assets))
-        return Compiled(self.pipeline, ir, platform, assets, tuple(notes))
+        return Compiled(self.pipeline, ir, platform, assets, self.imports.code, tuple(notes))
 
     def fill_notices(self, secret: str) -> None:
         """All steps in one task, and one that says how it ended."""

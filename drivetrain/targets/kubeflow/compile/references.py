@@ -135,6 +135,11 @@ class References:
                 return {"parameter": task.take_constant(EXECUTION_INPUT, "STRING", RUN_ID), "type": "String"}
             case OutputRef():
                 return {"uri": task.take_value(self.channel(reference))}
+            case MetricRef(step=step, name=metric):
+                # As JSON: the platform has numbers as doubles, 7 as 7.0, and looks for placeholders in texts.
+                source = self.task(self.graph.by_name[step])
+                channel = source.give(checks.text_key_of(metric), "STRING", "texts", metric)
+                return {"parameter": task.take_value(channel), "type": "JSON"}
             case ItemRef(path=path):
                 channel = Channel("parameters", ITEM_INPUT, task.scope, type="STRING")
                 return {"parameter": task.take_value(channel), "type": "String", **({"path": path} if path else {})}
