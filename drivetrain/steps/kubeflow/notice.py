@@ -13,14 +13,16 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from typing import Any
 
 ATTEMPTS, TIMEOUT_S = 4, 20.0
 
 
-def notice(status: dict, run: str, pipeline: str) -> dict[str, str]:
+def notice(status: dict[str, Any], run: str, pipeline: str) -> dict[str, str]:
     """What is posted, of what the platform says."""
     state = str(status.get("state", "UNKNOWN"))
-    error = str((status.get("error") or {}).get("message") or "")
+    told: dict[str, Any] = status.get("error") or {}
+    error = str(told.get("message") or "")
     text = f"Pipeline {pipeline}, run {run}: {state}" + (f". {error}" if error else "")
     return {"text": text, "pipeline": pipeline, "run": run, "state": state, "error": error}
 
