@@ -17,6 +17,7 @@ from drivetrain.steps.contract import Input, Output
 from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:
+    from drivetrain.data.arrow import Array, Batch
     from drivetrain.data.reading import Table
     from drivetrain.data.shards import ShardWriter
 
@@ -119,22 +120,32 @@ def _write(
     """Deal the rows out, check what can only be known of all of them, and replace what an earlier run wrote."""
     from drivetrain.data.arrow import arrow
     from drivetrain.data.checks import check_classes, check_distinct_keys, check_present, check_sides
+    from drivetrain.data.lanes import Lane
     from drivetrain.data.shards import publish
     from drivetrain.data.split import RepeatedHashes, below, key_hashes
 
     compute = arrow().compute
     repeated = RepeatedHashes()
-    for source, first, batch in table.batches():
-        check_present(table, source, first, batch, "key", key)
-        if label is not None:
-            check_present(table, source, first, batch, "label", label)
-        hashes = key_hashes(batch.column(key), salt)
-        repeated.add(hashes)
+
+    def deal(batch: Batch, hashes: Array) -> None:
         in_test = below(hashes, test_percent)
         in_either = below(hashes, test_percent + validation_percent)
         writers["test"].append(batch.filter(in_test))
         writers["validation"].append(batch.filter(compute.and_not(in_either, in_test)))
         writers["train"].append(batch.filter(compute.invert(in_either)))
+
+    dealing = Lane()
+    try:
+        for source, first, batch in table.batches():
+            check_present(table, source, first, batch, "key", key)
+            if label is not None:
+                check_present(table, source, first, batch, "label", label)
+            hashes = key_hashes(batch.column(key), salt)
+            repeated.add(hashes)
+            dealing.do(deal, batch, hashes)
+        dealing.wait()
+    finally:
+        dealing.close()
     for writer in writers.values():
         writer.finish()
     check_distinct_keys(table, repeated, key, salt)

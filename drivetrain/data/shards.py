@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.data.arrow import Batch, Schema, arrow
+from drivetrain.data.lanes import Lane
 from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest, Shard
 from drivetrain.data.statistics import TableStatistics
 
@@ -46,13 +47,17 @@ class ShardWriter:
         self._shards: list[Shard] = []
         self._pending: list[Batch] = []
         self._pending_rows = 0
+        self._pending_bytes = 0
+        self._cut_rows = 0
         self._file: _ShardFile | None = None
         self._file_rows = 0
+        self._counting = Lane()
+        self._writing = Lane()
 
     def start(self) -> None:
         """Make the folder and an empty staging folder; what the folder holds stays."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.discard()
+        shutil.rmtree(self._staging, ignore_errors=True)
         self._staging.mkdir()
 
     def append(self, batch: Batch) -> None:
@@ -61,16 +66,19 @@ class ShardWriter:
         self.rows += batch.num_rows
         self._pending.append(batch)
         self._pending_rows += batch.num_rows
+        self._pending_bytes += batch.nbytes
         while self._pending_rows >= self._room():
-            self._write_row_group(self._room())
-        if sum(pending.nbytes for pending in self._pending) >= ROW_GROUP_BYTES:
-            self._write_row_group(self._pending_rows)
+            self._cut_row_group(self._room())
+        if self._pending_bytes >= ROW_GROUP_BYTES:
+            self._cut_row_group(self._pending_rows)
 
     def finish(self) -> None:
         """Write what is pending, and finish the last shard."""
         if self._pending_rows:
-            self._write_row_group(self._pending_rows)
-        self._finish_shard()
+            self._cut_row_group(self._pending_rows)
+        self._writing.do(self._finish_shard)
+        self._counting.wait()
+        self._writing.wait()
 
     def manifest(self) -> Manifest:
         return Manifest(
@@ -90,6 +98,8 @@ class ShardWriter:
     def discard(self) -> None:
         """Remove what was staged, by this run or one that was killed. What cannot be removed is left to the next run;
         the failure that led here is the one to tell."""
+        self._counting.close()
+        self._writing.close()
         if self._file is not None:
             self._file.abandon()
             self._file = None
@@ -109,19 +119,24 @@ class ShardWriter:
         (self._staging / MANIFEST_FILE).replace(self.folder / MANIFEST_FILE)
 
     def _room(self) -> int:
-        return min(ROW_GROUP_ROWS, self._rows_per_shard - self._file_rows)
+        return min(ROW_GROUP_ROWS, self._rows_per_shard - self._cut_rows)
 
-    def _write_row_group(self, rows: int) -> None:
-        pa = arrow()
-        table = pa.Table.from_batches(self._pending, schema=self._schema)
+    def _cut_row_group(self, rows: int) -> None:
+        """Hand the next rows to the two threads that count and write them."""
+        table = arrow().Table.from_batches(self._pending, schema=self._schema)
         group = table.slice(0, rows).combine_chunks()
         self._pending = table.slice(rows).to_batches()
         self._pending_rows -= rows
-        self.statistics.add(group)
+        self._pending_bytes = sum(pending.nbytes for pending in self._pending)
+        self._cut_rows = (self._cut_rows + rows) % self._rows_per_shard
+        self._counting.do(self.statistics.add, group)
+        self._writing.do(self._write_row_group, group)
+
+    def _write_row_group(self, group: Any) -> None:
         if self._file is None:
             self._file = _ShardFile(self._staging / f"part-{len(self._shards):05d}.parquet", self._schema)
         self._file.write(group)
-        self._file_rows += rows
+        self._file_rows += group.num_rows
         if self._file_rows == self._rows_per_shard:
             self._finish_shard()
 
