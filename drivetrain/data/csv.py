@@ -1,8 +1,8 @@
 """CSV files: RFC 4180, UTF-8, the first row names the columns.
 
-Arrow parses numbers as it reads. Where one does not parse (a marker of a missing value, a blank, a fault), the column is
-read again as text and converted here, so that a bad cell can be named. Rows are numbered as an editor or a spreadsheet
-shows them: the header is row 1.
+Arrow parses numbers as it reads. Where one does not parse (a marker of a missing value, a blank, a fault), the column
+is read again as text and converted here, so that a bad cell can be named. Rows are numbered as an editor or a
+spreadsheet shows them: the header is row 1.
 """
 
 from __future__ import annotations

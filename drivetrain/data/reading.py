@@ -102,6 +102,35 @@ def open_table(raw: Path, options: TableOptions, *, whole: bool) -> Table:
     )
 
 
+def continued_table(raw: Path, options: TableOptions, sources: Sequence[Source], schema: Schema) -> Table:
+    """The rows of some files with the columns and types that others had.
+
+    Raises:
+        InputError: a file lacks a column, or has another one.
+    """
+    delimiter = _delimiter(options.delimiter)
+    declared = declared_schema(options.schema, raw)
+    drop = declared is not None and options.extra_columns == "drop"
+    written = [_inferred(source, delimiter, False) for source in sources]
+    for source, found in zip(sources, written, strict=True):
+        missing = [name for name in schema.names if name not in found.names]
+        if missing and source.format != "jsonl":
+            raise InputError(f"{source.name} has no column {missing[0]!r}, which the files before it have.")
+        extra = [name for name in found.names if name not in schema.names]
+        if extra and not drop:
+            raise InputError(
+                f"{source.name}: column {extra[0]!r} is in no file before it. All must have the same columns."
+            )
+    return Table(
+        schema=schema,
+        sources=sources,
+        written=written,
+        inferred=frozenset(name for name in schema.names if _is_inferred(name, declared)),
+        delimiter=delimiter,
+        drop=drop,
+    )
+
+
 def _inferred(source: Source, delimiter: str, whole: bool) -> Schema:
     if source.format == "csv":
         return infer_csv(source, whole=whole, delimiter=delimiter)

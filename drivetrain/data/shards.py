@@ -7,12 +7,15 @@ import io
 import os
 import re
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from drivetrain.data.arrow import Batch, Schema, arrow
+from drivetrain.base.errors import InputError
+from drivetrain.data.arrow import Array, Batch, Schema, arrow
+from drivetrain.data.increments import EarlierSet, Keeper, take_over
 from drivetrain.data.lanes import Lane
 from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest, Shard
 from drivetrain.data.statistics import TableStatistics
@@ -20,15 +23,18 @@ from drivetrain.data.statistics import TableStatistics
 # Rows of a row group, the unit in which rows are buffered, written and read; fewer where they are wide.
 ROW_GROUP_ROWS = 1 << 16
 ROW_GROUP_BYTES = 64 << 20
-_OWN_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.partial|\.?manifest\.json(\.partial)?")
-
-
 # The new data set is written here, in the folder itself: a folder beside it may be on another file system.
 STAGING = ".drivetrain-new"
+# A version on its way out; what is left of it when a run is killed goes with the next run.
+_LEAVING = ".drivetrain-old-"
+_POINTER = f".{MANIFEST_FILE}.partial"
+_VERSION = re.compile(r"[0-9a-f]{12}")
+# What versions before format 2 left in the folder itself.
+_FORMAT_1_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.partial")
 
 
 class ShardWriter:
-    """Writes `part-00000.parquet`, ... and `manifest.json` into a staging folder; `publish` moves them to their place.
+    """Writes `part-00000.parquet`, ... and `manifest.json` into a staging folder; `publish` makes a version of them.
 
     A shard has its name only when all of it is on the disk, and the manifest comes last. The same rows in the same
     order give the same bytes, however they are cut into batches (with one version of pyarrow, which writes its version
@@ -53,6 +59,8 @@ class ShardWriter:
         self._file_rows = 0
         self._counting = Lane()
         self._writing = Lane()
+        self._keeper: Keeper | None = None
+        self._manifest: Manifest
 
     def start(self) -> None:
         """Make the folder and an empty staging folder; what the folder holds stays."""
@@ -60,9 +68,27 @@ class ShardWriter:
         shutil.rmtree(self._staging, ignore_errors=True)
         self._staging.mkdir()
 
-    def append(self, batch: Batch) -> None:
+    def keep_state(self) -> None:
+        """Keep what the next run goes on from, beside the shards."""
+        self._keeper = Keeper(self._staging)
+
+    def continue_from(self, earlier: EarlierSet) -> None:
+        """Begin with the shards and the statistics of an earlier set. New rows get shards of their own."""
+        assert self._keeper
+        for shard in earlier.manifest.shards:
+            name = shard.file.rpartition("/")[2]
+            take_over(earlier.folder / name, self._staging / name)
+            self._shards.append(replace(shard, file=name))
+        self._keeper.continue_from(earlier)
+        self.statistics.restore(earlier.statistics)
+        self.rows = earlier.manifest.rows
+
+    def append(self, batch: Batch, hashes: Array) -> None:
+        """Take in the next rows, with the hashes of their keys."""
         if not batch.num_rows:
             return
+        if self._keeper:
+            self._keeper.add(hashes)
         self.rows += batch.num_rows
         self._pending.append(batch)
         self._pending_rows += batch.num_rows
@@ -80,20 +106,20 @@ class ShardWriter:
         self._counting.wait()
         self._writing.wait()
 
-    def manifest(self) -> Manifest:
-        return Manifest(
+    def stage(self, lineage: Mapping[str, Any]) -> Manifest:
+        """Write the manifest beside the shards: the new version is whole, and nobody reads it yet."""
+        kept = self._keeper.finish(self.statistics.state()) if self._keeper else {}
+        self._manifest = Manifest(
             key=self._key,
             label=self._label,
             schema=tuple(Column(field.name, str(field.type)) for field in self._schema),
             shards=tuple(self._shards),
             statistics=self.statistics.entries(),
+            engine=f"pyarrow {arrow().__version__}",
+            lineage={**lineage, **kept},
         )
-
-    def stage(self) -> Manifest:
-        """Write the manifest beside the shards: the new data set is whole, and nobody reads it yet."""
-        manifest = self.manifest()
-        manifest.write(self._staging)
-        return manifest
+        self._manifest.write(self._staging / MANIFEST_FILE)
+        return self._manifest
 
     def discard(self) -> None:
         """Remove what was staged, by this run or one that was killed. What cannot be removed is left to the next run;
@@ -105,18 +131,41 @@ class ShardWriter:
             self._file = None
         shutil.rmtree(self._staging, ignore_errors=True)
 
-    def replace_shards(self) -> None:
-        """Move the staged shards to their place, and remove those of an earlier run; other files are left alone."""
-        staged = [shard.file for shard in self._shards]
-        for path in self.folder.iterdir():
-            if _OWN_FILE.fullmatch(path.name) and path.name not in staged:
-                path.unlink()
-        for name in staged:
-            (self._staging / name).replace(self.folder / name)
+    def place_version(self) -> None:
+        """Give the staged files the folder of their version, and write what will point there."""
+        target = self.folder / self._manifest.version
+        if target.is_dir():
+            # The same content, by its name; a file of it that was damaged is whole again.
+            for path in sorted(self._staging.iterdir(), key=lambda path: path.name == MANIFEST_FILE):
+                path.replace(target / path.name)
+        else:
+            self._staging.rename(target)
+        self._manifest.in_version().write(self.folder / _POINTER)
+        _make_durable(target)
 
-    def replace_manifest(self) -> None:
-        """Move the staged manifest to its place: from here on the folder is whole."""
-        (self._staging / MANIFEST_FILE).replace(self.folder / MANIFEST_FILE)
+    def point(self) -> None:
+        """From here on readers find the new version."""
+        (self.folder / _POINTER).replace(self.folder / MANIFEST_FILE)
+        _make_durable(self.folder)
+
+    def remove_versions(self, replaced: str | None, keep: int) -> None:
+        """Remove earlier versions but the `keep` that were last: first the `replaced` one, then by the time at which
+        they were written. Files of others are left alone."""
+        current = self._manifest.version
+        others = [
+            path
+            for path in self.folder.iterdir()
+            if _VERSION.fullmatch(path.name) and path.name != current and (path / MANIFEST_FILE).is_file()
+        ]
+        others.sort(key=lambda path: (path.name == replaced, (path / MANIFEST_FILE).stat().st_mtime_ns), reverse=True)
+        for path in others[keep:]:
+            path.rename(self.folder / f"{_LEAVING}{path.name}")
+        for path in self.folder.glob(f"{_LEAVING}*"):
+            shutil.rmtree(path, ignore_errors=True)
+        if replaced != "" or not keep:
+            for path in self.folder.iterdir():
+                if _FORMAT_1_FILE.fullmatch(path.name):
+                    path.unlink()
 
     def _room(self) -> int:
         return min(ROW_GROUP_ROWS, self._rows_per_shard - self._cut_rows)
@@ -148,19 +197,39 @@ class ShardWriter:
             self._file_rows = 0
 
 
-def publish(writers: Iterable[ShardWriter]) -> None:
-    """Replace the data sets of an earlier run by those that were staged, all of them together.
+def publish(writers: Iterable[ShardWriter], keep: int) -> None:
+    """Make the staged data sets those that readers find.
 
-    All old manifests go first and all new ones come last. A process that is killed in between leaves folders without a
-    manifest, which readers refuse, and never the sets of two runs side by side.
+    All of them are whole in their places before the first pointer is replaced, each in one move. A reader, and whoever
+    looks after a kill, finds in each folder the earlier set or the new one, whole. Sets that were replaced stay for
+    those who read them; `keep` of them outlive this run.
     """
     writers = tuple(writers)
     for writer in writers:
-        (writer.folder / MANIFEST_FILE).unlink(missing_ok=True)
+        writer.place_version()
+    replaced = [_pointed_at(writer.folder) for writer in writers]
     for writer in writers:
-        writer.replace_shards()
-    for writer in writers:
-        writer.replace_manifest()
+        writer.point()
+    for writer, version in zip(writers, replaced, strict=True):
+        writer.remove_versions(version, keep)
+
+
+def _pointed_at(folder: Path) -> str | None:
+    """The version that readers of a folder find: "" for one of format 1, None for no set, or an unreadable one."""
+    try:
+        shards = Manifest.read(folder, checksums=False).shards
+    except InputError:
+        return None
+    return shards[0].file.rpartition("/")[0] if shards else None
+
+
+def _make_durable(folder: Path) -> None:
+    """What was renamed in a folder stays so when the power fails."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class _ShardFile:

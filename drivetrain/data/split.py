@@ -61,11 +61,11 @@ class RepeatedHashes:
     """Finds hashes that occur more than once. Holds 8 bytes a key, and twice that of a part while it looks."""
 
     def __init__(self) -> None:
-        self._hashes: list[Array] = []
+        self.hashes: list[Array] = []
         self._count = 0
 
     def add(self, hashes: Array) -> None:
-        self._hashes.append(hashes)
+        self.hashes.append(hashes)
         self._count += len(hashes)
 
     def find(self) -> Iterator[Array]:
@@ -81,8 +81,10 @@ class RepeatedHashes:
         pa = arrow()
         compute = pa.compute
         ordered = pa.concat_arrays(
-            [pa.array([], pa.uint64()), *(self._part(each, start, step) for each in self._hashes)]
+            [pa.array([], pa.uint64()), *(self._part(each, start, step) for each in self.hashes)]
         )
+        if compute.count_distinct(ordered).as_py() == len(ordered):  # half the work of sorting
+            return ordered.slice(0, 0)
         ordered = ordered.take(compute.array_sort_indices(ordered))
         following = ordered.slice(1)
         same = compute.equal(following, ordered.slice(0, max(len(ordered) - 1, 0)))

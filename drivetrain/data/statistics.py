@@ -8,6 +8,7 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
+from drivetrain.data.sketches import Distinct, Quantiles
 
 # A label with more values than this is a quantity, or a key.
 MAX_CLASSES = 100_000
@@ -17,6 +18,9 @@ MAX_VALUES = 256
 MAX_VALUE_LENGTH = 256
 # Of all columns together: a table of thousands of columns must not have a manifest larger than itself.
 MAX_ALL_VALUES = 10_000
+# The quantiles of a column of numbers, beside the least and the greatest value, and the bins of its histogram.
+FRACTIONS = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
+BINS = 20
 # Rows that are looked at before all of a piece: a column of many values mostly shows them here.
 _FIRST_ROWS = 1024
 
@@ -28,6 +32,9 @@ class TableStatistics:
         pa = arrow()
         self._columns = {field.name: _column(field.type) for field in schema}
         self._values = {field.name: _Values() for field in schema if field.name != key and _can_name_things(field.type)}
+        self._shapes = {
+            field.name: _Shape(field.type) for field in schema if field.name != key and _has_shape(field.type)
+        }
         self._label = label
         self._counts_classes = label is not None and not pa.types.is_floating(schema.field(label).type)
         self.classes: dict[Any, int] = {}
@@ -40,6 +47,8 @@ class TableStatistics:
         """
         for name, column in self._columns.items():
             column.add(table.column(name))
+        for name, shape in self._shapes.items():
+            shape.add(table.column(name))
         for name, values in list(self._values.items()):
             if not values.add(table.column(name)):
                 del self._values[name]
@@ -55,13 +64,36 @@ class TableStatistics:
 
     def entries(self) -> dict[str, Mapping[str, Any]]:
         """The manifest's `statistics`."""
-        found: dict[str, Mapping[str, Any]] = {name: column.entries() for name, column in self._columns.items()}
+        found: dict[str, Mapping[str, Any]] = {
+            name: {**column.entries(), **(self._shapes[name].entries() if name in self._shapes else {})}
+            for name, column in self._columns.items()
+        }
         for name, values in self._listed_values().items():
             found[name] = {**found[name], "values": values}
         if self._label is not None and self._counts_classes:
             classes = [{"value": value, "rows": self.classes[value]} for value in sorted(self.classes)]
             found[self._label] = {**found[self._label], "distinct": len(classes), "classes": classes}
         return found
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` takes, as JSON: all that was gathered, so that more rows can be taken in later."""
+        return {
+            "columns": {name: column.state() for name, column in self._columns.items()},
+            "shapes": {name: shape.state() for name, shape in self._shapes.items()},
+            "values": {name: values.state() for name, values in self._values.items()},
+            "classes": list(self.classes.items()),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what an earlier run had gathered of the same columns."""
+        for name, column in self._columns.items():
+            column.restore(state["columns"][name])
+        for name, shape in self._shapes.items():
+            shape.restore(state["shapes"][name])
+        self._values = {name: values for name, values in self._values.items() if name in state["values"]}
+        for name, values in self._values.items():
+            values.restore(state["values"][name])
+        self.classes = dict(state["classes"])
 
     def _listed_values(self) -> dict[str, list[dict[str, Any]]]:
         """Those of all columns, or of as many as there is room for: columns of few values first."""
@@ -99,6 +131,62 @@ class _Values:
     def entries(self) -> list[dict[str, Any]]:
         return [{"value": value, "rows": self._rows[value]} for value in sorted(self._rows)]
 
+    def state(self) -> list[tuple[Any, int]]:
+        return list(self._rows.items())
+
+    def restore(self, state: Any) -> None:
+        self._rows = dict(state)
+
+
+class _Shape:
+    """How values are distributed: quantiles and a histogram of numbers, and how many different ones there are."""
+
+    def __init__(self, data_type: DataType) -> None:
+        self._counts = _is_number(data_type)
+        self._quantiles = Quantiles()
+        self._distinct = Distinct()
+        self._half = arrow().types.is_float16(data_type)
+
+    def add(self, column: Array) -> None:
+        pa = arrow()
+        if isinstance(column, pa.ChunkedArray):
+            column = column.combine_chunks()
+        if self._half:
+            column = column.cast(pa.float32())
+        column = column.drop_null() if column.null_count else column
+        self._distinct.add(column)
+        if self._counts:
+            numbers = column.cast(pa.float64(), safe=False)
+            if pa.types.is_floating(column.type):
+                numbers = numbers.filter(pa.compute.is_finite(numbers))
+            self._quantiles.add(numbers)
+
+    def entries(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"distinct": self._distinct.estimate}
+        if self._counts:
+            fractions = [0.0, *FRACTIONS, 1.0]
+            at = self._quantiles.at(fractions)
+            named = zip(FRACTIONS, at[1:-1], strict=True) if at else ()
+            found["quantiles"] = {str(fraction): value for fraction, value in named}
+            edges = _edges(at[0], at[-1]) if at else []
+            found["histogram"] = {"edges": edges, "rows": self._quantiles.rows_between(edges) if at else []}
+        return found
+
+    def state(self) -> dict[str, Any]:
+        return {"quantiles": self._quantiles.state(), "distinct": self._distinct.state()}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self._quantiles = Quantiles.restored(state["quantiles"])
+        self._distinct = Distinct.restored(state["distinct"])
+
+
+def _edges(low: float, high: float) -> list[float]:
+    """Of BINS bins of one width; of one bin where all values are one, or so far apart that no float says how far."""
+    width = (high - low) / BINS
+    if not 0 < width < math.inf or low + width == low:
+        return [low, high]
+    return [*(low + width * place for place in range(BINS)), high]
+
 
 class _Column:
     """Any column: the count of missing values."""
@@ -111,6 +199,12 @@ class _Column:
 
     def entries(self) -> dict[str, Any]:
         return {"nulls": self.nulls}
+
+    def state(self) -> dict[str, Any]:
+        return {"nulls": self.nulls}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.nulls = state["nulls"]
 
 
 class _Times(_Column):
@@ -136,6 +230,17 @@ class _Times(_Column):
 
     def entries(self) -> dict[str, Any]:
         return {**super().entries(), "min": self._text(self._minimum), "max": self._text(self._maximum)}
+
+    def state(self) -> dict[str, Any]:
+        ends = [None if end is None else end.value for end in (self._minimum, self._maximum)]
+        return {**super().state(), "ends": ends}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        pa = arrow()
+        number = pa.int32() if pa.types.is_date32(self._type) else pa.int64()
+        ends = [None if end is None else pa.scalar(end, number).cast(self._type) for end in state["ends"]]
+        self._minimum, self._maximum = ends
 
     def _text(self, value: Any) -> str | None:
         if value is None:
@@ -198,14 +303,32 @@ class _Numbers(_Column):
         self._count = merged
 
     def entries(self) -> dict[str, Any]:
-        found = {**super().entries(), "min": self._minimum, "max": self._maximum, "mean": None, "std": None}
+        ends = {"min": self._minimum, "max": self._maximum}
+        found = {**super().entries(), **ends, "mean": None, "std": None, "sum": None}
         if self._count:
-            mean = self._total() / self._count
+            total = self._total()
+            mean = total / self._count
+            found["sum"] = total if math.isfinite(total) else None
             std = math.sqrt(self._squares / self._count) if self._squares >= 0 else math.nan
             # Sums and squares of the largest floats are beyond what a float, and JSON, can say.
             found["mean"] = mean if math.isfinite(mean) else None
             found["std"] = std if math.isfinite(std) else None
         return {**found, "not_finite": self._not_finite} if self._floating else found
+
+    def state(self) -> dict[str, Any]:
+        total = self._total()
+        return {
+            **super().state(),
+            **{"count": self._count, "not_finite": self._not_finite, "min": self._minimum, "max": self._maximum},
+            **{"sums": [total] if math.isfinite(total) else self._sums, "mean": self._mean, "squares": self._squares},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._count, self._not_finite = state["count"], state["not_finite"]
+        self._minimum, self._maximum = state["min"], state["max"]
+        self._sums, self._mean = list(state["sums"]), state["mean"]
+        self._squares = state["squares"]
 
     def _total(self) -> float:
         if all(isinstance(piece, int) for piece in self._sums):
@@ -223,9 +346,24 @@ def _can_name_things(data_type: DataType) -> bool:
     )
 
 
+def _is_number(data_type: DataType) -> bool:
+    """Bools count as 0 and 1."""
+    kinds = arrow().types
+    return any(
+        is_kind(data_type) for is_kind in (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal)
+    )
+
+
+def _has_shape(data_type: DataType) -> bool:
+    kinds = arrow().types
+    return _is_number(data_type) or any(
+        is_kind(data_type) for is_kind in (kinds.is_string, kinds.is_binary, kinds.is_date32, kinds.is_timestamp)
+    )
+
+
 def _column(data_type: DataType) -> _Column:
     kinds = arrow().types
-    if any(is_kind(data_type) for is_kind in (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal)):
+    if _is_number(data_type):
         return _Numbers(data_type)
     if kinds.is_date(data_type) or kinds.is_timestamp(data_type):
         return _Times(data_type)

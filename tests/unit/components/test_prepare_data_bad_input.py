@@ -363,10 +363,10 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
 def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "raw.csv").write_text(GOOD)
 
-    def interrupt(self: object) -> None:
+    def interrupt(self: object, lineage: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tabular_shards.ShardWriter, "manifest", interrupt)
+    monkeypatch.setattr(tabular_shards.ShardWriter, "stage", interrupt)
     with pytest.raises(KeyboardInterrupt):
         prepare_data(tmp_path / "raw.csv", *(tmp_path / side for side in SIDES), key="id", rows_per_shard=10)
     assert [path for side in SIDES for path in (tmp_path / side).rglob("*")] == []
