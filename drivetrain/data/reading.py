@@ -19,7 +19,7 @@ from drivetrain.data.source import Source, find_sources
 class TableOptions:
     """What the user says about the input."""
 
-    key: str
+    key: str | None
     label: str | None
     schema: str | None = None
     extra_columns: ExtraColumns = "refuse"

@@ -133,9 +133,10 @@ class Sides:
             "key": ("integers and text", (kinds.is_integer, kinds.is_string, kinds.is_null)),
         }.get(split.kind, ("integers, bools and text", (kinds.is_integer, kinds.is_string, kinds.is_boolean)))
         if not any(is_kind(found) for is_kind in allowed[1]):
+            example = "date32" if split.kind == "time" else "string"
             raise InputError(
                 f"split_by: column {split.column!r} is {described(found)} column. Allowed: {allowed[0]}. Give it a "
-                f'type with schema, for example schema="{split.column}:{"date32" if split.kind == "time" else "string"}".'
+                f'type with schema, for example schema="{split.column}:{example}".'
             )
 
     def _time(self, name: str, text: str, schema: Schema) -> Any:

@@ -7,11 +7,9 @@ later, and hold about 50 KB. `datasketches` has both, but draws at random, and n
 from __future__ import annotations
 
 import base64
-import random
 import zlib
 from array import array
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from drivetrain.data.arrow import Array, arrow
@@ -45,7 +43,7 @@ class Quantiles:
         self.count += len(values)
         level = max(0, (self.count - 1) // _ALL_VALUES).bit_length()
         if level:
-            values = values.take(_one_of_each(1 << level, len(values), self.count // _ALL_VALUES % 16))
+            values = values.take(_one_of_each(1 << level, len(values), self.count))
         while len(self._levels) <= level:
             self._levels.append(pa.array([], pa.float64()))
         self._levels[level] = pa.concat_arrays([self._levels[level], values])
@@ -147,16 +145,14 @@ class Distinct:
         return cls(_unpacked(state).view(arrow().uint64()))
 
 
-@lru_cache(256)
 def _one_of_each(stride: int, count: int, seed: int) -> Array:
-    """The place of one of each `stride` places that follow one another, at random but always the same.
-
-    Different seeds, for values that repeat with the pieces in which they come.
-    """
-    draw = random.Random(f"{stride} {seed}")
-    return arrow().array(
-        [min(count - 1, first + draw.randrange(stride)) for first in range(0, count, stride)], arrow().int64()
-    )
+    """The place of one of each `stride` places that follow one another, drawn by the seed."""
+    pa = arrow()
+    compute = pa.compute
+    first = pa.array(range(0, count, stride), pa.int64())
+    drawn = compute.multiply(compute.random(len(first), initializer=seed), pa.scalar(float(stride)))
+    places = compute.add(first, compute.floor(drawn).cast(pa.int64()))
+    return compute.min_element_wise(places, pa.scalar(count - 1, pa.int64()))
 
 
 def _as_integers(values: Array) -> Array:

@@ -83,8 +83,6 @@ class RepeatedHashes:
         ordered = pa.concat_arrays(
             [pa.array([], pa.uint64()), *(self._part(each, start, step) for each in self.hashes)]
         )
-        if compute.count_distinct(ordered).as_py() == len(ordered):  # half the work of sorting
-            return ordered.slice(0, 0)
         ordered = ordered.take(compute.array_sort_indices(ordered))
         following = ordered.slice(1)
         same = compute.equal(following, ordered.slice(0, max(len(ordered) - 1, 0)))

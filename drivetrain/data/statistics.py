@@ -30,6 +30,7 @@ class TableStatistics:
 
     def __init__(self, schema: Schema, label: str | None, *, key: str | None = None) -> None:
         pa = arrow()
+        self._schema = schema
         self._columns = {field.name: _column(field.type) for field in schema}
         self._values = {field.name: _Values() for field in schema if field.name != key and _can_name_things(field.type)}
         self._shapes = {
@@ -47,11 +48,13 @@ class TableStatistics:
         """
         for name, column in self._columns.items():
             column.add(table.column(name))
-        for name, shape in self._shapes.items():
-            shape.add(table.column(name))
         for name, values in list(self._values.items()):
             if not values.add(table.column(name)):
                 del self._values[name]
+                if name in self._shapes:  # which did not count different values so far
+                    self._shapes[name].count_distinct(values.seen(self._schema.field(name).type))
+        for name, shape in self._shapes.items():
+            shape.add(table.column(name), distinct=name not in self._values)
         if self._counts_classes:
             for count in table.column(self._label).value_counts():
                 value, rows = count["values"].as_py(), count["counts"].as_py()
@@ -64,10 +67,14 @@ class TableStatistics:
 
     def entries(self) -> dict[str, Mapping[str, Any]]:
         """The manifest's `statistics`."""
-        found: dict[str, Mapping[str, Any]] = {
-            name: {**column.entries(), **(self._shapes[name].entries() if name in self._shapes else {})}
-            for name, column in self._columns.items()
-        }
+        found: dict[str, Mapping[str, Any]] = {name: column.entries() for name, column in self._columns.items()}
+        for name, shape in self._shapes.items():
+            values = self._values.get(name)
+            found[name] = {
+                **found[name],
+                **shape.entries(),
+                **({"distinct": len(values)} if values is not None else {}),
+            }
         for name, values in self._listed_values().items():
             found[name] = {**found[name], "values": values}
         if self._label is not None and self._counts_classes:
@@ -128,6 +135,13 @@ class _Values:
             isinstance(value, str) and len(value) > MAX_VALUE_LENGTH for value in values
         )
 
+    def seen(self, data_type: DataType) -> Array:
+        """The values that there were, as a column."""
+        return arrow().array(list(self._rows), data_type)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def entries(self) -> list[dict[str, Any]]:
         return [{"value": value, "rows": self._rows[value]} for value in sorted(self._rows)]
 
@@ -147,14 +161,20 @@ class _Shape:
         self._distinct = Distinct()
         self._half = arrow().types.is_float16(data_type)
 
-    def add(self, column: Array) -> None:
+    def count_distinct(self, column: Array) -> None:
+        self._distinct.add(column)
+
+    def add(self, column: Array, *, distinct: bool) -> None:
         pa = arrow()
+        if not distinct and not self._counts:
+            return
         if isinstance(column, pa.ChunkedArray):
             column = column.combine_chunks()
         if self._half:
             column = column.cast(pa.float32())
         column = column.drop_null() if column.null_count else column
-        self._distinct.add(column)
+        if distinct:
+            self._distinct.add(column)
         if self._counts:
             numbers = column.cast(pa.float64(), safe=False)
             if pa.types.is_floating(column.type):

@@ -22,6 +22,7 @@ from drivetrain.components.prepare_data import prepare_data
 from drivetrain.data import csv as tabular_csv
 from drivetrain.data import jsonl as tabular_jsonl
 from drivetrain.data import parquet as tabular_parquet
+from drivetrain.data import shard_files as tabular_shard_files
 from drivetrain.data import shards as tabular_shards
 from drivetrain.data.manifest import Manifest
 
@@ -119,7 +120,7 @@ def test_the_manifest_says_what_the_shards_hold(tmp_path: Path) -> None:
 def test_the_same_rows_give_the_same_bytes_however_they_are_cut(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tabular_shards, "ROW_GROUP_ROWS", 128)
+    monkeypatch.setattr(tabular_shard_files, "ROW_GROUP_ROWS", 128)
     table = rows(1000)
     (tmp_path / "one").mkdir()
     (tmp_path / "one" / "all.csv").write_text(csv_text(table))
@@ -297,7 +298,7 @@ def test_a_set_of_format_1_is_replaced_and_stays_for_its_readers(tmp_path: Path)
 
 
 def test_wide_rows_are_written_in_smaller_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tabular_shards, "ROW_GROUP_BYTES", 100_000)
+    monkeypatch.setattr(tabular_shard_files, "ROW_GROUP_BYTES", 100_000)
     monkeypatch.setattr(tabular_parquet, "BATCH_BYTES", 50_000)
     table = pa.table({"id": range(100), "image": [bytes([index]) * 10_000 for index in range(100)]})
     pq.write_table(table, tmp_path / "raw.parquet")
