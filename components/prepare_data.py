@@ -100,8 +100,12 @@ def prepare_data(
     _check_folders(raw, folders)
     split = declared_split(
         split_by,
-        **{"key": key, "salt": salt, "validation_from": validation_from, "test_from": test_from},
-        **{"validation_percent": validation_percent, "test_percent": test_percent},
+        key=key,
+        salt=salt,
+        validation_percent=validation_percent,
+        test_percent=test_percent,
+        validation_from=validation_from,
+        test_from=test_from,
     )
     options = TableOptions(key=key, label=label, schema=schema, extra_columns=extra_columns, delimiter=delimiter)
     parameters = {**asdict(options), **asdict(split)}
@@ -146,8 +150,11 @@ class _Preparation:
         """Write the rows of a table, after those of an earlier run; `sources` are the files of both."""
         from drivetrain.data.shards import ShardWriter
 
-        options = {"key": self.split.key, "label": self.label, "rows_per_shard": self.rows_per_shard}
-        writers = {side: ShardWriter(folder, table.schema, **options) for side, folder in self.folders.items()}
+        key, label, rows = self.split.key, self.label, self.rows_per_shard
+        writers = {
+            side: ShardWriter(folder, table.schema, key=key, label=label, rows_per_shard=rows)
+            for side, folder in self.folders.items()
+        }
         try:
             for side, writer in writers.items():
                 writer.start()

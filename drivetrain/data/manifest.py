@@ -211,7 +211,7 @@ def _parsed(path: Path, content: object) -> Manifest:
     """The manifest in a file's JSON, or an InputError that names the entry which is wrong."""
     top = _object(path, "the file", content)
     version = top.get("format")
-    if version not in FORMATS or isinstance(version, bool):
+    if isinstance(version, bool) or version not in FORMATS:
         raise InputError(f"{path} has format {version!r}; this version reads 1 and 2. Run prepare_data again.")
     shards: list[Shard] = []
     for index, entry in enumerate(_entries(path, top, "shards")):

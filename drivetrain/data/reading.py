@@ -8,9 +8,9 @@ from pathlib import Path
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Batch, Schema
-from drivetrain.data.csv import csv_batches, infer_csv, locate_csv
-from drivetrain.data.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
-from drivetrain.data.parquet import infer_parquet, locate_parquet, parquet_batches
+from drivetrain.data.formats.csv import csv_batches, infer_csv, locate_csv
+from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
+from drivetrain.data.formats.parquet import infer_parquet, locate_parquet, parquet_batches
 from drivetrain.data.schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema
 from drivetrain.data.source import Source, find_sources
 

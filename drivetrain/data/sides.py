@@ -67,9 +67,14 @@ def declared_split(
     if validation_from and test_from and validation_from >= test_from:
         raise InputError(f"validation_from {validation_from!r} is not before test_from {test_from!r}.")
     return Split(
-        **{"kind": kind, "column": column or key, "key": key, "salt": salt},
-        **{"validation_percent": validation_percent, "test_percent": test_percent},
-        **{"validation_from": validation_from, "test_from": test_from},
+        kind=kind,
+        column=column or key,
+        key=key,
+        salt=salt,
+        validation_percent=validation_percent,
+        test_percent=test_percent,
+        validation_from=validation_from,
+        test_from=test_from,
     )
 
 

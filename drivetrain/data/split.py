@@ -73,7 +73,8 @@ class RepeatedHashes:
         num_parts = 1 << (self._count // PART_KEYS).bit_length()
         step = (1 << 64) // num_parts
         with ThreadPoolExecutor(PARTS_AT_ONCE) as threads:
-            for repeated in threads.map(lambda part: self._repeated(part * step, step), range(num_parts)):
+            starts = range(0, num_parts * step, step)
+            for repeated in threads.map(self._repeated, starts, [step] * num_parts):
                 if len(repeated):
                     yield repeated
 

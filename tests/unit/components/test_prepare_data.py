@@ -19,11 +19,11 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
-from drivetrain.data import csv as tabular_csv
-from drivetrain.data import jsonl as tabular_jsonl
-from drivetrain.data import parquet as tabular_parquet
 from drivetrain.data import shard_files as tabular_shard_files
 from drivetrain.data import shards as tabular_shards
+from drivetrain.data.formats import csv as tabular_csv
+from drivetrain.data.formats import jsonl as tabular_jsonl
+from drivetrain.data.formats import parquet as tabular_parquet
 from drivetrain.data.manifest import Manifest
 
 SIDES = ("train", "validation", "test")

@@ -16,10 +16,10 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
-from drivetrain.data import csv as tabular_csv
-from drivetrain.data import jsonl as tabular_jsonl
 from drivetrain.data import shard_files as tabular_shard_files
 from drivetrain.data import shards as tabular_shards
+from drivetrain.data.formats import csv as tabular_csv
+from drivetrain.data.formats import jsonl as tabular_jsonl
 
 SIDES = ("train", "validation", "test")
 GOOD = "id,label,x\n" + "".join(f"{key},{key % 2},{key}.5\n" for key in range(100))

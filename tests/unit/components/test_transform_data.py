@@ -10,7 +10,7 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.transform_data import transform_data
-from drivetrain.data import csv as tabular_csv
+from drivetrain.data.formats import csv as tabular_csv
 from drivetrain.data.manifest import Manifest
 from drivetrain.data.transform.expressions import col, op
 from drivetrain.data.transform.plan import Plan
