@@ -14,6 +14,10 @@ LANES = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Collecting the tests without compiled files takes 35 s of a core instead of 14, in each worker.
 unexport PYTHONDONTWRITEBYTECODE
 
+# The images for Kubeflow, and how what is in them is resolved.
+IMAGES = infra/kubeflow/images
+UV_COMPILE = .venvs/audit/bin/uv pip compile --python-version 3.12 --python-platform x86_64-manylinux_2_28 \
+  --generate-hashes --no-annotate --custom-compile-command "make hashes" --quiet
 # The files with tests that want an environment of their own (tests/unit/suite/test_makefile.py holds these lists).
 TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py tests/contract/test_serving_in_toolkit.py \
   tests/unit/targets/local/containers/test_toolkit.py
@@ -21,7 +25,7 @@ IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes hashes bench weights faults mutants clean
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes hashes bench pictures weights faults mutants clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -56,9 +60,9 @@ test-slow: setup  ## The slow families: launchers, kill campaigns
 test-toolkit: setup .venvs/toolkit/.installed  ## Compare with the real SageMaker training toolkit, and serve in the inference toolkit
 	$(BIN)/python -m pytest -m toolkit $(TOOLKIT_TESTS) $(ARGS)
 
-.venvs/image/.installed: tests/image-requirements.txt | $(STAMP)
+.venvs/image/.installed: $(IMAGES)/requirements.txt | $(STAMP)
 	@$(ENVIRONMENT)
-	@$(INSTALL) -r tests/image-requirements.txt
+	@$(INSTALL) -r $(IMAGES)/requirements.txt
 	@touch $@
 
 test-image: setup .venvs/image/.installed  ## Run each program with only what the stock image holds
@@ -88,16 +92,20 @@ synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeli
 	@$(INSTALL) -r tests/audit-requirements.txt
 	@touch $@
 
-audit-code: .venvs/audit/.installed  ## Look for insecure code (bandit; pyproject.toml says what is left out)
+audit-code: .venvs/audit/.installed  ## Look for insecure code and images (bandit, hadolint; pyproject.toml says what is left out)
 	.venvs/audit/bin/bandit --quiet --recursive --severity-level medium --configfile pyproject.toml components pipelines training_scripts infra
+	.venvs/audit/bin/hadolint $(IMAGES)/*.Dockerfile
 
 audit-pins: .venvs/audit/.installed  ## Look for known vulnerabilities of the pinned packages; asks the index
 	.venvs/audit/bin/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt
 
-hashes: .venvs/audit/.installed  ## Write requirements-hashed.txt anew, by constraints.txt; asks the index
+hashes: .venvs/audit/.installed  ## Write requirements-hashed.txt and those of the images anew; asks the index
 	.venvs/audit/bin/uv pip compile pyproject.toml --extra s3 --extra serve --constraint constraints.txt --universal \
 	  --python-version 3.11 --generate-hashes --no-annotate --custom-compile-command "make hashes" --quiet \
 	  --output-file requirements-hashed.txt
+	$(UV_COMPILE) $(IMAGES)/requirements.txt $(IMAGES)/additions.txt --output-file $(IMAGES)/gpu-hashed.txt
+	grep -v '^torch==' $(IMAGES)/requirements.txt | $(UV_COMPILE) - $(IMAGES)/additions.txt --output-file $(IMAGES)/cpu-hashed.txt
+	$(UV_COMPILE) pyproject.toml --extra s3 --constraint constraints.txt $(IMAGES)/services.txt --output-file $(IMAGES)/services-hashed.txt
 
 # An environment that takes nothing whose hash is not written down, and no more than what is.
 .venvs/hashed/.installed: requirements-hashed.txt pyproject.toml | $(STAMP)
@@ -133,6 +141,9 @@ shapes: setup  ## Extract the service's input shapes from the installed botocore
 
 bench: setup  ## Measure against the peers; writes build/bench.json
 	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+pictures: setup  ## Draw the pictures of the README anew; needs Chromium
+	$(BIN)/python -m tests.pictures
 
 weights:  ## Write the seconds of each test file from the reports of .ci/run, by which workers share them
 	$(BIN)/python .ci/weights.py build/tests/*.xml

@@ -1,6 +1,9 @@
-"""What an author needs to write a pipeline; names are loaded when they are first used.
+"""What an author needs to write a pipeline, and to run it; names are loaded when they are first used.
 
 from drivetrain import Cluster, Pipeline, Settings, fail, register, step, when
+
+import drivetrain as dt
+run = dt.run("retraining", epochs=5)
 """
 
 from __future__ import annotations
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
     from drivetrain.authoring.tune import between, one_of, tune
     from drivetrain.base.errors import SpecError, UserError
     from drivetrain.catalog.instances import processing_instance_type
+    from drivetrain.client.run import Run, run
+    from drivetrain.client.runs import runs
     from drivetrain.spec.pipeline import Parameter
     from drivetrain.spec.resources import (
         Alternative,
@@ -42,6 +47,9 @@ _HOME = {
         "authoring.steps",
     ),
     "processing_instance_type": "catalog.instances",
+    "Run": "client.run",
+    "run": "client.run",
+    "runs": "client.runs",
     "register": "authoring.register",
     **dict.fromkeys(("current_item", "for_each", "largest", "smallest"), "authoring.for_each"),
     **dict.fromkeys(("SpecError", "UserError"), "base.errors"),
@@ -76,6 +84,7 @@ __all__ = [
     "RegistryEvent",
     "Resources",
     "RetryPolicy",
+    "Run",
     "Schedule",
     "Settings",
     "SpecError",
@@ -96,6 +105,8 @@ __all__ = [
     "one_of",
     "processing_instance_type",
     "register",
+    "run",
+    "runs",
     "script",
     "smallest",
     "step",
@@ -104,7 +115,15 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]
+
+
 def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version
+
+        return version("drivetrain")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)

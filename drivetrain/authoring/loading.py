@@ -66,6 +66,18 @@ def load(target: str, config: Path | None = None, overrides: Iterable[str] = ())
     return Loaded(*_build(author, config, tuple(overrides)), source, base)
 
 
+def load_function(author: Callable[..., Any], config: Path | None = None, overrides: Iterable[str] = ()) -> Loaded:
+    """Build the pipeline that a function returns. The folder of its file travels, and relative data paths start there;
+    those of a function without a file start in the current folder.
+
+    Raises:
+        UserError: wrong settings, or a function that does not return a Pipeline.
+    """
+    file = Path(getattr(getattr(author, "__code__", None), "co_filename", ""))
+    source = file.resolve().parent if file.is_file() else None
+    return Loaded(*_build(author, config, tuple(overrides)), source, source or Path.cwd())
+
+
 def settings_of(target: str) -> type[Settings]:
     """The class of the settings that the pipeline takes; `Settings` itself where its function takes none.
 

@@ -25,6 +25,12 @@ class Pipeline(spec.Pipeline, defer_build=False):
         super().__init__(**fields)
         check(self)
 
+    def _repr_html_(self) -> str:
+        """Its DAG, for notebooks. What draws it stands above this room, and is found by its name."""
+        import importlib
+
+        return str(importlib.import_module("drivetrain.client.pictures").of_pipeline(self))
+
 
 def _check_kinds(steps: Any) -> None:
     """What is easily written in place of a list of steps."""

@@ -81,7 +81,7 @@ def step(
         "display_name": display_name,
         "description": description or component.summary or None,
         "depends_on": dependencies(after),
-        "program": Program(kind="component", target=component.target, needs=component.needs),
+        "program": Program(kind="component", target=_target(component), needs=component.needs),
         "inputs": inputs,
         "parameters": parameters,
         "cluster": cluster or Cluster(),
@@ -112,6 +112,14 @@ def step(
     if options is not None:
         raise SpecError(f"Step {label!r} is a processing job: options= are for training jobs. Leave them out.")
     return ProcessingStep(**common, outputs=tuple(component.outputs), metrics=component.metrics, texts=component.texts)
+
+
+def _target(component: Component[..., Any]) -> str:
+    if component.function.__module__ != "__main__":
+        return component.target
+    from drivetrain.authoring.cells import target_of
+
+    return target_of(component)
 
 
 def _as_before(component: Component[..., Any], parameters: Mapping[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from json.encoder import encode_basestring, encode_basestring_ascii  # type: ignore[reportUnknownVariableType]
 from typing import Any, TypeAlias, cast
 
@@ -91,7 +91,7 @@ def text_of(value: Json, indent: int = 1) -> str:
         UserError: for NaN and Infinity, which JSON does not have, and for what is no JSON value at all.
     """
     try:
-        text = "".join(_written(value, "\n", " " * indent)) + "\n"
+        text = _written(value, "\n", " " * indent) + "\n"
     except ValueError as error:
         raise UserError(f"this cannot be written as JSON: {error}") from None
     # A lone half of a surrogate pair cannot be encoded; as an escape it survives.
@@ -104,50 +104,33 @@ def compact(value: Json) -> str:
     Raises:
         UserError: as `text_of`.
     """
-    return "".join(_written(value, "", "", _quoted_in_ascii, ":"))
+    return _written(value, "", "", _quoted_in_ascii, ":")
 
 
-def _written(
-    value: Json, newline: str, indent: str, quoted: Callable[[str], str] = _quoted, colon: str = ": "
-) -> Iterator[str]:
+def _written(value: Json, newline: str, indent: str, quoted: Callable[[str], str] = _quoted, colon: str = ": ") -> str:
     if isinstance(value, str):
-        yield quoted(value)
-    elif value is None:
-        yield "null"
-    elif isinstance(value, bool):
-        yield "true" if value else "false"
-    elif isinstance(value, int):
-        yield int.__repr__(value)
-    elif isinstance(value, SpelledFloat):
-        yield value.text
-    elif isinstance(value, float):
+        return quoted(value)
+    if isinstance(value, dict):
+        inner = newline + indent
+        items = [f"{quoted(key)}{colon}{_written(item, inner, indent, quoted, colon)}" for key, item in value.items()]
+        return f"{{{inner}{f',{inner}'.join(items)}{newline}}}" if items else "{}"
+    if isinstance(value, list):
+        inner = newline + indent
+        items = [_written(item, inner, indent, quoted, colon) for item in value]
+        return f"[{inner}{f',{inner}'.join(items)}{newline}]" if items else "[]"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return int.__repr__(value)
+    if isinstance(value, SpelledFloat):
+        return value.text
+    if isinstance(value, float):  # type: ignore[reportUnnecessaryIsInstance]  # callers may give anything
         if value - value != 0:
             raise UserError(f"{value} is no finite number.")
-        yield float.__repr__(value)
-    elif isinstance(value, dict):
-        if not value:
-            yield "{}"
-            return
-        inner = newline + indent
-        before = "{" + inner
-        for key, item in value.items():
-            yield f"{before}{quoted(key)}{colon}"
-            yield from _written(item, inner, indent, quoted, colon)
-            before = "," + inner
-        yield newline + "}"
-    elif isinstance(value, list):  # type: ignore[reportUnnecessaryIsInstance]  # callers may give anything
-        if not value:
-            yield "[]"
-            return
-        inner = newline + indent
-        before = "[" + inner
-        for item in value:
-            yield before
-            yield from _written(item, inner, indent, quoted, colon)
-            before = "," + inner
-        yield newline + "]"
-    else:
-        raise UserError(f"{value!r:.80} is a {type(value).__name__}.")
+        return float.__repr__(value)
+    raise UserError(f"{value!r:.80} is a {type(value).__name__}.")
 
 
 def deeper_than(value: Json, levels: int) -> bool:

@@ -1,7 +1,8 @@
 """Secrets known by their shape, whatever their name: credentials in URLs, keys of services, private keys, JWTs.
 
 Each pattern takes linear time, for it begins with a literal that it cannot meet again before it has ended. The standard
-library only, and quick to import: the supervisors of steps use it.
+library only, and quick to import, since the supervisors of steps use it: `re` compiles a pattern, and keeps it, when a
+text has the literal.
 """
 
 from __future__ import annotations
@@ -13,24 +14,24 @@ from drivetrain.base.secret_names import looks_secret
 
 MASK = "***"
 # https://user:password@host, and https://TOKEN@host
-_IN_URL = re.compile(r"://(?:([^/\s:@\"<>]*:)([^/\s@\"<>]+)|([\w-]{20,}))@")
+_IN_URL = r"://(?:([^/\s:@\"<>]*:)([^/\s@\"<>]+)|([\w-]{20,}))@"
 # The names of signatures in the query of a signed URL; others look like secrets by themselves.
 _SIGNATURES = frozenset(["sig", "signature", "x-amz-signature", "x-goog-signature"])
-_IN_QUERY = re.compile(r"(?<=[?&])([\w.-]{1,64}=)([^&\s\"'<>#]+)")
+_IN_QUERY = r"(?<=[?&])([\w.-]{1,64}=)([^&\s\"'<>#]+)"
 # Literals, one of which stands in every text that the pattern fits, and the pattern.
 _SHAPES = (
-    (("AKIA", "ASIA"), re.compile(r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b")),
-    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), re.compile(r"\bgh[pousr]_[A-Za-z0-9]{36,}")),
-    (("github_pat_",), re.compile(r"\bgithub_pat_[A-Za-z0-9_]{22,}")),
-    (("glpat-",), re.compile(r"\bglpat-[\w-]{20,}")),
-    (("xox",), re.compile(r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}")),
-    (("hf_",), re.compile(r"\bhf_[A-Za-z0-9]{30,}")),
-    (("eyJ",), re.compile(r"(?<![\w.-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*")),
+    (("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9]{36,}"),
+    (("github_pat_",), r"\bgithub_pat_[A-Za-z0-9_]{22,}"),
+    (("glpat-",), r"\bglpat-[\w-]{20,}"),
+    (("xox",), r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
+    (("hf_",), r"\bhf_[A-Za-z0-9]{30,}"),
+    (("eyJ",), r"(?<![\w.-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
 )
-_KEY_BEGINS = re.compile(r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
-_KEY_ENDS = re.compile(r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_BEGINS = r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
+_KEY_ENDS = r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 # What may follow the beginning of a key whose end is not there: lines of base64, and headers.
-_KEY_LINES = re.compile(r"(?:[ \t]*(?:[\r\n]|\\[rn])+(?:[A-Z][\w-]{1,30}: [^\r\n]*|[A-Za-z0-9+/=]+(?![^\s\\])))*")
+_KEY_LINES = r"(?:[ \t]*(?:[\r\n]|\\[rn])+(?:[A-Z][\w-]{1,30}: [^\r\n]*|[A-Za-z0-9+/=]+(?![^\s\\])))*"
 
 
 def without(text: str, secrets: Iterable[str], found: list[str] | None = None) -> str:
@@ -65,10 +66,10 @@ def without_shapes(text: str, found: list[str] | None = None) -> str:
         return MASK
 
     if "://" in text:
-        text = _IN_QUERY.sub(in_query, _IN_URL.sub(in_url, text))
+        text = re.sub(_IN_QUERY, in_query, re.sub(_IN_URL, in_url, text))
     for literals, pattern in _SHAPES:
         if any(literal in text for literal in literals):
-            text = pattern.sub(whole, text)
+            text = re.sub(pattern, whole, text)
     return _without_keys(text, found) if "PRIVATE KEY" in text else text
 
 
@@ -77,10 +78,10 @@ def _without_keys(text: str, found: list[str]) -> str:
     names such a line takes nothing else with it."""
     kept: list[str] = []
     place, has_end = 0, True
-    while begins := _KEY_BEGINS.search(text, place):
-        ends = _KEY_ENDS.search(text, begins.end()) if has_end else None
+    while begins := re.compile(_KEY_BEGINS).search(text, place):
+        ends = re.compile(_KEY_ENDS).search(text, begins.end()) if has_end else None
         has_end = ends is not None
-        last = ends or _KEY_LINES.match(text, begins.end())
+        last = ends or re.compile(_KEY_LINES).match(text, begins.end())
         assert last is not None  # the lines may be none
         found.append(text[begins.start() : last.end()])
         kept += (text[place : begins.start()], MASK)

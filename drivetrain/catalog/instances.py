@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from drivetrain.base.errors import UserError, did_you_mean
 
@@ -19,13 +18,16 @@ GIB = 1024**3
 BITS = 8
 
 
-@dataclass(frozen=True, kw_only=True)
-class Instance:
+class Instance(NamedTuple):
     """One host. Rates are in bytes a second and one direction; memory is in bytes."""
 
     name: str
     vcpus: int
     memory: int
+    link_rate: float
+    """Peak between neighbours inside the host."""
+    network_rate: float
+    """What lasts between hosts, for the whole host."""
     gpus: int = 0
     gpu: str = ""
     """The GPU's name; empty where there is none."""
@@ -34,12 +36,8 @@ class Instance:
     """The format of two bytes that it computes fast in; GPUs before Ampere have fp16 alone."""
     link: str = "memory"
     """What joins the processes of a host."""
-    link_rate: float
-    """Peak between neighbours inside the host."""
     link_is_assumed: bool = False
     nvlink: bool = False
-    network_rate: float
-    """What lasts between hosts, for the whole host."""
     efa: bool = False
     processing: bool = True
     """Whether processing jobs have it, too; training jobs have all."""

@@ -17,6 +17,7 @@ from drivetrain.cli.groups import CommandGroup, LazyGroup
 
 # Command -> the module below this folder that holds it, in the order in which `--help` lists them.
 COMMANDS = {
+    "init": "project.init",
     "run": "local.run",
     "list": "definition.list_pipelines",
     "show": "definition.show",
@@ -25,6 +26,7 @@ COMMANDS = {
     "import": "definition.import_",
     "check": "definition.check",
     "schema": "definition.schema",
+    "infra": "definition.infra",
     "plan": "deployed.plan",
     "apply": "deployed.apply",
     "pull": "deployed.pull",
@@ -43,6 +45,7 @@ COMMANDS = {
     "triggers": "local.triggers",
     "serve": "local.serve",
     "prices": "deployed.prices",
+    "doctor": "project.doctor",
     "version": "version",
 }
 

@@ -80,12 +80,7 @@ class Work:
         Raises:
             UserError: it cannot be read, or wrong settings.
         """
-        from drivetrain.targets.sagemaker.document.document import read_bytes
-
-        try:
-            text = read_bytes(path)
-        except OSError as error:
-            raise UserError(f"Definition {path}: {error.strerror}.") from None
+        text = definition_text(path)
         settings = build(Settings, config, overrides or ())
         return Work(
             name=name_of(path), text=text, source=str(path), region=settings.deployment.region, local=settings.local
@@ -161,10 +156,21 @@ def definition_file(path: Path) -> Definition:
     Raises:
         UserError: it cannot be read, or is no definition.
     """
-    from drivetrain.targets.sagemaker.document.document import read, read_bytes
+    from drivetrain.targets.sagemaker.document.document import read
+
+    return read(definition_text(path), str(path))
+
+
+def definition_text(path: Path) -> bytes:
+    """The text of a definition's file: all of it, or enough to see that it is too long.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    from drivetrain.targets.sagemaker.document.document import read_bytes
 
     try:
-        return read(read_bytes(path), str(path))
+        return read_bytes(path)
     except OSError as error:
         raise UserError(f"Definition {path}: {error.strerror}.") from None
 
@@ -184,4 +190,4 @@ def is_pipeline(target: str) -> bool:
 
 def is_definition(target: str) -> bool:
     """Whether a target is to be read as a definition's file; a name that is neither is a pipeline's, mistyped."""
-    return target.endswith(".json") or (not is_pipeline(target) and Path(target).exists())
+    return target.endswith((".json", ".yaml", ".yml")) or (not is_pipeline(target) and Path(target).exists())

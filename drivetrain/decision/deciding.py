@@ -187,14 +187,14 @@ def _first(told: Sequence[str], others: str) -> list[str]:
 def _about_floor(floor: Floor) -> str:
     limit = "at least" if floor.higher_is_better else "at most"
     bound = f" (known to within {number(floor.bound)})" if floor.bound else ""
-    return (
-        f"{place(floor.metric, floor.slice)} is {number(floor.value)}{bound}; {limit} {number(floor.least)} is asked."
-    )
+    where = place(floor.metric, floor.slice)
+    return f"{where} is {number(floor.value)}{bound}; {limit} {number(floor.least)} is required."
 
 
 def _about_registered(registered: Registered) -> str:
     status = {"PendingManualApproval": "waits for approval", "Approved": "is approved", "Rejected": "was rejected"}
-    return f"This content is version {registered.version} already, which {status.get(registered.status, 'is there')}."
+    known = status.get(registered.status, "is registered")
+    return f"This content is already registered as version {registered.version}, which {known}."
 
 
 def _about_champion(
@@ -211,7 +211,7 @@ def _about_champion(
         if registered is not None:
             return []
         value, samples = candidate.whole.metrics[policy.metric].value, candidate.whole.num_samples
-        told = f"No version{f' of {asked}' if asked else ''} is approved yet, so the floors alone decide"
+        told = f"No version{f' of {asked}' if asked else ''} is approved yet, so only the floors decide"
         below = any(not floor.met and (floor.metric, floor.slice) == (policy.metric, ALL) for floor in floors)
         return [f"{told}." if below else f"{told}: {policy.metric} is {number(value)} on {count(samples, 'sample')}."]
     if difference is None:
@@ -222,18 +222,17 @@ def _about_champion(
         f"{champion.version}: {_compared(difference)}. {asked}"
     )
     if difference.defined is None:
-        return [told, "There are no bootstrap replicates: the values alone decide, whatever chance there is in them."]
+        return [told, "There are no bootstrap replicates: only the values decide, and chance is not accounted for."]
     if difference.interval is None:
-        verb = "defines" if difference.defined == 1 else "define"
-        return [told, f"Only {count(difference.defined, 'replicate')} {verb} it: too few for an interval."]
+        return [told, f"It is defined in only {count(difference.defined, 'replicate')}: too few for an interval."]
     told += _surely(difference, policy, comparison)
     if difference.interval.bound:
         told += (
-            f" The interval is wider by {number(difference.interval.bound)} at each end: so far the replicates may be "
-            "from exact; those that leave open which model is better count for neither."
+            f" The interval is wider by {number(difference.interval.bound)} at each end, the error bound of the "
+            "replicates. Replicates that do not show which model is better count for neither."
         )
     if difference.bound:
-        told += f" Of that, {number(difference.bound)} is taken off: so far the two values may be from exact."
+        told += f" The error bound of the two values, {number(difference.bound)}, is subtracted from the gain."
     return [told]
 
 
@@ -252,10 +251,10 @@ def _compared(difference: Difference) -> str:
 
 def _asked(policy: Policy) -> str:
     if policy.rule == "not_worse":
-        asked = "not be worse" + (f" by more than {number(policy.margin)}" if policy.margin else "")
-    else:
-        asked = "be better" + (f" by {number(policy.margin)}" if policy.margin else "")
-    return f"It must surely {asked}."
+        worse = f" by more than {number(policy.margin)}" if policy.margin else ""
+        return f"The test must rule out that it is worse{worse}."
+    least = f" and at least {number(policy.margin)}" if policy.margin else ""
+    return f"The improvement must be statistically significant{least}."
 
 
 def _surely(difference: Difference, policy: Policy, comparison: int | None) -> str:
@@ -267,15 +266,15 @@ def _surely(difference: Difference, policy: Policy, comparison: int | None) -> s
     every = f"{policy.horizon:,}"
     which = f"one of {every} comparisons" if comparison is None else f"comparison {comparison:,} of {every}"
     # Of other metrics nobody knows what losses did not occur among the samples.
-    most = "at most" if difference.discordant is not None else "or so"
-    told = f" As {which} on this test set, each wrong in {level} of cases {most}"
+    about = "" if difference.discordant is not None else "about "
+    told = f" This is {which} on this test set, so its error rate is limited to {about}{level}"
     if not math.isfinite(gained):
-        return f"{told}, it has too few replicates."
-    told += f", it gains at least {signed(gained)}"
+        return f"{told}, for which there are too few replicates."
+    told += f": at that level the gain is at least {signed(gained)}"
     if difference.discordant is not None and policy.rule == "better":
         wins, losses = difference.discordant
-        than = "more than" if sign_test(wins, losses) <= policy.level else "within"
-        told += f"; {count(wins, 'sample')} won and {losses:,} lost are {than} chance"
+        can = "cannot" if sign_test(wins, losses) <= policy.level else "can"
+        told += f", and chance {can} explain that {count(wins, 'sample')} improved and {losses:,} got worse"
     return f"{told}."
 
 
@@ -283,8 +282,8 @@ def _about_use(policy: Policy, comparison: int | None) -> list[str]:
     if not used_up(policy, comparison):
         return []
     return [
-        f"{policy.horizon:,} candidates have been compared on this test set, as many as horizon={policy.horizon} "
-        "allows: one more would be registered by chance more easily than asked. Give a new test set, or a larger "
+        f"{policy.horizon:,} candidates have been compared on this test set, which is all that "
+        f"horizon={policy.horizon} allows: one more could be registered by chance. Use a new test set, or raise the "
         "horizon."
     ]
 
@@ -293,7 +292,7 @@ def _about_loss(loss: Regression) -> str:
     return (
         f"{place(loss.metric, loss.slice)} is {number(loss.loss)} worse than the champion's; at most "
         f"{number(loss.budget)} is allowed"
-        + ("." if loss.chance is None else f", and chance gives that in {percent(loss.chance)} of cases.")
+        + ("." if loss.chance is None else f". That much happens by chance in {percent(loss.chance)} of cases.")
     )
 
 

@@ -43,7 +43,7 @@ def _title(decision: Decision, about: About) -> str:
         return f"Keep version {decision.champion.version} of {group}"
     if decision.verdict == "already registered":
         assert decision.registered is not None, "the verdict says so"
-        return f"Nothing to register in {group}: the candidate is version {decision.registered.version} already"
+        return f"Nothing to register in {group}: the candidate is already version {decision.registered.version}"
     return f"Do not register the candidate in {group}: it is below a floor"
 
 
@@ -77,7 +77,7 @@ def _floors(decision: Decision) -> Iterator[str]:
         return
     yield from ("## Floors", "")
     yield from _table(
-        ("metric", "asked", "candidate", ""),
+        ("metric", "required", "candidate", ""),
         [
             (
                 _cell(place(floor.metric, floor.slice)),

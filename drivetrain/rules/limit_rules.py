@@ -81,7 +81,7 @@ def warm_pools_are_of_trainings(graph: Graph) -> Iterator[str]:
             continue
         if not isinstance(step, TrainingStep):
             yield f"step {step.name!r}: warm pools are for training jobs; remove cluster.warm_pool_seconds here."
-        elif step.cluster.spot:
+        elif step.cluster.spot is not None:
             yield f"step {step.name!r}: the service has no warm pools for spot machines; choose one."
 
 

@@ -317,17 +317,18 @@ def value_type(value: Value) -> ValueType:
 
 def references_in(value: Any) -> list[Any]:
     """Every reference inside a value, model, mapping or sequence, joins opened, in order of appearance."""
+    if value is None or isinstance(value, str | int):  # as most are
+        return []
     if isinstance(value, Join):
-        return [value, *(found for part in value.values for found in references_in(part))]
+        return [value, *references_in(value.values)]
     if isinstance(value, Reference):
         return [value]
     if isinstance(value, Frozen):
-        return [found for item in value.__dict__.values() for found in references_in(item)]
+        value = value.__dict__
     if isinstance(value, dict):
-        return [found for item in value.values() for found in references_in(item)]  # type: ignore[reportUnknownVariableType]
-    if isinstance(value, tuple | list):
-        return [found for item in value for found in references_in(item)]  # type: ignore[reportUnknownVariableType]
-    return []
+        value = tuple(value.values())  # type: ignore[reportUnknownArgumentType]
+    items = cast("tuple[Any, ...]", value if isinstance(value, tuple | list) else ())
+    return [found for item in items for found in references_in(item)]
 
 
 def _compare(operator: Any, left: Any, right: Any) -> Comparison:

@@ -24,9 +24,9 @@ from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Chan
 from drivetrain.targets.sagemaker.document.difference.change_words import added_steps, describe_all
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.document.difference.editing import NoSuchPlaceError, alike, find, put
-from drivetrain.targets.sagemaker.document.difference.meaning import is_expression
 from drivetrain.targets.sagemaker.document.difference.outline import assembled, outline
 from drivetrain.targets.sagemaker.document.difference.value_words import hidden, name_of, shown
+from drivetrain.targets.sagemaker.document.expressions import is_expression
 
 __all__ = ["Patch", "between", "parse", "read"]
 

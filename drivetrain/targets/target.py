@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import drivetrain.targets as folder
 from drivetrain.base.errors import SpecError, UserError, did_you_mean
@@ -98,6 +98,51 @@ class Target(Protocol):
         ...
 
 
+class Inspection(Protocol):
+    """What a target says of a definition's text, whoever wrote it."""
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing would be refused."""
+        ...
+
+    @property
+    def num_steps(self) -> int:
+        """How many steps there are, those in branches and loops included."""
+        ...
+
+    def problems(self) -> list[str]:
+        """What would be refused, and where, line by line."""
+        ...
+
+    def notes(self) -> list[str]:
+        """What is not known of it, line by line."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it, for programs."""
+        ...
+
+
+class Inspector(Protocol):
+    """What a `target.py` has as well, where the target can read the definitions of others."""
+
+    def reads(self, text: bytes) -> bool:
+        """Whether a text seems to be a definition for this target."""
+        ...
+
+    def inspect(self, text: bytes, source: str) -> Inspection:
+        """What there is to say of a definition.
+
+        Args:
+            source: names the text in messages.
+
+        Raises:
+            UserError: it is none.
+        """
+        ...
+
+
 def target_names() -> list[str]:
     """The targets, sorted: the folders here that have a target.py."""
     found = (module for module in pkgutil.iter_modules(folder.__path__) if module.ispkg)
@@ -114,6 +159,26 @@ def find_target(name: str) -> Target:
     if name not in names:
         raise UserError(f"There is no target {name!r}. {did_you_mean(name, names)}")
     return cast(Target, importlib.import_module(f"{folder.__name__}.{name}.target"))
+
+
+def inspector(name: str) -> Inspector:
+    """The target of that name, which can read definitions.
+
+    Raises:
+        UserError: there is none, or it reads none.
+    """
+    found = find_target(name)
+    if not hasattr(found, "inspect"):
+        raise UserError(f"{found.TITLE} reads no definitions. Check the pipeline itself: drivetrain compile.")
+    return cast(Inspector, found)
+
+
+def inspector_of(text: bytes, source: str) -> Inspector:
+    """The target that a definition's text is for: by its content, or else by the end of its file's name."""
+    readers = {name: target for name in target_names() if hasattr(target := find_target(name), "inspect")}
+    by_content = (name for name, target in readers.items() if cast(Inspector, target).reads(text))
+    by_name = (name for name, target in readers.items() if source.endswith(target.SUFFIX))
+    return inspector(next(by_content, None) or next(by_name, DEFAULT))
 
 
 def refuse(problems: Iterable[Problem], title: str) -> None:

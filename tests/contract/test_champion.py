@@ -129,7 +129,7 @@ def test_below_a_floor_the_run_fails_and_says_why(copied: Callable[[], Place]) -
     place = copied()
     ran = place.run("seed=8", "min_accuracy=1.0")
     assert ran.summary.status == "Failed" and ran.summary.reason is not None
-    assert "at least 1 is asked" in ran.summary.reason
+    assert "at least 1 is required" in ran.summary.reason
     assert ran.decided["verdict"] == "below floors" and len(place.versions()) == 1
 
 

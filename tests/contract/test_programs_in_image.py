@@ -4,7 +4,7 @@
 
 The programs travel as they do to SageMaker: the code channel that compile makes, with its start file, archive and
 wheels, run by an interpreter that has neither drivetrain nor a development tool. Its packages stand in
-tests/image-requirements.txt.
+infra/kubeflow/images/requirements.txt.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from drivetrain.targets.sagemaker.images import stock_image
 
 REPOSITORY = Path(__file__).parents[2]
 PYTHON = REPOSITORY / ".venvs" / "image" / "bin" / "python"
-REQUIREMENTS = REPOSITORY / "tests" / "image-requirements.txt"
+REQUIREMENTS = REPOSITORY / "infra" / "kubeflow" / "images" / "requirements.txt"
 IMAGE = stock_image("us-east-1", gpu=False)
 # Brought by venv itself, or wanted by torch on newer Pythons only; no program imports them.
 NOT_THE_IMAGE_S = {"pip", "setuptools"}

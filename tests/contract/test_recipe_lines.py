@@ -1,4 +1,4 @@
-"""The lines that run the shipped recipes, in the README and in docs/recipes.md, say what the configs say."""
+"""The lines that run the shipped recipes, in docs/recipes.md, say what the configs say."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def preparing_line(page: str) -> list[str]:
     return shlex.split(found[0]) if found else []
 
 
-@pytest.mark.slow_cases("digits_cnn-README.md", "digits_cnn-docs/recipes.md")
-@pytest.mark.parametrize("page", ["README.md", "docs/recipes.md"])
+@pytest.mark.slow_cases("digits_cnn-docs/recipes.md")
+@pytest.mark.parametrize("page", ["docs/recipes.md"])
 @pytest.mark.parametrize("name", NAMES)
 def test_a_line_is_the_config(page: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -104,6 +104,12 @@ def by_definition(attack: Attack) -> None:
     attack.drivetrain(attack.draw.choice(DEFINITION), refused=True)
 
 
+def by_compiled(attack: Attack) -> None:
+    """As if it were a pipeline that was compiled for Kubeflow."""
+    attack.write("evil.yaml", attack.content(attack.draw.choice(YAML)))
+    attack.drivetrain(attack.draw.choice(("check evil.yaml", "check evil.yaml --json")), refused=True)
+
+
 def by_settings(attack: Attack) -> None:
     content = attack.content(attack.draw.choice(YAML))
     beside = attack.draw.random() < 0.3  # found by itself
@@ -316,4 +322,5 @@ VECTORS: tuple[tuple[str, Callable[[Attack], None]], ...] = (
     ("archive", by_archive),
     ("deployed", by_deployed),
     ("names", by_names),
+    ("compiled", by_compiled),
 )

@@ -37,6 +37,63 @@ MUTANTS: tuple[Mutant, ...] = (
             "torch._foreach_mul_(gradients[1:] or gradients, factor)",
         ),
     ),
+    # What an administrator signs: rights, traffic and pods on a cluster; and that no file of theirs is lost.
+    *_of(
+        "infra/folder.py",
+        ("infra/test_folder.py",),
+        ("folder: files of others are overwritten", "if name in authors and name not in ours:", "if False:"),
+        ("folder: an edited file counts as ours", ' or header["sha256"] != _sha256(text[header.end() :])', ""),
+        ("folder: what is not needed any more stays", "        (folder / name).unlink()\n", "        pass\n"),
+    ),
+    *_of(
+        "infra/kubeflow/access.py",
+        ("infra/kubeflow/test_access.py",),
+        ("access: every ConfigMap can be read", ', names=("kfp-launcher",)', ""),
+        ("access: TrainJobs cannot be deleted", '("create", "delete", "get", "list")', '("create", "get", "list")'),
+        (
+            "access: one node may make TrainJobs",
+            "TRAIN_JOB if needs.several_nodes else ()",
+            "TRAIN_JOB",
+        ),
+        ("access: the binding is of another account", '"name": account,', '"name": name,'),
+    ),
+    *_of(
+        "infra/kubeflow/network.py",
+        ("infra/kubeflow/test_network.py",),
+        (
+            "network: the node's credentials are reached",
+            '{"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}',
+            '{"cidr": "0.0.0.0/0"}',
+        ),
+        ("network: no ingress rule is no policy", "if self.ingress is not None:", "if self.ingress:"),
+        ("network: a policy is about all pods", '"podSelector": dict(self.selector)', '"podSelector": {}'),
+        (
+            "network: an address by number is a name",
+            "        found = ip_address(host)\n",
+            "        raise ValueError(host)\n",
+        ),
+    ),
+    *_of(
+        "infra/kubeflow/pods.py",
+        ("infra/kubeflow/test_manifests.py",),
+        ("pods: root is allowed", '"runAsNonRoot": True', '"runAsNonRoot": False'),
+        (
+            "pods: a Secret's value is written",
+            '"valueFrom": {"secretKeyRef": {"name": of, "key": key}}',
+            '"value": f"{of}/{key}"',
+        ),
+        (
+            "pods: every pod has a token",
+            '"automountServiceAccountToken": False',
+            '"automountServiceAccountToken": True',
+        ),
+    ),
+    *_of(
+        "infra/kubeflow/runtimes.py",
+        ("infra/kubeflow/test_manifests.py",),
+        ("runtimes: a lost pod is started again alone", '"backoffLimit": 0', '"backoffLimit": 6'),
+        ("runtimes: a pod has no time to save", "GRACE_SECONDS = 120", "GRACE_SECONDS = 30"),
+    ),
     # Which sample comes when.
     *_of(
         "drivetrain/training/input_pipeline/cursor.py",
@@ -435,9 +492,6 @@ MUTANTS: tuple[Mutant, ...] = (
     *_of(
         "drivetrain/rules/graph_rules.py",
         ("rules/test_rules.py",),
-        ("rules: 50 tags", "tags)) > quotas.MAX_TAGS:", "tags)) >= quotas.MAX_TAGS:"),
-        ("rules: 50 tags of a step", "len(step.tags) > quotas.MAX_TAGS:", "len(step.tags) >= quotas.MAX_TAGS:"),
-        ("rules: 200 parameters", "> quotas.MAX_PARAMETERS_AT_START:", ">= quotas.MAX_PARAMETERS_AT_START:"),
         (
             "rules: a value of 1,024 characters",
             "len(value) > quotas.MAX_PARAMETER_VALUE_CHARACTERS:",
@@ -456,8 +510,11 @@ MUTANTS: tuple[Mutant, ...] = (
         ("rules: texts cannot be equal", "elif ordered and a not in NUMBERS:", "elif a not in NUMBERS:"),
     ),
     *_of(
-        "drivetrain/rules/job_rules.py",
+        "drivetrain/rules/limit_rules.py",
         ("rules/test_rules.py",),
+        ("rules: 50 tags", "tags)) > quotas.MAX_TAGS:", "tags)) >= quotas.MAX_TAGS:"),
+        ("rules: 50 tags of a step", "len(step.tags) > quotas.MAX_TAGS:", "len(step.tags) >= quotas.MAX_TAGS:"),
+        ("rules: 200 parameters", "> quotas.MAX_PARAMETERS_AT_START:", ">= quotas.MAX_PARAMETERS_AT_START:"),
         ("rules: an argument of 256 characters", "len(value) > limit:", "len(value) >= limit:"),
         ("rules: 100 arguments", "count > quotas.MAX_ARGUMENTS:", "count >= quotas.MAX_ARGUMENTS:"),
         (
@@ -468,12 +525,16 @@ MUTANTS: tuple[Mutant, ...] = (
         ("rules: 100 hyperparameters", "> quotas.MAX_HYPERPARAMETERS:", ">= quotas.MAX_HYPERPARAMETERS:"),
         ("rules: the code takes no channel", "if len(step.inputs) + 1 > most:", "if len(step.inputs) > most:"),
         ("rules: 10 outputs", "> quotas.MAX_PROCESSING_OUTPUTS:", ">= quotas.MAX_PROCESSING_OUTPUTS:"),
+        ("rules: nine days", "step.cluster.max_run_seconds > longest:", "step.cluster.max_run_seconds >= longest:"),
+    ),
+    *_of(
+        "drivetrain/rules/job_rules.py",
+        ("rules/test_rules.py",),
         (
             "rules: a spot training that waits as long as it runs",
             "spot.max_wait_seconds < step",
             "spot.max_wait_seconds <= step",
         ),
-        ("rules: nine days", "step.cluster.max_run_seconds > longest:", "step.cluster.max_run_seconds >= longest:"),
         ("rules: the ARN of a secret is a secret", ' or value.startswith("arn:"):', ":"),
     ),
     *_of(
@@ -649,5 +710,69 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: nothing is corrected", "max(self.horizon, 2)", "2"),
         ("decision: a confidence of one half", "if not 0.5 <= confidence < 1:", "if not 0.5 < confidence < 1:"),
         ("decision: no margin", "math.isfinite(margin) and margin >= 0", "math.isfinite(margin) and margin > 0"),
+    ),
+    # What a cluster is asked to run, and what a text of anybody's may ask.
+    *_of(
+        "drivetrain/targets/kubeflow/ir/tasks.py",
+        ("targets/kubeflow/ir/test_check.py",),
+        ("kubeflow: an output is taken without waiting for it", "& use.dag.tasks.keys() - set(dependent)", "& set()"),
+        ("kubeflow: an item counts as missing", ' and name != use.iterator.get("itemInput")', ""),
+        (
+            "kubeflow: selections out of an object have its type",
+            'and "parameterExpressionSelector" not in source and mismatch',
+            "and mismatch",
+        ),
+        ("kubeflow: any iterator is over a list", 'or result.type == "LIST")', 'or result.type != "LIST")'),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/ir/sources.py",
+        ("targets/kubeflow/ir/test_check.py",),
+        ("kubeflow: a number is no whole number's", '!= ("NUMBER_INTEGER", "NUMBER_DOUBLE")', "!= ()"),
+        (
+            "kubeflow: items of unknown lists are texts",
+            'if name in self.items and given.type == "STRING":',
+            "if False:",
+        ),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/ir/fields.py",
+        ("targets/kubeflow/ir/test_check.py",),
+        ("kubeflow: yes is a whole number", "    if isinstance(item, bool):\n        return False\n", ""),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/ir/cel.py",
+        ("targets/kubeflow/ir/test_cel.py",),
+        (
+            "kubeflow: a text is compared with a number",
+            "and None not in (left, right) and left",
+            "and left and False and left",
+        ),
+        (
+            "kubeflow: brackets without end",
+            "        if level > MAX_LEVELS:\n            raise",
+            "        if level > 10**6:\n            raise",
+        ),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/compile/scopes.py",
+        ("targets/kubeflow/compile/test_compile.py",),
+        ("kubeflow: a step does not wait for what it reads", "            self.depend(task, channel.task)\n", ""),
+        (
+            "kubeflow: a value stops at the first DAG",
+            "            self.parent.connect(self.task, channel.threaded, channel)\n",
+            "            pass\n",
+        ),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/compile/words.py",
+        ("targets/kubeflow/compile/test_words.py",),
+        ("kubeflow: a quote ends a text", r'[A-Za-z0-9 _.:/@=+-]")', r"""[A-Za-z0-9 _.:/@=+'-]")"""),
+        ("kubeflow: whole numbers are compared as such", "return repr(float(value))", "return repr(value)"),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/compile/imports.py",
+        ("targets/kubeflow/compile/test_compile.py",),
+        ("kubeflow: an importer takes a step's name", "while found in taken:", "while False:"),
+        ("kubeflow: a place is imported twice", "if known in self._known:", "if False:"),
     ),
 )

@@ -37,6 +37,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("report",),
     ("schemas", "serve"),
     ("cli", "infra", "pipelines"),
+    ("client",),
 )
 ROOMS = {room: height for height, row in enumerate(LAYERS) for room in row}
 # What travels into containers: it imports the standard library at import time, and nothing else of ours.

@@ -9,9 +9,10 @@ import typer
 
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
-    from drivetrain.targets.sagemaker.document.document import Definition
+    from drivetrain.targets.target import Inspection
 
 app = new_app()
 
@@ -21,8 +22,9 @@ REFUSED = 1
 @app.command()
 def check(
     target: Annotated[
-        str, typer.Argument(metavar="WHAT", help="A definition FILE.json, a pipeline's name, or FILE.py[:FUNCTION].")
+        str, typer.Argument(metavar="WHAT", help="A definition's FILE, a pipeline's name, or FILE.py[:FUNCTION].")
     ],
+    on: On = None,
     config: Config = None,
     set_: Set = None,
     as_json: Json = False,
@@ -30,37 +32,37 @@ def check(
     """Say what would be refused of a definition, and where.
 
     Names, references, conditions and cycles, and the arguments of every job against the service's own model, each
-    problem with its path; and which step types and functions are not known here. Ends with
-    1 when there are problems. Needs no network and no account.
+    problem with its path; and which step types and functions are not known here. For which target a file is, its
+    content says. Ends with 1 when there are problems. Needs no network and no account.
 
     \b
     Examples:
       drivetrain check pipeline.json
+      drivetrain check pipeline.yaml
       drivetrain check retraining --set instance_type=ml.g5.xlarge
+      drivetrain check retraining --target kubeflow
     """
     from drivetrain.base.formatting import count
-    from drivetrain.cli.definition.inspection_text import notes, problems
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.studio.inspection import inspect
 
-    definition = _definition(target, config, set_)
-    found = inspect(definition)
+    found = _inspected(target, on, config, set_)
     if as_json:
         say_json(found.to_json())
     elif found.is_sound:
-        say(f"{target}: {count(sum(found.types.values()), 'step')}, nothing that would be refused.")
+        say(f"{target}: {count(found.num_steps, 'step')}, nothing that would be refused.")
     else:
-        say("\n".join(problems(found)))
-    if not as_json and (said := notes(found)):
+        say("\n".join(found.problems()))
+    if not as_json and (said := found.notes()):
         say("\n".join(said))
     return 0 if found.is_sound else REFUSED
 
 
-def _definition(target: str, config: Path | None, overrides: list[str] | None) -> Definition:
-    from drivetrain.cli.operands import compiled, definition_file, is_definition
+def _inspected(target: str, on: str | None, config: Path | None, overrides: list[str] | None) -> Inspection:
+    from drivetrain.cli.operands import compiled_for, definition_text, is_definition, load_for
+    from drivetrain.targets.target import inspector, inspector_of
 
     if is_definition(target):
-        return definition_file(Path(target))
-    from drivetrain.targets.sagemaker.document.document import from_json
-
-    return from_json(dict(compiled(target, config, overrides, local=True).definition), target)
+        text = definition_text(Path(target))
+        return (inspector_of(text, target) if on is None else inspector(on)).inspect(text, target)
+    loaded, name = load_for(target, config, overrides, on)
+    return inspector(name).inspect(compiled_for(loaded, name, local=True).text.encode(), target)

@@ -32,10 +32,9 @@ def import_(
       drivetrain import exported.json -o pipeline.json
       drivetrain run -d pipeline.json
     """
-    from drivetrain.cli.definition.inspection_text import lines
     from drivetrain.cli.operands import definition_file
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.studio.inspection import inspect
+    from drivetrain.targets.sagemaker.inspection import inspect
 
     definition = definition_file(file)
     found = inspect(definition)
@@ -47,7 +46,7 @@ def import_(
     if as_json:
         say_json({**found.to_json(), "file": None if output is None else str(output)})
         return
-    said = lines(definition, found)
+    said = found.lines(definition)
     if output is not None:
         said.append(f"Wrote {output}.")
     usable = output or file

@@ -99,9 +99,11 @@ def interruptions(given: Iterable[str] | None) -> tuple[Interruption, ...]:
     Raises:
         UserError: none of the allowed forms.
     """
+    if not given:
+        return ()
     from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
 
-    return parse_all(given) if given else ()
+    return parse_all(given)
 
 
 def data(given: Iterable[str] | None) -> dict[str, str]:

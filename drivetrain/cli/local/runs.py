@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -93,6 +94,40 @@ def show(
     say(outcome.summary(facts, shown, home_option=home_option(home), prices=prices))
     for step in facts.failures():
         say("\n" + failure_block(ledger.home, facts.id, step))
+
+
+@app.command()
+def compare(
+    executions: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Two runs or more: ids, beginnings of ids, or `latest`.")
+    ],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE.html", help="Write the page of it instead.")
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Compare runs: settings that differ, metrics, data and code.
+
+    Differences of metrics have intervals where the runs evaluated on the same test set.
+
+    \b
+    Examples:
+      drivetrain runs compare latest 1ee52c
+      drivetrain runs compare latest 1ee52c 78767a --output compared.html
+    """
+    from drivetrain.cli.local import compare as comparing
+    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.report.content.comparison import compare as compared
+
+    found = compared(local_home(home), executions)
+    if output is not None:
+        comparing.write_page(found, output)
+        say(f"Wrote {output}.")
+    elif as_json:
+        say_json(comparing.as_json(found))
+    else:
+        say(comparing.comparison_text(found))
 
 
 @app.command()

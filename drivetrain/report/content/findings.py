@@ -20,7 +20,7 @@ _DECISION_FILE, _EVALUATION_FILE = "decision.json", "evaluation.json"
 
 def evaluations(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[EvaluationFacts, ...]:
     """What the steps that evaluate a model found, in the order of the steps."""
-    folders = list(_folders_with(_EVALUATION_FILE, home, artifacts))
+    folders = list(folders_with(_EVALUATION_FILE, home, artifacts))
     if not folders:
         return ()
     from drivetrain.report.content.evaluation import read_evaluation
@@ -31,7 +31,7 @@ def evaluations(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[Evaluat
 
 def decisions(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DecisionFacts, ...]:
     """What the steps that compare models decided, in the order of the steps."""
-    folders = list(_folders_with(_DECISION_FILE, home, artifacts))
+    folders = list(folders_with(_DECISION_FILE, home, artifacts))
     if not folders:
         return ()
     from drivetrain.report.content.decision import read_decision
@@ -40,7 +40,7 @@ def decisions(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DecisionF
     return tuple(one for one in found if one is not None)
 
 
-def _folders_with(file: str, home: Home, artifacts: Iterable[ArtifactFacts]) -> Iterator[tuple[str, Path]]:
+def folders_with(file: str, home: Home, artifacts: Iterable[ArtifactFacts]) -> Iterator[tuple[str, Path]]:
     """The steps and folders of outputs that hold a file of this name, perhaps one that cannot be read."""
     from drivetrain.targets.local.storage.objects import ObjectStore
 

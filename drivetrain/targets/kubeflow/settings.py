@@ -12,9 +12,9 @@ deployment:
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError
 
 from drivetrain.base.errors import SpecError
 from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
@@ -28,6 +28,43 @@ class Trainer(Frozen):
     """The ClusterTrainingRuntimes (Kubeflow Trainer v2) that trainings on several nodes use."""
 
     torch: Annotated[str, Field(pattern=_DNS)] = "torch-distributed"
+    """Trainer's own, or `drivetrain-torch`, which `drivetrain infra kubeflow` writes as it does those below."""
+    tensorflow: Annotated[str, Field(pattern=_DNS)] = "drivetrain-tensorflow"
+    mpi: Annotated[str, Field(pattern=_DNS)] = "drivetrain-mpi"
+
+
+class Infrastructure(Frozen):
+    """What `drivetrain infra kubeflow` writes beside what the other settings say (docs/kubeflow_infrastructure.md)."""
+
+    platform_namespace: Annotated[str, Field(pattern=_DNS)] = "kubeflow"
+    """In which Kubeflow itself is installed. It is left as it is, and pods may reach its services."""
+    namespace: Literal["make", "existing"] = "make"
+    """Whether `namespace` is made; that of a profile is there already."""
+    image: Annotated[str, Field(min_length=1, max_length=512)] = "drivetrain-services:latest"
+    """The container image of TensorBoard and of the starter of registry events."""
+    poll_seconds: Annotated[int, Field(ge=5, le=86_400)] = 60
+    """How long the starter waits before it asks the model registry again."""
+    checkpoint_gib: Annotated[int, Field(ge=1)] = 100
+    """The size of `checkpoint_claim`, in GiB."""
+    checkpoint_class: Annotated[str, Field(pattern=_DNS)] | None = None
+    """The storage class of `checkpoint_claim`, one that many nodes can mount; the cluster's default unless given."""
+
+
+_SECRET_KEY = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[-._a-zA-Z0-9]{1,253}$"
+SecretKey = Annotated[str, Field(pattern=_SECRET_KEY)]
+"""`SECRET/KEY`: an entry of a Secret in the namespace. Its value is in no file of the pipeline's."""
+_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
+_Folder = Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._-]+)+$")]
+_Claim = Annotated[str, Field(pattern=_DNS)]
+
+
+class Pod(Frozen):
+    """What pods get beside what the pipeline says."""
+
+    secrets: Annotated[dict[_Variable, SecretKey], AfterValidator(FrozenDict)] = Field(default_factory=FrozenDict[str])
+    """Environment variable -> `SECRET/KEY` that is its value."""
+    volumes: Annotated[dict[_Folder, _Claim], AfterValidator(FrozenDict)] = Field(default_factory=FrozenDict[str])
+    """Folder in the container -> PersistentVolumeClaim that is mounted there."""
 
 
 class Settings(Frozen):
@@ -63,8 +100,16 @@ class Settings(Frozen):
     """The model registry that steps ask, such as `kubeflow:http://model-registry-service.kubeflow:8080`."""
     trainer: Trainer = Trainer()
     """For trainings on several nodes."""
+    infrastructure: Infrastructure = Infrastructure()
+    """What is written for an administrator to apply."""
     node_selector: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Labels of the nodes on which pods run."""
+    pods: Pod = Pod()
+    """What the pod of every step gets."""
+    steps: FrozenMap[Pod] = Field(default_factory=FrozenDict)
+    """Name of a step -> what its pod gets besides."""
+    notices: SecretKey | None = None
+    """Where the URL is to which a notice is posted when a run has ended, however it ended; none unless given."""
     spot_tolerations: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Key -> value of the taints of spot nodes, which trainings with Spot tolerate; an empty value means any."""
     spot_node_selector: FrozenMap[str] = Field(default_factory=FrozenDict)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.events import Observer
     from drivetrain.targets.kubeflow.compile.compile import Compiled
+    from drivetrain.targets.kubeflow.ir.inspection import Inspection
     from drivetrain.targets.local.home import Home
     from drivetrain.targets.local.runner import Summary
     from drivetrain.targets.target import Problem
@@ -40,3 +41,17 @@ def run(compiled: Compiled, parameters: Mapping[str, Any], home: Home, observer:
     from drivetrain.targets.kubeflow.run.runner import Runner
 
     return Runner(home, observer).start(compiled, parameters)
+
+
+def reads(text: bytes) -> bool:
+    """Whether a text seems to be the IR of a pipeline."""
+    from drivetrain.targets.kubeflow.ir.reading import looks_like_ir
+
+    return looks_like_ir(text)
+
+
+def inspect(text: bytes, source: str) -> Inspection:
+    """What a cluster would refuse of a pipeline's YAML, whoever compiled it."""
+    from drivetrain.targets.kubeflow.ir import inspection
+
+    return inspection.inspect(text, source)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.sagemaker.compile.compile import Compiled
+    from drivetrain.targets.sagemaker.inspection import Inspection
     from drivetrain.targets.target import Problem
 
 TITLE, SUFFIX = "SageMaker Pipelines", ".json"
@@ -27,3 +28,16 @@ def compile(
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
     return compile_pipeline(pipeline, source, base, wheels_optional=wheels_optional)
+
+
+def reads(text: bytes) -> bool:
+    """Whether a text seems to be a definition of SageMaker Pipelines."""
+    return b'"Steps"' in text
+
+
+def inspect(text: bytes, source: str) -> Inspection:
+    """What would be refused of a definition, and where; what is not known of it."""
+    from drivetrain.targets.sagemaker import inspection
+    from drivetrain.targets.sagemaker.document.document import read
+
+    return inspection.inspect(read(text, source))

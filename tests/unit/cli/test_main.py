@@ -26,7 +26,7 @@ EXEMPLARY = [
     command
     for command in EVERY
     if command[0] in ("run", "show", "compile", "diff", "import", "check", "plan", "apply", "pull", "start", "status")
-    or command[0] in ("logs", "stop", "executions", "destroy", "serve")
+    or command[0] in ("logs", "stop", "executions", "destroy", "serve", "infra")
     or (command[0] in ("prices", "schema", "triggers") and len(command) > 1)
 ]
 

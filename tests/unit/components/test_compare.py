@@ -186,7 +186,7 @@ def test_comparisons_on_a_test_set_are_counted(place: Place, evaluations: list[d
         found.append(place.compare(horizon=2))
     assert [(each["comparison"], each["register"]) for each in found] == [(1, 1), (2, 1), (3, 0)]
     assert place.compare(horizon=2)["comparison"] == 3, "the step that is repeated"
-    assert "Give a new test set" in place.decided["why"][-1] and place.decided["comparison"] == 3
+    assert "Use a new test set" in place.decided["why"][-1] and place.decided["comparison"] == 3
     assert "comparison 3 on it" in (place.folder / "decision" / "decision.md").read_text()
     assert "comparison" not in place.compare(horizon=1), "which corrects for nothing"
 

@@ -32,16 +32,16 @@ def test_without_a_champion_the_floors_decide(evaluation: Make) -> None:
     first = decide(ours, None, policy(floors='{"accuracy": 0.97}'))
     assert (first.verdict, first.better, first.floors_met) == ("register", True, True)
     assert said(first) == (
-        "No version is approved yet, so the floors alone decide: accuracy is 0.9800 on 360 samples. The floor is met."
+        "No version is approved yet, so only the floors decide: accuracy is 0.9800 on 360 samples. The floor is met."
     )
     below = decide(ours, None, policy(floors='{"accuracy": 0.985}'))
     assert (below.verdict, below.floors_met) == ("below floors", False)
-    assert below.why[0] == "accuracy is 0.9800; at least 0.9850 is asked."
+    assert below.why[0] == "accuracy is 0.9800; at least 0.9850 is required."
 
 
 def test_where_a_champion_was_looked_for_is_told(evaluation: Make) -> None:
     ours, asked = evaluation({"accuracy": 0.98}), "digits in the registry mlflow:http://mlflow:5000"
-    told = f"No version of {asked} is approved yet, so the floors alone decide"
+    told = f"No version of {asked} is approved yet, so only the floors decide"
     assert said(decide(ours, None, policy(), asked=asked)).startswith(f"{told}: accuracy is 0.9800")
     assert f"{told}." in decide(ours, None, policy(floors='{"accuracy": 0.985}'), asked=asked).why
 
@@ -59,7 +59,7 @@ def test_the_error_of_a_value_counts_against_the_candidate(evaluation: Make) -> 
 
 def test_a_floor_of_what_is_better_when_less_is_a_ceiling(evaluation: Make) -> None:
     decided = decide(evaluation({"accuracy": 0.98, "loss": 0.3}), None, policy(floors='{"loss": 0.2}'))
-    assert decided.why[0] == "loss is 0.3000; at most 0.2000 is asked."
+    assert decided.why[0] == "loss is 0.3000; at most 0.2000 is required."
 
 
 def test_floors_on_slices(evaluation: Make) -> None:
@@ -129,7 +129,7 @@ def test_errors_of_both_values_are_taken_off_the_gain(evaluation: Make) -> None:
     wider = evaluation({"auroc": (0.9, 0.025)}, replicates={"auroc": [0.9] * COUNT})
     decided = decide(ours, champion(wider), policy(metric="auroc"))
     assert decided.verdict == "keep champion"
-    assert "0.0350 is taken off" in said(decided)
+    assert "0.0350, is subtracted" in said(decided)
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,7 @@ def test_what_replicates_may_be_from_exact_widens_the_interval(
 def test_without_replicates_the_values_decide_and_it_says_so(evaluation: Make) -> None:
     decided = decide(evaluation({"accuracy": 0.91}), champion(evaluation({"accuracy": 0.9})), policy())
     assert decided.verdict == "register"
-    assert "There are no bootstrap replicates: the values alone decide" in said(decided)
+    assert "There are no bootstrap replicates: only the values decide" in said(decided)
 
 
 def test_replicates_that_are_undefined_are_left_out_and_counted(evaluation: Make) -> None:
@@ -170,7 +170,7 @@ def test_replicates_that_are_undefined_are_left_out_and_counted(evaluation: Make
     few = evaluation({"accuracy": 0.95}, replicates={"accuracy": [*([0.95] * 79), *([None] * 121)]})
     undecided = decide(few, champion(evaluation({"accuracy": 0.9}, replicates={"accuracy": [0.9] * COUNT})), policy())
     assert undecided.verdict == "keep champion"
-    assert "Only 79 replicates define it" in said(undecided)
+    assert "It is defined in only 79 replicates" in said(undecided)
 
 
 def test_too_few_replicates_for_the_confidence(evaluation: Make) -> None:
@@ -214,7 +214,7 @@ def test_a_budget_may_be_used_up_and_errors_of_both_values_count(evaluation: Mak
 def test_of_many_reasons_of_one_kind_a_few_are_told(evaluation: Make) -> None:
     ours = evaluation({"accuracy": 0.95}, slices={f"site={number}": {"accuracy": 0.5} for number in range(40)})
     decided = decide(ours, None, policy(floors='{"accuracy@site=*": 0.9}'))
-    assert sum("at least 0.9000 is asked" in reason for reason in decided.why) == 5
+    assert sum("at least 0.9000 is required" in reason for reason in decided.why) == 5
     assert "35 more floors are not met." in decided.why and len(decided.floors) == 40
 
 
@@ -223,11 +223,11 @@ def test_already_registered(evaluation: Make) -> None:
     known = Registered(version=2, status="Rejected")
     decided = decide(ours, champion(None), policy(), registered=known)
     assert (decided.verdict, decided.better, decided.difference) == ("already registered", False, None)
-    assert said(decided) == "This content is version 2 already, which was rejected."
+    assert said(decided) == "This content is already registered as version 2, which was rejected."
     first = decide(ours, None, policy(), registered=known)
     assert (first.verdict, first.better) == ("already registered", False)
     below = decide(ours, None, policy(floors='{"accuracy": 0.99}'), registered=known)
-    assert below.verdict == "below floors" and "version 2 already" in said(below)
+    assert below.verdict == "below floors" and "already registered as version 2" in said(below)
 
 
 MISMATCHES = {

@@ -52,7 +52,7 @@ def test_the_record_of_a_comparison(evaluation: Make, tmp_path: Path) -> None:
     assert (found["already_registered"], found["data"]) == (None, {"content_hash": "d" * 64, "rows": 360})
     page = (tmp_path / "new" / "decision" / "decision.md").read_text().splitlines()
     assert page[0] == "# Do not register the candidate in digits: it is below a floor"
-    assert page[2] == "- accuracy is 0.9500; at least 0.9700 is asked."
+    assert page[2] == "- accuracy is 0.9500; at least 0.9700 is required."
     assert "| **accuracy** | 0.9500 | 0.9000 | +0.0500 | +0.0500 to +0.0500 | better |" in page
     assert "| accuracy | at least 0.9700 | 0.9500 | **not met** |" in page
     assert "| loss | 0.2000 | +0.1000 |  | kept |" in page
@@ -73,7 +73,7 @@ def test_titles(evaluation: Make, tmp_path: Path) -> None:
         ),
         (
             decide(ours, None, policy(), registered=Registered(version=2, status="Approved")),
-            "Nothing to register in digits: the candidate is version 2 already",
+            "Nothing to register in digits: the candidate is already version 2",
         ),
     ):
         write(decided, tmp_path, ABOUT)

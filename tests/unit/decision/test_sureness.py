@@ -109,18 +109,23 @@ def test_a_test_set_that_is_used_again_asks_for_more(evaluation: Make) -> None:
     assert decided(models, horizon=1).verdict == "register"
     again = decided(models)
     assert again.verdict == "keep champion" and again.policy.level == pytest.approx(0.05 / 365)
-    assert "As one of 365 comparisons on this test set, each wrong in 0.0137 % of cases at most" in " ".join(again.why)
-    assert " lost are within chance." in " ".join(again.why)
+    assert "one of 365 comparisons on this test set, so its error rate is limited to 0.0137 %" in " ".join(again.why)
+    assert " and chance can explain that 29 samples improved and 9 got worse." in " ".join(again.why)
     assert decided(pair(evaluation, 80, 20)).verdict == "register"
 
 
 @pytest.mark.parametrize(
     ("comparison", "horizon", "verdict", "told"),
     [
-        (1, 10, "register", "As comparison 1 of 10 on this test set, each wrong in 0.5 % of cases"),
-        (10, 10, "register", "As comparison 10 of 10 on this test set"),
-        (11, 10, "keep champion", "10 candidates have been compared on this test set, as many as horizon=10 allows"),
-        (5000, 1, "register", "It must surely be better."),
+        (1, 10, "register", "This is comparison 1 of 10 on this test set, so its error rate is limited to 0.5 %"),
+        (10, 10, "register", "This is comparison 10 of 10 on this test set"),
+        (
+            11,
+            10,
+            "keep champion",
+            "10 candidates have been compared on this test set, which is all",
+        ),
+        (5000, 1, "register", "The improvement must be statistically significant."),
     ],
 )
 def test_after_the_horizon_a_new_test_set_is_asked_for(
@@ -169,7 +174,7 @@ def test_a_loss_that_is_no_chance_breaks_its_budget(evaluation: Make) -> None:
     found = decided((ours, theirs), budgets='{"accuracy@site=*": 0.05}')
     assert [loss.slice for loss in found.regressions if not loss.within] == ["site=9"]
     told = " ".join(found.why)
-    assert "accuracy (site=9) is 0.2000 worse than the champion's; at most 0.0500 is allowed, and chance gives" in told
+    assert "accuracy (site=9) is 0.2000 worse than the champion's; at most 0.0500 is allowed. That much happens" in told
 
 
 def test_a_loss_within_its_budget_is_allowed_however_sure_it_is(evaluation: Make) -> None:

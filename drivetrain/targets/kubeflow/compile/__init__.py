@@ -5,6 +5,9 @@
     tasks.py        a step that runs a program: its document, its command, what it takes and gives
     words.py        values as a task's document spells them; conditions as CEL
     machines.py     what a step's pod asks of the cluster
+    frameworks.py   which runtime a training on several nodes wants
+    mounts.py       Secrets and claims that the settings give it by name
+    notices.py      the exit task that posts how a run ended
     checks.py       what cannot be expressed, by step and field
 
 A task runs `drivetrain.steps.kubeflow`, by the start file that its code archive brings: its document says which

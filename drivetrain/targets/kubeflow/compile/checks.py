@@ -10,15 +10,18 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from drivetrain.base.errors import did_you_mean
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.resources import Checkpoint, Spot
 from drivetrain.spec.steps import (
     TRAIN,
+    ConditionStep,
     ForEachStep,
     JobStep,
     LambdaStep,
     NativeStep,
+    RegisterStep,
     Step,
     TrainingStep,
     TuningStep,
@@ -31,15 +34,20 @@ from drivetrain.spec.values import (
     IterationRef,
     LambdaOutputRef,
     LoggedRef,
+    MetricRef,
     OutputRef,
     ParameterRef,
     PropertyRef,
     Reference,
+    references_in,
 )
+from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
+from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
 
 TITLE = "Kubeflow Pipelines"
+LONGEST_NAME = 128
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _EXECUTION = ("PipelineName", "PipelineExecutionId")
 
@@ -69,7 +77,7 @@ def check(pipeline: Pipeline) -> list[Problem]:
     """All problems, in the order of the steps; those of the pipeline come first."""
     settings_of(pipeline.deployment)
     graph = Graph(pipeline)
-    found = [*_names(pipeline, graph), *_triggers(pipeline)]
+    found = [*_names(pipeline, graph), *_step_settings(pipeline, graph), *_triggers(pipeline)]
     for step in graph.steps:
         for each in _OF_STEPS:
             found += each(step, graph)
@@ -89,6 +97,9 @@ def notes(pipeline: Pipeline) -> list[str]:
         found.append(
             "Kubeflow Pipelines retries a step whatever it failed of: the causes of a RetryPolicy do not count."
         )
+    for step in graph.steps:
+        if isinstance(step, RegisterStep) and step.card:
+            found.append(f"Step {step.name!r}: its card and its intended use do not reach the model registry there.")
     for parameter in pipeline.parameters:
         if parameter.choices:
             found.append(f"Parameter {parameter.name!r}: Kubeflow Pipelines does not hold a start to its choices.")
@@ -100,18 +111,52 @@ def _rule(function: Check) -> Check:
     return function
 
 
-def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
-    seen: dict[str, str] = {}
+def task_names(graph: Graph) -> dict[str, str]:
+    """Task -> the step that it runs, or of which it runs a branch. Components have these names, so that no two tasks
+    have the same, in whatever DAGs they stand."""
+    found: dict[str, str] = {}
     for step in graph.steps:
         name = task_name(step.name)
-        if name in seen:
-            yield Problem(
-                step.name, "name", f"there it has the name {name!r}, as step {seen[name]!r} has. Give it another one."
-            )
-        seen[name] = step.name
+        names = [name]
+        if isinstance(step, ConditionStep):
+            names += [f"{name}-{branch}" for branch in ("then", "otherwise") if getattr(step, branch)]
+        for each in names:
+            found.setdefault(each, step.name)
+    return found
+
+
+def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
+    known = task_names(graph)
+    reserved = (STEPS, NOTICE) if settings_of(pipeline.deployment).notices else ()
+    for step in graph.steps:
+        name = task_name(step.name)
+        if known[name] != step.name:
+            reason = f"there it has the name {name!r}, as a task of step {known[name]!r} has. Give it another one."
+            yield Problem(step.name, "name", reason)
+        elif name in reserved:
+            yield Problem(step.name, "name", f"{name!r} is a task of the notices. Give it another one.")
+        elif isinstance(step, ConditionStep):
+            for branch in (f"{name}-then", f"{name}-otherwise"):
+                if (other := known.get(branch, step.name)) != step.name:
+                    reason = f"there its branch has the name {branch!r}, as step {other!r} has. Give it another one."
+                    yield Problem(step.name, "name", reason)
+    if len(task_name(pipeline.name)) > LONGEST_NAME:
+        yield Problem("", "name", f"has more than {LONGEST_NAME} characters. Give a shorter one.")
     for parameter in pipeline.parameters:
         if "--" in parameter.name:
             yield Problem("", f"parameter {parameter.name!r}", "its name holds `--`. Give it another name.")
+
+
+def _step_settings(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
+    settings = settings_of(pipeline.deployment)
+    for name in settings.steps:
+        if name not in graph.by_name:
+            field = f"deployment.targets.kubeflow.steps.{name}"
+            yield Problem("", field, f"there is no such step. {did_you_mean(name, graph.by_name)}")
+    for where, pod in (("pods", settings.pods), *((f"steps.{name}", pod) for name, pod in settings.steps.items())):
+        if CHECKPOINTS in pod.volumes and settings.checkpoint_claim is not None:
+            field = f"deployment.targets.kubeflow.{where}.volumes"
+            yield Problem("", field, f"checkpoint_claim is mounted at {CHECKPOINTS}. Give another folder.")
 
 
 def _triggers(pipeline: Pipeline) -> Iterator[Problem]:
@@ -218,6 +263,17 @@ def _references(step: Step, graph: Graph) -> Iterator[Problem]:
             yield Problem(step.name, "count", "the platform does not count iterations. Count them in a step.")
         elif isinstance(reference, IterationRef) and not isinstance(reference.of, OutputRef | LoggedRef):
             yield Problem(step.name, reference.described(), "is SageMaker's. Use an output, or a logged metric.")
+
+
+@_rule
+def _conditions(step: Step, graph: Graph) -> Iterator[Problem]:
+    if not isinstance(step, ConditionStep):
+        return
+    for reference in references_in(step.condition):
+        value = reference.of if isinstance(reference, IterationRef) else reference
+        if not isinstance(value, ParameterRef | MetricRef | LoggedRef):
+            reason = "cannot be compared there. Compare a parameter of the pipeline, a metric or a logged value."
+            yield Problem(step.name, "condition", f"{reference.described()} {reason}")
 
 
 @_rule

@@ -16,7 +16,7 @@ from typing import Any
 
 from drivetrain.base.call_site import blamed_on_place
 from drivetrain.spec.pipeline import Parameter, Pipeline
-from drivetrain.spec.resources import Resources
+from drivetrain.spec.resources import Cluster, Resources
 from drivetrain.spec.steps import (
     ConditionStep,
     FailStep,
@@ -35,15 +35,19 @@ from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
 from drivetrain.targets.kubeflow.compile import checks
-from drivetrain.targets.kubeflow.compile.machines import (
-    CHECKPOINTS,
-    executor_resources,
-    platform_of,
-    resources_of,
+from drivetrain.targets.kubeflow.compile.machines import executor_resources, platform_of, resources_of
+from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, mounts_of
+from drivetrain.targets.kubeflow.compile.notices import (
+    NOTICE,
+    STEPS,
+    notice_component,
+    notice_executor,
+    notice_platform,
+    notice_task,
 )
 from drivetrain.targets.kubeflow.compile.references import References
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
-from drivetrain.targets.kubeflow.compile.tasks import Task, arguments_of
+from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, arguments_of
 from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_type, word
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 from drivetrain.targets.step_contract import checkpoint_folder, environment_of
@@ -106,7 +110,7 @@ class _Compiler(References):
     def __init__(self, pipeline: Pipeline, source: Path | None, base: Path) -> None:
         self.settings: Settings = settings_of(pipeline.deployment)
         self.root = f"{self.settings.root}/{pipeline.name}"
-        super().__init__(pipeline, self.root, source, base)
+        super().__init__(pipeline, self.root, source, base, guarded=self.settings.notices is not None)
         self.source = source
         self.components: Json = {}
         self.executors: Json = {}
@@ -120,13 +124,17 @@ class _Compiler(References):
         return frozenset(file.relative_to(self.source).as_posix() for file in source_files(self.source))
 
     def compile(self, notes: Sequence[str]) -> Compiled:
+        if self.scope is not self.outermost:
+            self.outermost.add(STEPS, {"componentRef": {"name": f"comp-{STEPS}"}, "taskInfo": {"name": STEPS}})
         self.place(self.pipeline.steps, self.scope)
         self.fill(self.pipeline.steps)
         for task in self.tasks.values():
             self.finish(task)
+        if self.settings.notices is not None:
+            self.fill_notices(self.settings.notices)
         for scope in self.inner:
             self.components[scope.name] = scope.component()
-        root = self.scope.component()
+        root = self.outermost.component()
         if self.pipeline.parameters:
             root["inputDefinitions"] = {"parameters": {p.name: _parameter(p) for p in self.pipeline.parameters}}
         info: Json = {"name": checks.task_name(self.pipeline.name)}
@@ -148,6 +156,15 @@ class _Compiler(References):
             platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
         assets = tuple(self.imports.assets[uri] for uri in sorted(self.imports.assets))
         return Compiled(self.pipeline, ir, platform, assets, tuple(notes))
+
+    def fill_notices(self, secret: str) -> None:
+        """All steps in one task, and one that says how it ended."""
+        self.outermost.add(NOTICE, notice_task())
+        self.components[f"comp-{NOTICE}"] = notice_component()
+        executor = f"exec-{NOTICE}"
+        self.executors[executor] = notice_executor(self.pipeline.name, self.settings.image)
+        platform = platform_of(None, self.settings, checkpoints=False)
+        self.platform[executor] = {**platform, **notice_platform(secret)}
 
     def place(self, steps: Sequence[Step], scope: Scope) -> None:
         """Give each step its task, and each branch and body its DAG."""
@@ -246,23 +263,14 @@ class _Compiler(References):
 
     def fill_condition(self, step: ConditionStep) -> None:
         """Two DAGs in one: each is triggered by the condition or its opposite."""
-        scope, name = self.placed[step.name]
-        both: Scope | None = None
         for branch, nested in _branches(step):
-            task = f"{name}-{branch}"
             inner = self.placed[nested[0].name][0]
             assert inner.parent is not None
-            both = inner.parent
-
-            def refer(reference: Reference, task: str = task, both: Scope = both) -> str:
-                return both.source_name(task, self.channel(reference))
-
-            expression = cel(step.condition, refer)
+            # What is compared is an input of the branch, as kfp's compiler has it, whether a step of it asks or not.
+            expression = cel(step.condition, lambda reference, inner=inner: inner.bring_in(self.channel(reference)))
             condition = expression if branch == "then" else negated(expression)
-            both.tasks[task]["triggerPolicy"] = {"condition": condition}
+            inner.parent.tasks[inner.task]["triggerPolicy"] = {"condition": condition}
             self.fill(nested)
-        if both is None:  # neither branch has a step: nothing runs
-            del scope.tasks[name]
 
     def fill_loop(self, step: ForEachStep) -> None:
         """The body once an item; items are texts, as the body's steps take them."""
@@ -272,9 +280,9 @@ class _Compiler(References):
         from drivetrain.base.json_text import compact
 
         items = [str(word(item, self.no_reference)) for item in step.items]
-        scope.tasks[name]["parameterIterator"] = {"itemInput": "item", "items": {"raw": compact(list(items))}}
+        scope.tasks[name]["parameterIterator"] = {"itemInput": ITEM_INPUT, "items": {"raw": compact(list(items))}}
         scope.tasks[name]["iteratorPolicy"] = {"parallelismLimit": step.max_concurrency}
-        body.inputs["item"] = Channel("parameters", "item", body, type="STRING")
+        body.inputs[ITEM_INPUT] = Channel("parameters", ITEM_INPUT, body, type="STRING")
         self.fill(step.body)
 
     @staticmethod
@@ -293,8 +301,13 @@ class _Compiler(References):
         image = (step.image if step is not None else None) or self.settings.image
         resources = executor_resources(Resources() if step is None else resources_of(step))
         self.executors[executor] = task.executor(image, self.imports.code, environment, resources)
-        keeps = step is not None and checks.checkpoints_of(step) is not None
-        if platform := platform_of(step, self.settings, checkpoints=keeps):
+        checkpoint = None if step is None else checks.checkpoints_of(step)
+        platform = platform_of(step, self.settings, checkpoints=checkpoint is not None and checkpoint.uri is None)
+        for field, mounted in mounts_of(self.settings, "" if task.step is None else task.step.name).items():
+            platform[field] = [*platform.get(field, []), *mounted]
+        if step is not None and step.cluster.max_run_seconds != Cluster().max_run_seconds:
+            platform["activeDeadlineSeconds"] = step.cluster.max_run_seconds
+        if platform:
             self.platform[executor] = platform
 
     def depend(self, step: str, on: str) -> None:

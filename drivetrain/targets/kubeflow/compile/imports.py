@@ -20,10 +20,11 @@ class Imports:
         root: URI of the pipeline's own folder.
         source: folder of the user's pipeline file.
         base: folder that relative data paths start from.
+        names: those of all tasks, in whatever DAG they stand; the importers' are added.
     """
 
-    def __init__(self, scope: Scope, root: str, source: Path | None, base: Path) -> None:
-        self.scope, self.root, self.base = scope, root, base
+    def __init__(self, scope: Scope, root: str, source: Path | None, base: Path, names: set[str]) -> None:
+        self.scope, self.root, self.base, self.names = scope, root, base, names
         self.assets: dict[str, Asset] = {}
         self.components: Json = {}
         self.executors: Json = {}
@@ -58,22 +59,20 @@ class Imports:
         known = source.rstrip("/") if isinstance(source, str) else f"parameter {source.name}"
         if known in self._known:
             return self._known[known]
-        name = task_name(f"import-{called}")
-        while name in self.scope.tasks:
-            name += "-more"
-        uri: Json = {"runtimeParameter": "uri"}
-        given: Json = {"runtimeValue": {"constant": known}}
-        if isinstance(source, ParameterRef):
-            given = {"componentInputParameter": source.name}
-        else:
-            uri = {"constant": known}
+        name = free_name(task_name(f"import-{called}"), self.names)
+        uri: Json = {"constant": known}
         task: Json = {
             "cachingOptions": {"enableCache": True},
             "componentRef": {"name": f"comp-{name}"},
-            "inputs": {"parameters": {"uri": given}},
             "taskInfo": {"name": name},
         }
         self.scope.add(name, task)
+        if isinstance(source, ParameterRef):
+            uri = {"runtimeParameter": "uri"}
+            outermost = self.scope.parent or self.scope
+            self.scope.connect(name, "uri", Channel("parameters", source.name, outermost, type="STRING"))
+        else:
+            task["inputs"] = {"parameters": {"uri": {"runtimeValue": {"constant": known}}}}
         self.components[f"comp-{name}"] = {
             "executorLabel": f"exec-{name}",
             "inputDefinitions": {"parameters": {"uri": {"parameterType": "STRING"}}},
@@ -82,3 +81,12 @@ class Imports:
         self.executors[f"exec-{name}"] = {"importer": {"artifactUri": uri, "typeSchema": ARTIFACT}}
         self._known[known] = Channel("artifacts", "artifact", self.scope, name)
         return self._known[known]
+
+
+def free_name(name: str, taken: set[str]) -> str:
+    """A name for a further task, which is entered in those that are taken: this one, or with a number."""
+    found, number = name, 2
+    while found in taken:
+        found, number = f"{name}-{number}", number + 1
+    taken.add(found)
+    return found

@@ -7,6 +7,7 @@ from typing import Any
 from drivetrain.catalog.instances import GIB, find_instance
 from drivetrain.spec.resources import Resources, Spot
 from drivetrain.spec.steps import JobStep
+from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, claim_mount, secret_named, secret_variables
 from drivetrain.targets.kubeflow.settings import Settings
 
 Json = dict[str, Any]
@@ -14,13 +15,13 @@ Json = dict[str, Any]
 # A node keeps a part of its machine for itself: a pod that asks for all of it is never scheduled.
 CPU_SHARE, MEMORY_SHARE = 0.9, 0.85
 GPU = "nvidia.com/gpu"
-CHECKPOINTS = "/drivetrain/checkpoints"
 
 
 def resources_of(step: JobStep) -> Resources:
     """What a step asks for: its own resources, or what a machine of its instance type would give a pod.
 
-    An instance type that is a parameter, or that the table does not have, asks for nothing.
+    Nothing is asked for by a step that says nothing, nor for an instance type that is a parameter or that the table
+    does not have.
     """
     if step.cluster.resources is not None:
         return step.cluster.resources
@@ -68,18 +69,14 @@ def platform_of(step: JobStep | None, settings: Settings, *, checkpoints: bool) 
     if settings.image_pull_policy is not None:
         found["imagePullPolicy"] = settings.image_pull_policy
     if settings.image_pull_secret is not None:
-        found["imagePullSecret"] = [_named(settings.image_pull_secret)]
+        found["imagePullSecret"] = [secret_named(settings.image_pull_secret)]
     if labels:
         found["nodeSelector"] = {"labels": dict(sorted(labels.items()))}
     if checkpoints and settings.checkpoint_claim is not None:
-        claim = settings.checkpoint_claim
-        found["pvcMount"] = [
-            {"constant": claim, "mountPath": CHECKPOINTS, "pvcNameParameter": _constant(claim)},
-        ]
+        found["pvcMount"] = [claim_mount(settings.checkpoint_claim, CHECKPOINTS)]
     if settings.s3_secret is not None:
         names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
-        keys = [{"envVar": name, "secretKey": name} for name in names]
-        found["secretAsEnv"] = [{"keyToEnv": keys, "optional": False, **_named(settings.s3_secret)}]
+        found["secretAsEnv"] = secret_variables({name: f"{settings.s3_secret}/{name}" for name in names})
     taints = {**(settings.spot_tolerations if spot else {}), **resources.tolerations}
     if taints:
         found["tolerations"] = [
@@ -87,11 +84,3 @@ def platform_of(step: JobStep | None, settings: Settings, *, checkpoints: bool) 
             for key, value in sorted(taints.items())
         ]
     return found
-
-
-def _named(secret: str) -> Json:
-    return {"secretName": secret, "secretNameParameter": _constant(secret)}
-
-
-def _constant(value: str) -> Json:
-    return {"runtimeValue": {"constant": value}}

@@ -22,9 +22,10 @@ from drivetrain.spec.values import (
     Reference,
 )
 from drivetrain.targets.kubeflow.compile import checks
-from drivetrain.targets.kubeflow.compile.imports import Imports
+from drivetrain.targets.kubeflow.compile.imports import Imports, free_name
+from drivetrain.targets.kubeflow.compile.notices import STEPS
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
-from drivetrain.targets.kubeflow.compile.tasks import CODE_INPUT, Task
+from drivetrain.targets.kubeflow.compile.tasks import CODE_INPUT, EXECUTION_INPUT, ITEM_INPUT, Task
 from drivetrain.targets.kubeflow.compile.words import Word, parameter_type, word
 
 Json = dict[str, Any]
@@ -35,14 +36,23 @@ _NUMBER = "NUMBER_DOUBLE"
 class References:
     """The tasks of a pipeline by its steps, made as they are first asked for, and what their values are there."""
 
-    def __init__(self, pipeline: Pipeline, root: str, source: Path | None, base: Path) -> None:
+    def __init__(
+        self, pipeline: Pipeline, root: str, source: Path | None, base: Path, *, guarded: bool = False
+    ) -> None:
+        """
+        Args:
+            guarded: let all steps stand in a DAG of their own, a task of the outermost one.
+        """
         self.pipeline = pipeline
         self.graph = Graph(pipeline)
-        self.scope = Scope("root")
         self.inner: list[Scope] = []
+        self.outermost = Scope("root")
+        self.scope = self.inside(self.outermost, STEPS) if guarded else self.outermost
         self.placed: dict[str, tuple[Scope, str]] = {}
         self.tasks: dict[str, Task] = {}
-        self.imports = Imports(self.scope, root, source, base)
+        # Components have one list of names for all DAGs, so that tasks have one, too.
+        self.names = set(checks.task_names(self.graph))
+        self.imports = Imports(self.scope, root, source, base, self.names)
 
     def inside(self, scope: Scope, task: str) -> Scope:
         """The DAG that a task of another one runs."""
@@ -68,9 +78,7 @@ class References:
         called = f"{loop.name}-selected" if index is None else f"{loop.name}-{index}"
         if f"select {called}" not in self.tasks:
             scope, loop_task = self.placed[loop.name]
-            name = checks.task_name(called)
-            while name in scope.tasks:
-                name += "-iteration"
+            name = free_name(checks.task_name(called), self.names)
             scope.add(name, {"componentRef": {"name": f"comp-{name}"}, "taskInfo": {"name": called}})
             task = self.tasks[f"select {called}"] = self.new_task(scope, name, None, called)
             chosen: Json = {"index": index}
@@ -124,11 +132,11 @@ class References:
             case ExecutionRef(field="PipelineName"):
                 return self.pipeline.name
             case ExecutionRef():
-                return {"parameter": task.take_constant("execution", "STRING", RUN_ID), "type": "String"}
+                return {"parameter": task.take_constant(EXECUTION_INPUT, "STRING", RUN_ID), "type": "String"}
             case OutputRef():
                 return {"uri": task.take_value(self.channel(reference))}
             case ItemRef(path=path):
-                channel = Channel("parameters", "item", task.scope, type="STRING")
+                channel = Channel("parameters", ITEM_INPUT, task.scope, type="STRING")
                 return {"parameter": task.take_value(channel), "type": "String", **({"path": path} if path else {})}
             case _:
                 name = task.take_value(self.channel(reference))
@@ -138,7 +146,7 @@ class References:
         """What a reference stands for."""
         match reference:
             case ParameterRef(name=name):
-                return Channel("parameters", name, self.scope, type=parameter_type(reference))
+                return Channel("parameters", name, self.outermost, type=parameter_type(reference))
             case OutputRef(step=step, output=output):
                 return Channel("artifacts", output, *self.placed[step])
             case LoggedRef(step=step, name=name):

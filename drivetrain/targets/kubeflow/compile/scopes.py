@@ -9,10 +9,19 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from drivetrain.steps.contract import METRICS_OUTPUT
+
 Json = dict[str, Any]
 ARTIFACT = {"schemaTitle": "system.Artifact", "schemaVersion": "0.0.1"}
 METRICS = {"schemaTitle": "system.Metrics", "schemaVersion": "0.0.1"}
 MODEL = {"schemaTitle": "system.Model", "schemaVersion": "0.0.1"}
+# Outputs by their names, so that the platform's pages show models and numbers as such.
+_TYPES = {"model": MODEL, METRICS_OUTPUT: METRICS}
+
+
+def output_type(name: str) -> Json:
+    """The type of an output's artifact."""
+    return _TYPES.get(name, ARTIFACT)
 
 
 @dataclass(frozen=True)
@@ -68,9 +77,12 @@ class Scope:
         """Let a task of this DAG take a channel as its input `name`."""
         self._inputs(task, channel.flow)[name] = self._source(task, channel)
 
-    def source_name(self, task: str, channel: Channel) -> str:
-        """Let a task of this DAG take a channel under its threaded name, which is given back."""
-        self.connect(task, channel.threaded, channel)
+    def bring_in(self, channel: Channel) -> str:
+        """Let this DAG take a channel from outside, as an input of its own; gives its name there."""
+        assert self.parent is not None, f"{channel} is not above {self.name}"
+        if channel.threaded not in self.inputs:
+            self.inputs[channel.threaded] = channel
+            self.parent.connect(self.task, channel.threaded, channel)
         return channel.threaded
 
     def depend(self, task: str, on: str) -> None:
@@ -90,7 +102,7 @@ class Scope:
         else:
             source = {"outputArtifactKey": channel.key, "producerSubtask": channel.task}
             given = {"artifactSelectors": [source]}
-            defined = {"artifactType": ARTIFACT, "isArtifactList": True}
+            defined = {"artifactType": output_type(channel.key), "isArtifactList": True}
         self.outputs.setdefault(channel.flow, {})[key] = given
         self.output_definitions.setdefault(channel.flow, {})[key] = defined
         return key
@@ -122,8 +134,4 @@ class Scope:
                 return {f"componentInput{kind}": channel.key}
             self.depend(task, channel.task)
             return {f"taskOutput{kind}": {f"output{kind}Key": channel.key, "producerTask": channel.task}}
-        assert self.parent is not None, f"{channel} is not above {self.name}"
-        if channel.threaded not in self.inputs:
-            self.inputs[channel.threaded] = channel
-            self.parent.connect(self.task, channel.threaded, channel)
-        return {f"componentInput{kind}": channel.threaded}
+        return {f"componentInput{kind}": self.bring_in(channel)}

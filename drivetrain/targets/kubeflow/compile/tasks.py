@@ -10,18 +10,21 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from drivetrain.base.errors import SpecError
 from drivetrain.spec.steps import BaseStep, FolderPath, JobStep, ProcessingStep, TrainingStep
-from drivetrain.steps.contract import METRICS_OUTPUT, START_KUBEFLOW_TASK
+from drivetrain.steps.contract import START_KUBEFLOW_TASK
 from drivetrain.targets.assets.assets import Code
-from drivetrain.targets.kubeflow.compile.scopes import ARTIFACT, METRICS, MODEL, Channel, Scope
+from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope, output_type
 from drivetrain.targets.kubeflow.compile.words import Word
 from drivetrain.targets.step_contract import flag
 
 Json = dict[str, Any]
 CODE_INPUT = "code"
 DOCUMENT = "DRIVETRAIN_TASK"
-# By their names, so that the platform's pages show numbers as such.
-_TYPES = {"model": MODEL, METRICS_OUTPUT: METRICS}
+# Linux starts no program with a variable of 128 KiB.
+MAX_DOCUMENT_BYTES = 120_000
+# What a task takes by these names is no parameter of the pipeline (drivetrain.steps.kubeflow).
+_OF_THE_TASK = (EXECUTION_INPUT, ITEM_INPUT) = ("execution", "item")
 
 
 @dataclass
@@ -51,6 +54,8 @@ class Task:
         name = next((name for name, known in self.inputs.items() if known == channel), None)
         if name is None:
             name = f"{channel.task}-{channel.key}" if channel.task else channel.key
+            if channel.scope.parent is None and name in _OF_THE_TASK:
+                name += "-value"
             while name in self.inputs:
                 name += "-value"
             self.take(name, channel)
@@ -86,14 +91,14 @@ class Task:
         artifacts = {name: channel.definition for name, channel in self.inputs.items() if channel.flow == "artifacts"}
         if given := _definitions(artifacts, parameters):
             built["inputDefinitions"] = given
-        outputs = {name: {"artifactType": _TYPES.get(name, ARTIFACT)} for name in self.artifacts}
+        outputs = {name: {"artifactType": output_type(name)} for name in self.artifacts}
         if made := _definitions(outputs, {key: {"parameterType": type} for key, type in self.parameters.items()}):
             built["outputDefinitions"] = made
         return built
 
     def executor(self, image: str, code: Code, environment: Mapping[str, str], resources: Json) -> Json:
         """The container that runs the task."""
-        document = json.dumps(self.document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        document = self._document_text()
         container: Json = {
             "args": ["{{$}}"],
             "command": ["sh", "-c", start_command(code)],
@@ -103,6 +108,22 @@ class Task:
         if resources:
             container["resources"] = resources
         return {"container": container}
+
+    def _document_text(self) -> str:
+        """The document as JSON in which nothing means anything to Kubernetes, which expands `$(NAME)` and `$$` in a
+        variable's value, nor to Argo and KFP, which fill in `{{...}}`. Neither stands outside of a text of JSON's.
+
+        Raises:
+            SpecError: more than a variable can hold.
+        """
+        text = json.dumps(self.document, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        text = text.replace("$", "\\u0024").replace("{{", "\\u007b{")
+        if (size := len(text.encode())) > MAX_DOCUMENT_BYTES:
+            raise SpecError(
+                f"Step {self.document['step']!r}: what its program is told takes {size:,} bytes. Allowed there: "
+                f"{MAX_DOCUMENT_BYTES:,}. Put long values into a file, and give it as an input."
+            )
+        return text
 
 
 def start_command(code: Code) -> str:

@@ -24,6 +24,7 @@ from drivetrain.targets.local.containers.job import Host, HostResult, Job, JobRe
 from drivetrain.targets.local.containers.processes import ProcessRecord
 from drivetrain.targets.local.containers.supervised import (
     PORT_VARIABLE,
+    Spare,
     Supervised,
     TakeSpare,
     read_result,
@@ -183,7 +184,7 @@ def start(
     return RunningJob(job, supervised, port)
 
 
-def _close(process: subprocess.Popen[bytes]) -> None:
+def _close(process: subprocess.Popen[bytes] | Spare) -> None:
     for stream in (process.stdin, process.stdout):
         if stream is not None:
             try:

@@ -50,7 +50,7 @@ class Scribe:
         poll.register(other, select.POLLIN)
         poll.register(self.read, select.POLLIN)
         told = b""
-        _without("", ())  # loads what masks, while the command is still starting
+        without("", ())  # loads what masks, while the command is still starting
         while True:
             for descriptor, _ in poll.poll():
                 if descriptor == self.read:
@@ -156,7 +156,7 @@ class MaskedLines:
 
     def _masked(self, data: bytes) -> bytes:
         text = data.decode("utf-8", "surrogateescape")
-        return _without(text, self._secrets).encode("utf-8", "surrogateescape")
+        return without(text, self._secrets).encode("utf-8", "surrogateescape")
 
 
 def _overlap(held: bytes, secret: bytes) -> int:
@@ -164,14 +164,14 @@ def _overlap(held: bytes, secret: bytes) -> int:
     return next((size for size in range(len(secret) - 1, 0, -1) if held.endswith(secret[:size])), 0)
 
 
-def _without(text: str, secrets: Iterable[str]) -> str:
-    """As texts are masked everywhere."""
+def without(text: str, secrets: Iterable[str]) -> str:
+    """As texts are masked everywhere; what masks is loaded by the first call."""
     if "drivetrain" not in sys.modules:  # its own __init__ is not needed
         folder = __file__
         for _ in range(4):
             folder = os.path.dirname(folder)
         package = sys.modules["drivetrain"] = type(sys)("drivetrain")
         package.__path__ = [folder]
-    from drivetrain.base.secret_shapes import without
+    from drivetrain.base import secret_shapes
 
-    return without(text, secrets)
+    return secret_shapes.without(text, secrets)

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.containers.supervised import Spare
 
 # What the start file and a component without imports of its own need of the standard library.
 STANDARD = (
@@ -17,54 +23,100 @@ STANDARD = (
 class Spares:
     """The supervisors of a run that wait for the job of a step. Threads may share it.
 
-    Each is a child of this process, serves one job, and ends by itself when this process does: then its stdin ends
-    before a job has come.
+    Each is a fork of a server (fork_server.py), serves one job, and ends by itself when this process does: then its
+    stdin ends before a job has come.
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, subprocess.Popen[bytes]] = {}
+        self._servers: list[_Server] = []
+        self._waiting: dict[str, Spare] = {}
         self._lock = threading.Lock()
 
     def prepare(self, step: str, modules: Sequence[str] = ()) -> None:
-        """Start one for a step, unless one waits for it; it loads the modules, too."""
+        """Have one wait for a step, unless one does; it has loaded the modules, too."""
         with self._lock:
-            if step not in self._waiting:
-                self._waiting[step] = _start((*STANDARD, *modules))
+            if self._server_of(modules) is None:
+                self._servers.append(_Server(modules))
+            if step not in self._waiting and (spare := self._fork(modules)):
+                self._waiting[step] = spare
 
-    def take(self, step: str) -> subprocess.Popen[bytes] | None:
-        """The one of a step, which is the caller's now; None where there is none that is alive."""
+    def take(self, step: str) -> Spare | None:
+        """The one of a step, or another; it is the caller's now. None where there is none that is alive."""
         with self._lock:
-            spare = self._waiting.pop(step, None)
-        if spare is None or spare.poll() is None:
+            spare = self._waiting.pop(step, None) or self._fork()
+        if spare is None or spare.is_alive():
             return spare
-        _end(spare)
+        spare.close()
         return None
 
     def close(self) -> None:
         """End those that nobody took."""
         with self._lock:
             while self._waiting:
-                _end(self._waiting.popitem()[1])
+                self._waiting.popitem()[1].close()
+            while self._servers:
+                self._servers.pop().close()
+
+    def _fork(self, modules: Sequence[str] = ()) -> Spare | None:
+        server = self._server_of(modules)
+        if server is None:
+            return None
+        try:
+            return server.fork()
+        except ConnectionError:  # it was killed: the next step has another
+            self._servers.remove(server)
+            server.close()
+            return None
+
+    def _server_of(self, modules: Sequence[str]) -> _Server | None:
+        """One that has loaded the modules. A step without any gets one without any: libraries look which are there."""
+        wanted = set(modules)
+        fit = (each for each in self._servers if wanted <= each.modules and bool(wanted) == bool(each.modules))
+        return next(fit, None)
 
 
-def _start(modules: Sequence[str]) -> subprocess.Popen[bytes]:
-    from drivetrain.targets.local.containers import mounts
-    from drivetrain.targets.local.containers.supervised import clean_environment
+class _Server:
+    def __init__(self, modules: Sequence[str]) -> None:
+        from drivetrain.targets.local.containers import mounts
+        from drivetrain.targets.local.containers.supervised import clean_environment
 
-    environment = clean_environment("")
-    del environment["TMPDIR"]  # each job has its own
-    return subprocess.Popen(
-        [sys.executable, str(mounts.SUPERVISOR), "--load", ",".join(modules)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        cwd="/",
-        env=environment,
-        start_new_session=True,  # Ctrl-C reaches the runner, which decides
-    )
+        environment = clean_environment("")
+        del environment["TMPDIR"]  # each job has its own
+        self.modules = set(modules)
+        self._requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self._process = subprocess.Popen(
+                [sys.executable, str(mounts.SUPERVISOR), "--serve", ",".join((*STANDARD, *modules))],
+                stdin=theirs.fileno(),
+                stdout=subprocess.PIPE,  # what a fork's is, too
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                env=environment,
+                start_new_session=True,  # Ctrl-C reaches the runner, which decides
+            )
 
+    def fork(self) -> Spare:
+        """
+        Raises:
+            ConnectionError: the server has ended.
+        """
+        from drivetrain.targets.local.containers.supervised import Spare
 
-def _end(spare: subprocess.Popen[bytes]) -> None:
-    """It has started nothing, so nothing is lost."""
-    spare.kill()
-    spare.communicate()
+        job, written = os.pipe()
+        read, told = os.pipe()
+        spare = Spare(written, read)
+        try:
+            socket.send_fds(self._requests, [b"fork"], [job, told])
+        except BaseException:
+            spare.close()
+            raise
+        finally:
+            os.close(job)
+            os.close(told)
+        return spare
+
+    def close(self) -> None:
+        """It ends with its requests, or at once where it still loads, and so does what waits."""
+        self._requests.close()
+        self._process.terminate()
+        self._process.communicate()

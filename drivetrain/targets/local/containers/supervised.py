@@ -6,6 +6,7 @@ import marshal
 import os
 import re
 import secrets
+import select
 import subprocess
 import sys
 import time
@@ -42,7 +43,33 @@ LOG_TAIL_LINES = 14  # with the line above them 15
 _OF_THE_PLATFORM = re.compile(r"(AWS|DRIVETRAIN|SM|SAGEMAKER|TRAINING|PROCESSING)_\w+")
 
 
-TakeSpare = Callable[[], "subprocess.Popen[bytes] | None"]
+class Spare:
+    """A supervisor that waits for its job, with what a `subprocess.Popen` has of a process."""
+
+    def __init__(self, stdin: int, stdout: int) -> None:
+        self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb", buffering=0)
+        self.pid = 0
+        """Known once it is alive."""
+
+    def is_alive(self) -> bool:
+        """Whether it waits; a fork that is just being made is waited for."""
+        self.pid = self.pid or int(self.stdout.readline() or 0)
+        poll = select.poll()
+        poll.register(self.stdout, select.POLLIN)
+        return bool(self.pid) and not poll.poll(0)
+
+    def wait(self) -> None:
+        """Wait for the end of its stdout, which it closes as it ends; the server collects it."""
+        if not self.stdout.closed:
+            self.stdout.read()
+
+    def close(self) -> None:
+        """Without a job it ends by itself."""
+        self.stdin.close()
+        self.stdout.close()
+
+
+TakeSpare = Callable[[], Spare | None]
 """Gives a supervisor that was started ahead of the job, if there is one (spares.py)."""
 
 
@@ -51,7 +78,7 @@ class Supervised:
     """One host's supervisor, what tells us of its end, and where its log begins."""
 
     host: Host
-    process: subprocess.Popen[bytes]
+    process: subprocess.Popen[bytes] | Spare
     ahead: bool
     """Whether it was started ahead of its job."""
     record_file: Path

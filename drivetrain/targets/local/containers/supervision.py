@@ -1,8 +1,9 @@
 """What the supervisor of one host does (standard library only; started by supervisor.py).
 
-Two processes guard a job. The *guard* was started by the runner; it forks the *manager*, which starts the command,
-takes in every orphan (as the first process of a pid namespace where the kernel allows one, else as child subreaper),
-and ends all descendants when there is a reason to. Each watches the other, so no single SIGKILL frees a job:
+Two processes guard a job. The *guard* was started by the runner, or forked for it (fork_server.py). It forks the
+*manager*, which starts the command, takes in every orphan (as the first process of a pid namespace where the kernel
+allows one, else as child subreaper), and ends all descendants when there is a reason to. Each watches the other, so no
+single SIGKILL frees a job:
 
     runner dies     the manager sees the end of stdin (and of the runner's pidfd) and ends the job
     guard dies      a pid namespace is killed by the kernel; without one the manager sees the end of its pipe
@@ -41,9 +42,9 @@ else:
     import _signal as signal  # see ending.py
 
 
-def main() -> int:
-    """The guard. Returns 0 when the record was written, whatever became of the job."""
-    runner = _watch_parent()
+def main(runner: int | None) -> int:
+    """The guard, which watches the runner by a descriptor. Returns 0 when the record was written, whatever became of
+    the job."""
     namespaces.set_subreaper()
     given = _job()
     if given is None:
@@ -121,7 +122,7 @@ def _conclude(
     return 0
 
 
-def _watch_parent() -> int | None:
+def watch_parent() -> int | None:
     """A descriptor that becomes readable when the runner ends; None where the kernel has none (then stdin tells)."""
     try:
         return os.pidfd_open(os.getppid())

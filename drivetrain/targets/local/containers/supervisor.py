@@ -1,7 +1,8 @@
 """Start one host of a job and end all that it started: `python -I -S supervisor.py`, the job arrives on stdin.
 
 This file only finds its neighbours: as a script it is compiled at every start, they are not. See supervision.py.
-`--probe` prints what this kernel allows. `--load MODULE,...` imports these ahead of the job (see become.py).
+`--probe` prints what this kernel allows. `--serve MODULE,...` imports these, and then each fork of it is a supervisor
+(fork_server.py).
 """
 
 import os
@@ -18,9 +19,11 @@ import supervision
 def _main() -> int:
     if sys.argv[1:] == ["--probe"]:
         return namespaces.probe()
-    if sys.argv[1:2] == ["--load"]:
-        become.load(sys.argv[2].split(","))
-    return supervision.main()
+    if sys.argv[1:2] == ["--serve"]:
+        import fork_server
+
+        return supervision.main(fork_server.serve(sys.argv[2].split(",")))
+    return supervision.main(supervision.watch_parent())
 
 
 if __name__ == "__main__":

@@ -17,9 +17,8 @@ from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.storage.channels import entries, text
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document import for_each
-from drivetrain.targets.sagemaker.document.difference.meaning import is_expression
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
-from drivetrain.targets.sagemaker.document.expressions import Get, Scope, UnresolvedReference, resolve
+from drivetrain.targets.sagemaker.document.expressions import Get, Scope, UnresolvedReference, is_expression, resolve
 from drivetrain.targets.sagemaker.document.members import object_in
 
 # In the response of a stubbed step: the JSON of its property files.

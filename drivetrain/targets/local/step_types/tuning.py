@@ -22,8 +22,8 @@ from drivetrain.targets.local.tuning.ranking import best
 from drivetrain.targets.local.tuning.trial_job import job_arguments
 from drivetrain.targets.local.tuning.trials import Trial, Trials
 from drivetrain.targets.local.tuning.tuner import Tuner, job_name
-from drivetrain.targets.sagemaker.document.difference.meaning import is_expression
 from drivetrain.targets.sagemaker.document.document import StepNode
+from drivetrain.targets.sagemaker.document.expressions import is_expression
 from drivetrain.targets.sagemaker.document.members import object_in
 
 _LONGEST_NAME = 32

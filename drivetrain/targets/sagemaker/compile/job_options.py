@@ -23,13 +23,15 @@ EFA_VARIABLES = {"FI_PROVIDER": "efa", "FI_EFA_USE_DEVICE_RDMA": "1"}
 def machines(step: JobStep, graph: Graph) -> Json:
     """A job's ResourceConfig, or ClusterConfig, as far as they are alike: hosts and their volumes."""
     cluster = step.cluster
+    machine = cluster.machine
+    assert machine is not None, "check() lets no step without a machine pass"
     found: Json
     if cluster.groups:
         found = {
             "InstanceGroups": [
                 {
                     "InstanceGroupName": MAIN_GROUP,
-                    "InstanceType": spell(cluster.machine, graph),
+                    "InstanceType": spell(machine, graph),
                     "InstanceCount": spell(cluster.count, graph),
                 },
                 *(
@@ -42,7 +44,7 @@ def machines(step: JobStep, graph: Graph) -> Json:
         found = _preferences(cluster)
     else:
         found = {
-            "InstanceType": spell(cluster.machine, graph),
+            "InstanceType": spell(machine, graph),
             "InstanceCount": spell(cluster.count, graph),
         }
     found["VolumeSizeInGB"] = cluster.volume_gb

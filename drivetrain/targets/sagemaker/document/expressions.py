@@ -104,6 +104,11 @@ class ParameterScope(Scope):
         return self._values[name] if name in self._values else super().parameter(name)
 
 
+def is_expression(value: dict[str, Json]) -> bool:
+    """Whether an object stands for a value that the service computes."""
+    return len(value) == 1 and ((key := next(iter(value))) == "Get" or key.startswith("Std:"))
+
+
 @lru_cache(maxsize=8192)
 def parse_get(text: str) -> Get:
     """The parts of `Steps.train.ModelArtifacts.S3ModelArtifacts` and the like.

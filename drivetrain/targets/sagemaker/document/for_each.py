@@ -19,9 +19,14 @@ from drivetrain.base import json_text
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.catalog.quotas import MAX_FOREACH_CONCURRENCY, MAX_FOREACH_ITEMS, MAX_ITEM_CHARACTERS
-from drivetrain.targets.sagemaker.document.difference.meaning import is_expression
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode, from_json
-from drivetrain.targets.sagemaker.document.expressions import Get, UnresolvedReference, parse_get, references
+from drivetrain.targets.sagemaker.document.expressions import (
+    Get,
+    UnresolvedReference,
+    is_expression,
+    parse_get,
+    references,
+)
 from drivetrain.targets.sagemaker.document.members import shown
 from drivetrain.targets.sagemaker.document.paths import descend, path_text
 from drivetrain.targets.sagemaker.document.step_types import CHILD_NAME, step_type

@@ -12,9 +12,8 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.conditions import check_condition
-from drivetrain.targets.sagemaker.document.difference.meaning import is_expression
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
-from drivetrain.targets.sagemaker.document.expressions import EXECUTION_FIELDS, Get
+from drivetrain.targets.sagemaker.document.expressions import EXECUTION_FIELDS, Get, is_expression
 from drivetrain.targets.sagemaker.document.paths import descend, name_of_entry
 
 # Completed is what a plain name means: the SDK writes it so.

@@ -74,6 +74,8 @@ def mpirun_command(
         "btl_vader_single_copy_mechanism": "none",
         # Cores are shared out by OMP_NUM_THREADS; bound to one core, the threads of a process would share that one.
         "hwloc_base_binding_policy": "none",
+        # Otherwise a host is called by the first part of its name, by which a pod of a cluster is not found.
+        "orte_keep_fqdn_hostnames": "1",
     }
     if interface:
         settings |= {"btl_tcp_if_include": interface, "oob_tcp_if_include": interface}

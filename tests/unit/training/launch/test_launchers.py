@@ -145,6 +145,8 @@ def test_mpirun_is_told_the_hosts_their_slots_and_what_to_forward() -> None:
     settings = {words[at + 1]: words[at + 2] for at, word in enumerate(words) if word == "--mca"}
     assert settings["btl_tcp_if_include"] == settings["oob_tcp_if_include"] == "eth0"
     assert "BatchMode=yes" in settings["plm_rsh_args"]
+    # `job-node-0-1.job` is a pod's name; by `job-node-0-1`, as Open MPI shortens it, nobody finds the pod.
+    assert settings["orte_keep_fqdn_hostnames"] == "1"
 
 
 def test_hosts_that_are_this_machine_need_no_ssh() -> None:

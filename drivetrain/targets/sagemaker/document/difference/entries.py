@@ -15,8 +15,9 @@ from typing import Any, NamedTuple, cast
 
 from drivetrain.base.json_text import Json
 from drivetrain.targets.sagemaker.document.conditions import expression_text
-from drivetrain.targets.sagemaker.document.difference.meaning import COLLECTIONS, EDGE, is_expression
+from drivetrain.targets.sagemaker.document.difference.meaning import COLLECTIONS, EDGE
 from drivetrain.targets.sagemaker.document.difference.place import Position, Segment
+from drivetrain.targets.sagemaker.document.expressions import is_expression
 from drivetrain.targets.sagemaker.document.step_types import step_type
 
 # Lists that the service reads by name, so that their order says nothing: field -> the member that names an entry.

@@ -79,11 +79,6 @@ def equal(one: Json, other: Json) -> bool:
     return one == other
 
 
-def is_expression(value: dict[str, Json]) -> bool:
-    """Whether an object stands for a value that the service computes."""
-    return len(value) == 1 and ((key := next(iter(value))) == "Get" or key.startswith("Std:"))
-
-
 def spelled_differently(old: Json, new: Json, field: str) -> bool:
     """Whether two unequal values of a field mean the same."""
     if field == "ExpireAfter" and isinstance(old, str) and isinstance(new, str):

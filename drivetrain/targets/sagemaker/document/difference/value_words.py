@@ -15,8 +15,9 @@ from drivetrain.base.secret_names import looks_secret
 from drivetrain.targets.sagemaker.document.conditions import expression_text
 from drivetrain.targets.sagemaker.document.difference import place as places
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value
-from drivetrain.targets.sagemaker.document.difference.meaning import equal, is_expression
+from drivetrain.targets.sagemaker.document.difference.meaning import equal
 from drivetrain.targets.sagemaker.document.difference.place import Place
+from drivetrain.targets.sagemaker.document.expressions import is_expression
 
 _MAX_SHOWN = 72
 _MOST_LEAVES = 3

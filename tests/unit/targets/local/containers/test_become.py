@@ -15,9 +15,10 @@ from typing import Any
 import pytest
 
 from drivetrain.steps.contract import START_COMMAND
-from drivetrain.targets.local.containers import mounts, supervised
+from drivetrain.targets.local.containers import mounts, process_table, supervised
 from drivetrain.targets.local.containers.container import Host, Job, JobResult, start
 from drivetrain.targets.local.containers.spares import Spares
+from drivetrain.targets.local.containers.supervised import Spare
 
 START = """
 import os, sys
@@ -145,9 +146,9 @@ def test_a_command_cannot_tell_that_it_was_not_executed(
 
 def test_it_went_on_in_the_interpreter_that_waited(tmp_path: Path, spares: Spares) -> None:
     spares.prepare("step")
-    taken: list[subprocess.Popen[bytes]] = []
+    taken: list[Spare] = []
 
-    def take() -> subprocess.Popen[bytes] | None:
+    def take() -> Spare | None:
         spare = spares.take("step")
         assert spare is not None
         taken.append(spare)
@@ -158,7 +159,10 @@ def test_it_went_on_in_the_interpreter_that_waited(tmp_path: Path, spares: Spare
     result = running.wait(60)
     assert result is not None
     assert result.exit_code == 0
-    assert spares.take("step") is None, "a spare serves one job"
+    other = spares.take("step")
+    assert other is not None
+    assert other.pid != taken[0].pid, "a spare serves one job"
+    other.close()
 
 
 @pytest.mark.parametrize(
@@ -186,13 +190,68 @@ def test_a_spare_that_died_is_not_given_away(spares: Spares) -> None:
     spares.prepare("a")
     spares.prepare("b")
     first = spares._waiting["a"]  # pyright: ignore[reportPrivateUsage]
+    assert first.is_alive()
     os.kill(first.pid, signal.SIGKILL)
     first.wait()
     assert spares.take("a") is None
     other = spares.take("b")
     assert other is not None
-    other.kill()
-    other.communicate()
+    other.close()
+
+
+def test_a_server_that_died_is_replaced(spares: Spares, tmp_path: Path) -> None:
+    spares.prepare("step")
+    waiting = spares.take("step")
+    assert waiting is not None
+    server = parent_of(waiting.pid)
+    assert parent_of(server) == os.getpid()
+    os.kill(server, signal.SIGKILL)
+    os.waitid(os.P_PID, server, os.WEXITED | os.WNOWAIT)
+    running = start(job(tmp_path), take_spare=lambda: waiting)
+    result = running.wait(60)
+    assert result is not None
+    assert result.exit_code == 0, "what was forked before serves its job"
+    assert spares.take("step") is None
+    spares.prepare("step")
+    other = spares.take("step")
+    assert other is not None
+    assert parent_of(parent_of(other.pid)) == os.getpid()
+    other.close()
+
+
+def parent_of(pid: int) -> int:
+    fields = process_table.stat(pid)
+    assert fields is not None
+    return int(fields[1])
+
+
+def test_steps_share_what_was_loaded_and_have_nothing_that_they_did_not_ask_for(spares: Spares) -> None:
+    spares.prepare("plain")
+    spares.prepare("large", ["unittest.mock", "wave"])
+    spares.prepare("small", ["wave"])
+    spares.prepare("other", ["turtledemo"])
+    parents: dict[str, int] = {}
+    for step in ("plain", "large", "small", "other", "not prepared"):
+        spare = spares.take(step)
+        assert spare is not None
+        parents[step] = parent_of(spare.pid)
+        spare.close()
+    assert parents["small"] == parents["large"]
+    assert parents["not prepared"] == parents["plain"]
+    assert len(set(parents.values())) == 3
+
+
+def test_nothing_that_waits_outlives_the_run() -> None:
+    spares = Spares()
+    spares.prepare("waits")
+    waiting = spares._waiting["waits"]  # pyright: ignore[reportPrivateUsage]
+    assert waiting.is_alive()
+    spares.prepare("loads", ["torch"])
+    waits, loads = (server._process for server in spares._servers)  # pyright: ignore[reportPrivateUsage]
+    spares.close()
+    assert waits.returncode == 0, "when what it has forked was gone"
+    assert loads.returncode == -signal.SIGTERM
+    assert not os.path.exists(f"/proc/{waiting.pid}")
 
 
 @pytest.mark.parametrize(

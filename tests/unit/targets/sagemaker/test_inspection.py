@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from drivetrain.cli.definition.inspection_text import notes
-from drivetrain.studio.inspection import inspect
 from drivetrain.targets.sagemaker.document.document import from_json
+from drivetrain.targets.sagemaker.inspection import inspect
 
 
 def test_a_refused_value_is_quoted_unless_it_looks_like_a_secret() -> None:
@@ -36,7 +35,7 @@ def test_what_is_not_known_is_named_and_is_no_fault() -> None:
     assert found.unknown_types == {"Jbo": ("query",)}
     assert found.unknown_functions == {"Std:If": ("train",), "Std:Omit": ("train",)}
     assert found.faults == () and not any("ResourceConfig." in line for line in found.refused)
-    assert notes(found)[1] == "    Jbo: query. Did you mean 'Job'?"
+    assert found.notes()[1] == "    Jbo: query. Did you mean 'Job'?"
 
 
 def test_names_that_a_run_refuses_are_found() -> None:
@@ -105,4 +104,4 @@ def test_what_aws_takes_out_of_service_is_said_and_is_no_fault() -> None:
     found = inspect(from_json({"Steps": steps}))
     assert [line.split(":")[0] for line in found.endings] == ["quality", "bias", "debugged", "profiled"]
     assert "since 2026-07-30" in found.endings[2] and "2027-06-30" in found.endings[3]
-    assert found.faults == () and "AWS is taking out of service:" in notes(found)
+    assert found.faults == () and "AWS is taking out of service:" in found.notes()

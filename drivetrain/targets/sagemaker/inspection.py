@@ -2,25 +2,30 @@
 
 found = inspect(read(path.read_bytes(), str(path)))
 found.faults, found.refused, found.unknown_types, found.unknown_functions, found.unknown_fields
+print("\\n".join(found.problems()))      # as people read it
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from difflib import get_close_matches
 from itertools import islice
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import count, printable
 from drivetrain.targets.sagemaker.document import graph
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.expressions import FUNCTIONS
 from drivetrain.targets.sagemaker.document.parameters import problems as problems_of
 from drivetrain.targets.sagemaker.document.retirements import endings
 from drivetrain.targets.sagemaker.document.step_types import EVERY_STEP, STEP_TYPES, TOP_LEVEL
 
 MOST = 100
+_MOST_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -46,6 +51,52 @@ class Inspection:
     def is_sound(self) -> bool:
         """Whether nothing would be refused."""
         return not self.refused and not self.faults
+
+    @property
+    def num_steps(self) -> int:
+        """How many steps there are; those of a ForEach's body count once."""
+        return sum(self.types.values())
+
+    def lines(self, definition: Definition) -> list[str]:
+        """The summary, then what is unknown, then what would be refused."""
+        steps = ", ".join(f"{number} {kind}" for kind, number in self.types.items())
+        said = [
+            f"{definition.source}: {count(self.num_steps, 'step')}"
+            + (f" ({steps})" if steps else "")
+            + f", {count(len(definition.parameters), 'parameter')}."
+        ]
+        said += self.notes()
+        if self.unknown_fields:
+            said.append("Fields that are not known here, kept as they are:")
+            said += _some(list(self.unknown_fields))
+        return [printable(line) for line in said] + self.problems()
+
+    def notes(self) -> list[str]:
+        """Step types and functions that are not known here, with the word for one that may be meant; and what ends."""
+        said: list[str] = []
+        for what, given, known in (
+            ("Step types that are not known here, kept as they are and not checked", self.unknown_types, STEP_TYPES),
+            (
+                "Functions that are not known here, kept as they are and not worked out",
+                self.unknown_functions,
+                FUNCTIONS,
+            ),
+        ):
+            if given:
+                said.append(f"{what}:")
+                said += _some([f"{name}: {', '.join(steps)}{_meant(name, known)}" for name, steps in given.items()])
+        if self.endings:
+            said += ["AWS is taking out of service:", *_some(list(self.endings))]
+        return [printable(line) for line in said]
+
+    def problems(self) -> list[str]:
+        """What would be refused; [] when nothing is known of it."""
+        said: list[str] = []
+        if self.faults:
+            said += ["It cannot run:", *_some(list(self.faults))]
+        if self.refused:
+            said += ["The service would refuse:", *_some(list(self.refused))]
+        return [printable(line) for line in said]
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object with the same names."""
@@ -81,6 +132,16 @@ def inspect(definition: Definition) -> Inspection:
         refused=tuple(islice(_refused(definition, steps), MOST)),
         faults=tuple(islice(_faults(definition, steps), MOST)),
     )
+
+
+def _meant(name: str, known: Iterable[str]) -> str:
+    close = get_close_matches(name, known, n=1)
+    return f". Did you mean {close[0]!r}?" if close else ""
+
+
+def _some(given: list[str]) -> list[str]:
+    shown = [f"    {line}" for line in given[:_MOST_SHOWN]]
+    return shown + ([f"    ... and {len(given) - _MOST_SHOWN} more"] if len(given) > _MOST_SHOWN else [])
 
 
 def _faults(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[str]:

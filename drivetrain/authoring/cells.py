@@ -1,0 +1,197 @@
+"""Components that a notebook's cells define: a module is written of each, with all that it uses of other cells.
+
+A program is found in a container by the name of its module, and a cell has none. So its source travels in a module
+that is named by its own hash: the same cells make the same code, and a cell that is run again without a change hits
+the cache.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import hashlib
+import inspect
+import linecache
+import symtable
+import sys
+import textwrap
+from collections.abc import Iterator
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+from drivetrain.base.errors import SpecError, shown
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.steps import JobStep, flatten
+from drivetrain.steps.declaration import Component
+
+CELLS = "__main__"
+PREFIX = "cells_"
+MOST_CHARACTERS = 10_000
+"""Of a value that travels as a literal."""
+_PLAIN = (str, int, float, bool, bytes, type(None))
+
+# Module -> its text, of the components that steps were made of in this process.
+_MODULES: dict[str, str] = {}
+
+
+def target_of(component: Component[..., Any]) -> str:
+    """`module:function`, under which the program of a component is found in the container.
+
+    Raises:
+        SpecError: a cell uses what cannot travel, or has no source.
+    """
+    function = component.function
+    if not isinstance(function, FunctionType) or function.__module__ != CELLS or component.file.exists():
+        return component.target
+    text = _Writer(function).module()
+    name = PREFIX + hashlib.sha256(text.encode()).hexdigest()[:16]
+    _MODULES[name] = text
+    return f"{name}:{function.__name__}"
+
+
+def write_modules(pipeline: Pipeline, folder: Path) -> bool:
+    """Write the modules of cells that the steps of a pipeline are made of; gives whether there is one."""
+    targets = {step.program.target for step in flatten(pipeline.steps) if isinstance(step, JobStep)}
+    names = sorted({target.partition(":")[0] for target in targets} & _MODULES.keys())
+    for name in names:
+        (folder / f"{name}.py").write_text(_MODULES[name], encoding="utf-8")
+    return bool(names)
+
+
+class _Writer:
+    """Collects what a function uses, in an order in which Python can run it."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.function = function
+        self.imports: set[str] = set()
+        self.values: list[str] = []
+        self.definitions: list[str] = []
+        self.seen: set[str] = set()
+
+    def module(self) -> str:
+        self.define(self.function.__name__, self.function)
+        parts = ["\n".join(sorted(self.imports)), "\n".join(self.values), *self.definitions]
+        return "\n\n\n".join(part for part in parts if part) + "\n"
+
+    def define(self, name: str, thing: Any) -> None:
+        """Take a function or class of a cell, after what it uses."""
+        self.seen.add(name)
+        if isinstance(thing, FunctionType) and thing.__closure__:
+            raise self.refused(name, "it is made inside of another function. Define it in a cell of its own.")
+        text = self.source(name, thing)
+        for used in _used(text):
+            if used not in self.seen and used in self.function.__globals__:
+                self.take(used, self.function.__globals__[used])
+        self.imports |= set(_submodules(text, self.function.__globals__))
+        self.definitions.append(text)
+
+    def source(self, name: str, thing: Any) -> str:
+        if isinstance(thing, type):
+            found = _class_source(thing)
+        else:
+            try:
+                found = textwrap.dedent(inspect.getsource(thing)).rstrip()
+            except OSError:
+                found = None
+        if found is None:
+            raise self.refused(name, "its source is not known. Write it to a file, and import it.")
+        return found
+
+    def take(self, name: str, value: Any) -> None:
+        """Take what a name stands for: as an import, a literal, or by its source."""
+        self.seen.add(name)
+        inner = value.function if isinstance(value, Component) else value
+        if isinstance(value, ModuleType):
+            self.imports.add(_as(f"import {value.__name__}", value.__name__, name))
+        elif getattr(inner, "__module__", None) == CELLS and isinstance(inner, FunctionType | type):
+            self.define(name, inner)
+        elif (found := _importable(name, value)) is not None:
+            self.imports.add(found)
+        elif _is_literal(value):
+            self.values.append(f"{name} = {value!r}")
+        else:
+            raise self.refused(
+                name,
+                f"it is {shown(value)}, which cannot travel with the code. Make it inside of the function, or write "
+                "it to a file and give that as an input.",
+            )
+
+    def refused(self, name: str, why: str) -> SpecError:
+        own = self.function.__name__
+        what = f"{own}()" if name == own else f"{own}() uses {name!r} of another cell:"
+        return SpecError(f"step({own}): {what} {why}" if name != own else f"step({own}): {why}")
+
+
+def _class_source(thing: type) -> str | None:
+    """The text of a class, of the last cell that defines one of its name; `inspect` finds those of files alone."""
+    for file in reversed(list(linecache.cache)):
+        text = "".join(linecache.getlines(file))
+        if Path(file).exists() or f"class {thing.__name__}" not in text:
+            continue
+        try:
+            body = ast.parse(text).body
+        except SyntaxError:
+            continue  # a cell that did not run either
+        for node in body:
+            if isinstance(node, ast.ClassDef) and node.name == thing.__name__:
+                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+                return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
+    return None
+
+
+def _used(text: str) -> Iterator[str]:
+    """The global names that a definition uses, decorators, defaults and annotations among them."""
+    top = symtable.symtable(text, "<cell>", "exec")
+    pending = [top]
+    names: dict[str, None] = {}
+    while pending:
+        table = pending.pop(0)
+        for symbol in table.get_symbols():
+            if symbol.is_referenced() and (symbol.is_global() or table is top):
+                names[symbol.get_name()] = None
+        pending += table.get_children()
+    return (name for name in names if not hasattr(builtins, name))
+
+
+def _submodules(text: str, known: dict[str, Any]) -> Iterator[str]:
+    """Imports of modules that are reached through another: `xml.dom` of `import xml.dom`."""
+    for node in ast.walk(ast.parse(text)):
+        parts: list[str] = []
+        inner: ast.AST = node
+        while isinstance(inner, ast.Attribute):
+            parts.insert(0, inner.attr)
+            inner = inner.value
+        if isinstance(inner, ast.Name) and isinstance(module := known.get(inner.id), ModuleType):
+            for length in range(1, len(parts) + 1):
+                dotted = ".".join((module.__name__, *parts[:length]))
+                if dotted in sys.modules:
+                    yield f"import {dotted}"
+
+
+def _importable(name: str, value: Any) -> str | None:
+    """The line that imports a value from the module in which it stands; None where there is none."""
+    own = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    module = sys.modules.get(str(getattr(value, "__module__", None)))
+    if module is not None and isinstance(own, str) and getattr(module, own, None) is value:
+        return _as(f"from {module.__name__} import {own}", own, name)
+    if isinstance(value, _PLAIN):
+        return None  # equal ones are one object in many modules
+    modules = [each for each in sorted(sys.modules) if each != CELLS and not each.rpartition(".")[2].startswith("_")]
+    for each in sorted(modules, key=len):
+        # Not every entry is a module: libraries put stand-ins there.
+        if getattr(sys.modules[each], "__dict__", {}).get(name) is value:
+            return f"from {each} import {name}"
+    return None
+
+
+def _as(line: str, name: str, called: str) -> str:
+    return line if name == called else f"{line} as {called}"
+
+
+def _is_literal(value: Any) -> bool:
+    try:
+        text = repr(value)
+        return len(text) <= MOST_CHARACTERS and bool(ast.literal_eval(text) == value)
+    except Exception:  # whatever a foreign __repr__ or __eq__ does: then it is no literal
+        return False

@@ -1,0 +1,93 @@
+"""`drivetrain infra`: what a target's cluster must have for a pipeline, as files for an administrator."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Protocol, cast
+
+import typer
+
+from drivetrain.base.errors import UserError
+from drivetrain.cli.groups import new_app
+from drivetrain.cli.options import Config, Set
+
+if TYPE_CHECKING:
+    from drivetrain.spec.pipeline import Pipeline
+
+app = new_app()
+
+
+class Manifests(Protocol):
+    """The names that `infra/TARGET/manifests.py` has."""
+
+    def files(self, pipeline: Pipeline) -> Mapping[str, str]:
+        """File name -> text."""
+        ...
+
+    def notes(self, pipeline: Pipeline) -> list[str]:
+        """What somebody has to do or to know before."""
+        ...
+
+    def write(self, pipeline: Pipeline, folder: Path) -> list[str]:
+        """Write the files; gives their names."""
+        ...
+
+
+@app.command()
+def infra(
+    on: Annotated[str, typer.Argument(metavar="TARGET", help="For which target: kubeflow.")],
+    target: Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="FOLDER", help="Write the files there, for `kubectl apply -k`."),
+    ] = None,
+    config: Config = None,
+    set_: Set = None,
+) -> None:
+    """Write what a cluster must have for a pipeline.
+
+    Accounts and their rights, volumes, network policies, runtimes, TensorBoard: what an administrator reads and applies
+    once. No cluster is asked. The folder can be written again after a change; files that were edited are left alone.
+
+    \b
+    Examples:
+      drivetrain infra kubeflow retraining
+      drivetrain infra kubeflow retraining -o build/infra
+      kubectl apply -k build/infra
+    """
+    from drivetrain.cli.operands import load_for
+    from drivetrain.targets.target import find_target, refuse
+
+    chosen = find_target(on)
+    manifests = _manifests(on)
+    loaded, _ = load_for(target, config, set_, on)
+    refuse(chosen.check(loaded.pipeline), chosen.TITLE)
+    if output is None:
+        texts = manifests.files(loaded.pipeline)
+        sys.stdout.write("---\n".join(text for name, text in texts.items() if name != "kustomization.yaml"))
+    else:
+        names = manifests.write(loaded.pipeline, output)
+        print(f"Wrote {output}: {', '.join(names)}. Read them, then: kubectl apply -k {output}", file=sys.stderr)
+    for note in manifests.notes(loaded.pipeline):
+        print(f"note: {note}", file=sys.stderr)
+
+
+def _manifests(on: str) -> Manifests:
+    """What writes the manifests for a target.
+
+    Raises:
+        UserError: nothing does.
+    """
+    from drivetrain.targets.target import target_names
+
+    known = [name for name in target_names() if find_spec(f"drivetrain.infra.{name}") is not None]
+    if on not in known:
+        raise UserError(
+            f"There are no manifests for {on!r}. Allowed: {', '.join(known)}. The stack for SageMaker is written by "
+            "`make synth` (docs/infrastructure.md)."
+        )
+    return cast(Manifests, importlib.import_module(f"drivetrain.infra.{on}.manifests"))

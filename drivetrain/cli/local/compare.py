@@ -1,0 +1,103 @@
+"""`drivetrain runs compare`: what differs between runs of this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import duration, number, printable, signed, status_word
+from drivetrain.cli.terminal import paint, table
+
+if TYPE_CHECKING:
+    from drivetrain.report.content.comparison import Comparison
+
+
+def comparison_text(found: Comparison) -> str:
+    """Settings that differ, metrics side by side, and what else differs, for people."""
+    ids = [run.facts.id for run in found.runs]
+    blocks = [
+        table(
+            ["run", "pipeline", "status", "time"],
+            [
+                [run.facts.id, run.facts.pipeline, status_word(run.facts.status), duration(run.facts.seconds)]
+                for run in found.runs
+            ],
+            styles=[["bold", "", run.facts.status, ""] for run in found.runs],
+        )
+    ]
+    if found.settings:
+        rows = [[name, *map(_text, values)] for name, values in found.settings.items()]
+        blocks.append(table(["setting", *ids], rows))
+    else:
+        blocks.append("All settings are the same.")
+    if rows := _metric_rows(found):
+        blocks.append(table(["metric", *ids, *(["difference", "interval"] if len(ids) == 2 else [])], rows))
+    if found.not_paired:
+        blocks.append(printable(found.not_paired))
+    if found.data:
+        blocks.append(f"{paint('Data that differs', 'bold')}: {', '.join(map(printable, found.data))}")
+    if not found.same_code:
+        blocks.append(f"{paint('Code', 'bold')}: differs")
+    return "\n\n".join(blocks)
+
+
+def _metric_rows(found: Comparison) -> list[list[str]]:
+    """Metrics of single classes only where they differ; of two runs with the difference."""
+    rows: list[list[str]] = []
+    for name, values in found.metrics.items():
+        if "_class_" in name and len(set(values)) == 1:
+            continue
+        row = [name, *("–" if value is None else number(value) for value in values)]
+        if len(values) == 2:
+            first, second = values
+            row.append("" if first is None or second is None else signed(second - first))
+            paired = found.paired[0].get(name) if found.paired else None
+            interval = None if paired is None else paired.interval
+            row.append("" if interval is None else f"{signed(interval.low)} to {signed(interval.high)}")
+        rows.append(row)
+    return rows
+
+
+def as_json(found: Comparison) -> dict[str, Any]:
+    """The same for scripts."""
+    differences = [
+        {
+            name: {
+                "difference": each.value,
+                "low": None if each.interval is None else each.interval.low,
+                "high": None if each.interval is None else each.interval.high,
+            }
+            for name, each in paired.items()
+        }
+        for paired in found.paired
+    ]
+    return {
+        "runs": [
+            {"id": facts.id, "pipeline": facts.pipeline, "status": facts.status, "seconds": facts.seconds}
+            for facts in (run.facts for run in found.runs)
+        ],
+        "settings": found.settings,
+        "metrics": found.metrics,
+        "paired": differences,
+        "data": found.data,
+        "same_code": found.same_code,
+    }
+
+
+def write_page(found: Comparison, output: Path) -> None:
+    """Write the page of a comparison.
+
+    Raises:
+        UserError: the file's name is no page's, or it cannot be written.
+    """
+    from drivetrain.base.files import write_text
+    from drivetrain.report.page.comparison_page import comparison_page
+
+    if output.suffix not in (".html", ".htm"):
+        raise UserError(f"{output}: a page is written as .html.")
+    write_text(output, comparison_page(found))
+
+
+def _text(value: Any) -> str:
+    return "–" if value is None else str(value)

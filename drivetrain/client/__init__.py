@@ -1,0 +1,14 @@
+"""Runs and models as Python objects, for notebooks and scripts; `import drivetrain as dt` has the names.
+
+    run = dt.run("retraining", epochs=5)          # or a file, a function, a Pipeline
+    run.status, run.metrics["accuracy"], run.steps["train"].outputs["model"]
+    dt.runs("retraining").to_frame()
+    dt.Run("latest").compare("1ee5")
+
+run.py          one run and its steps, started or read from the ledger
+running.py      what starts a pipeline, goes on with a run, and shows its progress
+runs.py         many runs
+comparison.py   what differs between runs
+frames.py       data frames of pandas or Polars, and tables
+pictures.py     the DAG of a pipeline, for notebooks
+"""

@@ -1,0 +1,46 @@
+"""Rows as a data frame of whichever library is installed, and as a table of a notebook."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from drivetrain.base.errors import UserError
+
+LIBRARIES = ("pandas", "polars")
+
+
+def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+    """A `pandas.DataFrame`, or a `polars.DataFrame` where there is no pandas; a column a key, in order of appearance.
+
+    Raises:
+        UserError: neither is installed.
+    """
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    table = {name: [row.get(name) for row in rows] for name in columns}
+    for library in LIBRARIES:
+        try:
+            module: Any = importlib.import_module(library)
+        except ImportError:
+            continue
+        return module.DataFrame(table)
+    raise UserError("A data frame needs pandas or Polars. Install one: pip install pandas")
+
+
+def value_text(value: Any) -> str:
+    """A value as people read it; `-` for none."""
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
+    """An HTML table with a column a key, in order of appearance."""
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    head = "".join(f"<th>{escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>" + "".join(f"<td>{escape(value_text(row.get(name)))}</td>" for name in names) + "</tr>" for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

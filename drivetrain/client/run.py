@@ -1,0 +1,303 @@
+"""One run of a pipeline on this machine: started, and as its ledger has it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.client import running
+from drivetrain.client.comparison import Comparison
+from drivetrain.targets.local.home import Home
+
+if TYPE_CHECKING:
+    from drivetrain.registry.registry import ModelVersion
+    from drivetrain.report.content.facts import RunFacts, StepFacts
+    from drivetrain.spec.pipeline import Pipeline
+
+# Of an execution that goes on, or can be resumed: its facts are read anew each time.
+_OPEN = ("Executing", "Interrupted")
+
+
+class Named(dict[str, Any]):
+    """A dict whose missing keys are an error that names the closest one."""
+
+    def __init__(self, what: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._what = what
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"no {self._what} {name!r}. {did_you_mean(name, self)}")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step of a run.
+
+    `status` is Succeeded, Cached, Failed, Stopped, NotExecuted, Executing, Waiting or Interrupted; `seconds` is wall
+    time, retries included, None where it never ran. `settings` are the program's parameters and machine, `metrics` the
+    numbers that it returned, `why` what made it run instead of hitting the cache, `reason` what went wrong.
+    """
+
+    name: str
+    status: str
+    seconds: float | None
+    attempts: int
+    reason: str | None
+    why: tuple[str, ...]
+    settings: Mapping[str, str]
+    metrics: Mapping[str, float]
+    outputs: Mapping[str, Path]
+    """Output -> its folder or file on this machine."""
+    inputs: Mapping[str, Path]
+    _logs: Path
+
+    def log(self, lines: int | None = None) -> str:
+        """What the step's program wrote, of its last attempt; of several hosts one after the other.
+
+        Args:
+            lines: only the last ones of each host.
+        """
+        texts: list[str] = []
+        for file in sorted(self._logs.glob("*.log")):
+            text = file.read_text(encoding="utf-8", errors="replace")
+            texts.append(text if lines is None else "\n".join(text.splitlines()[-lines:] if lines else ()))
+        return "\n".join(texts)
+
+
+class Run:
+    """A run, by its id, the beginning of its id, or `latest`.
+
+    What it says of a run that goes on is as of now, each time it is asked.
+
+    Args:
+        home: the folder of runs; $DRIVETRAIN_HOME, else `.drivetrain` in the working folder, unless given.
+
+    Raises:
+        UserError: there is no such run.
+    """
+
+    def __init__(self, id: str = "latest", *, home: str | Path | None = None) -> None:
+        self._home = Home(home)
+        self._kept: RunFacts | None = None
+        self.id = id
+        self.id = self._facts.id
+
+    @property
+    def _facts(self) -> RunFacts:
+        if self._kept is not None:
+            return self._kept
+        from drivetrain.report.content.from_ledger import run_facts
+        from drivetrain.targets.local.ledger.reader import Ledger
+
+        with Ledger(self._home) as ledger:
+            facts = run_facts(ledger, self.id)
+        if facts.status not in _OPEN:
+            self._kept = facts
+        return facts
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's name."""
+        return self._facts.pipeline
+
+    @property
+    def status(self) -> str:
+        """Executing, Succeeded, CompletedWithFailures, Failed, Stopped or Interrupted."""
+        return self._facts.status
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has ended, and all of its steps that had to run did."""
+        return self.status == "Succeeded"
+
+    @property
+    def reason(self) -> str | None:
+        """Why it failed."""
+        return self._facts.reason
+
+    @property
+    def started(self) -> datetime:
+        """When it was started (UTC)."""
+        return datetime.fromtimestamp(self._facts.started, UTC)
+
+    @property
+    def seconds(self) -> float:
+        """Wall time until its end, or until now; without the time in which nobody ran it."""
+        return self._facts.seconds
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The pipeline's parameters; values that look like secrets read `***`."""
+        return dict(self._facts.parameters)
+
+    @cached_property
+    def settings(self) -> dict[str, str]:
+        """The settings that it was started with, beside those of files and variables, as text; empty where the run
+        was made of a Pipeline object, or its folder was removed."""
+        from drivetrain.report.content.comparison import given_settings
+
+        return given_settings(self._home, self.id)
+
+    @property
+    def steps(self) -> Mapping[str, Step]:
+        """The steps by name, in the pipeline's order; those of a loop's iterations are `NAME-0`, `NAME-1`, ..."""
+        facts = self._facts
+        measured = {one.step: one.numbers for one in facts.measured}
+        return Named("step", {step.name: self._step(facts, step, measured) for step in facts.steps})
+
+    def _step(self, facts: RunFacts, step: StepFacts, measured: Mapping[str, Mapping[str, float]]) -> Step:
+        from drivetrain.targets.local.storage.objects import ObjectStore
+
+        store = ObjectStore(self._home.objects)
+        places: dict[str, dict[str, Path]] = {"input": {}, "output": {}}
+        for artifact in facts.artifacts:
+            if artifact.step == step.name and artifact.uri.startswith("s3://"):
+                places[artifact.flow][artifact.name] = store.path(artifact.uri)
+        logs, attempts = step.cache_of or facts.id, max(step.attempts, 1)
+        if step.cache_of is not None:
+            folders = sorted((self._home.run(logs) / step.name).glob("attempt-*"))
+            attempts = max((int(folder.name.rpartition("-")[2]) for folder in folders), default=1)
+        return Step(
+            name=step.name,
+            status=step.status,
+            seconds=step.seconds,
+            attempts=step.attempts,
+            reason=step.reason,
+            why=step.why,
+            settings=dict(step.settings),
+            metrics=Named("metric", measured.get(step.name, {})),
+            outputs=Named("output", places["output"]),
+            inputs=Named("input", places["input"]),
+            _logs=self._home.logs(logs, step.name, attempts),
+        )
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """The numbers that the steps returned, by name; `STEP.NAME` where several steps returned one of that name."""
+        from drivetrain.report.content.comparison import Compared
+
+        return Named("metric", Compared(facts=self._facts).metrics)
+
+    def curves(self, step: str | None = None) -> dict[str, list[tuple[float, float]]]:
+        """Training metric -> [(seconds since the training began, value), ...]; `STEP.METRIC` where several steps train.
+
+        Args:
+            step: of this training alone.
+        """
+        found = [curve for curve in self._facts.curves if step in (None, curve.step)]
+        several = len({curve.step for curve in found}) > 1
+        return {f"{c.step}.{c.name}" if several else c.name: list(c.points) for c in found}
+
+    def to_frame(self) -> Any:
+        """The curves as a data frame with the columns step, metric, seconds and value.
+
+        Raises:
+            UserError: neither pandas nor Polars is installed.
+        """
+        from drivetrain.client.frames import frame
+
+        return frame(
+            [
+                {"step": curve.step, "metric": curve.name, "seconds": seconds, "value": value}
+                for curve in self._facts.curves
+                for seconds, value in curve.points
+            ]
+        )
+
+    @property
+    def model_version(self) -> ModelVersion | None:
+        """The version of a model that the run registered, as it is now; the last one where there are several."""
+        if not self._facts.models:
+            return None
+        from drivetrain.registry.backends.local import LocalRegistry
+
+        model = self._facts.models[-1]
+        return LocalRegistry(self._home.ledger).version(model.group, model.version)
+
+    def report(self) -> Path:
+        """Write the page of the run anew; gives the file."""
+        from drivetrain.report.content.from_ledger import save_page
+
+        return save_page(self._home, self._facts)
+
+    def resume(self, **settings: Any) -> Run:
+        """Go on with the run where it was stopped, killed, or failed: what is done is not done again.
+
+        Args:
+            settings: settings of the pipeline that are to be different from now on.
+
+        Raises:
+            UserError: it has succeeded, goes on already, or cannot go on with these settings.
+        """
+        self._kept = None
+        running.resume(self._home, self.id, settings)
+        return self
+
+    def compare(self, *others: Run | str) -> Comparison:
+        """What differs between this run and others: settings, metrics, data and code.
+
+        Raises:
+            UserError: there is no such run; no other is given.
+        """
+        if not others:
+            raise UserError("compare() is given no other run. Give a Run, or the id of one.")
+        from drivetrain.report.content.comparison import compare
+
+        ids = [other.id if isinstance(other, Run) else other for other in others]
+        return Comparison(compare(self._home, [self.id, *ids]))
+
+    def __repr__(self) -> str:
+        return f"Run({self.id!r}: {self.pipeline}, {self.status}, {self.seconds:.1f} s)"
+
+    def _repr_html_(self) -> str:
+        """The page of the run, for notebooks."""
+        from html import escape
+
+        from drivetrain.report.page.page import render
+
+        page = escape(render(self._facts), quote=True)
+        return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:640px;border:0"></iframe>'
+
+
+def run(
+    pipeline: str | Path | Pipeline | Callable[..., Any],
+    /,
+    *,
+    parameters: Mapping[str, Any] | None = None,
+    config: str | Path | None = None,
+    home: str | Path | None = None,
+    cache: bool = True,
+    fresh: bool = False,
+    quiet: bool = False,
+    **settings: Any,
+) -> Run:
+    """Run a pipeline on this machine; comes back when it has ended, however it ended.
+
+        run = dt.run("retraining", epochs=5)
+        run.status, run.metrics["accuracy"]
+
+    A run of the same pipeline with the same settings that was interrupted goes on where it was.
+
+    Args:
+        pipeline: the name of a ready pipeline, a file (`digits.py`, `digits.py:nightly`), a function that returns a
+            Pipeline, or a Pipeline.
+        parameters: values of the pipeline's parameters; their defaults unless given.
+        config: a YAML file with settings.
+        home: the folder of runs; $DRIVETRAIN_HOME, else `.drivetrain` in the working folder, unless given.
+        cache: whether unchanged steps are taken from the cache.
+        fresh: start anew, even where the same run was interrupted.
+        quiet: print no progress.
+        settings: settings of the pipeline, such as `epochs=20`. None are taken by a Pipeline, which is built already.
+
+    Raises:
+        UserError: what is wrong with any of it, before anything starts.
+    """
+    place = Home(home)
+    given = None if config is None else Path(config)
+    id = running.start(pipeline, place, dict(parameters or {}), given, settings, cache=cache, fresh=fresh, quiet=quiet)
+    return Run(id, home=place.root)

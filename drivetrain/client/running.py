@@ -1,0 +1,159 @@
+"""Start a pipeline on this machine, or go on with a run, and watch it."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import UserError, shown
+from drivetrain.targets.local.home import Home
+
+if TYPE_CHECKING:
+    from drivetrain.authoring.loading import Loaded
+    from drivetrain.targets.events import Event
+    from drivetrain.targets.local.runner import Runner, Summary
+
+
+def start(
+    pipeline: Any,
+    home: Home,
+    parameters: Mapping[str, Any],
+    config: Path | None,
+    settings: Mapping[str, Any],
+    *,
+    cache: bool,
+    fresh: bool,
+    quiet: bool,
+) -> str:
+    """Run a pipeline, or go on with the same run where it was interrupted; gives the execution. See `dt.run`."""
+    from drivetrain.studio.compiling import compile_edited
+    from drivetrain.targets.local.options import Options
+
+    loaded = _with_cells(_loaded(pipeline, config, settings))
+    built = compile_edited(loaded, wheels_optional=True, edits_optional=True)
+    local = loaded.settings.local
+    options = Options(
+        pipeline=built.pipeline.name,
+        max_parallel=built.pipeline.max_parallel_steps,
+        cache=cache,
+        functions=dict(local.lambdas),
+        callbacks=dict(local.callbacks),
+        region=built.pipeline.deployment.region,
+        origin=_origin(pipeline, config, settings),
+    )
+
+    def begin(runner: Runner) -> Summary:
+        interrupted = None if fresh else runner.find_interrupted(built.text, parameters, options)
+        if interrupted is not None:
+            return runner.resume(interrupted, options)
+        return runner.start(built.text, parameters, options, assets=built.assets)
+
+    return _watched(home, begin, quiet=quiet).execution
+
+
+def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bool = False) -> None:
+    """Go on with a run, with other settings perhaps; see `Run.resume`."""
+    if not settings:
+        _watched(home, lambda runner: runner.resume(execution), quiet=quiet)
+        return
+    from drivetrain.targets.local.request import Request
+
+    origin = Request.load(home.run(execution)).options.origin
+    if origin is None:
+        raise UserError(
+            f"Run {execution} was not started from a named pipeline with settings, so there is nothing to compile "
+            "anew. Start it again with the other settings: a training goes on from its checkpoints."
+        )
+    from dataclasses import replace
+
+    from drivetrain.cli.operands import compiled_again
+
+    overrides = _overrides(settings)
+    built = compiled_again(origin, overrides)
+    options = replace(Request.load(home.run(execution)).options, origin={**origin, "set": [*origin["set"], *overrides]})
+    _watched(home, lambda runner: runner.resume(execution, options, text=built.text, assets=built.assets), quiet=quiet)
+
+
+def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> Loaded:
+    from drivetrain.authoring.loading import Loaded, load, load_function
+    from drivetrain.authoring.pipeline import Pipeline
+    from drivetrain.authoring.settings import Settings
+
+    overrides = _overrides(settings)
+    if isinstance(pipeline, str | Path):
+        return load(str(pipeline), config, overrides)
+    if isinstance(pipeline, Pipeline):
+        if settings or config is not None:
+            name = next(iter(settings), "config")
+            raise UserError(
+                f"run(Pipeline {pipeline.name!r}, {name}=...): it is built already. Give the function that builds it, "
+                "or change what it is given there."
+            )
+        return Loaded(pipeline, Settings(), None, Path.cwd())
+    if callable(pipeline):
+        return load_function(pipeline, config, overrides)
+    raise UserError(
+        f"run() is given {shown(pipeline)}. Give the name of a pipeline, a file, a function that returns a Pipeline, "
+        "or a Pipeline."
+    )
+
+
+def _with_cells(loaded: Loaded) -> Loaded:
+    """The pipeline with the code of a notebook's cells, where its steps were made of some."""
+    from dataclasses import replace
+
+    from drivetrain.authoring.cells import write_modules
+
+    if loaded.source is not None:
+        return loaded
+    folder = Path(tempfile.mkdtemp(prefix="drivetrain-cells-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return replace(loaded, source=folder) if write_modules(loaded.pipeline, folder) else loaded
+
+
+def _origin(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What `compiled_again` takes, of a pipeline that has a name; None of one that is an object."""
+    if not isinstance(pipeline, str | Path):
+        return None
+    return {
+        "target": str(pipeline),
+        "config": None if config is None else str(config),
+        "set": _overrides(settings),
+        "folder": str(Path.cwd()),
+    }
+
+
+def _overrides(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as the command line takes them; YAML reads JSON."""
+    return [
+        f"{name}={value if isinstance(value, str) else json.dumps(value, default=str)}"
+        for name, value in settings.items()
+    ]
+
+
+def _watched(home: Home, begin: Callable[[Runner], Summary], *, quiet: bool) -> Summary:
+    from drivetrain.cli.progress.watch import Watcher, new_progress
+    from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.runner import Runner
+
+    if quiet:
+        summary = begin(Runner(home, _unseen))
+    else:
+        watcher = Watcher(new_progress(as_json=False))
+        with watcher:
+            summary = begin(Runner(home, watcher))
+        watcher.raise_what_went_wrong()
+    record_environment(home, summary.execution)
+    with Ledger(home) as ledger:
+        save_page(home, run_facts(ledger, summary.execution))
+    return summary
+
+
+def _unseen(event: Event) -> None:
+    """Of a quiet run nothing is shown."""

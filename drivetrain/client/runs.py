@@ -1,0 +1,75 @@
+"""Many runs, the newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+from drivetrain.client.frames import frame, table
+from drivetrain.client.run import Run
+from drivetrain.targets.local.home import Home
+
+MOST = 20
+
+
+class Runs(Sequence[Run]):
+    """Runs as a list that a notebook shows as a table."""
+
+    def __init__(self, found: Sequence[Run]) -> None:
+        self._found = tuple(found)
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    @overload
+    def __getitem__(self, index: int) -> Run: ...
+    @overload
+    def __getitem__(self, index: slice) -> Runs: ...
+    def __getitem__(self, index: int | slice) -> Run | Runs:
+        return Runs(self._found[index]) if isinstance(index, slice) else self._found[index]
+
+    def __iter__(self) -> Iterator[Run]:
+        return iter(self._found)
+
+    def to_frame(self) -> Any:
+        """A data frame with a row a run: id, pipeline, status, started, seconds, its parameters, its metrics.
+
+        Raises:
+            UserError: neither pandas nor Polars is installed.
+        """
+        return frame([_row(run) for run in self._found])
+
+    def __repr__(self) -> str:
+        return "\n".join(repr(run) for run in self._found) or "no runs"
+
+    def _repr_html_(self) -> str:
+        return table([_row(run) for run in self._found])
+
+
+def runs(pipeline: str | None = None, *, limit: int = MOST, home: str | Path | None = None) -> Runs:
+    """The latest runs on this machine, the newest first.
+
+    Args:
+        pipeline: of this pipeline alone.
+        limit: how many at most.
+        home: the folder of runs; $DRIVETRAIN_HOME, else `.drivetrain` in the working folder, unless given.
+    """
+    from drivetrain.targets.local.ledger.reader import Ledger
+
+    with Ledger(Home(home)) as ledger:
+        rows = ledger.executions(limit, pipeline)
+    return Runs([Run(row.id, home=home) for row in rows])
+
+
+def _row(run: Run) -> dict[str, Any]:
+    return {
+        "id": run.id,
+        "pipeline": run.pipeline,
+        "status": run.status,
+        "started": run.started,
+        "seconds": run.seconds,
+        **run.settings,
+        **run.parameters,
+        **run.metrics,
+    }

@@ -1,0 +1,143 @@
+"""What differs between runs: settings, metrics with paired intervals, data, code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import InputError, UserError
+from drivetrain.report.content.facts import RunFacts
+from drivetrain.steps.contract import CODE_CHANNEL
+
+if TYPE_CHECKING:
+    from drivetrain.decision.differences import Difference
+    from drivetrain.targets.local.home import Home
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """One of the runs. `given` are the settings that it was started with, as text."""
+
+    facts: RunFacts
+    given: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings and parameters of the pipeline, and `STEP.SETTING` of its steps."""
+        of_steps = {f"{step.name}.{name}": text for step in self.facts.steps for name, text in step.settings.items()}
+        return {**self.given, **self.facts.parameters, **of_steps}
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What the steps returned, by name; `STEP.NAME` where several steps returned one of that name."""
+        names = [name for one in self.facts.measured for name in one.numbers]
+        return {
+            name if names.count(name) == 1 else f"{one.step}.{name}": value
+            for one in self.facts.measured
+            for name, value in one.numbers.items()
+        }
+
+    @property
+    def data(self) -> dict[str, str]:
+        """`STEP.INPUT` -> the hash of what was read; code is told of apart."""
+        return {
+            f"{each.step}.{each.name}": each.digest
+            for each in self.facts.artifacts
+            if each.flow == "input" and each.name != CODE_CHANNEL
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """Two runs or more. A value that a run does not have is None; every tuple is in the order of `runs`."""
+
+    runs: tuple[Compared, ...]
+    paired: tuple[Mapping[str, Difference], ...] = ()
+    """Of each run but the first: metric -> its difference to the first run on the same test set, with its interval."""
+    not_paired: str = ""
+    """Why there are none, as a sentence; empty where there is nothing to say."""
+
+    @cached_property
+    def settings(self) -> dict[str, tuple[Any, ...]]:
+        """Those that are not the same in all runs."""
+        return differing([run.settings for run in self.runs])
+
+    @cached_property
+    def metrics(self) -> dict[str, tuple[float | None, ...]]:
+        """All of them."""
+        every = [run.metrics for run in self.runs]
+        return {name: tuple(each.get(name) for each in every) for name in dict.fromkeys(n for e in every for n in e)}
+
+    @cached_property
+    def data(self) -> dict[str, tuple[str | None, ...]]:
+        """Inputs that are not the same in all runs."""
+        return differing([run.data for run in self.runs])
+
+    @property
+    def same_code(self) -> bool:
+        """Whether the programs of all runs had the same code."""
+        return len({run.facts.code_hash for run in self.runs}) == 1
+
+
+def differing(every: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """Name -> its value in each, of those that are not the same in all."""
+    found = {name: tuple(each.get(name) for each in every) for name in dict.fromkeys(n for e in every for n in e)}
+    return {name: values for name, values in found.items() if any(value != values[0] for value in values)}
+
+
+def compare(home: Home, executions: Iterable[str]) -> Comparison:
+    """Read what differs between runs, each by its id, the beginning of its id, or `latest`.
+
+    Raises:
+        UserError: there is no such run; one is given twice, or alone.
+    """
+    from drivetrain.report.content.from_ledger import run_facts
+    from drivetrain.targets.local.ledger.reader import Ledger
+
+    with Ledger(home) as ledger:
+        every = [run_facts(ledger, execution) for execution in executions]
+    if twice := [facts.id for place, facts in enumerate(every) if facts.id in {each.id for each in every[:place]}]:
+        raise UserError(f"Run {twice[0]} is given twice. Give different runs.")
+    if len(every) < 2:
+        raise UserError("One run alone cannot be compared. Give two ids or more (drivetrain runs list has them).")
+    runs = tuple(Compared(facts=facts, given=given_settings(home, facts.id)) for facts in every)
+    try:
+        paired = tuple(_paired(home, facts, every[0]) for facts in every[1:])
+    except InputError as error:
+        return Comparison(runs=runs, not_paired=f"Differences have no intervals: {error}")
+    return Comparison(runs=runs, paired=paired)
+
+
+def given_settings(home: Home, execution: str) -> dict[str, str]:
+    """The settings that a run was started with, beside those of files and variables; empty where the run was made of a
+    Pipeline object, or its folder was removed."""
+    from drivetrain.targets.local.request import Request
+
+    try:
+        origin = Request.load(home.run(execution)).options.origin or {}
+    except UserError:
+        return {}
+    return dict(text.partition("=")[::2] for text in origin.get("set", ()))
+
+
+def _paired(home: Home, facts: RunFacts, first: RunFacts) -> dict[str, Difference]:
+    """Metric -> difference to the first run, of the last step of a name that evaluated in both.
+
+    Raises:
+        InputError: the two did not measure the same samples and replicates, or a report cannot be read.
+    """
+    from drivetrain.decision.differences import check_comparable, differences
+    from drivetrain.decision.evaluation import EVALUATION_FILE, read_evaluation
+    from drivetrain.report.content.findings import folders_with
+
+    ours, theirs = (dict(folders_with(EVALUATION_FILE, home, each.artifacts)) for each in (facts, first))
+    common = [step for step in ours if step in theirs]
+    if not common:
+        return {}
+    candidate, other = read_evaluation(ours[common[-1]]), read_evaluation(theirs[common[-1]])
+    check_comparable(candidate, other, CONFIDENCE)
+    return {each.metric: each for each in differences(candidate, other, CONFIDENCE) if not each.slice}

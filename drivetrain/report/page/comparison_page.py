@@ -1,0 +1,143 @@
+"""The page of a comparison: settings that differ first, then metrics, curves, decisions, data and code."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from drivetrain.base.formatting import duration, moment_with_zone, number, signed
+from drivetrain.base.markup import Content, Markup, el
+from drivetrain.report.charts.charts import MAX_SERIES, Series, line_chart
+from drivetrain.report.charts.curves import words
+from drivetrain.report.content.comparison import Compared, Comparison
+from drivetrain.report.document import document, section
+from drivetrain.report.page.steps_section import short_value, status_mark
+
+MAX_CHARTS = 24
+
+
+def comparison_page(found: Comparison) -> str:
+    """The whole page."""
+    pipelines = list(dict.fromkeys(run.facts.pipeline for run in found.runs))
+    title = f"{' and '.join(pipelines)}: {len(found.runs)} runs compared"
+    return document(
+        title,
+        el("header", el("div", el("h1", title), class_="headline")),
+        el("main", _runs(found), _settings(found), _metrics(found), _curves(found), _decisions(found), _origin(found)),
+        el("footer", f"Written by drivetrain at {moment_with_zone(time.time())}."),
+    )
+
+
+def _runs(found: Comparison) -> Markup:
+    facts = [run.facts for run in found.runs]
+    rows: list[tuple[str, list[Content]]] = [
+        ("status", [status_mark(run.status) for run in facts]),
+        ("started", [moment_with_zone(run.started) for run in facts]),
+        ("duration", [duration(run.seconds) for run in facts]),
+    ]
+    if any(run.models for run in facts):
+        models = [f"{run.models[-1].group} {run.models[-1].version}" if run.models else "–" for run in facts]
+        rows.append(("model", list(models)))
+    return section("Runs", _table(found, rows), id="runs")
+
+
+def _settings(found: Comparison) -> Markup:
+    if not found.settings:
+        return section("Settings", el("p", "All settings are the same."), id="settings")
+    rows: list[tuple[str, list[Content]]] = [
+        (name, [el("code", _text(value)) for value in values]) for name, values in found.settings.items()
+    ]
+    return section("Settings that differ", _table(found, rows), id="settings")
+
+
+def _metrics(found: Comparison) -> Markup | None:
+    overall = {name: values for name, values in found.metrics.items() if "_class_" not in name}
+    by_class = {name: values for name, values in found.metrics.items() if name not in overall}
+    if not overall and not by_class:
+        return None
+    blocks: list[Content] = [_metric_table(found, overall)] if overall else []
+    if found.not_paired:
+        blocks.append(el("p", found.not_paired))
+    if by_class:
+        blocks.append(
+            el("details", el("summary", f"{len(by_class)} of single classes"), _metric_table(found, by_class))
+        )
+    return section("Metrics", blocks, id="metrics")
+
+
+def _metric_table(found: Comparison, metrics: Mapping[str, tuple[float | None, ...]]) -> Markup:
+    rows: list[tuple[str, list[Content]]] = []
+    for name, values in metrics.items():
+        cells: list[Content] = []
+        for place, value in enumerate(values):
+            cells.append([_number(value), _difference(found, name, values, place)])
+        rows.append((words(name), cells))
+    return _table(found, rows)
+
+
+def _difference(found: Comparison, name: str, values: tuple[float | None, ...], place: int) -> Content:
+    first, value = values[0], values[place]
+    if place == 0 or first is None or value is None or value == first:
+        return None
+    told = signed(value - first)
+    paired = found.paired[place - 1].get(name) if found.paired else None
+    if paired is not None and paired.interval is not None:
+        told += f" ({signed(paired.interval.low)} to {signed(paired.interval.high)})"
+    return el("small", f" {told}")
+
+
+def _curves(found: Comparison) -> Markup | None:
+    names = list(dict.fromkeys((curve.step, curve.name) for run in found.runs for curve in run.facts.curves))
+    charts: list[Markup] = []
+    for step, name in names[:MAX_CHARTS]:
+        series = [
+            Series(run.facts.id, curve.points)
+            for run in found.runs
+            for curve in run.facts.curves
+            if (curve.step, curve.name) == (step, name) and curve.points
+        ]
+        if len(series) > 1:
+            charts.append(line_chart(words(name), series[:MAX_SERIES], x_label=f"seconds since {step} started"))
+    return section("Training", el("div", charts, class_="charts"), id="training") if charts else None
+
+
+def _decisions(found: Comparison) -> Markup | None:
+    if not any(run.facts.decisions for run in found.runs):
+        return None
+    from drivetrain.report.content.decision import sentence
+
+    said: list[Content] = [
+        [el("p", sentence(decision)) for decision in run.facts.decisions] or "–" for run in found.runs
+    ]
+    return section("Decisions", _table(found, [("decision", said)]), id="decisions")
+
+
+def _origin(found: Comparison) -> Markup:
+    rows: list[tuple[str, list[Content]]] = [
+        (f"data of {name}", [el("code", (value or "–")[:16], title=value or "") for value in values])
+        for name, values in found.data.items()
+    ]
+    if not found.same_code:
+        rows.append(("code", [el("code", run.facts.code_hash[:16] or "–") for run in found.runs]))
+    if not rows:
+        return section("Data and code", el("p", "All runs read the same data, with the same code."), id="origin")
+    return section("Data and code that differ (sha256)", _table(found, rows), id="origin")
+
+
+def _table(found: Comparison, rows: list[tuple[str, list[Content]]]) -> Markup:
+    head = el("tr", el("th", "", scope="col"), [el("th", el("code", _id(run)), scope="col") for run in found.runs])
+    body = [el("tr", el("th", name, scope="row"), [el("td", cell) for cell in cells]) for name, cells in rows]
+    return el("div", el("table", el("thead", head), el("tbody", body)), class_="scroll", tabindex=0)
+
+
+def _id(run: Compared) -> str:
+    return run.facts.id
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else number(value)
+
+
+def _text(value: Any) -> str:
+    return "–" if value is None else short_value(value)

@@ -1,0 +1,20 @@
+"""The IR of Kubeflow Pipelines v2, as anybody may have written it: read within bounds, and checked without kfp.
+
+    reading.py        text -> the documents, as plain values
+    messages.py       which fields there are, and of which types
+    fields.py         unknown fields and wrong types; the rest goes on to those below
+    components.py     components, who uses them, and what they take and give
+    tasks.py          the tasks of a DAG: what they take, in which order, how often
+    outputs.py        what a DAG gives
+    sources.py        where a task's input comes from, and whether its type fits
+    cel.py            the expressions of conditions
+    placeholders.py   `{{$...}}` in commands, images and values
+    executors.py      containers and importers
+    kubernetes.py     the platform's part
+    problems.py       one problem, and how its place is written
+    check.py          all of it: `problems(documents)`
+    inspection.py     what the command line says of a text
+
+Messages and rules follow pipeline_spec.proto and kubernetes_executor_config.proto of kubeflow/pipelines; tests compare
+the fields with kfp's protobufs, and hold that what kfp's own compiler writes is accepted.
+"""

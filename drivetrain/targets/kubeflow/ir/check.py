@@ -1,0 +1,95 @@
+"""Everything that is wrong with a pipeline's documents.
+
+for problem in problems(read(text, "pipeline.yaml")):
+    print(problem)
+# root.dag.tasks['train'].inputs.parameters['rate'].componentInputParameter: the pipeline takes no 'rat'. ...
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any, cast
+
+from drivetrain.targets.kubeflow.ir.components import Components
+from drivetrain.targets.kubeflow.ir.executors import executor_problems
+from drivetrain.targets.kubeflow.ir.fields import cleaned
+from drivetrain.targets.kubeflow.ir.kubernetes import PLATFORM, platform_problems
+from drivetrain.targets.kubeflow.ir.outputs import output_problems
+from drivetrain.targets.kubeflow.ir.problems import MOST, Json, Problem, at, entry, quoted
+from drivetrain.targets.kubeflow.ir.reading import Documents
+from drivetrain.targets.kubeflow.ir.tasks import task_problems
+
+SCHEMA = "2.1.0"
+_PIPELINE_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,127}")
+
+
+def components_of(documents: Documents) -> Components:
+    """The components of documents, whatever is wrong with them."""
+    return Components(
+        cleaned(documents.spec, "PipelineSpec", "", []), cleaned(documents.platform, "PlatformSpec", "", [])
+    )
+
+
+def problems(documents: Documents) -> list[Problem]:
+    """What a cluster would refuse, would never run, or would do otherwise than the text says; the first MOST."""
+    found: list[Problem] = []
+    spec = cleaned(documents.spec, "PipelineSpec", "", found)
+    platform = cleaned(_known_platform(documents.platform, found), "PlatformSpec", "", found)
+    components = Components(spec, platform)
+    wrong = [problem.place for problem in found]
+    # What is missing because it had the wrong type was said already.
+    meaning = (problem for problem in _meaning(components) if not _is_around(problem.place, wrong))
+    return found[:MOST] + list(islice(meaning, MOST - len(found[:MOST])))
+
+
+def _known_platform(document: Json, found: list[Problem]) -> Json:
+    """Without platforms that nobody knows, whose fields nobody knows either."""
+    platforms: Any = document.get("platforms")
+    if not isinstance(platforms, dict):
+        return document
+    given = cast(Json, platforms)
+    for name in given.keys() - {PLATFORM}:
+        found.append(Problem(entry("platforms", str(name)), f"there is no such platform. Allowed: {PLATFORM}."))
+    return {**document, "platforms": {name: given[name] for name in given.keys() & {PLATFORM}}}
+
+
+def _meaning(components: Components) -> Iterator[Problem]:
+    yield from _header(components)
+    yield from components.problems()
+    for dag in components.all:
+        yield from task_problems(components, dag)
+        if "dag" in dag.spec:
+            yield from output_problems(components, dag)
+    yield from executor_problems(components)
+    yield from platform_problems(components)
+    yield from _workspace(components)
+
+
+def _header(components: Components) -> Iterator[Problem]:
+    name: str = components.spec.get("pipelineInfo", {}).get("name", "")
+    if not _PIPELINE_NAME.fullmatch(name):
+        yield Problem(
+            "pipelineInfo.name",
+            f"{quoted(name)} is no name of a pipeline: up to 128 lower case letters, digits and `-`.",
+        )
+    version: str = components.spec.get("schemaVersion", "")
+    if version.rpartition(".")[0] != SCHEMA.rpartition(".")[0]:
+        yield Problem("schemaVersion", f"is {quoted(version)}. Known here: {SCHEMA}.")
+
+
+def _workspace(components: Components) -> Iterator[Problem]:
+    """What is brought into the workspace of a run needs one."""
+    platform = components.platform.get("platforms", {}).get(PLATFORM, {})
+    if "workspace" in platform.get("pipelineConfig", {}):
+        return
+    for name, executor in components.executors.items():
+        if executor.get("importer", {}).get("downloadToWorkspace"):
+            place = at(entry("deploymentSpec.executors", name), "importer.downloadToWorkspace")
+            reason = f"there is no workspace. Give platforms.{PLATFORM}.pipelineConfig.workspace.size."
+            yield Problem(place, reason)
+
+
+def _is_around(place: str, wrong: list[str]) -> bool:
+    return any(each == place or each.startswith((f"{place}.", f"{place}[")) for each in wrong)

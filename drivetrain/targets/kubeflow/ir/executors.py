@@ -1,0 +1,130 @@
+"""Containers and importers: images, commands, environment, resources, URIs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from drivetrain.base.errors import did_you_mean
+from drivetrain.targets.kubeflow.ir import placeholders
+from drivetrain.targets.kubeflow.ir.components import Component, Components
+from drivetrain.targets.kubeflow.ir.problems import Json, Problem, at, entry, quoted
+from drivetrain.targets.kubeflow.ir.quantities import ALLOWED, amount
+
+ENVIRONMENT_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
+_RESOURCES = ("Cpu", "Memory")
+
+
+def executor_problems(components: Components) -> Iterator[Problem]:
+    """Everything that is wrong with the executors."""
+    for name, executor in components.executors.items():
+        place = entry("deploymentSpec.executors", name)
+        known = _known(components, components.by_executor[name])
+        if "container" in executor:
+            yield from _container(executor["container"], at(place, "container"), known)
+        elif "importer" in executor:
+            yield from _importer(executor["importer"], at(place, "importer"), known, components.by_executor[name])
+        elif not executor:
+            yield Problem(place, "has neither `container` nor `importer`.")
+
+
+def _known(components: Components, implemented: list[Component]) -> placeholders.Known:
+    """Which names the placeholders of an executor may have: those of all components that it implements. A task may
+    give further inputs, which kfp's compiler adds where a setting of the container is a parameter."""
+
+    def parameter(name: str) -> bool:
+        return all(
+            name in component.inputs("parameters")
+            or all(name in use.inputs("parameters") for use in components.uses[component.name])
+            for component in implemented
+        )
+
+    def among(of: Callable[[Component], Any]) -> Callable[[str], bool]:
+        return lambda name: all(name in of(component) for component in implemented)
+
+    return {
+        ".inputs.parameters": parameter,
+        ".inputs.artifacts": among(lambda component: component.inputs("artifacts")),
+        ".outputs.parameters": among(lambda component: component.outputs("parameters")),
+        ".outputs.artifacts": among(lambda component: component.outputs("artifacts")),
+    }
+
+
+def _container(container: Json, place: str, known: placeholders.Known) -> Iterator[Problem]:
+    image: str = container.get("image", "")
+    if not image:
+        yield Problem(at(place, "image"), "is not given.")
+    elif any(character.isspace() for character in image) and "{{$" not in image:
+        yield Problem(at(place, "image"), f"{quoted(image)} is no name of an image: it has a space.")
+    yield from placeholders.problems(image, at(place, "image"), known)
+    for field in ("command", "args"):
+        for i, word in enumerate(container.get(field, ())):
+            yield from placeholders.problems(word, entry(at(place, field), i), known)
+    seen: set[str] = set()
+    for i, variable in enumerate(container.get("env", ())):
+        name: str = variable.get("name", "")
+        where = entry(at(place, "env"), i)
+        if not ENVIRONMENT_NAME.fullmatch(name):
+            yield Problem(at(where, "name"), f"{quoted(name)} is no name of a variable.")
+        elif name in seen:
+            yield Problem(at(where, "name"), f"{quoted(name)} is given twice.")
+        seen.add(name)
+    yield from _resources(container.get("resources", {}), at(place, "resources"), known)
+
+
+def _resources(resources: Json, place: str, known: placeholders.Known) -> Iterator[Problem]:
+    for what in _RESOURCES:
+        amounts: dict[str, float] = {}
+        for bound in ("Request", "Limit"):
+            field = f"resource{what}{bound}"
+            older = f"{what.lower()}{bound}"
+            if float(resources.get(older, 0)) < 0:
+                yield Problem(at(place, older), f"is {resources[older]}. Give a number above 0.")
+            text = resources.get(field)
+            if text is None:
+                continue
+            if "{{$" in text:
+                yield from placeholders.problems(text, at(place, field), known)
+                continue
+            found = amount(text)
+            if found is None or found <= 0:
+                yield Problem(at(place, field), f"{quoted(text)} is no quantity above 0. {ALLOWED}")
+            else:
+                amounts[bound] = found
+        if amounts.get("Request", 0.0) > amounts.get("Limit", float("inf")):
+            yield Problem(at(place, f"resource{what}Request"), f"is more than resource{what}Limit.")
+    accelerator: Json = resources.get("accelerator", {})
+    if accelerator:
+        where = at(place, "accelerator")
+        kind = accelerator.get("resourceType") or accelerator.get("type")
+        count = str(accelerator.get("resourceCount") or accelerator.get("count") or "")
+        if not kind:
+            yield Problem(at(where, "resourceType"), "is not given. Give the resource's name, such as nvidia.com/gpu.")
+        for field, text in (("resourceType", kind or ""), ("resourceCount", count)):
+            yield from placeholders.problems(text, at(where, field), known)
+        if "{{$" not in count and not (count.isdecimal() and int(count) > 0):
+            yield Problem(at(where, "resourceCount"), f"{quoted(count)} is no whole number above 0.")
+
+
+def _importer(importer: Json, place: str, known: placeholders.Known, implemented: list[Component]) -> Iterator[Problem]:
+    uri: Json = importer.get("artifactUri", {})
+    where = at(place, "artifactUri")
+    constant = uri.get("constant", uri.get("constantValue", {}).get("stringValue"))
+    if (name := uri.get("runtimeParameter")) is not None:
+        for component in implemented:
+            inputs = component.inputs("parameters")
+            if name not in inputs:
+                reason = f"component {quoted(component.name)} takes no {quoted(name)}. {did_you_mean(name, inputs)}"
+                yield Problem(at(where, "runtimeParameter"), reason)
+    elif not isinstance(constant, str) or not constant:
+        yield Problem(where, "has no URI. Give `constant` with a text, or `runtimeParameter` with an input.")
+    else:
+        yield from placeholders.problems(constant, where, known)
+    if not importer.get("typeSchema"):
+        yield Problem(at(place, "typeSchema"), "is not given. Give {schemaTitle: system.Artifact}.")
+    yield from placeholders.problems(importer.get("metadata"), at(place, "metadata"), known)
+    for component in implemented:
+        if len(component.outputs("artifacts")) != 1:
+            reason = "an importer gives one artifact."
+            yield Problem(at(component.place, "outputDefinitions.artifacts"), reason)

@@ -1,0 +1,16 @@
+"""Manifests of what a pipeline needs on a cluster with Kubeflow, as a folder that `kubectl apply -k` takes.
+
+    manifests.py   pipeline -> the folder's files, by name
+    needs.py       what a pipeline asks of the cluster, typed
+    objects.py     a Kubernetes object, its labels, its YAML
+    pods.py        containers and Deployments under the Pod Security Standard "restricted"
+    access.py      service accounts, and the Role with what their pods call
+    network.py     who may reach which pods, and whom they reach
+    runtimes.py    ClusterTrainingRuntimes for trainings on several nodes
+    services.py    TensorBoard, and the Deployment of the starter
+    starter.py     the starter's program: it polls the model registry
+    storage.py     the namespace, and the volume for checkpoints
+    images/        Dockerfiles
+
+All but the starter is pure: no cluster is asked, and the same pipeline gives the same bytes.
+"""

@@ -1,0 +1,117 @@
+"""What a pipeline asks of a cluster: read from the pipeline and its settings, before any object is made of it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from drivetrain.base.errors import UserError
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.steps import JobStep, TrainingStep, flatten, is_our_training
+from drivetrain.spec.triggers import RegistryEvent
+from drivetrain.targets.kubeflow.compile.checks import task_name
+from drivetrain.targets.kubeflow.compile.frameworks import FRAMEWORKS, Framework, framework_of
+from drivetrain.targets.kubeflow.settings import Settings, settings_of
+
+# The key pair of MPI jobs' ssh.
+SSH_SECRET = "drivetrain-mpi-ssh"
+# A label's value has at most 63 characters, and so has a name; the longest suffix is `-tensorboard`.
+MAX_NAME = 63 - len("-tensorboard")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needs:
+    """What one pipeline needs beside Kubeflow itself."""
+
+    pipeline: Pipeline
+    name: str
+    """The pipeline's, as a DNS label: names of objects hold it."""
+    settings: Settings
+    frameworks: tuple[Framework, ...]
+    """Of trainings on several nodes; empty where each step is one pod."""
+    trains: bool
+    """Whether a step writes TensorBoard's files."""
+    events: tuple[RegistryEvent, ...]
+    """Triggers for which the model registry is polled."""
+
+    @property
+    def root(self) -> str:
+        """URI below which the pipeline's runs write."""
+        return f"{self.settings.root}/{self.pipeline.name}"
+
+    @property
+    def several_nodes(self) -> bool:
+        """Whether a step creates TrainJobs."""
+        return bool(self.frameworks)
+
+
+def needs_of(pipeline: Pipeline) -> Needs:
+    """What a pipeline needs.
+
+    Raises:
+        SpecError: a wrong setting of the deployment.
+        UserError: a name that is too long; a setting that is missing for what the pipeline does.
+    """
+    settings = settings_of(pipeline.deployment)
+    name = task_name(pipeline.name)
+    if len(name) > MAX_NAME:
+        raise UserError(
+            f"The pipeline's name {pipeline.name!r} has {len(name)} characters. Names of objects on Kubernetes begin "
+            f"with it, so at most {MAX_NAME} are allowed. Give the pipeline a shorter name."
+        )
+    jobs = [step for step in flatten(pipeline.steps) if isinstance(step, JobStep)]
+    several = [step for step in jobs if isinstance(step.cluster.count, int) and step.cluster.count > 1]
+    used = {framework_of(step) for step in several if isinstance(step, TrainingStep)}
+    needs = Needs(
+        pipeline=pipeline,
+        name=name,
+        settings=settings,
+        frameworks=tuple(each for each in FRAMEWORKS if each in used),
+        trains=any(is_our_training(step) for step in jobs),
+        events=tuple(each for each in pipeline.triggers if isinstance(each, RegistryEvent) and each.enabled),
+    )
+    _check(needs)
+    return needs
+
+
+def notes_of(needs: Needs) -> list[str]:
+    """What somebody has to do or to know before the objects are of use."""
+    settings, block, found = needs.settings, "deployment.targets.kubeflow", list[str]()
+    if settings.root == Settings.model_fields["root"].default:
+        found.append(f"{block}.root is {settings.root}, which stands for a folder of this machine. Set it.")
+    images = {f"{block}.image": settings.image}
+    if needs.trains or needs.events:
+        images[f"{block}.infrastructure.image"] = settings.infrastructure.image
+    for field, image in images.items():
+        if not re.match(r"[^/]*[.:][^/]*/|localhost/", image):
+            found.append(f"{field} is {image!r}: no registry, so each node looks in its own default one. Name yours.")
+    ssh = SSH_SECRET if "mpi" in own_runtimes(needs).values() else None
+    secrets = [settings.s3_secret, settings.image_pull_secret, ssh]
+    if named := [secret for secret in secrets if secret is not None]:
+        found.append(f"Secrets are not written. Namespace {settings.namespace!r} must have: {', '.join(named)}.")
+    return found
+
+
+def own_runtimes(needs: Needs) -> dict[str, Framework]:
+    """The runtimes of ours that the pipeline's trainings use: name -> framework. Any other name is somebody else's."""
+    ours: dict[str, Framework] = {f"drivetrain-{framework}": framework for framework in needs.frameworks}
+    return {name: each for name, each in ours.items() if getattr(needs.settings.trainer, each) == name}
+
+
+def _check(needs: Needs) -> None:
+    block = "deployment.targets.kubeflow"
+    if needs.several_nodes and needs.settings.service_account is None:
+        raise UserError(
+            f"{block}.service_account is not set, and a training on several nodes needs an account that may create "
+            f"TrainJobs. Set it to a name, such as {needs.name!r}: the account is made with the other objects."
+        )
+    if needs.events and needs.settings.registry is None:
+        raise UserError(
+            f"{block}.registry is not set, and trigger {needs.events[0].name!r} asks the model registry. Set it, for "
+            "example to kubeflow:http://model-registry-service.kubeflow:8080."
+        )
+    if needs.events and not needs.settings.endpoint:
+        raise UserError(
+            f"{block}.endpoint is not set, and trigger {needs.events[0].name!r} starts runs by the Pipelines API. Set "
+            "it, for example to http://ml-pipeline.kubeflow:8888."
+        )

@@ -1,0 +1,125 @@
+"""Who may reach which pods, and whom they reach: NetworkPolicies for this pipeline's pods, and no others'.
+
+A policy allows and never forbids, so those of several pipelines in one namespace add up. Nothing is selected by an
+empty selector: notebooks and model servers of the same namespace go on as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from drivetrain.infra.kubeflow.needs import Needs, own_runtimes
+from drivetrain.infra.kubeflow.objects import NAME_LABEL, PART_OF, PART_OF_LABEL, Json, Object, labels_of
+
+NAMESPACE_LABEL = "kubernetes.io/metadata.name"
+# On the pods of every task: https://github.com/kubeflow/pipelines/blob/master/backend/src/v2/compiler/argocompiler.
+STEP_LABELS = {"pipelines.kubeflow.org/v2_component": "true"}
+# On the pods of every JobSet, of which a TrainJob makes one (https://jobset.sigs.k8s.io/docs/concepts/).
+JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
+# On the pods of our own runtimes.
+TRAINING_LABELS = {NAME_LABEL: "training", PART_OF_LABEL: PART_OF}
+# All addresses but those of the machine's metadata service, which gives away the node's own credentials.
+ANYWHERE: tuple[Json, ...] = (
+    {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]},
+    {"cidr": "::/0", "except": ["fd00:ec2::/32"]},
+)
+AWS = "https://s3.amazonaws.com"
+
+_DNS: Json = {"ports": [{"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Policy:
+    """The traffic of the pods that a selector finds.
+
+    `ingress` are the pods (as selectors) that may reach them, `egress` whom they reach beside DNS; None leaves open.
+    """
+
+    part: str
+    selector: Mapping[str, object]
+    ingress: Sequence[Json] | None
+    egress: Sequence[Json] | None
+
+    def object(self, needs: Needs) -> Object:
+        """The NetworkPolicy."""
+        spec: Json = {"podSelector": dict(self.selector), "policyTypes": []}
+        if self.egress is not None:
+            spec["policyTypes"].append("Egress")
+            spec["egress"] = [_DNS, *self.egress]
+        if self.ingress is not None:
+            spec["policyTypes"].append("Ingress")
+            spec["ingress"] = [{"from": [{"podSelector": peer} for peer in self.ingress]}] if self.ingress else []
+        return Object(
+            api="networking.k8s.io/v1",
+            kind="NetworkPolicy",
+            name=f"{needs.name}-{self.part}",
+            namespace=needs.settings.namespace,
+            labels=labels_of(needs.name, self.part),
+            fields={"spec": spec},
+        )
+
+
+def network_policies(needs: Needs) -> Iterator[Object]:
+    """One policy a kind of pods."""
+    settings = needs.settings
+    store = to_address(settings.s3_endpoint or AWS, needs)
+    # Steps are no servers. What they reach is left open: every pipeline's steps in the namespace have this label.
+    policies = [Policy(part="steps", selector={"matchLabels": STEP_LABELS}, ingress=(), egress=None)]
+    if needs.several_nodes:
+        pods: Json = {"matchExpressions": [{"key": JOBSET_LABEL, "operator": "Exists"}]}
+        policies.append(Policy(part="jobs", selector=pods, ingress=(pods,), egress=None))
+    if own_runtimes(needs):
+        ours: Json = {"matchLabels": TRAINING_LABELS}
+        peers: Json = {"to": [{"podSelector": ours}]}
+        policies.append(Policy(part="training", selector=ours, ingress=None, egress=(peers, store)))
+    if needs.trains:
+        labels = labels_of(needs.name, "tensorboard")
+        policies.append(Policy(part="tensorboard", selector={"matchLabels": labels}, ingress=(), egress=(store,)))
+    if needs.events:
+        labels = labels_of(needs.name, "starter")
+        asked = [settings.endpoint, (settings.registry or "").partition(":")[2]]
+        reached = _different([*(to_address(address, needs) for address in asked), store])
+        policies.append(Policy(part="starter", selector={"matchLabels": labels}, ingress=(), egress=reached))
+    for policy in policies:
+        yield policy.object(needs)
+
+
+def to_address(address: str, needs: Needs) -> Json:
+    """An egress rule that lets through to a URL.
+
+    For a service of the cluster the whole of its namespace, at any port: a policy is about the port of the pod, which
+    need not be that of the service. For any other name all addresses but the machine's own, at the URL's port: policies
+    know no names.
+    """
+    place = urlsplit(address)
+    host, port = place.hostname or "", place.port or (443 if place.scheme == "https" else 80)
+    try:
+        found = ip_address(host)
+        blocks: Sequence[Json] = ({"cidr": f"{found}/{found.max_prefixlen}"},)
+    except ValueError:
+        if (namespace := service_namespace(host, needs)) is not None:
+            return {"to": [{"namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: namespace}}}]}
+        blocks = ANYWHERE
+    return {"ports": [{"port": port, "protocol": "TCP"}], "to": [{"ipBlock": block} for block in blocks]}
+
+
+def service_namespace(host: str, needs: Needs) -> str | None:
+    """The namespace of a service by its name in the cluster: `NAME`, `NAME.NAMESPACE`, `NAME.NAMESPACE.svc...`.
+
+    `NAME.NAMESPACE` looks like a domain, so it is one unless the namespace is one that the settings name.
+    """
+    name, *rest = host.split(".")
+    known = (needs.settings.namespace, needs.settings.infrastructure.platform_namespace)
+    if not rest:
+        return needs.settings.namespace if name != "localhost" and name else None
+    if rest[1:2] == ["svc"] or (len(rest) == 1 and rest[0] in known):
+        return rest[0]
+    return None
+
+
+def _different(rules: Sequence[Json]) -> tuple[Json, ...]:
+    """Each rule once, in their order."""
+    return tuple(rule for at, rule in enumerate(rules) if rule not in rules[:at])

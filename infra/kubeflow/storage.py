@@ -1,0 +1,57 @@
+"""The namespace, and the volume on which checkpoints are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from drivetrain.infra.kubeflow.needs import Needs
+from drivetrain.infra.kubeflow.objects import PART_OF, PART_OF_LABEL, Json, Object, labels_of
+
+_POD_SECURITY = "pod-security.kubernetes.io"
+# In such namespaces a cluster of many users keeps what Pipelines' steps ask for (the ConfigMap `kfp-launcher`, ...).
+_PIPELINES = "pipelines.kubeflow.org/enabled"
+
+
+def namespace(needs: Needs) -> Iterator[Object]:
+    """The namespace, unless it is there already: as a profile's, or as that of Kubeflow itself.
+
+    All that we make keeps the standard "restricted". The pods of Pipelines' own steps say nothing of the user that
+    their main container runs as (https://github.com/kubeflow/pipelines/pull/12782), so "baseline" is what is enforced,
+    and what does not keep "restricted" is warned of and audited.
+    """
+    infrastructure = needs.settings.infrastructure
+    if infrastructure.namespace == "existing" or needs.settings.namespace == infrastructure.platform_namespace:
+        return
+    security = {f"{_POD_SECURITY}/enforce": "baseline", _PIPELINES: "true"}
+    security |= {f"{_POD_SECURITY}/{mode}": "restricted" for mode in ("audit", "warn")}
+    yield Object(
+        api="v1",
+        kind="Namespace",
+        name=needs.settings.namespace,
+        namespace=None,
+        labels={PART_OF_LABEL: PART_OF, **security},
+    )
+
+
+def volumes(needs: Needs) -> Iterator[Object]:
+    """The claim for checkpoints, where the settings name one.
+
+    ReadWriteMany: a training that is started again may come to another node, and those of one run may overlap.
+    """
+    claim, infrastructure = needs.settings.checkpoint_claim, needs.settings.infrastructure
+    if claim is None:
+        return
+    spec: Json = {
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": f"{infrastructure.checkpoint_gib}Gi"}},
+    }
+    if infrastructure.checkpoint_class is not None:
+        spec["storageClassName"] = infrastructure.checkpoint_class
+    yield Object(
+        api="v1",
+        kind="PersistentVolumeClaim",
+        name=claim,
+        namespace=needs.settings.namespace,
+        labels=labels_of(needs.name, "checkpoints"),
+        fields={"spec": spec},
+    )

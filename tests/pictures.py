@@ -1,0 +1,84 @@
+"""Draw the pictures of the README anew: `make pictures`. Needs Chromium for the page.
+
+docs/pictures/run.svg    what `drivetrain run retraining` prints on a terminal
+docs/pictures/page.png   the page of that run
+"""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from rich.console import Console
+from rich.text import Text
+
+FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+BROWSERS = ("chromium", "chromium-browser", "google-chrome")
+WIDTH = 104
+# What clears the lines of the progress before they are printed again.
+_ERASED = re.compile(r"(?:\x1b\[2K(?:\x1b\[1A)?)+")
+
+
+def on_a_terminal(command: list[str], folder: Path) -> str:
+    """What a command prints last on a terminal, with its colours.
+
+    Raises:
+        SystemExit: it failed.
+    """
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": str(WIDTH), "LINES": "40", "TERM": "xterm-256color"}
+    with subprocess.Popen(command, cwd=folder, env=environment, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        printed = b""
+        while True:
+            try:
+                piece = os.read(ours, 65_536)
+            except OSError:  # Linux says so where the other end of a terminal is closed.
+                break
+            printed += piece
+    os.close(ours)
+    text = printed.decode().replace("\r\n", "\n").replace("\x1b[?25l", "").replace("\x1b[?25h", "")
+    if process.returncode:
+        sys.exit(f"{command} failed:\n{text[-2000:]}")
+    return _ERASED.split(text)[-1]
+
+
+def draw_terminal(text: str, title: str, file: Path) -> None:
+    """Write the picture of a terminal with this text in it."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        console = Console(record=True, width=WIDTH, file=nowhere)
+        console.print(Text("$ drivetrain run retraining\n") + Text.from_ansi(text.rstrip()))
+        file.write_text(console.export_svg(title=title), encoding="utf-8")
+
+
+def main() -> None:
+    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if browser is None:
+        sys.exit(f"No browser. Install one of: {', '.join(BROWSERS)}.")
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        drivetrain = [sys.executable, "-m", "drivetrain.cli.main"]
+        # The second run has a champion to be compared with.
+        weak = ["--set", "seed=1", "--set", "epochs=2", "--set", "min_accuracy=0.1"]
+        for command in (["run", "retraining", *weak], ["models", "approve", "retraining", "1"]):
+            subprocess.run([*drivetrain, *command, "--home", "home"], cwd=folder, check=True, stdout=subprocess.DEVNULL)
+        text = on_a_terminal([*drivetrain, "run", "retraining", "--home", "home"], folder)
+        draw_terminal(text, "drivetrain", FOLDER / "run.svg")
+        (page,) = re.findall(r"Report: (\S+)", text)
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1100,900"]
+        shot = f"--screenshot={FOLDER / 'page.png'}"
+        subprocess.run(
+            [browser, *options, shot, (folder / page).as_uri()], check=True, stderr=subprocess.DEVNULL, timeout=120
+        )
+    print(f"Wrote {FOLDER}/run.svg and page.png.")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,102 @@
+"""Components of a notebook's cells: the module that is written of one runs alone, and what cannot travel is named."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import linecache
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain import Pipeline, SpecError, step
+from drivetrain.authoring.cells import write_modules
+from drivetrain.steps.declaration import Component
+
+Run = Callable[[str], dict[str, Any]]
+HEAD = "from drivetrain.components import Input, Output, component\n"
+
+
+@pytest.fixture
+def cell(monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs a cell as a kernel does: its text is known by a file name that leads nowhere."""
+    names: dict[str, Any] = {"__name__": "__main__"}
+    numbers = itertools.count()
+    monkeypatch.setattr(linecache, "cache", dict(linecache.cache))
+
+    def run(text: str) -> dict[str, Any]:
+        file = f"/nowhere/ipykernel_1/{next(numbers)}.py"
+        linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+        exec(compile(text, file, "exec"), names)
+        return names
+
+    return run
+
+
+def written(component: Component[..., Any], folder: Path) -> tuple[str, Any]:
+    """The text of the module that travels, and the program in it, imported in a fresh module."""
+    made = step(component)
+    pipeline = Pipeline(name="p", steps=[made])
+    assert write_modules(pipeline, folder)
+    module, function = made.program.target.split(":")
+    path = folder / f"{module}.py"
+    spec = importlib.util.spec_from_file_location(module, path)
+    assert spec is not None and spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return path.read_text(), getattr(loaded, function)
+
+
+def test_what_other_cells_define_travels(cell: Run, tmp_path: Path) -> None:
+    cell("import os.path\nimport json as j\nfrom math import floor as down\nROWS = 7\nNAMES = ('a', 'b')\n" + HEAD)
+    cell("class Base:\n    by = ROWS\n\nclass Scale(Base):\n    def of(self, x):\n        return x * self.by\n")
+    cell("def twice(x):\n    return even(2 * x)\n\ndef even(x):\n    return x if x % 2 == 0 else twice(x)\n")
+    names = cell(
+        "@component\n"
+        "def fit(model: Output, rows: int = ROWS) -> dict[str, float]:\n"
+        "    table = rows  # a name of its own, whatever another cell calls so\n"
+        "    found = {'total': float(twice(Scale().of(table))), 'names': len(NAMES)}\n"
+        "    (model / os.path.basename('x/m.json')).write_text(j.dumps(found))\n"
+        "    return {'total': down(found['total'])}\n"
+    )
+    names["table"] = object()
+    text, program = written(names["fit"], tmp_path)
+    (tmp_path / "model").mkdir()
+    assert program(tmp_path / "model", rows=3) == {"total": 42}
+    assert (tmp_path / "model" / "m.json").read_text() == '{"total": 42.0, "names": 2}'
+    assert "import json as j" in text and "from math import floor as down" in text and "ROWS = 7" in text
+    assert text.index("class Base") < text.index("class Scale") and "table = object" not in text
+
+
+def test_the_same_cells_are_the_same_module(cell: Run, tmp_path: Path) -> None:
+    text = HEAD + "@component\ndef fit(model: Output, rows: int = 1) -> None:\n    print(rows)\n"
+    first = step(cell(text)["fit"]).program.target
+    assert step(cell(text)["fit"]).program.target == first and first.startswith("cells_")
+    assert step(cell(text.replace("print(rows)", "print(rows + 1)"))["fit"]).program.target != first
+
+
+@pytest.mark.parametrize(
+    ("before", "body", "message"),
+    [
+        ("thing = object()", "print(thing)", r"fit\(\) uses 'thing' of another cell: it is <object .*cannot travel"),
+        ("big = list(range(10_000))", "print(big)", r"fit\(\) uses 'big' of another cell.*give that as an input"),
+        (
+            "def outer():\n    y = 1\n    def inner():\n        return y\n    return inner\ninner = outer()",
+            "print(inner())",
+            r"fit\(\) uses 'inner' of another cell: it is made inside of another function",
+        ),
+    ],
+)
+def test_what_cannot_travel_is_refused_by_name(cell: Run, before: str, body: str, message: str) -> None:
+    names = cell(f"{HEAD}{before}\n@component\ndef fit(model: Output) -> None:\n    {body}\n")
+    with pytest.raises(SpecError, match=message):
+        step(names["fit"])
+
+
+def test_a_function_without_a_text_is_refused() -> None:
+    names: dict[str, Any] = {"__name__": "__main__"}
+    exec(HEAD + "@component\ndef fit(model: Output) -> None: ...\n", names)
+    with pytest.raises(SpecError, match=r"step\(fit\): its source is not known. Write it to a file"):
+        step(names["fit"])

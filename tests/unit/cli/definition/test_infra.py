@@ -1,0 +1,70 @@
+from __future__ import annotations
+
+import yaml
+
+SETTINGS = """\
+from drivetrain import Deployment, Pipeline, fail
+
+
+def nightly() -> Pipeline:
+    target = Deployment(target="kubeflow", targets={"kubeflow": SETTINGS})
+    return Pipeline(name="nightly", steps=[fail("no", name="stop")], deployment=target)
+"""
+
+
+def test_the_folder_holds_what_is_printed(drivetrain) -> None:
+    printed = drivetrain("infra", "kubeflow", "retraining")
+    kinds = [each["kind"] for each in yaml.safe_load_all(printed)]
+    assert kinds == ["ServiceAccount", "NetworkPolicy", "NetworkPolicy", "Deployment", "Service"]
+    assert "note: deployment.targets.kubeflow.root" in drivetrain.err
+
+    folder = drivetrain.folder / "out"
+    assert drivetrain("infra", "kubeflow", "retraining", "-o", folder) == ""
+    assert f"Wrote {folder}: accounts.yaml, network.yaml, tensorboard.yaml, kustomization.yaml." in drivetrain.err
+    names = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
+    written = [each for name in names for each in yaml.safe_load_all((folder / name).read_text())]
+    assert written == list(yaml.safe_load_all(printed))
+
+
+def test_the_folder_can_be_written_again_unless_it_was_edited(drivetrain) -> None:
+    folder = drivetrain.folder / "out"
+    drivetrain("infra", "kubeflow", "retraining", "-o", folder)
+    drivetrain("infra", "kubeflow", "retraining", "-o", folder)
+    (folder / "mine.yaml").write_text("a: 1\n")
+    (folder / "network.yaml").write_text("a: 1\n")
+    said = drivetrain.error("infra", "kubeflow", "retraining", "-o", folder)
+    assert "network.yaml was edited, or was not written by this command" in said
+    assert (folder / "mine.yaml").read_text() == (folder / "network.yaml").read_text() == "a: 1\n"
+
+
+def test_bad_input(drivetrain) -> None:
+    assert "Did you mean 'kubeflow'?" in drivetrain.error("infra", "kubflow", "retraining")
+    assert "Allowed: kubeflow." in drivetrain.error("infra", "sagemaker", "retraining")
+    assert "Did you mean 'retraining'?" in drivetrain.error("infra", "kubeflow", "retrainin")
+    drivetrain.write("taken", "x")
+    said = drivetrain.error("infra", "kubeflow", "retraining", "-o", drivetrain.folder / "taken")
+    assert "taken is not a folder" in said
+    drivetrain.write("full.txt", "x")
+    said = drivetrain.error("infra", "kubeflow", "retraining", "-o", drivetrain.folder)
+    assert "is not empty: it holds" in said and (drivetrain.folder / "full.txt").read_text() == "x"
+    assert len(list(drivetrain.folder.iterdir())) == 2, "nothing was written"
+
+
+def test_wrong_settings_are_one_line(drivetrain) -> None:
+    file = drivetrain.write("flow.py", SETTINGS.replace("SETTINGS", '{"namespace": "Team_A"}'))
+    said = drivetrain.error("infra", "kubeflow", file)
+    assert "deployment.targets.kubeflow.namespace" in said and "'Team_A'" in said
+    assert len(said.splitlines()) == 1
+
+
+def test_what_the_target_cannot_express_is_said_in_its_own_words(drivetrain) -> None:
+    file = drivetrain.write(
+        "flow.py",
+        "from drivetrain import Pipeline, Upload, fail\n\n\n"
+        "def nightly() -> Pipeline:\n"
+        '    on = Upload(name="new-data", bucket="acme")\n'
+        '    return Pipeline(name="nightly", steps=[fail("no", name="stop")], triggers=[on])\n',
+    )
+    said = drivetrain.error("infra", "kubeflow", file, "-o", drivetrain.folder / "out")
+    assert "Kubeflow Pipelines cannot express this pipeline." in said and "trigger 'new-data'" in said
+    assert not (drivetrain.folder / "out").exists()

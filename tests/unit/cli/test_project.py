@@ -1,0 +1,133 @@
+"""`drivetrain init` writes a project that works, and `drivetrain doctor` says what a machine has."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from drivetrain.cli.project import doctor
+from tests.unit.cli.conftest import CommandLine
+
+FILES = [
+    ".github/workflows/pipeline.yml",
+    ".gitignore",
+    "README.md",
+    "customers.csv",
+    "pipeline.py",
+    "test_pipeline.py",
+]
+
+
+@pytest.mark.slow
+def test_a_new_project_passes_its_own_tests(drivetrain: CommandLine) -> None:
+    folder = drivetrain.folder / "customers"
+    text = drivetrain("init", folder)
+    assert sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()) == FILES
+    assert text.endswith(f"Try it: cd {folder} && drivetrain run pipeline.py\n")
+    # As the user runs them: in the folder, by a pytest that knows nothing of ours.
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "."],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0 and "2 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_new_pipeline_compiles_and_is_drawn(drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = drivetrain.folder / "drawn"
+    drivetrain("init", folder)
+    renamed = folder / "drawn_customers.py"  # a pipeline file is imported under its own name, once a process
+    (folder / "pipeline.py").rename(renamed)
+    assert json.loads(drivetrain("compile", renamed))["Steps"][0]["Name"] == "split"
+    assert "register-model" in drivetrain("show", renamed)
+
+
+def test_nothing_is_overwritten(drivetrain: CommandLine) -> None:
+    (drivetrain.folder / "mine").mkdir()
+    (drivetrain.folder / "mine" / "pipeline.py").write_text("mine")
+    error = drivetrain.error("init", drivetrain.folder / "mine")
+    assert "has pipeline.py already" in error
+    assert [path.name for path in (drivetrain.folder / "mine").iterdir()] == ["pipeline.py"]
+    drivetrain.write("file", "x")
+    assert "Give another folder" in drivetrain.error("init", drivetrain.folder / "file" / "inner")
+
+
+def test_the_doctor_says_what_is_there(drivetrain: CommandLine) -> None:
+    found = {each["name"]: each for each in json.loads(drivetrain("doctor", "--home", drivetrain.home, "--json"))}
+    assert found["torch"]["state"] == "ok" and importlib.metadata.version("torch") in found["torch"]["found"]
+    assert str(drivetrain.home) in found["home"]["found"] and "GiB free" in found["home"]["found"]
+    assert not drivetrain.home.exists()  # it looks, and makes nothing
+    text = drivetrain("doctor", "--home", drivetrain.home)
+    assert text.startswith("WHAT") and "✓ drivetrain" in text
+
+
+def test_what_is_missing_is_said_with_what_to_do(drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    def version(name: str) -> str:
+        if name == "boto3":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return "1.0"
+
+    monkeypatch.setattr(doctor.importlib.metadata, "version", version)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=1024**3))
+    text = drivetrain("doctor", "--home", drivetrain.home)
+    assert "pip install 'drivetrain[s3]'" in text and "Models and checkpoints need room" in text
+
+
+def test_a_home_that_cannot_be_written_is_wrong(drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert "cannot be written. Give another folder" in drivetrain("doctor", "--home", drivetrain.home, code=1)
+
+
+@pytest.mark.parametrize(
+    ("program", "state", "found"),
+    [
+        ("echo 'NVIDIA H100'; echo 'NVIDIA H100'", "ok", "2 x NVIDIA H100"),
+        (
+            "echo mismatch; exit 18",
+            "note",
+            "nvidia-smi fails: mismatch",
+        ),
+    ],
+)
+def test_gpus(program: str, state: str, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "nvidia-smi").write_text(f"#!/bin/sh\n{program}\n")
+    (tmp_path / "nvidia-smi").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (gpu,) = [each for each in doctor.findings(tmp_path) if each.name == "GPU"]
+    assert (gpu.state, gpu.found) == (state, found)
+
+
+@pytest.mark.parametrize(("allowed", "state"), [("pid", "ok"), ("mounts", "ok"), ("none", "note")])
+def test_isolation(allowed: str, state: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from drivetrain.targets.local.containers import mounts
+
+    monkeypatch.setattr(mounts, "isolation", lambda: allowed)
+    (isolation,) = [each for each in doctor.findings(tmp_path) if each.name == "isolation"]
+    assert isolation.state == state and bool(isolation.advice) is (state == "note")
+
+
+def test_credentials_are_looked_for_and_never_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_PROFILE", "AWS_ROLE_ARN", "AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+
+    def aws() -> doctor.Finding:
+        return next(each for each in doctor.findings(tmp_path) if each.name == "AWS")
+
+    assert aws().state == "note"
+    (tmp_path / ".aws").mkdir()
+    (tmp_path / ".aws" / "credentials").write_text("[default]\naws_access_key_id = AKIAIOSFODNN7EXAMPLE\n")
+    assert aws().found == "credentials by ~/.aws/credentials"
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAIOSFODNN7EXAMPLE")
+    monkeypatch.setenv("AWS_REGION", "eu-west-1")
+    assert aws().found == "credentials by AWS_ACCESS_KEY_ID, region eu-west-1"

@@ -1,0 +1,225 @@
+"""Runs as objects: started, read, compared, gone on with."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import drivetrain as dt
+from drivetrain.client import frames
+
+FILE = """
+from drivetrain import Pipeline, Settings, fail, register, step, when
+from drivetrain.components import Input, Output, component
+
+
+class Small(Settings):
+    rows: int = 3
+    least: float = 0.0
+
+
+@component
+def fit(model: Output, rows: int = 1) -> dict[str, float]:
+    print(f"fitting {rows} rows")
+    print("done")
+    (model / "model.txt").write_text("x" * rows)
+    return {"size": rows, "seconds": 0.5}
+
+
+@component
+def score(model: Input) -> dict[str, float]:
+    return {"accuracy": len((model / "model.txt").read_text()) / 10, "seconds": 0.25}
+
+
+def small(settings: Small) -> Pipeline:
+    model = step(fit, rows=settings.rows)
+    scores = step(score, model=model["model"])
+    good = scores.metric("accuracy") >= settings.least
+    version = register(model=model["model"], metrics=scores, group="small")
+    gate = when(good, then=[version], otherwise=[fail("too small")])
+    return Pipeline(name="small", steps=[model, scores, gate])
+"""
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A folder with a pipeline file, which is the working folder of these tests."""
+    folder = tmp_path_factory.mktemp("client")
+    (folder / "small_pipeline.py").write_text(FILE)
+    with chdir(folder):
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def first(place: Path) -> dt.Run:
+    return dt.run("small_pipeline.py", quiet=True)
+
+
+@pytest.fixture(scope="module")
+def second(place: Path, first: dt.Run) -> dt.Run:
+    return dt.run("small_pipeline.py", quiet=True, rows=5)
+
+
+@pytest.fixture(scope="module")
+def failed(place: Path, second: dt.Run) -> dt.Run:
+    return dt.run("small_pipeline.py", quiet=True, rows=5, least=0.9)
+
+
+def test_a_run_says_what_came_out(first: dt.Run, place: Path) -> None:
+    assert (first.pipeline, first.status, first.succeeded, first.reason) == ("small", "Succeeded", True, None)
+    assert list(first.steps) == ["fit", "score", "decide", "register-model", "stop"]
+    fit = first.steps["fit"]
+    assert (fit.status, fit.attempts, fit.settings["rows"], fit.metrics["size"]) == ("Succeeded", 1, "3", 3)
+    assert (fit.outputs["model"] / "model.txt").read_text() == "xxx"
+    assert first.steps["score"].inputs["model"] == fit.outputs["model"]
+    assert fit.log().startswith("fitting 3 rows\ndone\n") and fit.log(1) == "}" and fit.log(0) == ""
+    assert first.metrics["accuracy"] == 0.3
+    assert first.metrics["fit.seconds"] == 0.5 and first.metrics["score.seconds"] == 0.25  # both return that name
+    assert first.seconds >= fit.seconds > 0  # type: ignore[operator]
+    assert first.started.tzinfo is not None
+    assert repr(first).startswith(f"Run('{first.id}': small, Succeeded")
+    version = first.model_version
+    assert version is not None and (version.group, version.version, version.status) == (
+        "small",
+        1,
+        "PendingManualApproval",
+    )
+
+
+def test_what_is_not_there_is_named(first: dt.Run) -> None:
+    with pytest.raises(KeyError, match=r"no step 'fitt'. Did you mean 'fit'"):
+        first.steps["fitt"]
+    with pytest.raises(KeyError, match=r"no metric 'acuracy'. Did you mean 'accuracy'"):
+        first.metrics["acuracy"]
+    with pytest.raises(dt.UserError, match="No execution 'nothing'"):
+        dt.Run("nothing")
+    with pytest.raises(dt.UserError, match="is given no other run"):
+        first.compare()
+
+
+def test_unchanged_steps_come_from_the_cache_with_what_they_gave(failed: dt.Run, second: dt.Run) -> None:
+    assert failed.status == "Failed" and failed.reason is not None and "too small" in failed.reason
+    assert [failed.steps[name].status for name in ("fit", "score", "stop")] == ["Cached", "Cached", "Failed"]
+    assert failed.steps["fit"].outputs == second.steps["fit"].outputs
+    assert failed.steps["fit"].log().startswith("fitting 5 rows") and failed.metrics["accuracy"] == 0.5
+    assert failed.model_version is None
+
+
+def test_runs_are_listed_the_newest_first(first: dt.Run, second: dt.Run, failed: dt.Run, place: Path) -> None:
+    assert [run.id for run in dt.runs()] == [failed.id, second.id, first.id]
+    assert [run.id for run in dt.runs("small", limit=1, home=place / ".drivetrain")] == [failed.id]
+    assert list(dt.runs("other")) == [] and repr(dt.runs("other")) == "no runs"
+    assert [run.id for run in dt.runs()[1:]] == [second.id, first.id]
+    assert dt.Run("latest").id == failed.id and dt.Run(first.id[:6]).id == first.id
+    table = dt.runs()._repr_html_()
+    assert table.startswith("<table>") and f"<td>{failed.id}</td>" in table and "<td>0.9</td>" in table
+
+
+def test_a_comparison_shows_what_differs_alone(first: dt.Run, second: dt.Run) -> None:
+    found = first.compare(second.id)
+    assert found.settings == {"rows": (None, "5"), "fit.rows": ("3", "5")}
+    assert found.metrics["accuracy"] == (0.3, 0.5)
+    assert list(found.data) == ["score.model", "register-model.model"] and found.same_code
+    assert "accuracy: 0.3, 0.5" in repr(found) and "data of score.model: differs" in repr(found)
+    assert "<td>fit.rows</td>" in found._repr_html_()
+    assert found.intervals == {}
+    with pytest.raises(dt.UserError, match="is given twice"):
+        first.compare(first)
+
+
+def test_frames_come_from_the_library_that_is_there(
+    first: dt.Run, second: dt.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Library:
+        DataFrame = dict
+
+    tried: list[str] = []
+
+    def imported(name: str, missing: tuple[str, ...] = ("pandas",)) -> Any:
+        tried.append(name)
+        if name in missing:
+            raise ImportError(name)
+        return Library
+
+    monkeypatch.setattr(frames.importlib, "import_module", imported)
+    table = frames.frame([{"a": 1}, {"a": 2, "b": "x"}])
+    assert table == {"a": [1, 2], "b": [None, "x"]} and tried == ["pandas", "polars"]
+    monkeypatch.setattr(frames.importlib, "import_module", lambda name: imported(name, frames.LIBRARIES))
+    with pytest.raises(dt.UserError, match="pip install pandas"):
+        frames.frame([])
+
+
+def test_a_pipeline_object_and_a_function_run_too(place: Path, first: dt.Run) -> None:
+    module = importlib.import_module("small_pipeline")  # the runs have put the folder on the path
+    by_function = dt.run(module.small, quiet=True, rows=3)
+    assert by_function.steps["fit"].status == "Cached" and by_function.settings == {}
+    with pytest.raises(dt.UserError, match=r"rows=\.\.\.\): it is built already"):
+        dt.run(module.small(module.Small()), rows=4)
+    with pytest.raises(dt.UserError, match=r"run\(\) is given 3\."):
+        dt.run(3)  # type: ignore[arg-type]
+    with pytest.raises(dt.UserError, match=r"Setting row .*Did you mean 'rows'"):
+        dt.run(module.small, row=3)
+
+
+def test_a_run_goes_on_with_other_settings(failed: dt.Run) -> None:
+    run = dt.Run(failed.id)
+    assert run.resume(least=0.1) is run
+    assert run.status == "Succeeded" and run.steps["fit"].status == "Cached"
+    assert run.settings == {"rows": "5", "least": "0.1"}
+    with pytest.raises(dt.UserError, match="there is nothing to resume"):
+        run.resume()
+
+
+def test_notebooks_see_the_page_and_the_picture(first: dt.Run) -> None:
+    page = first._repr_html_()
+    assert page.startswith("<iframe srcdoc=") and "sandbox" in page and first.id in page
+    assert first.report().read_text().startswith("<!doctype html>")
+    module = importlib.import_module("small_pipeline")
+    picture = module.small(module.Small())._repr_html_()
+    assert picture.startswith("<svg") and "register-model" in picture
+
+
+def test_curves_by_the_names_of_their_metrics(place: Path, first: dt.Run) -> None:
+    assert first.curves() == {}  # nothing was trained
+    file = place / "curved.py"
+    file.write_text(
+        "from drivetrain import Pipeline, step\n"
+        "from drivetrain.components import Output, component\n"
+        '@component(job="training", logs={"loss": r"loss=([0-9.]+)"})\n'
+        "def fit(model: Output) -> None:\n"
+        '    print("loss=0.5", flush=True)\n'
+        '    print("loss=0.25", flush=True)\n'
+        "def curved() -> Pipeline:\n"
+        '    return Pipeline(name="curved", steps=[step(fit)])\n'
+    )
+    run = dt.run("curved.py", quiet=True)
+    assert run.status == "Succeeded", run.steps["fit"].log()
+    assert [value for _, value in run.curves()["loss"]] == [0.5, 0.25]
+    assert run.curves("fit") == run.curves() and run.curves("other") == {}
+
+
+def test_progress_is_printed_unless_quiet(place: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    dt.run("small_pipeline.py", rows=3)
+    assert "small succeeded in" in capfd.readouterr().out
+    dt.run("small_pipeline.py", rows=3, quiet=True)
+    assert capfd.readouterr().out == ""
+
+
+def test_the_names_are_public_and_cost_nothing_until_used() -> None:
+    code = (
+        "import json, sys, drivetrain as dt\n"
+        "before = [name for name in sys.modules if name.startswith('drivetrain.')]\n"
+        "names = dir(dt)\n"
+        "print(json.dumps([before, dt.__version__, {'run', 'runs', 'Run'} <= set(names) & set(dt.__all__)]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    before, version, public = json.loads(done.stdout)
+    assert before == [] and version.count(".") >= 1 and public is True

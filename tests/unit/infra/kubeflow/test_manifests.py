@@ -1,0 +1,333 @@
+"""What is written: valid for Kubernetes and Trainer, consistent in itself, under the standard "restricted"."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+from kubeflow_trainer_api.models.trainer_v1alpha1_cluster_training_runtime import (
+    TrainerV1alpha1ClusterTrainingRuntime,
+)
+
+from drivetrain import Deployment, Pipeline
+from drivetrain.base.errors import UserError
+from drivetrain.infra.kubeflow import manifests
+from drivetrain.infra.kubeflow.network import JOBSET_LABEL, STEP_LABELS
+from drivetrain.infra.kubeflow.runtimes import GRACE_SECONDS
+from drivetrain.targets.kubeflow.settings import settings_of
+from drivetrain.training.launch.job import Options
+from tests.fixtures.kubeflow_infra import full, one_node
+from tests.fixtures.kubernetes_selectors import matches
+
+KUBERNETES = "1.34.0"
+PIPELINES: dict[str, Callable[[], Pipeline]] = {"full": full, "one_node": one_node}
+Json = dict[str, Any]
+
+
+def built(pipeline: Pipeline) -> list[Json]:
+    """The objects, as they are read from the written files."""
+    texts = manifests.files(pipeline)
+    return [
+        each
+        for name, text in texts.items()
+        if name != manifests.KUSTOMIZATION
+        for each in yaml.safe_load_all(text)  # what kubectl reads
+    ]
+
+
+def of_kind(objects: list[Json], kind: str) -> list[Json]:
+    return [each for each in objects if each["kind"] == kind]
+
+
+def named(objects: list[Json], kind: str, name: str) -> Json:
+    (found,) = [each for each in of_kind(objects, kind) if each["metadata"]["name"] == name]
+    return found
+
+
+def validate(each: Json) -> None:
+    """Refuse what the API would refuse; also a field that it does not know."""
+    if each["kind"] != "ClusterTrainingRuntime":
+        kubernetes_validate.validate(each, KUBERNETES, strict=True)
+        return
+    read = TrainerV1alpha1ClusterTrainingRuntime.from_dict(each)
+    assert read is not None and read.to_dict() == each  # the model leaves out what it does not know
+
+
+def pod_specs(objects: list[Json]) -> Iterator[tuple[Json, Json]]:
+    """Metadata and spec of every pod."""
+    for each in of_kind(objects, "Deployment"):
+        yield each["spec"]["template"]["metadata"], each["spec"]["template"]["spec"]
+    for each in of_kind(objects, "ClusterTrainingRuntime"):
+        for job in each["spec"]["template"]["spec"]["replicatedJobs"]:
+            yield job["template"]["spec"]["template"]["metadata"], job["template"]["spec"]["template"]["spec"]
+
+
+@pytest.fixture(scope="module", params=PIPELINES)
+def objects(request: pytest.FixtureRequest) -> list[Json]:
+    return built(PIPELINES[request.param]())
+
+
+def test_every_object_is_valid(objects: list[Json]) -> None:
+    for each in objects:
+        validate(each)
+
+
+@pytest.mark.parametrize(
+    ("kind", "path", "value"),
+    [
+        ("Deployment", ("spec", "template", "spec", "containers", 0, "imagePullPolicy"), 7),
+        ("Deployment", ("spec", "template", "spec", "runAsNonRoot"), True),
+        ("Role", ("rules", 0, "verbs"), "get"),
+        ("NetworkPolicy", ("spec", "egres"), []),
+        ("PersistentVolumeClaim", ("spec", "storageClass"), "fast"),
+        ("ClusterTrainingRuntime", ("spec", "mlPolicy", "tensorflow"), {}),
+        ("ClusterTrainingRuntime", ("spec", "template", "spec", "maxRestarts"), 3),
+    ],
+)
+def test_the_validation_notices_a_mistake(kind: str, path: tuple[Any, ...], value: Any) -> None:
+    each = copy.deepcopy(of_kind(built(full()), kind)[0])
+    place: Any = each
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    with pytest.raises((kubernetes_validate.ValidationError, AssertionError)):
+        validate(each)
+
+
+def test_the_kustomization_lists_every_file_once() -> None:
+    texts = manifests.files(full())
+    kustomization = yaml.safe_load(texts.pop(manifests.KUSTOMIZATION))
+    assert kustomization == {
+        "apiVersion": "kustomize.config.k8s.io/v1beta1",
+        "kind": "Kustomization",
+        "resources": list(texts),
+    }
+    assert next(iter(texts)) == "namespace.yaml"
+
+
+def test_no_two_objects_have_one_name(objects: list[Json]) -> None:
+    names = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in objects]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("name", ["Vision", "2nd-Model", "a" * 51])
+def test_names_are_ones_that_kubernetes_takes(name: str) -> None:
+    for each in built(full(name)):
+        called = each["metadata"]["name"]
+        assert re.fullmatch(
+            "[a-z]([-a-z0-9]*[a-z0-9])?" if each["kind"] == "Service" else "[a-z0-9]([-a-z0-9]*[a-z0-9])?", called
+        )
+        assert len(called) <= 63
+        for value in each["metadata"]["labels"].values():
+            assert len(value) <= 63
+
+
+def test_only_the_whole_cluster_s_kinds_have_no_namespace() -> None:
+    for each in built(full()):
+        in_namespace = each["kind"] not in ("Namespace", "ClusterTrainingRuntime")
+        assert each["metadata"].get("namespace") == ("team-a" if in_namespace else None), each["kind"]
+
+
+def test_what_the_cluster_shares_is_the_same_for_every_pipeline() -> None:
+    """Two teams apply their folders in turn: neither changes the other's runtimes."""
+    other = built(full("Other", namespace="team-b", image="else:1", service_account="x", s3_secret=None))
+    assert of_kind(other, "ClusterTrainingRuntime") == of_kind(built(full()), "ClusterTrainingRuntime")
+
+
+def test_every_pod_keeps_the_standard_restricted(objects: list[Json]) -> None:
+    """https://kubernetes.io/docs/concepts/security/pod-security-standards/#restricted, with its baseline."""
+    for _, pod in pod_specs(objects):
+        security = pod["securityContext"]
+        assert security["runAsNonRoot"] is True and security["runAsUser"] > 0
+        assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "initContainers", "ephemeralContainers"}
+        for volume in pod["volumes"]:
+            assert (volume.keys() - {"name"}) <= {
+                "configMap",
+                "emptyDir",
+                "persistentVolumeClaim",
+                "projected",
+                "secret",
+            }
+        for container in pod["containers"]:
+            own = container["securityContext"]
+            assert own["allowPrivilegeEscalation"] is False and own["capabilities"] == {"drop": ["ALL"]}
+            assert own.keys() == {"allowPrivilegeEscalation", "capabilities", "readOnlyRootFilesystem"}
+            assert all("hostPort" not in port for port in container.get("ports", ()))
+
+
+def test_services_have_a_read_only_root_resources_and_probes(objects: list[Json]) -> None:
+    for each in of_kind(objects, "Deployment"):
+        (container,) = each["spec"]["template"]["spec"]["containers"]
+        assert container["securityContext"]["readOnlyRootFilesystem"] is True
+        assert container["resources"]["requests"].keys() == {"cpu", "memory"}
+        assert container["resources"]["limits"] == {"memory": container["resources"]["requests"]["memory"]}
+        assert container["livenessProbe"] and container["readinessProbe"], each["metadata"]["name"]
+
+
+def test_no_pod_of_ours_has_a_token_of_the_cluster_s_api(objects: list[Json]) -> None:
+    for _, pod in pod_specs(objects):
+        assert pod["automountServiceAccountToken"] is False
+        assert pod["enableServiceLinks"] is False
+
+
+def test_what_names_something_names_what_is_there(objects: list[Json]) -> None:
+    accounts = {each["metadata"]["name"] for each in of_kind(objects, "ServiceAccount")}
+    roles = {each["metadata"]["name"] for each in of_kind(objects, "Role")}
+    configurations = {each["metadata"]["name"] for each in of_kind(objects, "ConfigMap")}
+    for each in of_kind(objects, "Deployment"):
+        pod = each["spec"]["template"]["spec"]
+        assert pod["serviceAccountName"] in accounts
+        assert {volume["configMap"]["name"] for volume in pod["volumes"] if "configMap" in volume} <= configurations
+    for each in of_kind(objects, "RoleBinding"):
+        assert each["roleRef"]["name"] in roles
+        assert [subject["name"] in accounts for subject in each["subjects"]] == [True]
+    for _, pod in pod_specs(objects):
+        volumes = {volume["name"] for volume in pod["volumes"]}
+        mounted = {mount["name"] for container in pod["containers"] for mount in container["volumeMounts"]}
+        assert mounted == volumes
+
+
+def test_selectors_find_the_pods_that_they_are_for(objects: list[Json]) -> None:
+    by_deployment = {
+        each["metadata"]["name"]: each["spec"]["template"]["metadata"]["labels"]
+        for each in of_kind(objects, "Deployment")
+    }
+    for each in of_kind(objects, "Deployment"):
+        labels = by_deployment[each["metadata"]["name"]]
+        found = [name for name, others in by_deployment.items() if matches(each["spec"]["selector"], others)]
+        assert found == [each["metadata"]["name"]]
+        assert each["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    for each in of_kind(objects, "Service"):
+        selector = {"matchLabels": each["spec"]["selector"]}
+        (name,) = [name for name, labels in by_deployment.items() if matches(selector, labels)]
+        (container,) = named(objects, "Deployment", name)["spec"]["template"]["spec"]["containers"]
+        ports = {port["name"] for port in container["ports"]}
+        assert {port["targetPort"] for port in each["spec"]["ports"]} <= ports
+    ours = [metadata["labels"] for metadata, _ in pod_specs(objects)]
+    theirs = [STEP_LABELS, {JOBSET_LABEL: "any"}]  # on the pods that Pipelines and JobSet make
+    for each in of_kind(objects, "NetworkPolicy"):
+        assert [labels for labels in (*ours, *theirs) if matches(each["spec"]["podSelector"], labels)]
+
+
+def test_secrets_are_named_and_never_written(objects: list[Json]) -> None:
+    assert of_kind(objects, "Secret") == []
+    for _, pod in pod_specs(objects):
+        for container in pod["containers"]:
+            for variable in container.get("env", ()):
+                if "KEY" in variable["name"]:
+                    assert variable.keys() == {"name", "valueFrom"} and "secretKeyRef" in variable["valueFrom"]
+
+
+def test_the_notes_name_each_secret_that_must_be_there() -> None:
+    assert manifests.notes(full()) == [
+        "Secrets are not written. Namespace 'team-a' must have: store-keys, registry-keys, drivetrain-mpi-ssh."
+    ]
+
+
+def test_the_notes_of_settings_that_are_good_for_this_machine_only() -> None:
+    found = manifests.notes(one_node())
+    assert [note.partition(" is ")[0] for note in found] == [
+        "deployment.targets.kubeflow.root",
+        "deployment.targets.kubeflow.image",
+        "deployment.targets.kubeflow.infrastructure.image",
+    ]
+
+
+def test_runtimes_let_the_launcher_save_and_start_no_pod_alone() -> None:
+    runtimes = of_kind(built(full()), "ClusterTrainingRuntime")
+    assert [each["metadata"]["name"] for each in runtimes] == [
+        "drivetrain-mpi",
+        "drivetrain-tensorflow",
+        "drivetrain-torch",
+    ]
+    assert Options().stop_timeout + 20 <= GRACE_SECONDS
+    for each in runtimes:
+        spec = each["spec"]["template"]["spec"]
+        (job,) = spec["replicatedJobs"]
+        # The names that Trainer looks for.
+        assert job["name"] == "node"
+        assert job["template"]["metadata"]["labels"]["trainer.kubeflow.org/trainjob-ancestor-step"] == "trainer"
+        inner = job["template"]["spec"]
+        assert [container["name"] for container in inner["template"]["spec"]["containers"]] == ["node"]
+        assert inner["template"]["spec"]["terminationGracePeriodSeconds"] == GRACE_SECONDS
+        assert inner["backoffLimit"] == 0 and inner["template"]["spec"]["restartPolicy"] == "Never"
+        assert "failurePolicy" not in spec
+
+
+def test_only_mpi_gets_the_keys_of_ssh() -> None:
+    for each in of_kind(built(full()), "ClusterTrainingRuntime"):
+        ((_, pod),) = pod_specs([each])
+        secrets = [volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume]
+        assert secrets == (["drivetrain-mpi-ssh"] if each["metadata"]["name"] == "drivetrain-mpi" else [])
+
+
+@pytest.mark.parametrize("runtime", ["torch-distributed", "company-torch"])
+def test_a_runtime_of_somebody_else_s_is_not_written(runtime: str) -> None:
+    found = of_kind(built(full(trainer={"torch": runtime})), "ClusterTrainingRuntime")
+    assert [each["metadata"]["name"] for each in found] == ["drivetrain-mpi", "drivetrain-tensorflow"]
+
+
+def test_a_pipeline_of_one_node_gets_what_it_needs_and_no_more() -> None:
+    assert list(manifests.files(one_node())) == [
+        "accounts.yaml",
+        "network.yaml",
+        "tensorboard.yaml",
+        manifests.KUSTOMIZATION,
+    ]
+
+
+def test_the_namespace_is_made_unless_it_is_there() -> None:
+    (namespace,) = of_kind(built(one_node(namespace="team-a")), "Namespace")
+    labels = namespace["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
+    assert labels["pod-security.kubernetes.io/warn"] == labels["pod-security.kubernetes.io/audit"] == "restricted"
+    assert of_kind(built(one_node()), "Namespace") == [], "Kubeflow's own"
+    assert of_kind(built(one_node(namespace="mine", infrastructure={"platform_namespace": "mine"})), "Namespace") == []
+    assert of_kind(built(one_node(namespace="team-a", infrastructure={"namespace": "existing"})), "Namespace") == []
+
+
+def test_the_claim_is_as_large_as_the_settings_say() -> None:
+    (claim,) = of_kind(
+        built(full(infrastructure={"checkpoint_gib": 7, "checkpoint_class": "nfs"})), "PersistentVolumeClaim"
+    )
+    assert claim["metadata"]["name"] == "vision-checkpoints"
+    assert claim["spec"] == {
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": "7Gi"}},
+        "storageClassName": "nfs",
+    }
+
+
+@pytest.mark.parametrize(
+    ("pipeline", "said"),
+    [
+        (lambda: full("a" * 60), "at most 51 are allowed"),
+        (lambda: full(service_account=None), "deployment.targets.kubeflow.service_account is not set"),
+        (lambda: full(registry=None), "deployment.targets.kubeflow.registry is not set, and trigger 'new-base'"),
+        (lambda: full(endpoint=None), "deployment.targets.kubeflow.endpoint is not set, and trigger 'new-base'"),
+        (lambda: full(namespace="Team_A"), "deployment.targets.kubeflow.namespace"),
+        (lambda: full(infrastructure={"poll": 3}), "deployment.targets.kubeflow.infrastructure.poll"),
+    ],
+)
+def test_bad_settings(pipeline: Callable[[], Pipeline], said: str) -> None:
+    with pytest.raises(UserError) as caught:
+        manifests.files(pipeline())
+    assert said in str(caught.value) and "\n" not in str(caught.value)
+
+
+PAGE = Path(__file__).parents[4] / "docs" / "kubeflow_infrastructure.md"
+
+
+def test_the_page_shows_settings_that_there_are_and_every_file() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
+    deployment = Deployment.model_validate(yaml.safe_load(block)["deployment"])
+    assert settings_of(deployment).infrastructure.namespace == "make"
+    assert {*re.findall(r"^\| `([a-z]+\.yaml)` \|", page, re.MULTILINE)} == {*manifests.files(full())}

@@ -1,0 +1,334 @@
+"""What Kubeflow Pipelines cannot express: one rule, one test, which names step and field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from drivetrain import (
+    Alternative,
+    CachePolicy,
+    Cluster,
+    Dependency,
+    NativeStep,
+    Network,
+    Parameter,
+    Pipeline,
+    RetryPolicy,
+    SpecError,
+    Spot,
+    TrainingOptions,
+    between,
+    call_lambda,
+    current_item,
+    execution,
+    fail,
+    for_each,
+    largest,
+    register,
+    step,
+    tune,
+    when,
+)
+from drivetrain.spec.graph import Graph
+from drivetrain.spec.resources import Checkpoint, InstanceGroup
+from drivetrain.spec.steps import Program
+from drivetrain.spec.triggers import RegistryEvent, Schedule, Upload
+from drivetrain.targets.kubeflow.compile import checks
+from tests.fixtures.kubeflow_examples import compiled, fit, load, pipeline, score, trained
+
+RAW = "s3://own/raw/"
+KEPT = {"checkpoint_claim": "kept"}
+FUNCTION = "arn:aws:lambda:us-east-1:111122223333:function:f"
+COUNT = Parameter.integer("Count", default=2)
+
+
+def on(**cluster: Any) -> Any:
+    return step(load, raw=RAW, cluster=Cluster(**cluster))
+
+
+def fitted(**options: Any) -> Any:
+    return step(fit, data=RAW, **options)
+
+
+def asked() -> Any:
+    return call_lambda(FUNCTION, name="ask", outputs={"n": "Integer"})
+
+
+def gated(condition: Any, *before: Any) -> list[Any]:
+    return [*before, when(condition, then=[step(load, name="good", raw=RAW)], name="gate")]
+
+
+def swept(**options: Any) -> Any:
+    return for_each(
+        **{
+            "items": [0.1],
+            "body": [fitted(rate=current_item("Float"))],
+            "name": "sweep",
+            "max_concurrency": 1,
+            **options,
+        }
+    )
+
+
+def uncounted() -> list[Any]:
+    loop = swept()
+    return [loop, *gated(loop.count() > 1)]
+
+
+def by_property() -> list[Any]:
+    model = fitted()
+    return [model, step(load, raw=model.property("ModelArtifacts.S3ModelArtifacts"))]
+
+
+SCORES = step(score, data=RAW)
+FIRST = step(load, name="first", raw=RAW)
+# Rule, what it is about, step, field, and what is said.
+CASES: list[tuple[str, Callable[[], Any], str, str, str]] = [
+    (
+        "_kinds",
+        lambda: tune(fitted(), objective="loss", max_trainings=4, rate=between(0.001, 1.0)),
+        "fit",
+        "tune",
+        "for_each(..., best=largest(...))",
+    ),
+    ("_kinds", asked, "ask", "call_lambda", "Use a component"),
+    (
+        "_kinds",
+        lambda: NativeStep(name="spark", type="EMR", fields={"Arguments": {}}),
+        "spark",
+        "type EMR",
+        "Use a component or a script",
+    ),
+    (
+        "_machines",
+        lambda: fitted(cluster=Cluster(groups=(InstanceGroup(name="b", instance_type="ml.m5.large"),))),
+        "fit",
+        "cluster.groups",
+        "Give a count",
+    ),
+    (
+        "_machines",
+        lambda: fitted(cluster=Cluster(alternatives=(Alternative(instance_type="ml.m5.large"),))),
+        "fit",
+        "cluster.alternatives",
+        "resources and node labels",
+    ),
+    (
+        "_machines",
+        lambda: fitted(cluster=Cluster(warm_pool_seconds=60)),
+        "fit",
+        "cluster.warm_pool_seconds",
+        "nodes are the cluster's to keep",
+    ),
+    (
+        "_machines",
+        lambda: fitted(cluster=Cluster(instance_type="ml.p4d.24xlarge", count=2, efa=True)),
+        "fit",
+        "cluster.efa",
+        "resources and the image",
+    ),
+    ("_machines", lambda: on(network=Network(isolated=True)), "load", "cluster.network", "network policy"),
+    ("_machines", lambda: on(count=COUNT.ref()), "load", "cluster.count", "is a parameter"),
+    ("_machines", lambda: on(count=2), "load", "cluster.count", "a task is one pod. Give 1."),
+    (
+        "_spot",
+        lambda: fitted(cluster=Cluster(spot=Spot(max_wait_seconds=90_000))).model_copy(update={"checkpoint": None}),
+        "fit",
+        "cluster.spot",
+        "an eviction loses all of it",
+    ),
+    (
+        "_options",
+        lambda: fitted(options=TrainingOptions(remote_debug=True)),
+        "fit",
+        "options.remote_debug",
+        "Leave it out there",
+    ),
+    (
+        "_inputs",
+        lambda: fitted().model_copy(update={"inputs": {"data": "fsx://fs-0123456789abcdef0/mnt/train"}}),
+        "fit",
+        "inputs.data",
+        "Give a path, or an s3:// URI",
+    ),
+    (
+        "_inputs",
+        lambda: [SCORES, step(load, raw=execution("PipelineExecutionId"))],
+        "load",
+        "inputs.raw",
+        "cannot be an input's place there",
+    ),
+    ("_references", lambda: step(load, raw=RAW, label=execution("PipelineArn")), "load", "PipelineArn", "PipelineName"),
+    (
+        "_references",
+        by_property,
+        "load",
+        "property 'ModelArtifacts.S3ModelArtifacts'",
+        "Use an output or a metric",
+    ),
+    ("_references", uncounted, "gate", "count", "Count them in a step"),
+    (
+        "_conditions",
+        lambda: gated(execution("PipelineName").equals("p")),
+        "gate",
+        "condition",
+        "Execution value 'PipelineName' cannot be compared there.",
+    ),
+    (
+        "_dependencies",
+        lambda: [FIRST, step(load, raw=RAW, after=[Dependency(step="first", trigger="Failed")])],
+        "load",
+        "after 'first'",
+        "Use trigger='Any'",
+    ),
+    ("_loops", lambda: swept(items=Parameter.string("Items", default="[1]")), "sweep", "items", "a list of literals"),
+    ("_checkpoints", fitted, "fit", "checkpoint", "Set deployment.targets.kubeflow.checkpoint_claim"),
+    (
+        "_checkpoints",
+        lambda: trained(checkpoint=Checkpoint(uri=Parameter.string("Place").ref())),
+        "train",
+        "checkpoint.uri",
+        "Give a URI",
+    ),
+    (
+        "_scripts",
+        lambda: fitted().model_copy(update={"program": Program(kind="script", target="work.py")}),
+        "fit",
+        "program",
+        "Use the component train_script",
+    ),
+]
+
+
+def spec(steps: Any, **fields: Any) -> Pipeline:
+    """Not held to the rules that all targets share, some of which ask for more."""
+    return pipeline(**fields).model_copy(update={"steps": tuple(steps) if isinstance(steps, list) else (steps,)})
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].strip('_')}-{case[3]}")
+def test_a_rule_names_step_and_field(case: tuple[str, Callable[[], Any], str, str, str]) -> None:
+    rule, steps, name, field, said = case
+    graph = Graph(spec(steps()))
+    found = list(getattr(checks, rule)(graph.by_name[name], graph))
+    hits = [problem for problem in found if (problem.step, problem.field) == (name, field) and said in problem.reason]
+    assert hits, found
+    assert str(hits[0]) in map(str, checks.check(graph.pipeline))
+    assert str(hits[0]).startswith(f"Step {name!r}: {field}: ")
+
+
+def test_every_rule_has_a_case_and_every_case_a_rule() -> None:
+    assert {case[0] for case in CASES} == {rule.__name__ for rule in checks._OF_STEPS}
+
+
+def test_what_can_be_expressed_is_no_problem() -> None:
+    model = trained(cluster=Cluster(spot=Spot(max_wait_seconds=90_000)))
+    sweep = for_each([0.1], [fitted(rate=current_item("Float"))], name="sweep", max_concurrency=1)
+    steps = [model, SCORES, *gated(SCORES.metric("a") > 0.5), sweep, fail("no", name="stop")]
+    steps.append(register(model=model["model"], group="digits"))
+    assert checks.check(spec(steps, settings=KEPT)) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (step(load, name="a_b", raw=RAW), step(load, name="A-b", raw=RAW)),
+        (gated(SCORES.metric("a") > 0.5, SCORES), step(load, name="gate-then", raw=RAW)),
+        (step(load, name="gate-then", raw=RAW), gated(SCORES.metric("a") > 0.5, SCORES)),
+    ],
+)
+def test_names_that_are_one_there(first: Any, second: Any) -> None:
+    steps = [each for part in (first, second) for each in (part if isinstance(part, list) else [part])]
+    (problem,) = checks.check(spec(steps))
+    assert problem.field == "name" and "as" in problem.reason and "Give" in problem.reason
+
+
+def test_names_of_the_notices_and_of_parameters() -> None:
+    (problem,) = checks.check(spec(step(load, name="notice", raw=RAW), settings={"notices": "hooks/url"}))
+    assert "'notice' is a task of the notices" in problem.reason
+    assert checks.check(spec(step(load, name="notice", raw=RAW))) == []
+    (problem,) = checks.check(spec([], parameters=[Parameter.string("a--b", default="x")]))
+    assert str(problem) == "The pipeline: parameter 'a--b': its name holds `--`. Give it another name."
+
+
+def test_the_name_of_a_pipeline_is_not_too_long() -> None:
+    assert checks.check(spec([], name="a" * 128)) == []
+    assert [str(problem) for problem in checks.check(spec([], name="a" * 129))] == [
+        "The pipeline: name: has more than 128 characters. Give a shorter one."
+    ]
+
+
+def test_settings_of_a_step_that_is_not_there() -> None:
+    settings = {"steps": {"laod": {"volumes": {"/data": "shared"}}}}
+    (problem,) = checks.check(spec(step(load, raw=RAW), settings=settings))
+    assert problem.field == "deployment.targets.kubeflow.steps.laod"
+    assert "Did you mean 'load'?" in problem.reason
+
+
+def test_a_volume_where_checkpoints_are() -> None:
+    taken = {"pods": {"volumes": {"/drivetrain/checkpoints": "shared"}}}
+    (problem,) = checks.check(spec(step(load, raw=RAW), settings={**taken, **KEPT}))
+    assert problem.field == "deployment.targets.kubeflow.pods.volumes" and "Give another folder" in problem.reason
+    assert checks.check(spec(step(load, raw=RAW), settings=taken)) == []
+
+
+def test_triggers() -> None:
+    triggers = (
+        Schedule(name="nightly", cron="0 2 * * ? *"),
+        RegistryEvent(name="approved", group="digits"),
+        Upload(name="data", bucket="own-bucket"),
+    )
+    (problem,) = checks.check(spec(step(load, raw=RAW)).model_copy(update={"triggers": triggers}))
+    assert problem.field == "trigger 'data'" and "Use a Schedule, or a RegistryEvent" in problem.reason
+
+
+def test_a_pipeline_that_cannot_be_expressed_is_not_compiled() -> None:
+    with pytest.raises(
+        SpecError, match=r"Kubeflow Pipelines cannot express this pipeline\.\n  Step 'ask': call_lambda"
+    ):
+        compiled(asked())
+
+
+def test_notes_say_what_does_not_count() -> None:
+    policy = RetryPolicy(causes=("throttling",))
+    choice = Parameter.string("Kind", default="a", choices=("a", "b"))
+    model = fitted(cache=CachePolicy(expire_after="P30D"), retry=[policy])
+    carded = register(model=model["model"], group="digits", intended_use="Digits.")
+    found = compiled(model, carded, parameters=[choice], settings=KEPT).notes
+    for said in ("expire_after does not count", "causes of a RetryPolicy", "'Kind'", "'register-model': its card"):
+        assert any(said in note for note in found), said
+    assert compiled(step(load, raw=RAW)).notes == ()
+
+
+@pytest.mark.parametrize(
+    ("block", "where"),
+    [
+        ({"pods": {"secrets": {"TOKEN": "keys"}}}, "deployment.targets.kubeflow.pods.secrets.TOKEN"),
+        ({"pods": {"secrets": {"MY TOKEN": "keys/token"}}}, "deployment.targets.kubeflow.pods.secrets"),
+        ({"pods": {"volumes": {"data": "shared"}}}, "deployment.targets.kubeflow.pods.volumes"),
+        ({"steps": {"load": {"volumes": {"/data": "No Name"}}}}, "deployment.targets.kubeflow.steps.load.volumes"),
+        ({"notices": "https://hooks"}, "deployment.targets.kubeflow.notices"),
+        ({"notice": "hooks/url"}, "deployment.targets.kubeflow.notice"),
+    ],
+)
+def test_settings_that_are_wrong(block: dict[str, Any], where: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        checks.check(spec(step(load, raw=RAW), settings=block))
+    assert str(refused.value).startswith(where) and "\n" not in str(refused.value)
+
+
+def test_the_settings_on_the_page_are_some() -> None:
+    page = (Path(__file__).parents[5] / "docs" / "kubeflow_pipelines.md").read_text(encoding="utf-8")
+    block = yaml.safe_load(page.split("```yaml\n")[1].partition("```")[0])
+    model = trained(cluster=Cluster(spot=Spot(max_wait_seconds=90_000)))
+    assert checks.check(spec(model, settings=block["deployment"]["targets"]["kubeflow"])) == []
+
+
+def test_the_picked_iteration_is_by_a_logged_value_alone() -> None:
+    lambda_step = asked()
+    loop = for_each([0.1], [lambda_step], name="sweep", max_concurrency=1, best=largest(lambda_step.value("n")))
+    assert [problem.field for problem in checks.check(spec(loop)) if problem.step == "sweep"] == ["best"]
