@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -157,3 +158,11 @@ def test_a_function_without_a_name_is_not_written_down() -> None:
 def test_the_list_of_operations_says_what_each_gives() -> None:
     assert 60 <= len(OPERATIONS) <= 90
     assert [name for name, operation in OPERATIONS.items() if not operation.summary] == []
+
+
+def test_the_plan_of_the_page_is_one() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+    (block,) = (each for each in re.findall(r"```python\n(.*?)```", page, re.DOTALL) if "Plan()" in each)
+    found: dict[str, Any] = {}
+    exec(block, found)
+    assert Plan.from_json(found["parameter"]) == found["plan"]
