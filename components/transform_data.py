@@ -36,7 +36,7 @@ def transform_data(
     extra_columns: Literal["refuse", "keep", "drop"] = "keep",
     delimiter: str = ",",
     engine: str = "polars",
-    memory_mib: int = 256,
+    memory_mib: int = 128,
     rows_per_file: int = 1_000_000,
 ) -> None:
     """Transform a table as a plan declares, into Parquet files.

@@ -44,7 +44,7 @@ class Options:
 
     scratch: Path
     """A folder for what does not fit in memory; the engine leaves nothing in it."""
-    memory: int = 256 << 20
+    memory: int = 128 << 20
     """Bytes of rows that a verb which needs all of them (join, aggregate, window, deduplicate, sort) holds."""
 
 

@@ -144,7 +144,8 @@ def merged(frames: Iterator[Frame], order: Sequence[str], folder: Path) -> Lazy:
         if not keys:
             keys = _merge_keys(frame.schema, order)
         files.append(place / f"{number:06d}.arrow")
-        frame.with_columns(**keys).write_ipc(files[-1], compression="lz4")
+        # In small batches, since all files are read at a time.
+        frame.with_columns(**keys).write_ipc(files[-1], compression="lz4", record_batch_size=BATCH_ROWS // BUCKETS)
     return pl.merge_sorted([pl.scan_ipc(file) for file in files], key=list(keys), maintain_order=True).drop(list(keys))
 
 
