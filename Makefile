@@ -25,7 +25,7 @@ IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts shapes hashes bench pictures weights faults mutants clean
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk synth check types format golden facts targets shapes hashes bench pictures weights faults mutants clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -135,6 +135,9 @@ golden: setup  ## Write the golden definitions anew; review the diff
 
 facts: setup  ## Measure the shipped recipes anew; review the diff
 	$(BIN)/python -m drivetrain.recommend.profile
+
+targets: setup  ## Write the tables of docs/targets.md anew, by the targets' own checks
+	$(BIN)/python -m drivetrain.targets.matrix docs/targets.md
 
 shapes: setup  ## Extract the service's input shapes from the installed botocore
 	$(BIN)/python -m drivetrain.targets.sagemaker.document.service.extract_shapes

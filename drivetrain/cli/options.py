@@ -20,7 +20,10 @@ Set = Annotated[
 Target = Annotated[
     str | None,
     typer.Option(
-        "--target", "-t", metavar="NAME", help="For what: sagemaker, kubeflow  [default: of the settings, or sagemaker]"
+        "--target",
+        "-t",
+        metavar="NAME",
+        help="For what: sagemaker, kubeflow, ... (docs/targets.md)  [default: deployment.target of the settings]",
     ),
 ]
 Interrupt = Annotated[

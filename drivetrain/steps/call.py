@@ -37,7 +37,7 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
         values = command_line.read(component, given)
         metrics_folder: Path | None = values.pop(METRICS_OUTPUT) if component.metrics != () else None
         for name in (*component.outputs, *([component.checkpoints.name] if component.checkpoints else [])):
-            if values[name] is not None:
+            if isinstance(values[name], Path):
                 _make_folder(name, values[name])
         for name in component.inputs:
             if values[name] is not None and not values[name].exists():

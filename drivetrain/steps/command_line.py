@@ -50,7 +50,8 @@ def asks_for_help(component: Declaration[..., Any], words: Sequence[str]) -> boo
 
 
 def read(component: Declaration[..., Any], words: Sequence[str]) -> dict[str, Any]:
-    """Name -> value of every folder (None where an optional one is not given) and parameter.
+    """Name -> value of every folder (None where an optional one is not given; checkpoints may be a URI's text) and
+    parameter.
 
     Raises:
         InputError: an unknown flag, one without a value, one that is required and missing; a value of another type.
@@ -73,7 +74,9 @@ def read(component: Declaration[..., Any], words: Sequence[str]) -> dict[str, An
                 raise _refused(f"argument {flag}: expected one argument")
             text = remaining.pop()
         each = declared[flag]
-        values[each.name] = parse(each, text) if isinstance(each, ComponentParameter) else Path(text)
+        values[each.name] = (
+            parse(each, text) if isinstance(each, ComponentParameter) else _folder(component, each, text)
+        )
         given.add(flag)
     missing = [flag for flag, each in declared.items() if _is_required(each) and flag not in given]
     if missing:
@@ -81,6 +84,11 @@ def read(component: Declaration[..., Any], words: Sequence[str]) -> dict[str, An
     if unknown:
         raise _refused(f"unrecognized arguments: {' '.join(unknown)}")
     return values
+
+
+def _folder(component: Declaration[..., Any], declared: ComponentFolder, text: str) -> Path | str:
+    """A folder; of checkpoints also a URI, which the program itself reaches and a path would spoil (`s3:/bucket`)."""
+    return text if declared is component.checkpoints and "://" in text else Path(text)
 
 
 def parse(declared: ComponentParameter, text: str) -> Scalar:

@@ -61,6 +61,33 @@ START_KUBEFLOW_TASK = (
     'sys.argv[:]=[p,"--code",c,"kubeflow",e];exec(compile(b,p,"exec"),{"__name__":"__main__","__file__":p})'
 )
 
+# The same for a node of a TrainJob, to which the platform brings nothing: it fetches the code itself.
+START_KUBEFLOW_NODE = """\
+import hashlib, json, os, sys, tempfile
+start, code, given = sys.argv[1:4]
+place = json.loads(given)["inputs"]["artifacts"]["code"]["artifacts"][0]["uri"].rstrip("/") + "/"
+try:
+    import boto3, botocore.config
+    bucket, _, prefix = place.partition("://")[2].partition("/")
+    folder = tempfile.mkdtemp(prefix="drivetrain-fetched-")
+    retries = botocore.config.Config(retries={"mode": "standard", "total_max_attempts": 8})
+    client = boto3.client("s3", region_name=os.environ.get("AWS_REGION") or None, config=retries)
+    for each in client.list_objects_v2(Bucket=bucket, Prefix=prefix).get("Contents", []):
+        client.download_file(bucket, each["Key"], folder + "/" + each["Key"].rpartition("/")[2])
+    path = folder + "/start.py"
+    content = open(path, "rb").read()
+    if hashlib.sha256(content).hexdigest() != start:
+        raise ValueError("start.py is not the file that was deployed")
+except Exception as error:
+    told = "error: cannot fetch the code from " + place + ": " + type(error).__name__ + ": " + str(error)
+    try:
+        open(os.environ.get("DRIVETRAIN_TERMINATION_MESSAGE", "/dev/termination-log"), "w").write(told)
+    finally:
+        sys.exit(told)
+sys.argv[:] = [path, "--code", code, "kubeflow", "--node", given]
+exec(compile(content, path, "exec"), {"__name__": "__main__", "__file__": path})
+"""
+
 
 class Since(NamedTuple):
     """Marks a parameter that came to a component later: without it the program did what it does with `before`.

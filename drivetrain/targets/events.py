@@ -147,6 +147,16 @@ class ExecutionFinished:
     reason: str | None = None
 
 
+@dataclass(frozen=True)
+class Summary:
+    """How an execution ended: what a runner gives back."""
+
+    execution: str
+    status: ExecutionStatus
+    seconds: float
+    reason: str | None
+
+
 Event = (
     ExecutionStarted
     | StepStarted

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import drivetrain.targets as folder
 from drivetrain.base.errors import SpecError, UserError, did_you_mean
@@ -24,6 +24,7 @@ from drivetrain.base.errors import SpecError, UserError, did_you_mean
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.assets.assets import Asset
+    from drivetrain.targets.events import Observer, Summary
 
 DEFAULT = "sagemaker"
 
@@ -98,6 +99,25 @@ class Target(Protocol):
         ...
 
 
+@runtime_checkable
+class RunsHere(Protocol):
+    """What a target.py has besides if what it compiles can run on this machine."""
+
+    def run(self, compiled: Any, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:
+        """Run what `compile` gave, from its beginning to its end.
+
+        Args:
+            compiled: of this target's own `compile`.
+            parameters: given values, also as texts; the rest are defaults.
+            home: the folder of runs and models.
+            observer: is given every event, in the calling thread, after the ledger has it.
+
+        Raises:
+            UserError: wrong parameters, or something that the run needs is not installed.
+        """
+        ...
+
+
 class Inspection(Protocol):
     """What a target says of a definition's text, whoever wrote it."""
 
@@ -144,7 +164,8 @@ class Inspector(Protocol):
 
 
 def target_names() -> list[str]:
-    """The targets, sorted: the folders here that have a target.py."""
+    """The targets, sorted: the folders that have a target.py, here and wherever else `drivetrain.targets.__path__`
+    leads (a package that brings a target of its own appends its folder to it)."""
     found = (module for module in pkgutil.iter_modules(folder.__path__) if module.ispkg)
     return sorted(each.name for each in found if find_spec(f"{folder.__name__}.{each.name}.target") is not None)
 

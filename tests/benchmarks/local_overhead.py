@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import statistics
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
-from tests.benchmarks.harness.bench import Bench
+from tests.benchmarks.harness.bench import QUIET, Bench
 from tests.benchmarks.harness.environments import Environment
 from tests.benchmarks.harness.records import Record
 from tests.benchmarks.harness.timing import OURS, Ran, in_turn, run
@@ -20,18 +22,11 @@ STEPS = 20
 
 def records(bench: Bench) -> Iterator[Record]:
     steps = 6 if bench.quick else STEPS
-    long, short = steps + 1, 1
+    long = steps + 1
     cpu: dict[str, list[float]] = defaultdict(list)
 
     def a_step(name: str, command: Callable[[int], Ran]) -> Callable[[], float]:
-        """Seconds that one more step adds: the start of the tool itself is not a step's."""
-
-        def measure() -> float:
-            more, less = command(long), command(short)
-            cpu[name].append((more.cpu - less.cpu) / (long - short))
-            return (more.wall - less.wall) / (long - short)
-
-        return measure
+        return one_more(command, long, cpu[name])
 
     rivals = {
         OURS: a_step(OURS, lambda steps: _ours(bench, steps)),
@@ -52,6 +47,8 @@ def records(bench: Bench) -> Iterator[Record]:
         target=0.05,
         note=bench.note("kfp", more=f"the limit is the start of an interpreter; CPU a step: {busy}"),
     )
+    if find_spec("kfp") is not None:
+        yield task_by_kfp(bench, steps)
     bench.progress(f"local overhead: {steps} independent steps")
     turns = {
         "parallel": lambda: _ours(bench, steps, independent=True).wall,
@@ -76,6 +73,38 @@ def records(bench: Bench) -> Iterator[Record]:
     )
 
 
+def one_more(command: Callable[[int], Ran], long: int, cpu: list[float]) -> Callable[[], float]:
+    """Seconds that one more step adds: the start of the tool itself is not a step's. Its CPU time goes into `cpu`."""
+
+    def measure() -> float:
+        more, less = command(long), command(1)
+        cpu.append((more.cpu - less.cpu) / (long - 1))
+        return (more.wall - less.wall) / (long - 1)
+
+    return measure
+
+
+def task_by_kfp(bench: Bench, steps: int) -> Record:
+    """Our task, and kfp's own lightweight component, by the same local runner of kfp."""
+    bench.progress(f"local overhead: {steps + 1} tasks by kfp's local runner")
+    theirs = "kfp's own component"
+    cpu: dict[str, list[float]] = {OURS: [], theirs: []}
+    rivals = {
+        OURS: one_more(lambda steps: _ours_by_kfp(bench, steps), steps + 1, cpu[OURS]),
+        theirs: one_more(lambda steps: _component_by_kfp(bench, steps), steps + 1, cpu[theirs]),
+    }
+    wall = in_turn(rivals, rounds=bench.rounds, failed=bench.failed)
+    medians = {name: statistics.median(seconds) for name, seconds in cpu.items()}
+    return Record(
+        name="local_overhead: a no-op task by kfp.local, CPU",
+        unit="s",
+        ours=medians[OURS],
+        peers={theirs: medians[theirs]},
+        target=medians[theirs],
+        note=f"without pip; wall a task: {wall[OURS]:.3f} s, theirs {wall[theirs]:.3f} s",
+    )
+
+
 def _ours(bench: Bench, steps: int, *, independent: bool = False) -> Ran:
     """A run from an empty folder, so that nothing is cached."""
     work = bench.folder("chain")
@@ -84,6 +113,25 @@ def _ours(bench: Bench, steps: int, *, independent: bool = False) -> Ran:
     if independent:
         command += ["--set", "independent=true"]
     return run(command, cwd=work, environment=bench.variables(bench.ours, work)).checked()
+
+
+def _ours_by_kfp(bench: Bench, steps: int) -> Ran:
+    """In the environment of this benchmark, which has kfp as the next one must."""
+    work = bench.folder("chain-by-kfp")
+    shutil.copy2(PROBES / "chain.py", work)
+    command = [sys.executable, "-m", "drivetrain.cli.main", "run", "chain.py", "--target", "kubeflow"]
+    return run([*command, "--set", f"steps={steps}"], cwd=work, environment=_here(work)).checked()
+
+
+def _component_by_kfp(bench: Bench, steps: int) -> Ran:
+    work = bench.folder("component-by-kfp")
+    command = [sys.executable, PROBES / "kfp_chain.py", str(steps), "bare"]
+    return run(command, cwd=work, environment=_here(work)).checked()
+
+
+def _here(work: Path) -> dict[str, str]:
+    path = os.pathsep.join([str(Path(sys.executable).parent), "/usr/local/bin", "/usr/bin", "/bin"])
+    return {**QUIET, "PATH": path, "HOME": str(work)}
 
 
 def _flagship(bench: Bench) -> Ran:

@@ -19,10 +19,11 @@ from drivetrain.authoring.loading import load
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.registry import ModelVersion
+from drivetrain.targets.events import Summary
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner, Summary
+from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 GROUP = "retraining"

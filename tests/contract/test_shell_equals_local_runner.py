@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ import pytest
 from drivetrain import Pipeline, step
 from drivetrain.authoring.loading import load
 from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.train_on_sagemaker import job_name, train_on_sagemaker
 from drivetrain.components.train_script import train_script
 from drivetrain.components.transform_data import transform_data
 from drivetrain.steps.declaration import Component
@@ -28,6 +29,8 @@ from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from tests.fixtures.s3_server import make_bucket
+from tests.fixtures.sagemaker_server import sagemaker_server, sagemaker_variables
 
 BUCKET = "drivetrain-local"
 
@@ -45,13 +48,13 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Pat
     yield {step: outputs / step / summary.execution for step in ("prepare", "train", "evaluate", "compare")}
 
 
-def shell(target: str, **folders_and_parameters: Any) -> None:
+def shell(target: str, variables: Mapping[str, str] | None = None, **folders_and_parameters: Any) -> None:
     flags = [
         word
         for name, value in folders_and_parameters.items()
         for word in ("--" + name.replace("_", "-"), str(value).lower() if isinstance(value, bool) else str(value))
     ]
-    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/")}
+    environment = {"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/"), **(variables or {})}
     command = [sys.executable, "-m", f"drivetrain.components.{target}", *flags]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -195,6 +198,51 @@ def test_transform_data(tmp_path: Path) -> None:
     shell("transform_data", raw=raw, output=tmp_path / "output", plan=plan)
     assert set(contents(tmp_path / "output")) == {"part-00000.parquet"}
     assert contents(tmp_path / "output") == contents(outputs / "output")
+
+
+@pytest.mark.slow
+def test_train_on_sagemaker(tmp_path: Path) -> None:
+    """The service (moto's, where a job is done as soon as it is made) has the model; here it lies in both stores."""
+    channel = {"DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": "s3://data"}}, "ChannelName": "train"}
+    body = {
+        "AlgorithmSpecification": {"TrainingImage": "image", "TrainingInputMode": "File"},
+        "RoleArn": "arn:aws:iam::123456789012:role/training",
+        "InputDataConfig": [channel],
+        "ResourceConfig": {"InstanceType": "ml.m5.large", "InstanceCount": 1, "VolumeSizeInGB": 30},
+        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
+    }
+    endpoint = sagemaker_server()
+    variables = {**sagemaker_variables(endpoint), "AWS_ENDPOINT_URL_CLOUDWATCH_LOGS": endpoint}
+    bucket = make_bucket(endpoint)
+    body["OutputDataConfig"] = {"S3OutputPath": f"s3://{bucket}/runs"}
+    name = job_name("train", body, "")
+    request = tmp_path / "request.json"
+    request.write_text(json.dumps(body))
+    home = Home(tmp_path / "home")
+    archive = home.objects / bucket / "runs" / name / "output" / "model.tar.gz"
+    archive.parent.mkdir(parents=True)
+    with tarfile.open(archive, "w:gz") as opened:
+        opened.add(Path(__file__), "weights.txt")
+    with pytest.MonkeyPatch.context() as patch:
+        for variable, value in variables.items():
+            patch.setenv(variable, value)
+        from drivetrain.steps.kubeflow import objects
+
+        objects.write(f"s3://{bucket}/{archive.relative_to(home.objects / bucket)}", archive.read_bytes())
+    # A step's variables can be read by many, so credentials are in a file, as on a machine of one's own.
+    (tmp_path / "config").write_text("[default]\naws_access_key_id = testing\naws_secret_access_key = testing\n")
+    public = {each: value for each, value in variables.items() if "KEY" not in each}
+    variables = {**public, "AWS_CONFIG_FILE": str(tmp_path / "config")}
+    fit = step(train_on_sagemaker, name="fit", request=request, environment=variables)
+    compiled = compile_pipeline(Pipeline(name="far", steps=[fit]))
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="far"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    outputs = home.objects / BUCKET / "pipelines" / "far" / "steps" / "fit" / summary.execution
+    folders = {each: tmp_path / each for each in ("model", "metrics")}
+    shell("train_on_sagemaker", variables, request=request, **folders)
+    assert contents(tmp_path / "model") == contents(outputs / "model")
+    assert contents(tmp_path / "metrics") == contents(outputs / "metrics")
+    assert json.loads((tmp_path / "metrics" / "metrics.json").read_text())["job"] == name
 
 
 def test_every_component_is_compared() -> None:

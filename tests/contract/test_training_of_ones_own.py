@@ -13,9 +13,10 @@ import pytest
 from drivetrain import Cluster, Pipeline, step
 from drivetrain.authoring.loading import load
 from drivetrain.components.train_script import train_script
+from drivetrain.targets.events import Summary
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner, Summary
+from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 FILE = """

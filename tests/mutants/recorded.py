@@ -37,6 +37,36 @@ MUTANTS: tuple[Mutant, ...] = (
             "torch._foreach_mul_(gradients[1:] or gradients, factor)",
         ),
     ),
+    # What a task does with the nodes of its training: one TrainJob at a time, none left, the reason of the right one.
+    *_of(
+        "drivetrain/steps/kubeflow/nodes.py",
+        ("steps/kubeflow/test_nodes.py",),
+        ("nodes: the one that is there is not found", "max(there, key=attempt_of, default=None)", "None"),
+        (
+            "nodes: a stopped task leaves its TrainJob",
+            '        self._delete_all(f"the task was',
+            '        str(f"the task was',
+        ),
+        ("nodes: a moved task deletes its TrainJob", "if OwnPod(self.api).is_taken():", "if False:"),
+        ("nodes: a lost pod is not missed", "if uid not in there and not has_ended(pod)", "if False"),
+        ("nodes: what has failed is never deleted", "if not again and ended is not None and (", "if not again or ("),
+        ("nodes: nobody waits for a start to end", "elif time.monotonic() >= deadline:", "elif False:"),
+    ),
+    *_of(
+        "drivetrain/steps/kubeflow/reasons.py",
+        ("steps/kubeflow/test_nodes.py",),
+        (
+            "reasons: who lost its peer comes first",
+            'return end.kind != "failed", str(',
+            'return end.kind == "failed", str(',
+        ),
+        ("reasons: out of memory is an interruption", 'if ended.get("reason") == "OOMKilled":', "if False:"),
+    ),
+    *_of(
+        "drivetrain/steps/kubeflow/pod_log.py",
+        ("steps/kubeflow/test_cluster_api.py",),
+        ("pod log: lines come twice after a break", "if stamp == known and left_out:", "if False:"),
+    ),
     # What an administrator signs: rights, traffic and pods on a cluster; and that no file of theirs is lost.
     *_of(
         "infra/folder.py",
@@ -710,6 +740,49 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: nothing is corrected", "max(self.horizon, 2)", "2"),
         ("decision: a confidence of one half", "if not 0.5 <= confidence < 1:", "if not 0.5 < confidence < 1:"),
         ("decision: no margin", "math.isfinite(margin) and margin >= 0", "math.isfinite(margin) and margin > 0"),
+    ),
+    # What a lost answer must not do twice on a cluster.
+    *_of(
+        "drivetrain/targets/kubeflow/deploy/executions/executions.py",
+        ("targets/kubeflow/deploy/test_executions.py",),
+        (
+            "kubeflow: a run whose answer is lost is started again",
+            "            started = _with_token(api, body, token)\n            if not started",
+            "            started = []\n            if not started",
+        ),
+        (
+            "kubeflow: a token is not looked for",
+            "started = _with_token(api, body, token) if request.token else []",
+            "started: list[Json] = []",
+        ),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/deploy/applying.py",
+        ("targets/kubeflow/deploy/test_applying.py",),
+        ("kubeflow: a lost recurring run is not looked for", "if _is_same(each, body):", "if False:"),
+        ("kubeflow: what was done is not taken back", "reversed(self._undo):", "self._undo[:0]:"),
+        ("kubeflow: a stale plan is applied", "if plan.state != reading.fingerprint(there):", "if False:"),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/deploy/rest.py",
+        ("targets/kubeflow/deploy/test_rest.py",),
+        ("kubeflow: everything is repeated", "(done and not repeat)", "(done and repeat is None)"),
+        ("kubeflow: a wrong address is asked for long", "if self._answered else patience.first_seconds", ""),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/schedules.py",
+        ("targets/kubeflow/test_schedules.py",),
+        ("kubeflow: weekdays count from 1", "day - 1 for day in cron.day_values", "day for day in cron.day_values"),
+    ),
+    *_of(
+        "drivetrain/targets/kubeflow/deploy/starter.py",
+        ("targets/kubeflow/deploy/test_starter.py",),
+        ("kubeflow: the loop guard knows no execution", "if is_own else None", "if is_own is None else None"),
+        (
+            "kubeflow: a version decided on between two looks is new only",
+            "if before is None and each.modified_at != each.created_at:",
+            "if before is None and each.modified_at == each.created_at - 1:",
+        ),
     ),
     # What a cluster is asked to run, and what a text of anybody's may ask.
     *_of(

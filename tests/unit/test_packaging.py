@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("targets",),  # what all targets share
     ("targets.sagemaker",),
     ("targets.local",),
-    ("targets.kubeflow",),
+    ("targets.kubeflow", "targets.sagemaker.target"),  # the latter runs what it compiles by targets.local
     ("studio",),
     ("report",),
     ("schemas", "serve"),
@@ -225,6 +225,50 @@ def test_targets_know_nothing_of_each_other_but_the_document_that_is_executed() 
     for module in modules():
         if room_of(module) == "targets.local":
             assert {used for used in of_ours(module) if room_of(used) == "targets.sagemaker"} == set(), module
+
+
+# Above the targets nothing knows a single one, but for the document, which is executed here and edited in Studio. These
+# still do; the list may only shrink.
+OF_ONE_TARGET = {
+    "drivetrain.cli.definition.compile": "which images are not patched any more",
+    "drivetrain.cli.definition.import_": "definitions of SageMaker's, read",
+    "drivetrain.cli.deployed": "where deployments are",
+    "drivetrain.cli.local.triggers": "the account of a role",
+    "drivetrain.cli.operands": "a definition with its edits",
+    "drivetrain.client.pictures": "a definition, drawn",
+    "drivetrain.infra": "the stack of an account, the manifests of a cluster",
+    "drivetrain.schemas.definition": "the schema of SageMaker's definitions",
+    "drivetrain.studio": "SageMaker Studio's edits",
+}
+
+
+def test_nothing_above_the_targets_knows_a_single_one() -> None:
+    above = {room for room, height in ROOMS.items() if height > ROOMS["targets.kubeflow"]}
+    shared = ("targets", "targets.local", "targets.sagemaker.document")
+    knowing = {
+        module
+        for module in modules()
+        if room_of(module) in above
+        for used in of_ours(module)
+        if (room := room_of(used)).partition(".")[0] == "targets" and room not in shared
+    }
+    found = {module: [name for name in OF_ONE_TARGET if f"{module}.".startswith(f"{name}.")] for module in knowing}
+    assert [module for module, names in found.items() if not names] == []
+    assert {name for names in found.values() for name in names} == set(OF_ONE_TARGET)
+
+
+def test_the_command_line_names_no_target() -> None:
+    """In what it decides by: help, examples and names of extras may."""
+    compared = {
+        (shown(path), node.value)
+        for path in (ROOT / "drivetrain" / "cli").rglob("*.py")
+        for comparison in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(comparison, ast.Compare)
+        for node in ast.walk(comparison)
+        if isinstance(node, ast.Constant)
+    }
+    assert compared
+    assert {(path, value) for path, value in compared if value in ("sagemaker", "kubeflow")} == set()
 
 
 def test_what_travels_imports_nothing_that_stays() -> None:

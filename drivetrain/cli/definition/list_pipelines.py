@@ -9,7 +9,8 @@ import typer
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.groups import new_app
-from drivetrain.cli.options import Json
+from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.options import Target as On
 from drivetrain.cli.terminal import paint, say, say_json, table
 
 app = new_app()
@@ -21,31 +22,39 @@ MAX_FILE_BYTES = 512 * 1024
 
 @app.command(name="list")
 def list_(
-    deployed: Annotated[bool, typer.Option("--deployed", help="Those on SageMaker, and what became of them.")] = False,
+    deployed: Annotated[
+        bool, typer.Option("--deployed", help="Those that are deployed, and what became of them.")
+    ] = False,
     region: Annotated[
         str | None, typer.Option("--region", metavar="REGION", help="With --deployed: where  [default: AWS_REGION]")
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N", help="With --deployed: how many.")
     ] = 50,
+    on: On = None,
+    config: Config = None,
+    set_: Set = None,
     as_json: Json = False,
 ) -> None:
     """List the pipelines that can be run, or are deployed.
 
     They are those of the package, and those in the .py files of the current folder; with --deployed those in the
-    account, each with its last execution, and whether it is what apply wrote or others edited it since.
+    account or namespace, each with its last execution, and whether it is what apply wrote or others edited it since.
 
     \b
     Examples:
       drivetrain list
       drivetrain list --deployed --region eu-west-1
+      drivetrain list --deployed -c production.yaml
     """
     if deployed:
+        from drivetrain.cli.deployed.deployment import deployer_of
         from drivetrain.cli.deployed.list_deployed import list_deployed
 
-        return list_deployed(region, limit, as_json=as_json)
-    if region is not None:
-        raise UserError("--region is of the deployed pipelines. Give --deployed, too.")
+        return list_deployed(deployer_of("", config, set_, region, on)[0], limit, as_json=as_json)
+    for option, value in {"--region": region, "--target": on, "--config": config, "--set": set_}.items():
+        if value:
+            raise UserError(f"{option} is of the deployed pipelines. Give --deployed, too.")
     from drivetrain.authoring.loading import ready_pipelines
 
     ready, own = ready_pipelines(), own_pipelines(Path.cwd())

@@ -1,4 +1,4 @@
-"""`drivetrain apply`: make the account what the code says."""
+"""`drivetrain apply`: make what is deployed what the code says."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from drivetrain.base.errors import UserError
 from drivetrain.cli.deployed.deployment import DefinitionFile, Discard, Name, Target, Yes
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
-    from drivetrain.targets.sagemaker.deploy.applying.applying import Applied
-    from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan
+    from drivetrain.cli.deployed.deployment import DeploymentRequest
+    from drivetrain.targets.deployer import Plan
 
 app = new_app()
 
@@ -25,6 +26,7 @@ def apply(
     target: Target = None,
     definition: DefinitionFile = None,
     name: Name = None,
+    on: On = None,
     config: Config = None,
     set_: Set = None,
     plan: Annotated[
@@ -34,11 +36,11 @@ def apply(
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
-    """Deploy a pipeline to SageMaker: code, rules, schedules.
+    """Deploy a pipeline to its target: code, rules, schedules.
 
     Refused when somebody edited the pipeline since the last apply, unless `drivetrain pull` has brought the edits into
-    the code or --discard names them; and a saved plan is refused when code or account have changed since. Applying
-    twice changes nothing.
+    the code or --discard names them; and a saved plan is refused when the code or what is there has changed since.
+    Applying twice changes nothing.
 
     \b
     Examples:
@@ -49,7 +51,6 @@ def apply(
     from drivetrain.cli.deployed.deployment import confirm, look
     from drivetrain.cli.deployed.plan import in_words, planned
     from drivetrain.cli.terminal import say
-    from drivetrain.targets.sagemaker.deploy.applying.applying import apply as write
 
     saved = None
     if plan is not None:
@@ -60,49 +61,46 @@ def apply(
             origin = saved.origin
             _check_given_again(origin.get("withheld", ()), set_ or (), plan)
             target, name, set_ = origin["target"], origin["name"], [*origin["set"], *(set_ or ())]
+            on = on or origin.get("on")
             definition = None if origin["definition"] is None else Path(origin["definition"])
             config = config or (None if origin["config"] is None else Path(origin["config"]))
-    wanted = look(target, definition, name, config, set_, command="apply")
+    wanted = look(target, definition, name, config, set_, on=on, command="apply")
     made = saved or planned(wanted, discard)
     if saved is None:
         if not as_json:
             say("\n".join(in_words(made, wanted)))
         if (refusal := made.refusal()) is not None:
             raise UserError(refusal)
-        question = f"Apply this to account {made.account}, {made.region}?"
+        question = f"Apply this to {wanted.deployer.where}?"
         if not made.is_empty and not confirm(question, yes=yes, instead="Give --yes, or a saved plan: --plan FILE"):
             say("Nothing was changed.")
             return
-    done = write(wanted.account, wanted.desired, made, tell=(lambda line: None) if as_json else say)
-    _report(made, done, wanted.desired.sha256, saved=saved is not None, as_json=as_json)
+    _apply(made, wanted, saved=saved is not None, as_json=as_json)
 
 
-def _read(file: Path) -> DeploymentPlan:
-    from drivetrain.targets.sagemaker.deploy.planning.plan_files import read_plan
+def _read(file: Path) -> Plan:
+    from drivetrain.base import json_text
+    from drivetrain.targets.deployer import find_deploying
+    from drivetrain.targets.target import DEFAULT
 
     try:
-        return read_plan(file.read_bytes(), str(file))
+        content = file.read_bytes()
     except OSError as error:
         raise UserError(f"Plan {file}: {error.strerror}.") from None
+    said = json_text.parse(content, str(file))
+    on = said.get("for", DEFAULT) if isinstance(said, dict) else DEFAULT
+    return find_deploying(str(on)).read_plan(content, str(file))
 
 
-def _report(made: DeploymentPlan, done: Applied, sha256: str, *, saved: bool, as_json: bool) -> None:
+def _apply(made: Plan, wanted: DeploymentRequest, *, saved: bool, as_json: bool) -> None:
     from drivetrain.cli.terminal import say, say_json
 
+    done = wanted.deployer.apply(wanted.wanted, made, (lambda line: None) if as_json else say)
     if as_json:
-        say_json(
-            {
-                "pipeline": made.pipeline,
-                "arn": done.arn,
-                "action": "none" if done.is_empty else made.action,
-                "version": done.version,
-                "definition_sha256": sha256,
-                "done": done.done,
-            }
-        )
+        say_json(dict(done.said))
     elif not done.is_empty:
-        say(f"Applied: {done.arn}" + ("" if done.version is None else f", version {done.version}"))
-        say(f"Start it: drivetrain start {made.pipeline} --region {made.region}")
+        say(f"Applied: {done.address}" + ("" if done.version is None else f", version {done.version}"))
+        say(f"Start it: drivetrain start {wanted.deployer.again(made.pipeline)}")
     elif saved:
         say(f"Nothing to do: pipeline {made.pipeline!r} is what the code says.")
 

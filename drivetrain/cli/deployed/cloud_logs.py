@@ -1,4 +1,4 @@
-"""`drivetrain logs`: the log of a step on SageMaker, or of the latest local run."""
+"""`drivetrain logs`: the log of a step of a deployed pipeline, or of the latest local run."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import typer
 from drivetrain.cli.deployed.deployment import ExecutionOption, Region
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Set
+from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
-    from drivetrain.targets.sagemaker.deploy.executions.logs import Line
+    from drivetrain.targets.deployer import LogLine
 
 app = new_app()
 
@@ -38,11 +39,12 @@ def logs(
     execution: ExecutionOption = LATEST,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the step ends.")] = False,
     lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
+    on: On = None,
     config: Config = None,
     set_: Set = None,
     region: Region = None,
 ) -> None:
-    """Print the log of a step on SageMaker, from CloudWatch.
+    """Print the log of a step of a deployed pipeline.
 
     With `latest` it is that of the latest local run; `drivetrain runs logs` has more choices for local runs.
 
@@ -52,7 +54,7 @@ def logs(
       drivetrain logs latest train
       drivetrain logs nightly --execution latest --region eu-west-1 -n 50
     """
-    if target == LATEST and execution == LATEST and region is config is None and not set_:
+    if target == LATEST and execution == LATEST and region is config is on is None and not set_:
         from drivetrain.cli.home import local_home
         from drivetrain.cli.local.logs import print_logs
         from drivetrain.targets.local.ledger.reader import Ledger
@@ -61,18 +63,16 @@ def logs(
             print_logs(ledger, LATEST, step, attempt=None, follow=follow, num_lines=lines)
         return
     from drivetrain.base.masking import without_secrets
-    from drivetrain.cli.deployed.deployment import account_of
-    from drivetrain.targets.sagemaker.deploy.executions import executions
-    from drivetrain.targets.sagemaker.deploy.executions.logs import read_log, step_with_logs
+    from drivetrain.cli.deployed.deployment import deployer_of
 
-    account, pipeline = account_of(target, config, set_, region)
-    found = executions.describe(account, executions.find(account, pipeline, execution))
+    deployer, pipeline = deployer_of(target, config, set_, region, on)
+    handle = deployer.find(pipeline, execution)
     hosts: set[str] = set()
 
-    def write(line: Line) -> None:
+    def write(line: LogLine) -> None:
         hosts.add(line.host)
         text = without_secrets(line.text)
         sys.stdout.write(f"{line.host}: {text}\n" if len(hosts) > 1 else f"{text}\n")
         sys.stdout.flush()
 
-    read_log(account, found, step_with_logs(found, step), write, follow=follow, num_lines=lines)
+    deployer.read_log(handle, step, write, follow=follow, num_lines=lines)

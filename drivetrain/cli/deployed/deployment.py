@@ -1,4 +1,4 @@
-"""What the commands share that reach into the account: which pipeline, which account, what is there."""
+"""What the commands share that reach into a deployment: which pipeline, and where it is deployed."""
 
 from __future__ import annotations
 
@@ -15,9 +15,7 @@ from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
     from drivetrain.spec.resources import Deployment
-    from drivetrain.targets.sagemaker.account import Account
-    from drivetrain.targets.sagemaker.deploy.deployed import Deployed as There
-    from drivetrain.targets.sagemaker.deploy.desired import Desired
+    from drivetrain.targets.deployer import Deployer, Handle
 
 Target = Annotated[
     str | None,
@@ -55,11 +53,10 @@ Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 
 @dataclass(frozen=True)
 class DeploymentRequest:
-    """What was named on the command line, and what is in the account under its name."""
+    """What was named on the command line, and where it is to be deployed."""
 
-    account: Account
-    desired: Desired
-    deployed: There | None
+    deployer: Deployer
+    wanted: Any
     origin: dict[str, Any]
     withheld: tuple[str, ...] = ()
     """Settings that a plan does not keep, since they look like secrets."""
@@ -72,12 +69,13 @@ def look(
     config: Path | None,
     overrides: Sequence[str] | None,
     *,
+    on: str | None = None,
     command: str,
 ) -> DeploymentRequest:
-    """Compile what was named and read what is deployed; `command` is the one that asks.
+    """Compile what was named for the target `on`, or of its settings; `command` is the one that asks.
 
     Raises:
-        UserError: it cannot be compiled, or AWS refuses.
+        UserError: it cannot be compiled, or the target refuses.
     """
     if (target is None) == (definition is None):
         raise UserError(one_of_both(command))
@@ -89,34 +87,44 @@ def look(
         "config": None if config is None else str(config),
         "set": kept,
         "withheld": list(withheld),
+        **({} if on is None else {"on": on}),
     }
-    from drivetrain.targets.sagemaker.account import Account
-    from drivetrain.targets.sagemaker.deploy import deployed as reading
-    from drivetrain.targets.sagemaker.deploy import desired as wishing
-
+    options = options_of(config, kept, withheld, on)
     if definition is not None:
         from drivetrain.authoring.settings import Settings, build
         from drivetrain.cli.operands import definition_file, name_of
 
         raw = definition_file(definition).raw
-        place = build(Settings, config, overrides or ()).deployment
-        wishing.check_place(place)
-        called = name or name_of(definition)
-        account = Account(place.region)
-        there = reading.read(account, called)
-        arn = None if there is None else there.arn
+        deployment = build(Settings, config, overrides or ()).deployment
+        deployer = _connected(on or deployment.target, deployment, None, "", options)
         return DeploymentRequest(
-            account, wishing.desired_definition(called, raw, place, account, arn), there, origin, withheld
+            deployer, deployer.wanted_definition(name or name_of(definition), raw), origin, withheld
         )
-    from drivetrain.cli.operands import compiled
+    from drivetrain.cli.operands import compiled_for, load_for
 
     assert target is not None
-    built = compiled(target, config, overrides)
-    wishing.check_place(built.pipeline.deployment)
-    account = Account(built.pipeline.deployment.region)
-    there = reading.read(account, built.pipeline.name)
-    wanted = wishing.desired(built, account, None if there is None else there.arn)
-    return DeploymentRequest(account, wanted, there, origin, withheld)
+    loaded, which = load_for(target, config, overrides, on)
+    built = compiled_for(loaded, which)
+    deployer = _connected(which, built.pipeline.deployment, None, target, options)
+    return DeploymentRequest(deployer, deployer.wanted(built), origin, withheld)
+
+
+def options_of(
+    config: Path | None, kept: Sequence[str], withheld: Sequence[str] = (), on: str | None = None
+) -> list[str]:
+    """The options by which another command finds the same settings."""
+    words = [] if on is None else ["--target", on]
+    words += [] if config is None else ["-c", str(config)]
+    words += [word for each in (*kept, *(f"{key}=..." for key in withheld)) for word in ("--set", each)]
+    return words
+
+
+def _connected(
+    on: str, deployment: Deployment | None, region: str | None, operand: str, options: Sequence[str]
+) -> Deployer:
+    from drivetrain.targets.deployer import find_deploying
+
+    return find_deploying(on).connect(deployment, region=region, operand=operand, options=options)
 
 
 def one_of_both(command: str) -> str:
@@ -168,44 +176,50 @@ def place_of(target: str, config: Path | None, overrides: Sequence[str] | None) 
     return target, build(OfAnyPipeline, config, overrides or ()).deployment
 
 
-def account_of(
-    target: str, config: Path | None, overrides: Sequence[str] | None, region: str | None
-) -> tuple[Account, str]:
-    """The account and the name of a deployed pipeline: in the region of its settings, or the one that is given.
+def deployer_of(
+    target: str,
+    config: Path | None,
+    overrides: Sequence[str] | None,
+    region: str | None = None,
+    on: str | None = None,
+    *,
+    by_settings: bool = False,
+) -> tuple[Deployer, str]:
+    """Where a deployed pipeline is, and its name: of its settings, or as `region` and `on` say.
+
+    Args:
+        target: a pipeline, the name of a deployed one, or "" for the place alone.
+        by_settings: the settings are needed whole, so that their defaults count where none are given.
 
     Raises:
-        UserError: wrong settings, or no region.
+        UserError: wrong settings, or nothing says where.
     """
     from drivetrain.cli.operands import is_pipeline
-    from drivetrain.targets.sagemaker.account import Account, checked_region, region_or_default
+    from drivetrain.targets.target import DEFAULT
 
-    if region is not None:
-        checked_region(region)
-    if is_pipeline(target) or config is not None or overrides:
+    options = options_of(config, *without_secrets(overrides or ()), on)
+    if is_pipeline(target) or config is not None or overrides or by_settings:
         name, deployment = place_of(target, config, overrides)
-        return Account(region or deployment.region), name
-    return Account(region_or_default(region)), target
+        return _connected(on or deployment.target, deployment, region, target, options), name
+    return _connected(on or DEFAULT, None, region, target, options), target
 
 
-def follow_to_end(account: Account, arn: str, *, as_json: bool) -> int:
+def follow_to_end(deployer: Deployer, handle: Handle, *, as_json: bool) -> int:
     """Show an execution until it ends, then its report; gives the exit code of a local run that ended so."""
     from drivetrain.cli.deployed.execution_text import shown
     from drivetrain.cli.errors import INTERRUPTED
     from drivetrain.cli.progress.watch import FAILED, new_progress
     from drivetrain.cli.terminal import say
-    from drivetrain.targets.sagemaker.deploy.executions.execution_report import report
-    from drivetrain.targets.sagemaker.deploy.executions.following import follow
 
     with new_progress(as_json=as_json) as progress:
-        ended = follow(account, arn, progress)
-    found = report(account, ended)
+        found = deployer.follow(handle, progress)
     if as_json:
         say(json.dumps({"event": "summary", **found.to_json()}, ensure_ascii=False))  # a line as the events before it
     else:
         say("\n" + shown(found))
-    if ended.status == "Stopped":
+    if found.execution.status == "Stopped":
         return INTERRUPTED
-    return 0 if ended.status in ("Succeeded", "CompletedWithFailures") else FAILED
+    return 0 if found.execution.status in ("Succeeded", "CompletedWithFailures") else FAILED
 
 
 def confirm(question: str, *, yes: bool, instead: str) -> bool:

@@ -9,6 +9,7 @@ import typer
 from drivetrain.cli.deployed.deployment import Yes
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.options import Target as On
 
 app = new_app()
 
@@ -18,6 +19,7 @@ def destroy(
     target: Annotated[
         str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].", show_default=False)
     ],
+    on: On = None,
     config: Config = None,
     set_: Set = None,
     foreign: Annotated[bool, typer.Option("--foreign", help="Also one that apply did not make.")] = False,
@@ -34,36 +36,31 @@ def destroy(
       drivetrain destroy retraining -c production.yaml
       drivetrain destroy nightly --set deployment.bucket=my-bucket --yes
     """
-    from drivetrain.cli.deployed.deployment import confirm, place_of
+    from drivetrain.cli.deployed.deployment import confirm, deployer_of
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.sagemaker.account import Account
-    from drivetrain.targets.sagemaker.deploy.applying import destroying
-    from drivetrain.targets.sagemaker.deploy.desired import check_bucket
 
     def say_kept(lines: tuple[str, ...]) -> None:
         for line in lines:
             say(f"note: {line}")
 
-    name, deployment = place_of(target, config, set_)
-    check_bucket(deployment)
-    account = Account(deployment.region)
-    there = destroying.remains(account, name, deployment.root, foreign=foreign)
+    deployer, name = deployer_of(target, config, set_, on=on, by_settings=True)
+    there = deployer.remains(name, foreign=foreign)
     if there.is_empty:
         if as_json:
             say_json(there.to_json())
         else:
-            say(f"Nothing to do: there is no pipeline {name!r} in account {account.number}, {account.region}.")
+            say(f"Nothing to do: there is no pipeline {name!r} in {deployer.where}.")
             say_kept(there.kept)
         return
     if not as_json:
         say("\n".join(f"- {line}" for line in there.lines()))
         say_kept(there.kept)
-    question = f"Delete this from account {account.number}, {account.region}?"
+    question = f"Delete this from {deployer.where}?"
     if not confirm(question, yes=yes, instead="Give --yes to delete."):
         say("Nothing was changed.")
         return
-    done = destroying.destroy(account, there, tell=(lambda line: None) if as_json else say)
+    done = deployer.destroy(there, (lambda line: None) if as_json else say)
     if as_json:
         say_json(done.to_json())
     else:
-        say(f"What its executions wrote stays in {deployment.root}/{name}/.")
+        say(f"What its executions wrote stays in {deployer.kept(name)}.")

@@ -1,17 +1,15 @@
-"""`drivetrain executions`: what ran on SageMaker."""
+"""`drivetrain executions`: what ran where a pipeline is deployed."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from drivetrain.cli.deployed.deployment import Deployed, Region
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
-
-if TYPE_CHECKING:
-    from drivetrain.targets.sagemaker.deploy.executions.executions import Execution
+from drivetrain.cli.options import Target as On
 
 app = new_app()
 
@@ -20,6 +18,7 @@ app = new_app()
 def executions(
     target: Deployed,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, metavar="N", help="How many.")] = 20,
+    on: On = None,
     config: Config = None,
     set_: Set = None,
     region: Region = None,
@@ -32,30 +31,16 @@ def executions(
       drivetrain executions retraining -c production.yaml
       drivetrain executions nightly --region eu-west-1 -n 5 --json
     """
-    from drivetrain.cli.deployed.deployment import account_of
+    from drivetrain.cli.deployed.deployment import deployer_of
     from drivetrain.cli.deployed.execution_text import listed
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.sagemaker.deploy.executions.executions import executions as find
 
-    account, pipeline = account_of(target, config, set_, region)
-    found = find(account, pipeline, limit)
+    deployer, pipeline = deployer_of(target, config, set_, region, on)
+    found = deployer.executions(pipeline, limit)
     if as_json:
-        say_json([_said(each) for each in found])
+        say_json([each.summary() for each in found])
     elif found:
         say(listed(found))
     else:
-        again = f"drivetrain start {pipeline} --region {account.region}"
+        again = f"drivetrain start {deployer.again(pipeline)}"
         say(f"Pipeline {pipeline!r} has not been executed yet. Start it: {again}")
-
-
-def _said(each: Execution) -> dict[str, Any]:
-    """What the list of executions tells of one; the rest is known of a single one."""
-    return {
-        "execution": each.id,
-        "arn": each.arn,
-        "pipeline": each.pipeline,
-        "name": each.name,
-        "status": each.status,
-        "started": each.started,
-        "reason": each.reason,
-    }

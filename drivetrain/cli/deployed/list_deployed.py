@@ -1,4 +1,4 @@
-"""`drivetrain list --deployed`: what lies in the account."""
+"""`drivetrain list --deployed`: what is deployed."""
 
 from __future__ import annotations
 
@@ -9,42 +9,32 @@ from drivetrain.base.formatting import SIGNS, cells, moment, status_word
 from drivetrain.cli.terminal import paint, say, say_json, table, width
 
 if TYPE_CHECKING:
-    from drivetrain.targets.sagemaker.deploy.listing import Listed
+    from drivetrain.targets.deployer import Deployer, Listed
 
 # The state of a pipeline -> the style of the status that it is like.
 _STYLES = {"as applied": "Succeeded", "edited": "Interrupted", "being applied": "Executing"}
-_HINTS = {
-    "edited": "Edited since the last apply; to see how: drivetrain pull NAME --dry-run",
-    "being applied": "Apply is at work, or was cut short; applying again ends it: drivetrain apply NAME",
-    "not ours": "Not made by drivetrain; to take one over: drivetrain pull NAME --adopt",
-    "not readable": "Not readable: these credentials may not look at it",
-}
 
 
-def list_deployed(region: str | None, limit: int, *, as_json: bool) -> None:
-    """Print the pipelines of the account.
+def list_deployed(deployer: Deployer, limit: int, *, as_json: bool) -> None:
+    """Print the pipelines that are deployed.
 
     Raises:
-        UserError: no region, or AWS refuses.
+        UserError: the target refuses.
     """
-    from drivetrain.targets.sagemaker.account import Account, region_or_default
-    from drivetrain.targets.sagemaker.deploy.listing import deployed_pipelines
-
-    account = Account(region_or_default(region))
     # One more than is shown, to tell whether there are more.
-    found = list(deployed_pipelines(account, limit + 1))
+    found = list(deployer.pipelines(limit + 1))
     shown = found[:limit]
     if as_json:
         say_json([each.to_json() for each in shown])
         return
     if not shown:
-        say(f"Nothing is deployed in {account.region}. Deploy a pipeline: drivetrain apply NAME -c SETTINGS.yaml")
+        say(f"Nothing is deployed in {deployer.place}. Deploy a pipeline: drivetrain apply NAME -c SETTINGS.yaml")
         return
     say(_table(shown, width()))
     if len(found) > limit:
         say(f"There are more: --limit {2 * limit}")
     states = {each.state for each in shown}
-    if hints := [hint for state, hint in _HINTS.items() if state in states]:
+    if hints := [hint for state, hint in deployer.states.items() if state in states]:
         say("\n" + "\n".join(paint(hint, "dim") for hint in hints))
 
 

@@ -1,4 +1,4 @@
-"""`drivetrain plan`: what apply would change in the account."""
+"""`drivetrain plan`: what apply would change where the pipeline is deployed."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import typer
 from drivetrain.cli.deployed.deployment import DefinitionFile, Discard, Name, Target
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
     from drivetrain.cli.deployed.deployment import DeploymentRequest
-    from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan
+    from drivetrain.targets.deployer import Plan
 
 app = new_app()
 
@@ -25,6 +26,7 @@ def plan(
     target: Target = None,
     definition: DefinitionFile = None,
     name: Name = None,
+    on: On = None,
     config: Config = None,
     set_: Set = None,
     discard: Discard = None,
@@ -35,10 +37,10 @@ def plan(
     exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 when something would change.")] = False,
     as_json: Json = False,
 ) -> int:
-    """Show what apply would change on SageMaker.
+    """Show what apply would change on the target.
 
     Compares the code with what is deployed, by meaning: steps, parameters, instances, code; schedules and rules; what
-    others edited since; what the next execution takes from the cache. Nothing is written to the account.
+    others edited since; what the next execution takes from the cache. Nothing is written there.
 
     \b
     Examples:
@@ -49,7 +51,7 @@ def plan(
     from drivetrain.cli.deployed.deployment import look
     from drivetrain.cli.terminal import say, say_json
 
-    wanted = look(target, definition, name, config, set_, command="plan")
+    wanted = look(target, definition, name, config, set_, on=on, command="plan")
     made = planned(wanted, discard)
     if out is not None:
         from drivetrain.base.files import write_text
@@ -69,17 +71,11 @@ def plan(
     return DIFFERENT if exit_code and not made.is_empty else 0
 
 
-def planned(wanted: DeploymentRequest, discard: list[str] | None) -> DeploymentPlan:
+def planned(wanted: DeploymentRequest, discard: list[str] | None) -> Plan:
     """The plan for what was named."""
-    from drivetrain.targets.sagemaker.deploy.planning.whole_plan import whole_plan
-
-    discarded = tuple(discard or ())
-    return whole_plan(wanted.account, wanted.desired, wanted.deployed, discarded=discarded, origin=wanted.origin)
+    return wanted.deployer.plan(wanted.wanted, discarded=tuple(discard or ()), origin=wanted.origin)
 
 
-def in_words(made: DeploymentPlan, wanted: DeploymentRequest) -> list[str]:
+def in_words(made: Plan, wanted: DeploymentRequest) -> list[str]:
     """The plan's lines."""
-    from drivetrain.targets.sagemaker.deploy.planning.plan_words import lines
-
-    definition = wanted.desired.definition
-    return lines(made, num_steps=len(definition["Steps"]), num_parameters=len(definition.get("Parameters") or ()))
+    return wanted.deployer.plan_lines(made, wanted.wanted)

@@ -87,7 +87,9 @@ def pull(
         from drivetrain.authoring.loading import load
         from drivetrain.studio.pulling import sides_of
 
-        sides = sides_of(load(target, config, set_ or ()), target, adopt=adopt)
+        loaded = load(target, config, set_ or ())
+        _check_has_studio(loaded.pipeline.deployment.target)
+        sides = sides_of(loaded, target, adopt=adopt)
     else:
         raise UserError(one_of_both("pull"))
     merged = sides.merged(take)
@@ -106,6 +108,20 @@ def pull(
         if sides.beside:
             say("\n".join(sides.beside))
     return CONFLICTS if merged.conflicts else 0
+
+
+def _check_has_studio(on: str) -> None:
+    """
+    Raises:
+        UserError: the pipeline is for a target whose pipelines nobody edits in Studio.
+    """
+    from drivetrain.targets.target import DEFAULT, find_target
+
+    if on != DEFAULT:
+        raise UserError(
+            f"{find_target(on).TITLE} has no Studio whose edits could be pulled. Where somebody else changed the "
+            "pipeline there, `drivetrain plan` says so, and --discard all gives it up."
+        )
 
 
 def _give_up(target: str, config: Path | None, set_: Sequence[str], names: list[str], *, as_json: bool) -> None:

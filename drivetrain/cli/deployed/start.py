@@ -9,6 +9,7 @@ import typer
 from drivetrain.cli.deployed.deployment import Deployed, Region
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.options import Target as On
 
 app = new_app()
 
@@ -33,12 +34,13 @@ def start(
     alias: Annotated[str | None, typer.Option("--alias", metavar="NAME", help="The version of that alias.")] = None,
     name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the execution is called.")] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show how it goes, until it ends.")] = False,
+    on: On = None,
     config: Config = None,
     set_: Set = None,
     region: Region = None,
     as_json: Json = False,
 ) -> int:
-    """Start a deployed pipeline on SageMaker.
+    """Start a deployed pipeline where it is deployed.
 
     \b
     Examples:
@@ -46,30 +48,31 @@ def start(
       drivetrain start nightly --region eu-west-1 --param MinAccuracy=0.98
       drivetrain start nightly --select evaluate,compare --from latest
     """
-    from drivetrain.cli.deployed.deployment import account_of, follow_to_end
+    from drivetrain.cli.deployed.deployment import deployer_of, follow_to_end
     from drivetrain.cli.local import run_options
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.sagemaker.deploy.executions import executions
+    from drivetrain.targets.deployer import StartRequest
 
     parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
     selected = run_options.selected(select, source)
-    account, pipeline = account_of(target, config, set_, region)
-    arn = executions.start(
-        account,
+    deployer, pipeline = deployer_of(target, config, set_, region, on)
+    handle = deployer.start(
         pipeline,
-        parameters=parameters,
-        select=selected,
-        source=None if source is None else executions.find(account, pipeline, source),
-        parallel=parallel,
-        version=version,
-        alias=alias,
-        name=name,
+        StartRequest(
+            parameters=parameters,
+            select=selected,
+            source=source,
+            parallel=parallel,
+            version=version,
+            alias=alias,
+            name=name,
+        ),
     )
     if follow:
-        return follow_to_end(account, arn, as_json=as_json)
+        return follow_to_end(deployer, handle, as_json=as_json)
     if as_json:
-        say_json({"execution": arn.rpartition("/")[2], "arn": arn})
+        say_json(handle.to_json())
     else:
-        say(f"Started {arn.rpartition('/')[2]} ({arn})")
-        say(f"See how it goes: drivetrain status {pipeline} --region {account.region} --follow")
+        say(f"Started {handle.id} ({handle.address})")
+        say(f"See how it goes: drivetrain status {deployer.again(pipeline)} --follow")
     return 0

@@ -1,10 +1,11 @@
-"""`drivetrain stop`: end an execution on SageMaker."""
+"""`drivetrain stop`: end an execution of a deployed pipeline."""
 
 from __future__ import annotations
 
 from drivetrain.cli.deployed.deployment import Deployed, ExecutionId, Region
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.options import Target as On
 
 app = new_app()
 
@@ -13,12 +14,13 @@ app = new_app()
 def stop(
     target: Deployed,
     execution: ExecutionId = "latest",
+    on: On = None,
     config: Config = None,
     set_: Set = None,
     region: Region = None,
     as_json: Json = False,
 ) -> None:
-    """Stop an execution on SageMaker.
+    """Stop an execution of a deployed pipeline.
 
     Its jobs are asked to end; a training saves a checkpoint first, from which a later execution goes on.
 
@@ -27,15 +29,13 @@ def stop(
       drivetrain stop retraining -c production.yaml
       drivetrain stop nightly latest --region eu-west-1
     """
-    from drivetrain.cli.deployed.deployment import account_of
+    from drivetrain.cli.deployed.deployment import deployer_of
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.targets.sagemaker.deploy.executions import executions
 
-    account, pipeline = account_of(target, config, set_, region)
-    arn = executions.find(account, pipeline, execution)
-    executions.stop(account, arn)
-    id = arn.rpartition("/")[2]
+    deployer, pipeline = deployer_of(target, config, set_, region, on)
+    handle = deployer.find(pipeline, execution)
+    deployer.stop(handle)
     if as_json:
-        say_json({"execution": id, "arn": arn})
+        say_json(handle.to_json())
     else:
-        say(f"Stopping {id}. See how it ends: drivetrain status {pipeline} {id} --region {account.region}")
+        say(f"Stopping {handle.id}. See how it ends: drivetrain status {deployer.again(pipeline, handle.id)}")

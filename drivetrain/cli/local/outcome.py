@@ -124,7 +124,7 @@ def summary(
         f"{printable(step)} goes on from step {saved.training_step:,}: {printable(place(saved.uri))}"
         for step, saved in run.goes_on_from.items()
     ]
-    if run.status == "Interrupted" or (run.status == "Failed" and run.goes_on_from):
+    if run.can_go_on and (run.status == "Interrupted" or (run.status == "Failed" and run.goes_on_from)):
         closing.append(f"Go on: drivetrain runs resume {run.id}{home_option}")
     if report is not None:
         closing.append(f"Report: {shown_path(report)}")

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
     from drivetrain.cli.operands import Work
 
-DEFAULT = "sagemaker"  # drivetrain.targets.target.DEFAULT, whose file imports more than most commands need
-
 app = new_app()
 
 
@@ -107,6 +105,7 @@ def run(
     from drivetrain.cli.local import run_options
     from drivetrain.cli.progress import watch
     from drivetrain.targets.local.options import Options
+    from drivetrain.targets.target import DEFAULT
 
     # Everything that was typed is looked at before the pipeline is built, which may take a while.
     parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
@@ -167,6 +166,7 @@ def _load(
 ) -> tuple[Loaded, str] | None:
     """The pipeline that was named, and for which target; None for a definition."""
     from drivetrain.cli.operands import load_for
+    from drivetrain.targets.target import DEFAULT
 
     if (target is None) == (definition is None):
         from drivetrain.cli.deployed.deployment import one_of_both
@@ -204,11 +204,10 @@ def _run_on(
     from drivetrain.cli.home import home_option, local_home
     from drivetrain.cli.operands import compiled_for
     from drivetrain.cli.progress import watch
-    from drivetrain.targets.target import find_target
+    from drivetrain.targets.target import RunsHere, find_target
 
     found = find_target(on)
-    run = getattr(found, "run", None)
-    if run is None:
+    if not isinstance(found, RunsHere):
         raise UserError(f"{found.TITLE} has no runner on this machine. Leave --target out: the steps do the same.")
     if refused := [name for name, value in given.items() if value]:
         raise UserError(f"{refused[0]} does not go with --target {on}: there {found.TITLE} runs what is compiled.")
@@ -218,7 +217,7 @@ def _run_on(
     folder = local_home(home)
     return watch.watched(
         folder,
-        lambda observer: run(built, parameters, folder, observer),
+        lambda observer: found.run(built, parameters, folder.root, observer),
         as_json=as_json,
         home_option=home_option(home),
     )

@@ -34,6 +34,7 @@ def list_(
     """List executions, the newest first."""
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.request import why_not_resumed
 
     with Ledger(local_home(home)) as ledger:
         rows = ledger.executions(limit, pipeline)
@@ -45,7 +46,8 @@ def list_(
         from drivetrain.cli.local.outcome import listed
 
         say(listed(rows))
-        if interrupted := next((row.id for row in rows if row.status == "Interrupted"), None):
+        interrupted = (row.id for row in rows if row.status == "Interrupted")
+        if interrupted := next((id for id in interrupted if not why_not_resumed(local_home(home).run(id))), None):
             say(f"\nAn interrupted run goes on: drivetrain runs resume {interrupted}{home_option(home)}")
     else:
         say("Nothing has been run yet. Start with: drivetrain run retraining")

@@ -11,6 +11,7 @@ import typer
 from drivetrain.base.errors import UserError
 from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Home, Set
+from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
     from drivetrain.serve.runs import Served
@@ -28,17 +29,28 @@ def serve(
     config: Config = None,
     set_: Set = None,
     home: Home = None,
+    on: On = None,
+    poll: Annotated[
+        float, typer.Option("--poll", min=1.0, max=3600.0, metavar="SECONDS", help="With --target: between two looks.")
+    ] = 60.0,
 ) -> None:
     """Start pipelines here: on schedules, approvals, ends of runs.
 
     Approvals in the local registry and ends of local runs are the events; stages, uploads and alarms are not seen. What
     a trigger starts is `drivetrain run`, one run of a pipeline at a time. Ctrl-C ends it, and the runs that it started.
 
+    With --target the deployed pipeline is started instead, when a model changes in the registry of its settings, which
+    is looked at every so often: for targets that have no events of their own, such as Kubeflow.
+
     \b
     Examples:
       drivetrain serve retraining.py
       drivetrain serve                     every pipeline here that has triggers
+      drivetrain serve retraining.py --target kubeflow -c production.yaml
     """
+    if on is not None:
+        _serve_deployed(targets or [], config, set_ or [], on, poll)
+        return
     import queue
     import signal
 
@@ -65,6 +77,44 @@ def serve(
         _say("ending")
     finally:
         server.stop()
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _serve_deployed(targets: list[str], config: Path | None, overrides: list[str], on: str, poll: float) -> None:
+    """Look at the registry every so often, and start what is deployed."""
+    import queue
+    import signal
+
+    from drivetrain.base.errors import InputError
+    from drivetrain.cli.deployed.deployment import deployer_of
+    from drivetrain.cli.operands import load_for
+
+    if len(targets) != 1:
+        raise UserError("With --target one pipeline is served. Name it: drivetrain serve PIPELINE --target NAME")
+    loaded, _ = load_for(targets[0], config, overrides, on)
+    deployer, _ = deployer_of(targets[0], config, overrides, on=on)
+    starter = deployer.starter(loaded.pipeline, _say)
+    ends: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+    def end(number: int, frame: object) -> None:
+        ends.put(number)
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
+    try:
+        _say(f"serving {loaded.pipeline.name} in {deployer.where}; Ctrl-C ends")
+        while True:
+            try:
+                starter.poll()
+            except (UserError, InputError) as error:
+                _say(f"failed, and is tried again in {poll:g} s: {error}")
+            try:
+                ends.get(timeout=poll)
+                break
+            except queue.Empty:
+                continue
+        _say("ending")
+    finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 

@@ -70,10 +70,10 @@ def run_here(
     from drivetrain.cli.home import home_option, local_home
     from drivetrain.cli.progress import watch
     from drivetrain.targets.local.options import Options
-    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+    from drivetrain.targets.target import DEFAULT, find_target
 
     pipeline, source = one_step_pipeline(job)
-    built = compile_pipeline(pipeline, source, Path.cwd(), wheels_optional=True)
+    built = find_target(DEFAULT).compile(pipeline, source, Path.cwd(), wheels_optional=True)
     refuse_lacking(pipeline, source or Path.cwd(), built.assets)
     place = local_home(home)
     code = watch.start(

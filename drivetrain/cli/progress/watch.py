@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.errors import BAD_INPUT, INTERRUPTED
-from drivetrain.targets.events import Event, Observer
+from drivetrain.targets.events import Event, Observer, Summary
 
 if TYPE_CHECKING:
     from drivetrain.cli.progress.progress import RunView
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home
     from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
     from drivetrain.targets.local.options import Options
-    from drivetrain.targets.local.runner import Asset, Runner, Summary
+    from drivetrain.targets.local.runner import Asset, Runner
 
 FAILED = 1
 
@@ -114,10 +114,12 @@ def resume(
 
 def _saved_options(home: Home, execution: str) -> tuple[str, Options]:
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.request import Request
+    from drivetrain.targets.local.request import Request, why_not_resumed
 
     with Ledger(home) as ledger:
         id = ledger.execution(execution).id
+    if reason := why_not_resumed(home.run(id)):
+        raise UserError(f"Execution {id} cannot be resumed: {reason}")
     return id, Request.load(home.run(id)).options
 
 
@@ -275,7 +277,7 @@ def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, ho
     # On a terminal the last picture of the progress is the table of the steps already.
     with_steps = isinstance(watcher.progress, PlainProgress)
     say("\n" + summary(facts, report, with_steps=with_steps, home_option=home_option))
-    if facts.status == "Stopped":
+    if facts.status == "Stopped" and facts.can_go_on:
         say(f"Go on: drivetrain runs resume {facts.id}{home_option}")
     failures = facts.failures()
     if failures:

@@ -132,6 +132,8 @@ class RunFacts:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     written: float = 0.0
     """When these facts were read."""
+    can_go_on: bool = True
+    """Whether the run can be resumed if it did not succeed."""
 
     @property
     def seconds(self) -> float:

@@ -16,6 +16,7 @@ from drivetrain.base.formatting import duration, printable
 from drivetrain.report.content.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, SavedState, StepFacts
 from drivetrain.report.content.reasons import is_bad_input
 from drivetrain.report.dag.dag import Dag, Node
+from drivetrain.targets.local.request import why_not_resumed
 from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         artifacts=artifacts,
         models=tuple(_models(ledger.home, rows)),
         environment=_environment(ledger.home, row.id),
+        can_go_on=why_not_resumed(ledger.home.run(row.id)) is None,
         written=time.time(),
     )
 

@@ -1,8 +1,20 @@
 """What a task of Kubeflow Pipelines runs: `python -m drivetrain.steps.kubeflow EXECUTOR-INPUT`.
 
-__main__.py   from the executor input to an exit code
-task.py       what the task is given, and its document's words as text
-program.py    the step's program, its log, and the metrics in it
-notice.py     a program of its own: posts how a run ended
-reports.py    tells whoever runs the task on this machine
+__main__.py     from the executor input to an exit code
+task.py         what the task is given, and its document's words as text
+program.py      the step's program, its log, and the metrics in it
+earlier.py      what an earlier attempt of the task left
+notice.py       a program of its own: posts how a run ended
+reports.py      tells whoever runs the task on this machine
+
+On several nodes:
+
+nodes.py        the task: a TrainJob from its creation to its end
+train_job.py    its name, labels and manifest
+reasons.py      what its pods, conditions and events say
+pod_log.py      rank 0's log
+own_pod.py      the task's own pod
+cluster_api.py  the Kubernetes API
+node.py         what runs in each of its pods
+objects.py      inputs and outputs, from S3 and back
 """

@@ -1,6 +1,7 @@
 """A task of Kubeflow Pipelines: run a step's program with what the task is given, and say what it made.
 
     python -m drivetrain.steps.kubeflow EXECUTOR-INPUT
+    python -m drivetrain.steps.kubeflow --node EXECUTOR-INPUT       on a node of a TrainJob (node.py)
 
 The executor input is KFP's JSON ({"inputs": {"parameterValues", "artifacts"}, "outputs": {"artifacts", "outputFile"}}).
 What to run stands in $DRIVETRAIN_TASK, a JSON object:
@@ -9,8 +10,11 @@ What to run stands in $DRIVETRAIN_TASK, a JSON object:
     arguments, environment       words (see `text`), of the program
     outputs                      names of the folders that it writes
     metrics                      output parameter -> the number or text of the output `metrics` that it is
+    texts                        the same as JSON text, in which nothing looks like a placeholder of the platform
     logs                         training metric -> the regular expression that finds it in the program's log
     logged                       output parameter -> the training metric whose last value it is
+    retries                      whether the platform tries the task again (earlier.py)
+    train_job                    the program runs on the nodes of a TrainJob, of which this is (train_job.py)
     fail                         instead of a program: the words with which the task fails
     select                       instead of a program: which iteration of a loop is handed on, {"pick": "MaxBy",
                                  "values": INPUT} or {"index": 0}, and of what: "outputs", "parameters" (NAME-chosen)
@@ -18,35 +22,33 @@ What to run stands in $DRIVETRAIN_TASK, a JSON object:
 `s3://bucket/key` lies at /s3/bucket/key, where KFP brings it before the task and takes it from after it, or below
 $DRIVETRAIN_OBJECT_STORE where that is set (a run on one machine). There $DRIVETRAIN_TASK_REPORTS names a pipe, which is
 told what begins and how it ended, and $DRIVETRAIN_TASK_LOGS the folder of the run's logs. Exit codes are the program's
-own: 0 done, 1 it failed, 2 bad input.
+own: 0 done, 1 it failed, 2 bad input, 75 another attempt may help.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-from drivetrain.steps.kubeflow.program import LOGS, Log, command_of, start
-from drivetrain.steps.kubeflow.reports import REPORTS, Reporter
-from drivetrain.steps.kubeflow.task import DOCUMENT, Json, Task, TaskError, local_path
+from drivetrain.steps.kubeflow.earlier import Earlier
+from drivetrain.steps.kubeflow.program import Become, Log, arguments_of, command_of, environment_of, reason_of, start
+from drivetrain.steps.kubeflow.reports import Reporter
+from drivetrain.steps.kubeflow.task import DOCUMENT, Json, RetryError, Task, TaskError, local_path
 
-FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 METRICS, METRICS_FILE = "metrics", "metrics.json"
-FAILED, BAD_INPUT = 1, 2
+FAILED, BAD_INPUT, RETRY = 1, 2, 75
 
 
 def run(task: Task, report: Reporter) -> int:
     """Run the task's program; gives its exit code."""
-    failed_before = task.output_file.with_name("drivetrain-failed.json")
-    if failed_before.is_file():  # a retry, which the platform makes whatever the reason was
-        told = json.loads(failed_before.read_text(encoding="utf-8"))
-        raise TaskError(f"an earlier attempt failed for a reason that another one does not change: {told['reason']}")
+    earlier = Earlier.of(task)
+    if (told := earlier.reason()) is not None:
+        raise TaskError(f"an earlier attempt failed for a reason that another one does not change: {told}")
     if "fail" in task.document:
         raise SystemExit(_fail(task, report, task.text(task.document["fail"])))
     if "select" in task.document:
@@ -59,25 +61,16 @@ def run(task: Task, report: Reporter) -> int:
         return 0
     for name in task.document.get("outputs", ()):
         _empty(local_path(task.made[name]["uri"]))
-    arguments = [each for word in task.document["arguments"] for each in task.option(word)]
-    failure = task.folder / "failure"
-    environment = {**os.environ, FAILURE_FILE: str(failure)}
-    for name, word in task.document.get("environment", {}).items():
-        if name not in ("DRIVETRAIN_REGISTRY",) or name not in os.environ:  # whoever runs it here has a registry here
-            environment[name] = task.text(word)
-    for name in (DOCUMENT, REPORTS, LOGS):
-        environment.pop(name, None)
+    arguments = arguments_of(task)
     inputs = {name: [each["uri"] for each in found] for name, found in task.artifacts.items()}
     report("started", arguments=arguments, inputs=inputs)
     begun = time.monotonic()
     log = Log(task.document.get("logs", {}), report)
-    code = start(command_of(task.document["program"], arguments), environment, log)
+    code, reason = _program(task, arguments, log)
     seconds = time.monotonic() - begun
     if code:
-        reason = failure.read_text(encoding="utf-8").strip() if failure.is_file() else f"exit code {code}"
         if code in (FAILED, BAD_INPUT):
-            failed_before.parent.mkdir(parents=True, exist_ok=True)
-            failed_before.write_text(json.dumps({"code": code, "reason": reason}), encoding="utf-8")
+            earlier.write(code, reason)
         report("ended", code=code, seconds=seconds, reason=reason)
         return code
     values = {**_metrics(task), **log.last(task.document.get("logged", {}))}
@@ -86,13 +79,29 @@ def run(task: Task, report: Reporter) -> int:
     return 0
 
 
+def _program(task: Task, arguments: list[str], log: Log) -> tuple[int, str]:
+    """Run the program here or on several nodes; its exit code, and why it failed."""
+    if "train_job" in task.document:
+        from drivetrain.steps.kubeflow.nodes import train_on_nodes
+
+        end = train_on_nodes(task, log)
+        if end.code:
+            print(f"error: {end.reason}", file=sys.stderr, flush=True)
+        return end.code, end.reason
+    failure = task.folder / "failure"
+    code = start(command_of(task.document["program"], arguments), environment_of(task, failure), log)
+    return code, reason_of(code, failure) if code else ""
+
+
 def _made(task: Task) -> dict[str, str]:
     return {name: str(artifact["uri"]) for name, artifact in task.made.items()}
 
 
 def _metrics(task: Task) -> Json:
     """The numbers and texts that the program returned, as far as other tasks ask for them."""
-    asked: Mapping[str, str] = task.document.get("metrics", {})
+    values: Mapping[str, str] = task.document.get("metrics", {})
+    texts: Mapping[str, str] = task.document.get("texts", {})
+    asked = {**values, **texts}
     if not asked:
         return {}
     file = local_path(task.made[METRICS]["uri"]) / METRICS_FILE
@@ -103,7 +112,8 @@ def _metrics(task: Task) -> Json:
             f"step {task.step!r} returned no {missing[0]!r}, which another step reads. It returned "
             f"{', '.join(returned) or 'nothing'}."
         )
-    return {key: returned[name] for key, name in asked.items()}
+    found = {key: returned[name] for key, name in values.items()}
+    return found | {key: json.dumps(returned[name]).replace("{{", "{\\u007b") for key, name in texts.items()}
 
 
 def _numbers(file: Path) -> Json:
@@ -129,6 +139,8 @@ def _write_outputs(task: Task, values: Mapping[str, Any]) -> None:
 
 def _select(task: Task) -> tuple[int, Json]:
     """Hand on what one iteration gave: that whose value is the largest or the smallest, or that of a number."""
+    import shutil
+
     told: Json = task.document["select"]
     if "pick" in told:
         values = [float(value) for value in task.parameters[told["values"]]]
@@ -146,6 +158,8 @@ def _select(task: Task) -> tuple[int, Json]:
 def _empty(folder: Path) -> None:
     """Take away what an earlier attempt left."""
     if folder.is_dir():
+        import shutil  # which is slow to import, and most folders are not there
+
         shutil.rmtree(folder)
     elif folder.exists():
         folder.unlink()
@@ -158,26 +172,35 @@ def _fail(task: Task, report: Reporter, reason: str) -> int:
 
 
 def main() -> NoReturn:
-    if len(sys.argv) != 2 or DOCUMENT not in os.environ:
+    if len(sys.argv) not in (2, 3) or sys.argv[1:-1] not in ([], ["--node"]) or DOCUMENT not in os.environ:
         print(__doc__, file=sys.stderr)
         sys.exit(BAD_INPUT)
+    if sys.argv[1] == "--node":
+        from drivetrain.steps.kubeflow import node
+
+        sys.exit(node.main(sys.argv[2]))
     task: Task | None = None
+    process = os.getpid()
     try:
         task = Task(sys.argv[1], os.environ[DOCUMENT])
         report = Reporter(task)
         try:
             code = run(task, report)
         except (TaskError, OSError, KeyError) as error:
-            report("ended", code=BAD_INPUT, seconds=0.0, reason=f"{error}")
+            code = RETRY if isinstance(error, RetryError) else BAD_INPUT
+            report("ended", code=code, seconds=0.0, reason=f"error: {error}")
             raise
     except (TaskError, OSError) as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
-        code = BAD_INPUT
+        code = RETRY if isinstance(error, RetryError) else BAD_INPUT
     finally:
-        if task is not None:
-            shutil.rmtree(task.folder, ignore_errors=True)
+        if task is not None and os.getpid() == process:
+            task.clean_up()
     sys.exit(code)
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Become as program:
+        program.run()

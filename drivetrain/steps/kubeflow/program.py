@@ -1,21 +1,29 @@
-"""The step's program as a process: what it writes goes on, and metrics are read from it."""
+"""The step's program as a process: what it writes goes on, and metrics are read from it.
+
+Of the standard library it imports what is fast to import: a task of a moment is mostly imports.
+"""
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import runpy
+import select
 import signal
-import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, cast
 
-from drivetrain.steps.kubeflow.reports import Reporter
-from drivetrain.steps.kubeflow.task import Json, TaskError
+from drivetrain.steps.kubeflow.reports import REPORTS, Reporter
+from drivetrain.steps.kubeflow.task import DOCUMENT, Json, Task, TaskError
 
 LOGS = "DRIVETRAIN_TASK_LOGS"
+CALL = "drivetrain.steps.call"
+# Variables that no interpreter and no library reads as it is loaded.
+_OF_THE_PLATFORM = re.compile(r"PYTHONUNBUFFERED|(AWS|DRIVETRAIN|SM|SAGEMAKER|TRAINING|PROCESSING)_\w+")
 
 
 class Log:
@@ -66,18 +74,43 @@ class Log:
 
 
 def _log_file(run: Path, about: Mapping[str, Any]) -> Path:
-    """A new attempt's log; the runner of the run knows the iteration by the item, which names it here."""
-    name = str(about["step"]) if about["item"] is None else f"{about['step']}-{_plain(str(about['item']))}"
+    """A new attempt's log, where the home of the runs has it (drivetrain/targets/local/home.py)."""
+    name = str(about["step"]) if about["iteration"] is None else f"{about['step']}-{about['iteration']}"
     number = 1
     while (run / name / f"attempt-{number}").exists():
         number += 1
     folder = run / name / f"attempt-{number}" / "logs"
     folder.mkdir(parents=True)
-    return folder / "algo-1.log"
+    file = folder / "algo-1.log"
+    file.touch()
+    return file
 
 
-def _plain(text: str) -> str:
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", text)[:60]
+FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
+
+
+def arguments_of(task: Task) -> list[str]:
+    """The program's own command line."""
+    return [each for word in task.document["arguments"] for each in task.option(word)]
+
+
+def environment_of(task: Task, failure: Path) -> dict[str, str]:
+    """The program's variables: this process's, without what is the task's alone, and those of the document.
+
+    Args:
+        failure: where the program says why it fails.
+    """
+    own = (DOCUMENT, REPORTS, LOGS)
+    environment = {name: value for name, value in os.environ.items() if name not in own}
+    for name, word in task.document.get("environment", {}).items():
+        if name != "DRIVETRAIN_REGISTRY" or name not in os.environ:  # whoever runs it here has a registry here
+            environment[name] = task.text(word)
+    return {**environment, FAILURE_FILE: str(failure)}
+
+
+def reason_of(code: int, failure: Path) -> str:
+    """Why the program failed, in its own words if it has left some."""
+    return failure.read_text(encoding="utf-8").strip() if failure.is_file() else f"exit code {code}"
 
 
 def command_of(program: str, arguments: Sequence[str]) -> list[str]:
@@ -86,22 +119,100 @@ def command_of(program: str, arguments: Sequence[str]) -> list[str]:
         if not script.is_file():
             raise TaskError(f"no script {program.removeprefix('script:')!r} in the source folder. Deploy again.")
         return [sys.executable, str(script), *arguments]
-    return [sys.executable, "-m", "drivetrain.steps.call", program, *arguments]
+    return [sys.executable, "-m", CALL, program, *arguments]
+
+
+class Become(BaseException):
+    """In the child of this process: be the program, from where a program begins."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        super().__init__()
+        self.arguments = list(arguments)
+
+    def run(self) -> NoReturn:
+        """Run the component as `python -u -m drivetrain.steps.call` would."""
+        sys.stdout = sys.__stdout__ = _unbuffered(1)
+        sys.stderr = sys.__stderr__ = _unbuffered(2)
+        sys.argv[1:] = self.arguments
+        runpy.run_module(CALL, run_name="__main__", alter_sys=True)
+        sys.exit(0)
 
 
 def start(command: Sequence[str], environment: Mapping[str, str], log: Log) -> int:
-    """Run a command; what stops this process stops it."""
+    """Run a command; what stops this process stops it.
+
+    A component goes on in a fork: another interpreter would take as long as all else of a task. It gets one of its own
+    where it has variables that an interpreter or a library reads as it is loaded.
+
+    Raises:
+        Become: in the child.
+    """
     sys.stdout.flush()
-    piped: Json = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT} if log.is_needed else {}
-    with subprocess.Popen(command, env={**environment, "PYTHONUNBUFFERED": "1"}, **piped) as child:
+    environment = {**environment, "PYTHONUNBUFFERED": "1"}
+    more = [name for name, value in environment.items() if os.environ.get(name) != value]
+    forks = list(command[1:3]) == ["-m", CALL] and all(_OF_THE_PLATFORM.fullmatch(name) for name in more)
+    read, write = os.pipe() if log.is_needed else (-1, -1)
+    pid = os.fork()
+    if pid == 0:
+        if log.is_needed:
+            os.dup2(write, 1)
+            os.dup2(write, 2)
+            os.close(read)
+            os.close(write)
+        if forks:
+            os.environ.clear()
+            os.environ.update(environment)
+            raise Become(command[3:])
+        try:
+            os.execve(command[0], list(command), environment)
+        except OSError as error:
+            os.write(2, f"error: {command[0]}: {error.strerror}\n".encode())
+            os._exit(127)
 
-        def forward(number: int, _: Any) -> None:
-            child.send_signal(number)
+    def forward(number: int, _: Any) -> None:
+        os.kill(pid, number)
 
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, forward)
-        if child.stdout is not None:
-            for raw in child.stdout:
-                log.take(raw)
-        code = child.wait()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, forward)
+    if log.is_needed:
+        os.close(write)
+        for raw in _lines(read, pid):
+            log.take(raw)
+        os.close(read)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     return 128 - code if code < 0 else code
+
+
+def _unbuffered(descriptor: int) -> io.TextIOWrapper:
+    """As `python -u` opens it: lines are seen when they are written, also by what does not come to its end."""
+    raw = io.FileIO(descriptor, "w", closefd=False)
+    return io.TextIOWrapper(cast(Any, raw), encoding="utf-8", errors="backslashreplace", write_through=True)
+
+
+def _lines(output: int, pid: int) -> Iterator[bytes]:
+    """What a process writes, until it has ended: what it has started may hold its output open for ever."""
+    ended, waiting = os.pidfd_open(pid), b""
+    os.set_blocking(output, False)
+    poll = select.poll()
+    poll.register(output, select.POLLIN)
+    poll.register(ended, select.POLLIN)
+    last = is_closed = False
+    while not last:
+        last = any(descriptor == ended for descriptor, _ in poll.poll())
+        while chunk := _read(output):
+            *lines, waiting = (waiting + chunk).split(b"\n")
+            yield from (line + b"\n" for line in lines)
+        if chunk == b"" and not is_closed:
+            poll.unregister(output)
+            is_closed = True
+    os.close(ended)
+    if waiting:
+        yield waiting
+
+
+def _read(output: int) -> bytes | None:
+    """What can be read at once; None where nothing is there yet, empty at the end."""
+    try:
+        return os.read(output, 65_536)
+    except BlockingIOError:
+        return None

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 from drivetrain.steps.kubeflow.task import Task
 
 REPORTS = "DRIVETRAIN_TASK_REPORTS"
+# In a run on one machine the iteration of a loop is a folder above the task's own: kfp's local runner names it so.
+_ITERATION = re.compile(r"-iteration-(\d+)/[^/]+/[^/]+$")
 
 
 class Reporter:
@@ -17,8 +20,8 @@ class Reporter:
 
     def __init__(self, task: Task) -> None:
         self.path = os.environ.get(REPORTS)
-        # kfp gives an iteration's task its own place for outputs, and a task that it tries again the same.
-        self.about = {"step": task.step, "item": task.parameters.get("item"), "task": task.outputs["outputFile"]}
+        found = _ITERATION.search(task.outputs["outputFile"])
+        self.about = {"step": task.step, "iteration": None if found is None else int(found[1])}
 
     def __call__(self, event: str, **facts: Any) -> None:
         if self.path is None:

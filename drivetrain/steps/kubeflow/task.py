@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
 DOCUMENT = "DRIVETRAIN_TASK"
 OBJECT_STORE, EXECUTION = "DRIVETRAIN_OBJECT_STORE", "DRIVETRAIN_EXECUTION"
+# Where a node of a TrainJob, which KFP brings nothing, keeps its copies of objects.
+COPIES = "DRIVETRAIN_COPIES"
 # Where KFP's own library has the objects of a scheme (kfp.dsl.types.artifact_types).
 _FOLDERS = {"s3": "/s3/", "minio": "/minio/", "gs": "/gcs/"}
 
@@ -21,10 +22,15 @@ class TaskError(ValueError):
     """The task cannot run, or has not made what it promises; the message says what was found and what to do."""
 
 
+class RetryError(TaskError):
+    """The task cannot go on now; another attempt may."""
+
+
 class Task:
     """What the platform gives a task, and what its document says."""
 
     def __init__(self, executor_input: str, document: str) -> None:
+        self.executor_input = executor_input
         try:
             given = cast(Json, json.loads(executor_input))
             self.document = cast(Json, json.loads(document))
@@ -38,7 +44,15 @@ class Task:
         self.made: dict[str, Json] = {
             name: found["artifacts"][0] for name, found in self.outputs.get("artifacts", {}).items()
         }
-        self.folder = Path(tempfile.mkdtemp(prefix="drivetrain-task-"))
+        # tempfile takes longer to import than all of this
+        self.folder = Path(os.environ.get("TMPDIR") or "/tmp", f"drivetrain-task-{os.urandom(8).hex()}")
+        self.folder.mkdir(mode=0o700)
+
+    def clean_up(self) -> None:
+        """Remove what lay in this process's own folder: links to inputs, and the reason of a failure."""
+        for path in sorted(self.folder.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+        self.folder.rmdir()
 
     @property
     def step(self) -> str:
@@ -71,7 +85,7 @@ class Task:
         if value not in self.artifacts or not self.artifacts[value]:
             raise TaskError(f"the task is given no {value!r}. It is given {', '.join(self.artifacts) or 'nothing'}.")
         uri = str(self.artifacts[value][0]["uri"])
-        return uri if kind == "uri" else str(self._input(value, local_path(uri)))
+        return stored(uri) if kind == "uri" else str(self._input(value, local_path(uri)))
 
     def option(self, word: Any) -> list[str]:
         """The words of an argument: an option with its value, joined by `=` where that would be taken for an option."""
@@ -107,9 +121,17 @@ def local_path(uri: str) -> Path:
         return Path(uri)
     if scheme == "s3" and (store := os.environ.get(OBJECT_STORE)):
         return Path(store) / key
+    if scheme in ("s3", "minio") and (copies := os.environ.get(COPIES)):
+        return Path(copies) / key
     if scheme not in _FOLDERS:
         raise TaskError(f"{uri} is of a scheme that no task reads. Allowed: {', '.join(_FOLDERS)}, and plain paths.")
     return Path(_FOLDERS[scheme] + key)
+
+
+def stored(uri: str) -> str:
+    """The s3:// URI that a path of the object store on this machine stands for; anything else as it is."""
+    store = os.environ.get(OBJECT_STORE)
+    return f"s3://{Path(uri).relative_to(store).as_posix()}" if store and Path(uri).is_relative_to(store) else uri
 
 
 def spelled(value: Any, type: str, path: str = "") -> str:
@@ -118,6 +140,9 @@ def spelled(value: Any, type: str, path: str = "") -> str:
     Args:
         path: of a field, `a.b`, where the value is an object's JSON text.
     """
+    if type == "JSON":
+        found = json.loads(value)
+        return found if isinstance(found, str) else str(value)
     if path:
         found = json.loads(value)
         for key in path.split("."):

@@ -25,12 +25,19 @@ _DNS = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
 
 
 class Trainer(Frozen):
-    """The ClusterTrainingRuntimes (Kubeflow Trainer v2) that trainings on several nodes use."""
+    """The ClusterTrainingRuntimes (Kubeflow Trainer v2) that trainings on several nodes use, and how they are
+    followed."""
 
     torch: Annotated[str, Field(pattern=_DNS)] = "torch-distributed"
     """Trainer's own, or `drivetrain-torch`, which `drivetrain infra kubeflow` writes as it does those below."""
     tensorflow: Annotated[str, Field(pattern=_DNS)] = "drivetrain-tensorflow"
     mpi: Annotated[str, Field(pattern=_DNS)] = "drivetrain-mpi"
+    start_seconds: Annotated[int, Field(ge=1)] = 3600
+    """How long all nodes of a training may take to start, with waiting for room in the cluster."""
+    grace_seconds: Annotated[int, Field(ge=1)] = 120
+    """How long a pod that is taken away has to save; the launcher stops its processes 90 s after SIGTERM."""
+    keep: Annotated[str, Field(pattern=r"^(never|failed|always)$")] = "never"
+    """Whether a TrainJob stays in the cluster after its end, for who wants to look at it: never, failed, always."""
 
 
 class Infrastructure(Frozen):

@@ -10,11 +10,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.events import Observer
+    from drivetrain.targets.events import Observer, Summary
     from drivetrain.targets.kubeflow.compile.compile import Compiled
     from drivetrain.targets.kubeflow.ir.inspection import Inspection
-    from drivetrain.targets.local.home import Home
-    from drivetrain.targets.local.runner import Summary
     from drivetrain.targets.target import Problem
 
 TITLE, SUFFIX = "Kubeflow Pipelines", ".yaml"
@@ -36,11 +34,12 @@ def compile(
     return compile_pipeline(pipeline, source, base, wheels_optional=wheels_optional)
 
 
-def run(compiled: Compiled, parameters: Mapping[str, Any], home: Home, observer: Observer) -> Summary:
+def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:
     """Run the YAML on this machine, by kfp's own local runner."""
     from drivetrain.targets.kubeflow.run.runner import Runner
+    from drivetrain.targets.local.home import Home
 
-    return Runner(home, observer).start(compiled, parameters)
+    return Runner(Home(home), observer).start(compiled, parameters)
 
 
 def reads(text: bytes) -> bool:

@@ -20,7 +20,7 @@ from drivetrain.targets.local.home import write_whole
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.sagemaker.document.expressions import ParameterScope
 
-_DEFINITION, _REQUEST = "definition.json", "request.json"
+_DEFINITION, _REQUEST, _NO_RESUME = "definition.json", "request.json", "no-resume.txt"
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,17 @@ class Request:
                 "that have a cache are taken from it."
             ) from None
         return Request(text, given["parameters"], Options.from_json(given["options"]))
+
+
+def forbid_resume(folder: Path, reason: str) -> None:
+    """Say of a run that it cannot go on, and what to do instead."""
+    write_whole(folder / _NO_RESUME, reason)
+
+
+def why_not_resumed(folder: Path) -> str | None:
+    """What `forbid_resume` said of a run; None of one that can go on."""
+    file = folder / _NO_RESUME
+    return file.read_text(encoding="utf-8") if file.is_file() else None
 
 
 def masking_of(folder: Path) -> Masking:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
-from drivetrain.targets.events import ExecutionStatus, Observer, ignore
+from drivetrain.targets.events import Observer, Summary, ignore
 from drivetrain.targets.local.checks import check
 from drivetrain.targets.local.execution.execution import Execution
 from drivetrain.targets.local.execution.scope import ExecutionScope
@@ -24,7 +24,7 @@ from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import ExecutionRow, StepRow
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.request import Request
+from drivetrain.targets.local.request import Request, why_not_resumed
 from drivetrain.targets.local.storage.disk import go_on, no_space
 from drivetrain.targets.local.storage.objects import Asset, ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document import graph
@@ -33,16 +33,6 @@ from drivetrain.targets.sagemaker.document.parameters import bind
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.selecting import Selection
-
-
-@dataclass(frozen=True)
-class Summary:
-    """How an execution ended."""
-
-    execution: str
-    status: ExecutionStatus
-    seconds: float
-    reason: str | None
 
 
 class Runner:
@@ -134,6 +124,8 @@ class Runner:
             row = ledger.execution(execution)
         if row.status == "Succeeded":
             raise UserError(f"Execution {row.id} of {row.pipeline} has succeeded: there is nothing to resume.")
+        if reason := why_not_resumed(self.home.run(row.id)):
+            raise UserError(f"Execution {row.id} cannot be resumed: {reason}")
         with (
             no_space(str(self.home.root), go_on(row.id)),
             self.home.lock(row.id),

@@ -6,7 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
     from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.events import Observer, Summary
     from drivetrain.targets.sagemaker.compile.compile import Compiled
     from drivetrain.targets.sagemaker.inspection import Inspection
     from drivetrain.targets.target import Problem
@@ -28,6 +32,19 @@ def compile(
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
     return compile_pipeline(pipeline, source, base, wheels_optional=wheels_optional)
+
+
+def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:
+    """Run the definition on this machine, by the local runner, with its usual options."""
+    from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.options import Options
+    from drivetrain.targets.local.runner import Runner
+
+    pipeline = compiled.pipeline
+    options = Options(
+        pipeline=pipeline.name, max_parallel=pipeline.max_parallel_steps, region=pipeline.deployment.region
+    )
+    return Runner(Home(home), observer).start(compiled.text, parameters, options, assets=compiled.assets)
 
 
 def reads(text: bytes) -> bool:

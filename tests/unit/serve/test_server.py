@@ -30,13 +30,14 @@ from drivetrain import (
 )
 from drivetrain.registry.registry import RegistryError, open_registry
 from drivetrain.serve.history import FILE, History
-from drivetrain.serve.local_events import CHANGES, is_seen, package_event
+from drivetrain.serve.local_events import CHANGES, is_seen
 from drivetrain.serve.runs import QueuedStart, Runs, Served, run_command
 from drivetrain.serve.server import ClockTrigger, Server
 from drivetrain.spec.triggers import Trigger
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.triggers.package_events import package_event
 from drivetrain.triggers.schedules import clock
 
 OWN = "arn:aws:sagemaker:us-east-1:000000000000:pipeline/retrain/execution/abc"

@@ -228,6 +228,14 @@ def test_a_training_job_gets_its_checkpoints_and_no_metrics_flag(tmp_path: Path)
     assert run(fit, *arguments, "--metrics", tmp_path) == 2
 
 
+def test_checkpoints_may_be_a_uri_that_the_program_reaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A path would make `s3:/bucket` of it, a folder that is lost with the container."""
+    monkeypatch.chdir(tmp_path)
+    assert run(fit, "--data", tmp_path, "--model", tmp_path / "m", "--checkpoints", "s3://bucket/run") == 0
+    assert SEEN["checkpoints"] == "s3://bucket/run"
+    assert [path.name for path in tmp_path.iterdir()] == ["m"]
+
+
 @pytest.mark.parametrize(
     ("returning", "value", "written"),
     [

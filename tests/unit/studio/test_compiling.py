@@ -15,7 +15,6 @@ WITHOUT_EDITS = {
     "drivetrain/studio/compiling.py": "lays them on",
     "drivetrain/studio/suggestions.py": "asks which setting gives a value of the code",
     "drivetrain/studio/pulling.py": "tells what the code says from what was edited, and lays them on itself",
-    "drivetrain/cli/local/submitted.py": "a pipeline of one step, of which nothing is kept",
     "drivetrain/targets/sagemaker/target.py": "a spec, as the protocol of targets has it",
     "drivetrain/targets/kubeflow/target.py": "as above; Studio edits what SageMaker deploys",
     "drivetrain/targets/sagemaker/sdk/__init__.py": "a spec, which has no place beside which edits could lie",

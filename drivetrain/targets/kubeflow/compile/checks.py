@@ -13,7 +13,7 @@ from typing import Any
 from drivetrain.base.errors import did_you_mean
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.resources import Checkpoint, Spot
+from drivetrain.spec.resources import Checkpoint, Cluster, Spot
 from drivetrain.spec.steps import (
     TRAIN,
     ConditionStep,
@@ -43,12 +43,18 @@ from drivetrain.spec.values import (
 )
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
+from drivetrain.targets.kubeflow.compile.train_job import num_nodes
+from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
 
 TITLE = "Kubeflow Pipelines"
+_TEXT = "text-of-"
 LONGEST_NAME = 128
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
+# What parameters of the platform cannot hold: it fills it in, also in a text that is somebody's value.
+PLACEHOLDER = "{{$"
+NO_PLACEHOLDERS = "it holds `{{$`, which Kubeflow Pipelines takes for a placeholder of its own."
 _EXECUTION = ("PipelineName", "PipelineExecutionId")
 
 Check = Callable[[Step, Graph], Iterator[Problem]]
@@ -61,11 +67,17 @@ def task_name(name: str) -> str:
 
 
 def key_of(metric: str) -> str:
-    """The output parameter in which a metric is handed on: its name, if a condition can spell that."""
-    if _KEY.fullmatch(metric) and "--" not in metric:
+    """The output parameter in which a metric is handed on: its name, if a condition can spell that, and if it is not
+    that of another metric's text (`text_key_of`)."""
+    if _KEY.fullmatch(metric) and "--" not in metric and not metric.startswith(_TEXT):
         return metric
     plain = re.sub(r"[^A-Za-z0-9]+", "_", metric).strip("_")
     return f"{plain}_{hashlib.sha256(metric.encode()).hexdigest()[:8]}"
+
+
+def text_key_of(metric: str) -> str:
+    """The output parameter in which it is handed on as JSON text."""
+    return f"{_TEXT}{key_of(metric)}"
 
 
 def checkpoints_of(step: JobStep) -> Checkpoint | None:
@@ -96,6 +108,13 @@ def notes(pipeline: Pipeline) -> list[str]:
     if any(step.retry for step in jobs):
         found.append(
             "Kubeflow Pipelines retries a step whatever it failed of: the causes of a RetryPolicy do not count."
+        )
+    if any(step.cluster.max_run_seconds != Cluster().max_run_seconds for step in jobs):
+        found.append("Kubeflow Pipelines ends no step after a time: max_run_seconds does not count.")
+    if settings_of(pipeline.deployment).image_pull_policy and any(map(num_nodes, jobs)):
+        found.append(
+            "image_pull_policy does not count for trainings on several nodes: their runtime says when images are "
+            "pulled."
         )
     for step in graph.steps:
         if isinstance(step, RegisterStep) and step.card:
@@ -145,6 +164,8 @@ def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
     for parameter in pipeline.parameters:
         if "--" in parameter.name:
             yield Problem("", f"parameter {parameter.name!r}", "its name holds `--`. Give it another name.")
+        if PLACEHOLDER in str(parameter.default):
+            yield Problem("", f"parameter {parameter.name!r}", f"{NO_PLACEHOLDERS} Give it another default.")
 
 
 def _step_settings(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
@@ -165,8 +186,13 @@ def _triggers(pipeline: Pipeline) -> Iterator[Problem]:
             yield Problem(
                 "",
                 f"trigger {trigger.name!r}",
-                f"a {type(trigger).__name__} is AWS's. Use a Schedule, or a RegistryEvent, which is polled.",
+                f"is AWS's {type(trigger).__name__}. Use a Schedule, or a RegistryEvent, which is polled.",
             )
+        elif isinstance(trigger, Schedule):
+            try:
+                trigger_of(trigger)
+            except CannotSayError as error:
+                yield Problem("", f"trigger {trigger.name!r}, {error.field}", error.reason)
 
 
 @_rule
@@ -198,13 +224,8 @@ def _machines(step: Step, graph: Graph) -> Iterator[Problem]:
             yield Problem(step.name, f"cluster.{name}", f"is SageMaker's; {instead}.")
     if isinstance(cluster.count, ParameterRef):
         yield Problem(step.name, "cluster.count", "is a parameter; the number of pods is compiled. Give a number.")
-    elif cluster.count > 1:
-        what = (
-            "a training on several hosts needs a TrainJob, which is not made yet"
-            if isinstance(step, TrainingStep)
-            else ("a task is one pod")
-        )
-        yield Problem(step.name, "cluster.count", f"is {cluster.count}; {what}. Give 1.")
+    elif cluster.count > 1 and not isinstance(step, TrainingStep):
+        yield Problem(step.name, "cluster.count", f"is {cluster.count}; a task is one pod. Give 1.")
     if isinstance(cluster.spot, ParameterRef):
         yield Problem(step.name, "cluster.spot", "is a parameter. Give a Spot, or None.")
 
@@ -235,6 +256,8 @@ def _inputs(step: Step, graph: Graph) -> Iterator[Problem]:
     for name, value in step.inputs.items():
         if isinstance(value, str) and value.partition("://")[0] in ("fsx", "efs"):
             yield Problem(step.name, f"inputs.{name}", "is a file system of AWS's. Give a path, or an s3:// URI.")
+        elif isinstance(value, str) and num_nodes(step) and value.startswith("gs://"):
+            yield Problem(step.name, f"inputs.{name}", "cannot be read by several nodes. Give a path, or an s3:// URI.")
         elif isinstance(value, Reference) and not isinstance(
             value, OutputRef | ParameterRef | PropertyRef | IterationRef
         ):
@@ -293,6 +316,8 @@ def _loops(step: Step, graph: Graph) -> Iterator[Problem]:
         return
     if isinstance(step.items, Reference) or any(isinstance(item, Reference) for item in _items(step)):
         yield Problem(step.name, "items", "holds a reference. Give a list of literals: items are compiled there.")
+    elif any(PLACEHOLDER in str(item) for item in _items(step)):
+        yield Problem(step.name, "items", f"{NO_PLACEHOLDERS} Give other items.")
     if step.selector is not None and not isinstance(step.selector.value, LoggedRef):
         yield Problem(step.name, "best", f"{step.selector.value.described()} is SageMaker's. Use step.logged(...).")
 

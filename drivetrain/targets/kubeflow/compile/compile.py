@@ -31,7 +31,7 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ExecutionRef, ItemRef, Reference
 from drivetrain.steps.contract import METRICS_OUTPUT
-from drivetrain.targets.assets.assets import Asset
+from drivetrain.targets.assets.assets import Asset, Code
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
 from drivetrain.targets.kubeflow.compile import checks
@@ -48,6 +48,7 @@ from drivetrain.targets.kubeflow.compile.notices import (
 from drivetrain.targets.kubeflow.compile.references import References
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, arguments_of
+from drivetrain.targets.kubeflow.compile.train_job import num_nodes, train_job_of
 from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_type, word
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 from drivetrain.targets.step_contract import checkpoint_folder, environment_of
@@ -68,6 +69,8 @@ class Compiled:
     platform: Mapping[str, Any]
     """The Kubernetes platform's part; empty where nothing is asked of it."""
     assets: tuple[Asset, ...]
+    code: Code
+    """The code archive, which is among them."""
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -155,7 +158,7 @@ class _Compiler(References):
             executors = dict(sorted(self.platform.items()))
             platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
         assets = tuple(self.imports.assets[uri] for uri in sorted(self.imports.assets))
-        return Compiled(self.pipeline, ir, platform, assets, tuple(notes))
+        return Compiled(self.pipeline, ir, platform, assets, self.imports.code, tuple(notes))
 
     def fill_notices(self, secret: str) -> None:
         """All steps in one task, and one that says how it ended."""
@@ -230,6 +233,14 @@ class _Compiler(References):
         }
         if isinstance(step, TrainingStep) and step.logs:
             task.document["logs"] = dict(step.logs)
+        if isinstance(step, TrainingStep) and num_nodes(step):
+            task.document["train_job"] = train_job_of(
+                step,
+                self.settings,
+                image=step.image or self.settings.image,
+                code=self.imports.code,
+                environment=self.environment,
+            )
         task.cached = (step.cache or self.pipeline.cache).enabled
 
     def fill_register(self, step: RegisterStep) -> None:
@@ -295,12 +306,11 @@ class _Compiler(References):
         task.scope.tasks[task.name]["cachingOptions"] = {"enableCache": True} if task.cached else {}
         self.components[f"comp-{task.name}"] = task.component(executor)
         step = task.step if isinstance(task.step, JobStep) else None
-        environment: dict[str, str] = {}
-        if self.settings.s3_endpoint is not None:
-            environment["AWS_ENDPOINT_URL_S3"] = self.settings.s3_endpoint
         image = (step.image if step is not None else None) or self.settings.image
+        if step is not None and num_nodes(step):
+            step = None  # the pod of the task itself only follows the TrainJob
         resources = executor_resources(Resources() if step is None else resources_of(step))
-        self.executors[executor] = task.executor(image, self.imports.code, environment, resources)
+        self.executors[executor] = task.executor(image, self.imports.code, self.environment, resources)
         checkpoint = None if step is None else checks.checkpoints_of(step)
         platform = platform_of(step, self.settings, checkpoints=checkpoint is not None and checkpoint.uri is None)
         for field, mounted in mounts_of(self.settings, "" if task.step is None else task.step.name).items():
@@ -309,6 +319,12 @@ class _Compiler(References):
             platform["activeDeadlineSeconds"] = step.cluster.max_run_seconds
         if platform:
             self.platform[executor] = platform
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables of every container."""
+        endpoint = self.settings.s3_endpoint
+        return {} if endpoint is None else {"AWS_ENDPOINT_URL_S3": endpoint}
 
     def depend(self, step: str, on: str) -> None:
         """Let a step run after another, through the DAGs that hold them."""

@@ -61,26 +61,33 @@ def platform_of(step: JobStep | None, settings: Settings, *, checkpoints: bool) 
     found: Json = {}
     resources = Resources() if step is None else resources_of(step)
     spot = step is not None and isinstance(step.cluster.spot, Spot)
-    labels = {
-        **settings.node_selector,
-        **(settings.spot_node_selector if spot else {}),
-        **resources.node_selector,
-    }
+    labels = node_labels(settings, resources, spot=spot)
     if settings.image_pull_policy is not None:
         found["imagePullPolicy"] = settings.image_pull_policy
     if settings.image_pull_secret is not None:
         found["imagePullSecret"] = [secret_named(settings.image_pull_secret)]
     if labels:
-        found["nodeSelector"] = {"labels": dict(sorted(labels.items()))}
+        found["nodeSelector"] = {"labels": labels}
     if checkpoints and settings.checkpoint_claim is not None:
         found["pvcMount"] = [claim_mount(settings.checkpoint_claim, CHECKPOINTS)]
     if settings.s3_secret is not None:
         names = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
         found["secretAsEnv"] = secret_variables({name: f"{settings.s3_secret}/{name}" for name in names})
-    taints = {**(settings.spot_tolerations if spot else {}), **resources.tolerations}
-    if taints:
-        found["tolerations"] = [
-            {"key": key, "operator": "Equal", "value": value} if value else {"key": key, "operator": "Exists"}
-            for key, value in sorted(taints.items())
-        ]
+    if tolerated := tolerations(settings, resources, spot=spot):
+        found["tolerations"] = tolerated
     return found
+
+
+def node_labels(settings: Settings, resources: Resources, *, spot: bool) -> dict[str, str]:
+    """Labels of the nodes on which a step's pods may run, sorted."""
+    labels = {**settings.node_selector, **(settings.spot_node_selector if spot else {}), **resources.node_selector}
+    return dict(sorted(labels.items()))
+
+
+def tolerations(settings: Settings, resources: Resources, *, spot: bool) -> list[Json]:
+    """What a step's pods tolerate, as Kubernetes has it."""
+    taints = {**(settings.spot_tolerations if spot else {}), **resources.tolerations}
+    return [
+        {"key": key, "operator": "Equal", "value": value} if value else {"key": key, "operator": "Exists"}
+        for key, value in sorted(taints.items())
+    ]

@@ -14,15 +14,24 @@ CHECKPOINTS = "/drivetrain/checkpoints"
 
 def mounts_of(settings: Settings, step: str) -> Json:
     """A pod's part of the Kubernetes platform spec: that of all steps, and that of its own, which goes before."""
-    own = settings.steps.get(step)
-    secrets = {**settings.pods.secrets, **(own.secrets if own else {})}
-    volumes = {**settings.pods.volumes, **(own.volumes if own else {})}
     found: Json = {}
-    if secrets:
+    if secrets := secrets_of(settings, step):
         found["secretAsEnv"] = secret_variables(secrets)
-    if volumes:
+    if volumes := volumes_of(settings, step):
         found["pvcMount"] = [claim_mount(volumes[folder], folder) for folder in sorted(volumes)]
     return found
+
+
+def secrets_of(settings: Settings, step: str) -> dict[str, str]:
+    """Variable -> `SECRET/KEY` of a step's pods."""
+    own = settings.steps.get(step)
+    return {**settings.pods.secrets, **(own.secrets if own else {})}
+
+
+def volumes_of(settings: Settings, step: str) -> dict[str, str]:
+    """Folder -> claim of a step's pods."""
+    own = settings.steps.get(step)
+    return {**settings.pods.volumes, **(own.volumes if own else {})}
 
 
 def secret_variables(secrets: Mapping[str, str]) -> list[Json]:

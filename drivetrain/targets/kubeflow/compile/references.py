@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.resources import RetryPolicy
-from drivetrain.spec.steps import BaseStep, ForEachStep, JobStep, RegisterStep, TrainingStep
+from drivetrain.spec.steps import BaseStep, ForEachStep, TrainingStep
 from drivetrain.spec.values import (
     EagerValue,
     ExecutionRef,
@@ -24,6 +22,7 @@ from drivetrain.spec.values import (
 from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.compile.imports import Imports, free_name
 from drivetrain.targets.kubeflow.compile.notices import STEPS
+from drivetrain.targets.kubeflow.compile.retries import policies_of, retry_policy
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import CODE_INPUT, EXECUTION_INPUT, ITEM_INPUT, Task
 from drivetrain.targets.kubeflow.compile.words import Word, parameter_type, word
@@ -64,8 +63,9 @@ class References:
         if step.name not in self.tasks:
             scope, name = self.placed[step.name]
             self.tasks[step.name] = self.new_task(scope, name, step, step.name)
-            if isinstance(step, JobStep | RegisterStep) and step.retry:
-                scope.tasks[name]["retryPolicy"] = _retry(step.retry)
+            if policies := policies_of(step):
+                scope.tasks[name]["retryPolicy"] = retry_policy(policies)
+                self.tasks[step.name].document["retries"] = True
         return self.tasks[step.name]
 
     def new_task(self, scope: Scope, name: str, step: BaseStep | None, called: str) -> Task:
@@ -135,6 +135,11 @@ class References:
                 return {"parameter": task.take_constant(EXECUTION_INPUT, "STRING", RUN_ID), "type": "String"}
             case OutputRef():
                 return {"uri": task.take_value(self.channel(reference))}
+            case MetricRef(step=step, name=metric):
+                # As JSON: the platform has numbers as doubles, 7 as 7.0, and looks for placeholders in texts.
+                source = self.task(self.graph.by_name[step])
+                channel = source.give(checks.text_key_of(metric), "STRING", "texts", metric)
+                return {"parameter": task.take_value(channel), "type": "JSON"}
             case ItemRef(path=path):
                 channel = Channel("parameters", ITEM_INPUT, task.scope, type="STRING")
                 return {"parameter": task.take_value(channel), "type": "String", **({"path": path} if path else {})}
@@ -160,14 +165,3 @@ class References:
                 return task.give(checks.key_of(name), parameter_type(reference), "metrics", name)
             case _:
                 raise AssertionError(f"check() lets no {reference.described()} pass")
-
-
-def _retry(policies: Sequence[RetryPolicy]) -> Json:
-    """One policy of the platform, which retries whatever failed: the most patient of the step's."""
-    most = max(policies, key=lambda policy: policy.max_attempts)
-    return {
-        "backoffDuration": f"{most.interval_seconds}s",
-        "backoffFactor": most.backoff_rate,
-        "backoffMaxDuration": "3600s",
-        "maxRetryCount": most.max_attempts,
-    }

@@ -65,7 +65,7 @@ class Task:
         """Let the task hand on a value as an output parameter.
 
         Args:
-            source: the part of the document that says where it comes from (`metrics`, `logged`).
+            source: the part of the document that says where it comes from (`metrics`, `texts`, `logged`).
             name: what it is there.
         """
         self.parameters[key] = type
@@ -129,10 +129,14 @@ class Task:
 def start_command(code: Code) -> str:
     """The shell's text: run the start file of the code archive, if both are the ones that were compiled.
 
+    Whoever runs many tasks on one machine (../run) has unpacked that code for all of them, and says which: unpacking
+    takes longer than all else of a task.
+
     The comment is for kfp's local runner, which runs nothing without the first of its names, and leaves the argument
     after the other two as it is.
     """
     return (
+        f'test "$DRIVETRAIN_UNPACKED" = {code.sha256} && exec "python3" -m drivetrain.steps.kubeflow "$0"; '
         f'exec "python3" -I -S -c \'{START_KUBEFLOW_TASK}\' {code.start_sha256} {code.sha256} "$0"'
         ' # kfp.dsl.executor_main "$program_path/ephemeral_component.py" "$@"'
     )

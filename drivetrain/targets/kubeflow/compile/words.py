@@ -2,7 +2,7 @@
 
 A word is text, or one of these objects, which drivetrain.steps.kubeflow turns into text:
 
-    {"parameter": KEY, "type": "Float"}     a parameter of the task, spelled by its type
+    {"parameter": KEY, "type": "Float"}     a parameter of the task, spelled by its type (JSON: a text or a number)
     {"input": NAME}                         the folder of an input
     {"uri": NAME}                           the URI of an input
     {"output": NAME}                        the folder of an output

@@ -6,38 +6,35 @@ follows from that.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.steps import (
     ConditionStep,
+    FailStep,
     ForEachStep,
-    JobStep,
-    ProcessingStep,
     RegisterStep,
+    Selector,
     Step,
-    TrainingStep,
     flatten,
 )
 from drivetrain.spec.values import IterationRef, LoggedRef, MetricRef, ParameterRef, Reference
-from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.events import MetricLogged, Observer, StepExpanded, StepFinished, StepRetrying, StepStarted
 from drivetrain.targets.kubeflow.compile import checks
-from drivetrain.targets.kubeflow.compile.words import literal_text
+from drivetrain.targets.kubeflow.compile.retries import most_patient, policies_of
 from drivetrain.targets.kubeflow.run.conditions import holds
+from drivetrain.targets.kubeflow.run.recorded import Recorded, arguments_of
 from drivetrain.targets.kubeflow.run.skeleton import TYPES
-from drivetrain.targets.local.ledger.rows import ArtifactEntry, Child
+from drivetrain.targets.local.containers.supervised import FAILURE_CHARACTERS, failure_reason
+from drivetrain.targets.local.ledger.rows import Child
 from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.step_contract import flag
+from drivetrain.targets.local.step_types.for_each import reason_of
 
 Json = dict[str, Any]
-BAD_INPUT = "bad input: "
+LOG_NAME = "algo-1.log"
+STOPPED = "stopped by the user"
 
 
 class Book:
@@ -45,7 +42,6 @@ class Book:
 
     Args:
         parameters: the pipeline's, typed.
-        objects: the folder that stands for S3.
     """
 
     def __init__(
@@ -55,11 +51,13 @@ class Book:
         parameters: Mapping[str, Any],
         ledger: LedgerWriter,
         observer: Observer,
-        objects: Path,
     ) -> None:
         self.pipeline, self.execution, self.parameters = pipeline, execution, parameters
-        self.ledger, self.observer, self.objects = ledger, observer, objects
+        self.ledger, self.observer = ledger, observer
+        self.recorded = Recorded(ledger.home)
         self.graph = Graph(pipeline)
+        self.stopping = False
+        """Whether the tasks at work have been asked to end."""
         self.values: dict[tuple[str, str], Any] = {}
         self.status: dict[str, str] = {}
         self.attempts: dict[str, int] = {}
@@ -68,7 +66,6 @@ class Book:
         self.outcomes: dict[str, bool] = {}
         self.reasons: dict[str, str] = {}
         self.arguments: dict[str, list[str]] = {}
-        self.iterations: dict[tuple[str, str], int] = {}
 
     def told(self, report: Mapping[str, Any]) -> None:
         """Enter one report."""
@@ -90,19 +87,7 @@ class Book:
         if step is None or loop is None:
             return step, name
         self._expand(loop)
-        return step, f"{name}-{self._iteration(loop, report)}"
-
-    def _iteration(self, loop: ForEachStep, report: Mapping[str, Any]) -> int:
-        """The number of a task's iteration, by its item; of equal items the first that no other task has."""
-        task = str(report["step"]), str(report["task"])
-        if task not in self.iterations:
-            assert isinstance(loop.items, tuple)
-            texts = [literal_text(item) for item in loop.items if not isinstance(item, Reference)]
-            taken = {index for (step, _), index in self.iterations.items() if step == task[0]}
-            self.iterations[task] = next(
-                index for index, text in enumerate(texts) if text == report["item"] and index not in taken
-            )
-        return self.iterations[task]
+        return step, f"{name}-{report['iteration']}"
 
     def _started(self, report: Mapping[str, Any]) -> None:
         step, row = self.row(report)
@@ -113,7 +98,7 @@ class Book:
         if row in self.attempts:  # kfp tries again
             self.attempts[row] = self.ledger.retry_step(self.execution, row)
         else:
-            arguments = _arguments(step, self.arguments[row])
+            arguments = arguments_of(step, self.arguments[row])
             self.attempts[row] = self.ledger.start_step(self.execution, row, arguments=arguments)
         self.status[row] = "Executing"
         self.observer(StepStarted(row, self.attempts[row]))
@@ -127,8 +112,12 @@ class Book:
     def _ended(self, report: Mapping[str, Any]) -> None:
         step, row = self.row(report)
         for key, value in report.get("parameters", {}).items():
-            self.values[str(report["step"]), key] = value
+            self.values[row, key] = value
         if step is None or self.status.get(row) == "Failed":  # kfp tried again what another attempt does not change
+            return
+        if isinstance(step, FailStep):  # as everywhere: it is settled, and takes no attempt
+            self._settle(row, "Failed", reason=str(report["reason"]))
+            self._settle_conditions()
             return
         if row not in self.attempts:  # it has ended before it had begun
             self.attempts[row] = self.ledger.start_step(self.execution, row, arguments={})
@@ -143,8 +132,8 @@ class Book:
             self._close(loop)
 
     def _succeeded(self, step: Step, row: str, report: Mapping[str, Any]) -> None:
-        outputs = {name: self.uri(uri) for name, uri in report.get("outputs", {}).items()}
-        response, value = self._response(step, row, outputs)
+        outputs = {name: self.recorded.uri(uri) for name, uri in report.get("outputs", {}).items()}
+        response, value = self.recorded.response(step, self.arguments[row], outputs)
         self.ledger.publish(
             self.execution,
             row,
@@ -152,25 +141,49 @@ class Book:
             response=response,
             value=value,
             moves=(),
-            artifacts=[*self._artifacts("input", report.get("inputs", {})), *self._artifacts("output", outputs)],
+            artifacts=[
+                *self.recorded.artifacts("input", report.get("inputs", {})),
+                # Of a version the registry has all; a RegisterStep has no outputs on any target.
+                *([] if isinstance(step, RegisterStep) else self.recorded.artifacts("output", outputs)),
+            ],
             objects=(),
         )
         self._finish(row, "Succeeded", value=value)
 
     def _failed(self, step: Step, row: str, report: Mapping[str, Any]) -> None:
-        reason = str(report.get("reason", f"exit code {report['code']}"))
-        if report["code"] == 2 and not reason.startswith(BAD_INPUT):
-            reason = BAD_INPUT + reason.removeprefix("error: ")
-        self.reasons[row] = reason
-        retries = step.retry[0].max_attempts if isinstance(step, JobStep | RegisterStep) and step.retry else 0
-        if self.attempts[row] <= retries and report["code"] not in (1, 2):
+        if self.stopping:
+            self._finish(row, "Stopped", reason=STOPPED)
+            return
+        code, reason = int(report["code"]), str(report["reason"])[:FAILURE_CHARACTERS]
+        if reason in ("", f"exit code {code}"):  # the program has not said why
+            reason = self._end_of_log(row, code)
+        policies = policies_of(step)
+        retry = most_patient(policies) if policies else None
+        if retry is not None and self.attempts[row] <= retry.max_attempts and report["code"] not in (1, 2):
             self.ledger.end_attempt(self.execution, row, self.attempts[row], "Failed", reason)
-            self.observer(StepRetrying(row, self.attempts[row], reason, 0.0))
+            wait_s = retry.interval_seconds * retry.backoff_rate ** (self.attempts[row] - 1)
+            self.observer(StepRetrying(row, self.attempts[row], reason, wait_s))
             return
         self._finish(row, "Failed", reason=reason)
 
+    def _end_of_log(self, row: str, code: int) -> str:
+        """How a program ended that said nothing of it, as the reason of any job here."""
+        folder = self.ledger.home.logs(self.execution, row, self.attempts[row])
+        exit_code, signal = (None, code - 128) if code > 128 else (code, None)
+        return failure_reason(folder, folder / LOG_NAME, 0, exit_code, signal)
+
+    def _settle(self, row: str, status: Any, *, reason: str | None = None, value: str | None = None) -> None:
+        """End a step that takes no time."""
+        self.status[row] = status
+        if reason is not None:
+            self.reasons[row] = reason
+        self.ledger.settle_step(self.execution, row, status, reason=reason, value=value)
+        self.observer(StepFinished(row, status, 0.0, reason=reason, value=value))
+
     def _finish(self, row: str, status: Any, *, reason: str | None = None, value: str | None = None) -> None:
         self.status[row] = status
+        if reason is not None:
+            self.reasons[row] = reason
         seconds = self.ledger.finish_step(self.execution, row, status, number=self.attempts[row], reason=reason)
         self.observer(StepFinished(row, status, seconds, reason=reason, value=value))
 
@@ -183,10 +196,7 @@ class Book:
                 except KeyError:
                     continue  # what it compares is not there yet
                 self.outcomes[step.name] = outcome
-                self.status[step.name] = "Succeeded"
-                value = "yes" if outcome else "no"
-                self.ledger.settle_step(self.execution, step.name, "Succeeded", value=value)
-                self.observer(StepFinished(step.name, "Succeeded", 0.0, value=value))
+                self._settle(step.name, "Succeeded", value="yes" if outcome else "no")
 
     def _is_reached(self, step: Step) -> bool:
         """Whether the branches in which a step stands are taken, and all that it needs has succeeded."""
@@ -242,29 +252,62 @@ class Book:
         ended = [state for state in states if state in ("Succeeded", "Failed")]
         if self.status[loop.name] != "Executing" or not (last or len(ended) == len(states)):
             return
-        failed = next((name for name in self.children[loop.name] if self.status.get(name) == "Failed"), None)
-        status: Any = "Succeeded" if failed is None and len(ended) == len(states) else "Failed"
-        reason = None if failed is None else f"{failed}: {self.reasons.get(failed, 'failed')}"
+        failed = [name for name in self.children[loop.name] if self.status.get(name) == "Failed"]
+        status: Any = "Succeeded" if not failed and len(ended) == len(states) else "Failed"
+        reason = reason_of([(name, self.reasons[name]) for name in failed]) if failed else None
+        if reason is not None:
+            self.reasons[loop.name] = reason
         value = f"{states.count('Succeeded')} of {len(states)} steps"
+        if status == "Succeeded" and loop.selector is not None:
+            value = self._selected(loop.selector, len(states) // len(loop.body))
         self.status[loop.name] = status
         seconds = self.ledger.close_step(
             self.execution, loop.name, status, response={"Status": status}, value=value, reason=reason
         )
         self.observer(StepFinished(loop.name, status, seconds, reason=reason, value=value))
 
+    def _selected(self, selector: Selector, iterations: int) -> str:
+        """Which iteration of a loop is handed on, and why: `fit-1: score 0.9`."""
+        assert isinstance(selector.value, LoggedRef)
+        step, metric = selector.value.step, selector.value.name
+        values = [float(self.values[f"{step}-{n}", f"logged-{checks.key_of(metric)}"]) for n in range(iterations)]
+        best = max(values) if selector.pick == "MaxBy" else min(values)
+        return f"{step}-{values.index(best)}: {metric} {best:g}"
+
     def end(self, status: str) -> str | None:
         """Settle what is open: no task is at work any more. Gives why the execution did not succeed."""
         for row in list(self.running):
-            self._finish(row, "Stopped" if status == "Stopped" else "Failed", reason="its task ended without a word")
+            if status == "Stopped":
+                self._finish(row, "Stopped", reason=STOPPED)
+            else:
+                self._finish(row, "Failed", reason="its task ended without a word")
         for step in self.graph.steps:
             if isinstance(step, ForEachStep) and step.name in self.children:
                 self._close(step, last=True)
         for row in self._rows():
             if row not in self.status:
-                self.ledger.settle_step(self.execution, row, "NotExecuted")
-                self.observer(StepFinished(row, "NotExecuted", 0.0))
-        failed = [row for row, state in self.status.items() if state == "Failed"]
-        return f"step {failed[0]!r}: {self.reasons.get(failed[0], 'failed')}" if failed else None
+                self._settle(row, "NotExecuted", reason=self._why_not(row))
+        if status == "Stopped":
+            return STOPPED
+        failed = [step.name for step in self.graph.steps if self.status.get(step.name) == "Failed"]
+        return failed_steps(failed, self.reasons) if failed else None
+
+    def _why_not(self, row: str) -> str | None:
+        """Why a step did not run; None where nothing says it, as in a run that was stopped."""
+        if row not in self.graph.by_name:
+            return None
+        for entry in self.graph.branch[row]:
+            outer, _, branch = entry.rpartition(":")
+            if branch == "body":
+                continue
+            if outer not in self.outcomes:
+                return f"{outer} was not decided"
+            if self.outcomes[outer] is not (branch == "then"):
+                return f"{outer} took the other branch"
+        for needed in sorted(self.graph.needs[row], key=[step.name for step in self.graph.steps].index):
+            if self.status.get(needed) in ("Failed", "NotExecuted"):
+                return f"{needed} {'failed' if self.status[needed] == 'Failed' else 'was not run'}"
+        return None
 
     def lost(self) -> list[str]:
         """Steps that should have run, by what the conditions say, and did not: kfp read a condition otherwise."""
@@ -281,92 +324,8 @@ class Book:
         for names in self.children.values():
             yield from names
 
-    def uri(self, path: str) -> str:
-        """The s3:// URI that a folder of the store stands for; what lies elsewhere keeps its own."""
-        try:
-            return f"s3://{Path(path).relative_to(self.objects).as_posix()}"
-        except ValueError:
-            return path
 
-    def _response(self, step: Step, row: str, outputs: Mapping[str, str]) -> tuple[Json, str | None]:
-        """What SageMaker's description of such a step would say of its outputs, and a word on it."""
-        if isinstance(step, TrainingStep):
-            return {"ModelArtifacts": {"S3ModelArtifacts": outputs.get("model", "")}}, None
-        if isinstance(step, ProcessingStep):
-            listed = [{"OutputName": name, "S3Output": {"S3Uri": uri}} for name, uri in outputs.items()]
-            return {"ProcessingOutputConfig": {"Outputs": listed}}, None
-        if not isinstance(step, RegisterStep):
-            return {}, None
-        from drivetrain.registry.backends.local import LocalRegistry
-
-        group = value_of("group", self.arguments[row])
-        assert group is not None
-        file = self.objects / outputs["metrics"].removeprefix("s3://") / METRICS_FILE
-        numbers = json.loads(file.read_text(encoding="utf-8"))
-        known = LocalRegistry(self.ledger.home.ledger).version(group, int(numbers["version"]))
-        note = "" if numbers["created"] else " (the same content was registered before)"
-        response = {
-            "ModelPackageArn": known.arn,
-            "ModelApprovalStatus": known.status,
-            "ModelPackageVersion": known.version,
-        }
-        return response, f"{group} version {known.version}{note}"
-
-    def _artifacts(self, flow: Any, found: Mapping[str, Any]) -> Iterator[ArtifactEntry]:
-        for name, given in found.items():
-            uri = self.uri(given[0] if isinstance(given, list) else given)  # type: ignore[reportUnknownArgumentType]
-            path = self.objects / uri.removeprefix("s3://")
-            if name == "code" or not uri.startswith("s3://") or not path.exists():
-                continue
-            files = sorted(file for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
-            about = [(file.relative_to(path).as_posix(), file.stat()) for file in files]
-            hashed = "\n".join(f"{_sha256(file)} {name}" for file, (name, _) in zip(files, about, strict=True))
-            stamp = "\n".join(f"{stat.st_size} {stat.st_mtime_ns} {name}" for name, stat in about)
-            yield ArtifactEntry(
-                flow=flow,
-                name=name,
-                uri=uri,
-                digest=hashlib.sha256(hashed.encode()).hexdigest(),
-                stamp=hashlib.sha256(stamp.encode()).hexdigest(),
-                files=len(files),
-                bytes=sum(stat.st_size for _, stat in about),
-            )
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _arguments(step: Step, words: Sequence[str]) -> Json:
-    """The parameters of the step's program, under the name by which the page shows them."""
-    if not isinstance(step, JobStep):
-        return {}
-    given = {name: value_of(name, words) for name in step.parameters}
-    return {"HyperParameters": {name: value for name, value in given.items() if value is not None}}
-
-
-def value_of(name: str, words: Sequence[str]) -> str | None:
-    """The value of a parameter in a command line."""
-    option = flag(name)
-    for index, word in enumerate(words):
-        if word == option and index + 1 < len(words):
-            return words[index + 1]
-        if word.startswith(f"{option}="):
-            return word.partition("=")[2]
-    return None
-
-
-def read_reports(pipe: int) -> Iterator[Json]:
-    """The reports that come through a pipe; empty where its other ends are closed, or nothing waits in it."""
-    waiting = b""
-    while chunk := os.read(pipe, 65_536):
-        waiting += chunk
-        *lines, waiting = waiting.split(b"\n")
-        for line in lines:
-            report = json.loads(line)
-            if report["event"] == "file":
-                path = Path(report["path"])
-                report = json.loads(path.read_text(encoding="utf-8"))
-                path.unlink()
-            yield report
+def failed_steps(failed: Sequence[str], reasons: Mapping[str, str]) -> str:
+    """The reason of what failed by steps of its own: the first one's, and how many more there are."""
+    more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
+    return f"{failed[0]}: {reasons.get(failed[0], 'failed')}{more}"

@@ -3,26 +3,46 @@
     python -m drivetrain.targets.kubeflow.run.kfp_process PIPELINE.yaml ARGUMENTS.json FOLDER
 
 kfp writes into this process's output, changes it while tasks run, and cannot be stopped but with its process. Exit
-codes: 0 done, 1 a task failed, 3 kfp is not installed, 4 kfp refuses the pipeline.
+codes: 0 done, 1 a task failed, 3 kfp cannot be used, or refuses the pipeline; its last line says why.
 """
 
 from __future__ import annotations
 
 import importlib
 import json
+import os
+import shutil
 import signal
 import sys
 import warnings
 from pathlib import Path
+from types import FrameType
 from typing import Any, NoReturn
 
+from drivetrain.targets.kubeflow.run import kfp_gaps
 from drivetrain.targets.local.containers.namespaces import set_parent_death_signal
+from drivetrain.targets.local.containers.processes import TOKEN_VARIABLE, with_token
 
-FAILED, NO_KFP, REFUSED = 1, 3, 4
+FAILED, REFUSED = 1, 3
+TASK_PATH = "DRIVETRAIN_TASK_PATH"
+"""Where tasks import from; this process has its own places."""
+
+
+def end_all(number: int, frame: FrameType | None) -> NoReturn:
+    """The runner is gone: nobody waits for the tasks any more."""
+    for pid in with_token(os.environ[TOKEN_VARIABLE]):
+        if pid != os.getpid():
+            os.kill(pid, signal.SIGKILL)
+    shutil.rmtree(os.environ["TMPDIR"], ignore_errors=True)
+    os._exit(128 + number)
 
 
 def main() -> NoReturn:
-    set_parent_death_signal(signal.SIGKILL)
+    signal.signal(signal.SIGTERM, end_all)
+    set_parent_death_signal(signal.SIGTERM)
+    # kfp orders tasks by sets of their names; the runner fixes that order, and for kfp alone.
+    os.environ.pop("PYTHONHASHSEED", None)
+    os.environ["PYTHONPATH"] = os.environ.pop(TASK_PATH)
     pipeline, arguments, folder = map(Path, sys.argv[1:])
     # A task's resources and image mean nothing here.
     warnings.filterwarnings("ignore", module="kfp")
@@ -31,7 +51,12 @@ def main() -> NoReturn:
         local: Any = importlib.import_module("kfp.local")
     except ImportError as error:
         print(f"kfp cannot be imported: {error}", file=sys.stderr)
-        sys.exit(NO_KFP)
+        sys.exit(REFUSED)
+    try:
+        kfp_gaps.mend()
+    except kfp_gaps.GapError as error:
+        print(f"{error}. Install one that is: pip install 'drivetrain[kubeflow]'.", file=sys.stderr)
+        sys.exit(REFUSED)
     local.init(runner=local.SubprocessRunner(use_venv=False), pipeline_root=str(folder), raise_on_error=True)
     try:
         loaded = components.load_component_from_text(pipeline.read_text(encoding="utf-8"))

@@ -4,38 +4,50 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import selectors
 import signal
 import subprocess
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
-from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, ignore
+from drivetrain.steps.start import unpack_code
+from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
+from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.run import kfp_process
-from drivetrain.targets.kubeflow.run.book import Book, read_reports
+from drivetrain.targets.kubeflow.run.book import STOPPED, Book
+from drivetrain.targets.kubeflow.run.reports import read_reports
 from drivetrain.targets.kubeflow.run.skeleton import skeleton
 from drivetrain.targets.kubeflow.settings import settings_of
+from drivetrain.targets.local.containers.processes import TOKEN_VARIABLE, end_survivors, record_of
 from drivetrain.targets.local.containers.supervised import INHERITED
 from drivetrain.targets.local.home import Home, write_whole
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.runner import Summary
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.request import Request, forbid_resume
 from drivetrain.targets.local.storage.disk import no_space
 from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document.document import read
 from drivetrain.targets.sagemaker.document.parameters import bind
 
 if TYPE_CHECKING:
+    from drivetrain.targets.assets.assets import Code
     from drivetrain.targets.kubeflow.compile.compile import Compiled
 
 PIPELINE, ARGUMENTS, LOG = "pipeline.yaml", "arguments.json", "kfp.log"
 STOP_GRACE_S = 10.0
+NO_RESUME = (
+    "kfp's local runner begins anew each time. Start it again by `drivetrain run ... --target kubeflow`; a training "
+    "goes on from its checkpoints."
+)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -55,12 +67,17 @@ class Runner:
             parameters: given values, also as texts; the rest are defaults.
 
         Raises:
-            UserError: wrong parameters, kfp is not installed, or it refuses the pipeline; a full disk.
+            UserError: kfp is not installed, wrong parameters, a full disk.
         """
+        if find_spec("kfp") is None:
+            raise UserError("kfp is not installed here. Install it: pip install 'drivetrain[kubeflow]'.")
         pipeline = compiled.pipeline
         structure = skeleton(pipeline)
         definition = read(structure, pipeline.name)
         bound = bind(definition, parameters)
+        for name, value in bound.items():
+            if checks.PLACEHOLDER in str(value):
+                raise UserError(f"--param {name}: {checks.NO_PLACEHOLDERS} Give {name} another value.")
         id = os.urandom(6).hex()
         folder = self.home.run(id)
         with no_space(str(self.home.root), "run it again"):
@@ -73,7 +90,8 @@ class Runner:
         ):
             ledger.masking = Masking.of(bound, dict(compiled.ir))
             ledger.facts = Facts(id, pipeline.name, pipeline.deployment.region, "000000000000", 0.0)
-            write_whole(folder / "definition.json", structure)
+            Request(structure, bound, Options(pipeline=pipeline.name)).save(folder)
+            forbid_resume(folder, NO_RESUME)
             write_whole(folder / PIPELINE, compiled.text)
             write_whole(folder / ARGUMENTS, json.dumps(bound))
             steps = [(step.name, step.type, step.display_name or step.name) for step in definition.walk()]
@@ -86,26 +104,36 @@ class Runner:
                 steps=steps,
             )
             self.observer(ExecutionStarted(id, pipeline.name, tuple(steps)))
-            book = Book(pipeline, id, bound, ledger, self.observer, self.home.objects)
+            book = Book(pipeline, id, bound, ledger, self.observer)
             status, reason = self._run(compiled, id, folder, book)
-            told = book.end(status)
-            reason = reason or told
+            reason = book.end(status) or reason
             ledger.finish(id, status, reason)
             seconds = ledger.execution(id).seconds or 0.0
         self.observer(ExecutionFinished(id, status, seconds, reason))
         return Summary(id, status, seconds, reason)
+
+    def _unpacked(self, code: Code, folder: Path) -> list[str]:
+        """The folders from which all tasks of the run import, the user's source the second."""
+        place = _made(folder / f"drivetrain-code-{code.sha256}")
+        return unpack_code(str(self.home.objects / code.uri.removeprefix("s3://")), code.sha256, str(place))
 
     def _run(self, compiled: Compiled, id: str, folder: Path, book: Book) -> tuple[ExecutionStatus, str | None]:
         """Let kfp execute the pipeline, and enter what its tasks report. Gives how it ended, and why, where no task
         says it."""
         settings = settings_of(compiled.pipeline.deployment)
         outputs = self.home.objects / settings.root.removeprefix("s3://") / compiled.pipeline.name / "kubeflow" / id
+        code = self._unpacked(compiled.code, folder / "tmp")
         with _pipe(folder / "reports") as pipe, (folder / LOG).open("wb") as log, _stopping() as stop:
             environment = {
                 # As the containers of other runs here: of what the user's shell has, nothing that may be secret.
                 **{name: os.environ[name] for name in INHERITED if name in os.environ},
                 "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+                "PYTHONHASHSEED": "0",
+                TOKEN_VARIABLE: (token := secrets.token_hex(8)),
                 "TMPDIR": str(_made(folder / "tmp")),
+                "DRIVETRAIN_UNPACKED": compiled.code.sha256,
+                "DRIVETRAIN_SOURCE": code[1],
+                kfp_process.TASK_PATH: os.pathsep.join(code),
                 "DRIVETRAIN_OBJECT_STORE": str(self.home.objects),
                 "DRIVETRAIN_REGISTRY": f"local:{self.home.ledger}",
                 "DRIVETRAIN_EXECUTION": id,
@@ -121,15 +149,18 @@ class Runner:
                 stderr=log,
                 start_new_session=True,
             ) as child:
-                stopped = _follow(child, pipe, stop, book)
+                record = record_of(child.pid, token)
+                try:
+                    stopped = _follow(child, pipe, stop, book)
+                finally:
+                    child.kill()
+                    end_survivors([record], grace_s=0.0)
             code = child.returncode
         _remove(folder / "tmp")
         if stopped:
-            return "Stopped", None
-        if code == kfp_process.NO_KFP:
-            raise UserError("kfp is not installed here. Install it: pip install 'drivetrain[kubeflow]'.")
+            return "Stopped", STOPPED
         if code == kfp_process.REFUSED:
-            raise UserError(f"{_last_line(folder / LOG)} The YAML is {folder / PIPELINE}.")
+            return "Failed", f"{_last_line(folder / LOG)} The YAML is {folder / PIPELINE}."
         if code == 0 and (lost := book.lost()):
             return "Failed", (
                 f"kfp's local runner did not run {', '.join(lost)}, whose conditions hold. {folder / LOG} says how it "
@@ -159,7 +190,7 @@ def _follow(child: subprocess.Popen[bytes], pipe: int, stop: int, book: Book) ->
             _enter(pipe, book)
     os.close(ended)
     if stopped:
-        _wait_for_tasks(child, book)
+        _wait_for_tasks(book)
         _enter(pipe, book)
     return stopped
 
@@ -175,13 +206,14 @@ def _enter(pipe: int, book: Book) -> None:
 
 def _stop(child: subprocess.Popen[bytes], book: Book, *, at_once: bool) -> None:
     """No further task starts; those at work are asked to end, the second time made to."""
+    book.stopping = True
     child.kill()
     for pid in book.running.values():
         _signal(pid, signal.SIGKILL if at_once else signal.SIGTERM)
 
 
-def _wait_for_tasks(child: subprocess.Popen[bytes], book: Book) -> None:
-    """Give the tasks at work their grace, then end what is left of kfp's session."""
+def _wait_for_tasks(book: Book) -> None:
+    """Give the tasks at work their grace."""
     import time
 
     deadline = time.monotonic() + STOP_GRACE_S
@@ -197,10 +229,6 @@ def _wait_for_tasks(child: subprocess.Popen[bytes], book: Book) -> None:
                 os.close(key.fd)
         for key in list(selector.get_map().values()):
             os.close(key.fd)
-    try:
-        os.killpg(child.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 def _signal(pid: int, number: signal.Signals) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drivetrain.base.errors import UserError
@@ -77,13 +77,19 @@ def run(context: StepContext) -> StepResult:
 
 
 def _reason(context: StepContext) -> str:
-    failed = [
-        (for_each.child_name(name, index), end)
-        for index, iteration in enumerate(context.iterations)
-        for name, end in iteration.items()
-        if end.status == "Failed"
-    ]
-    said = [str(end.response.get("FailureReason") or "failed") for _, end in failed]
+    return reason_of(
+        [
+            (for_each.child_name(name, index), str(end.response.get("FailureReason") or "failed"))
+            for index, iteration in enumerate(context.iterations)
+            for name, end in iteration.items()
+            if end.status == "Failed"
+        ]
+    )
+
+
+def reason_of(failed: Sequence[tuple[str, str]]) -> str:
+    """Why a ForEach failed, by the names of the steps that did, and their reasons; at least one."""
+    said = [reason for _, reason in failed]
     # It failed by what it was given when all that failed did.
     bad_input = BAD_INPUT if all(reason.startswith(BAD_INPUT) for reason in said) else ""
     lines = [line for line in said[0].removeprefix(BAD_INPUT).splitlines() if line.strip()]

@@ -128,7 +128,7 @@ def compile_pipeline(
             which has no image but the packages.
 
     Raises:
-        SpecError: for what the service would refuse, naming the step and field.
+        SpecError: for what it cannot express or the service would refuse, naming the step and field.
         UserError: for data that is not there.
     """
     refuse(checks.check(pipeline), checks.TITLE)

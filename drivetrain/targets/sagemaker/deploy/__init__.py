@@ -6,6 +6,7 @@ Every call goes through ../account.py, and every refusal becomes one clear messa
     wire.py                the text that is sent, its hash                         applied last
     objects.py             code, data, records in the bucket lock.py               one writer at a time
     listing.py             every pipeline of the account
+    deployer.py            all of it as the commands ask for it (../../deployer.py)
 
 planning/: what would change
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.events import Event, StepNoted
+from drivetrain.targets.events import Event, StepNoted, Summary
 from drivetrain.targets.local import callbacks
 from drivetrain.targets.local.callbacks import Question
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.runner import Runner, Summary
+from drivetrain.targets.local.runner import Runner
 from tests.fixtures.local_runs import LocalRuns
 
 # Who waits for an answer that never comes waits for ever.

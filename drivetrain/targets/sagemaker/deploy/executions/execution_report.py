@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from drivetrain.base.formatting import duration, share
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, job_of
 from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun, describe, executions
 from drivetrain.targets.sagemaker.document.step_types import step_type
+from drivetrain.targets.sagemaker.prices.lines import money
 from drivetrain.targets.sagemaker.prices.table import PriceTable, age_line, current
 
 HOUR = 3600
@@ -99,6 +101,31 @@ class Report:
         ]
         return sum(saved) if saved else None
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Those of the table of steps that only this target has."""
+        return ("machines", "billed", "cost")
+
+    def rows(self) -> Iterator[tuple[StepRun, tuple[str, ...], str, bool]]:
+        """Each step with the cells of `columns`, a remark, and whether it has a log."""
+        for item in self.steps:
+            job = item.job
+            cells = (
+                "" if job is None or job.instance_type is None else f"{job.count} x {job.instance_type}",
+                "" if job is None or job.billable is None else duration(job.billable),
+                "" if item.cost is None else money(item.cost, self.currency),
+            )
+            yield item.step, cells, _remark(item), job is not None
+
+    def total(self) -> str | None:
+        """What the machines cost; None where that is not known."""
+        if self.cost is None:
+            return None
+        said = f"Cost of the machines: {'' if self.complete else 'at least '}{money(self.cost, self.currency)}"
+        if self.saved is not None:
+            said += f"; spot machines saved {money(self.saved, self.currency)}"
+        return f"{said} ({self.prices})"
+
     def to_json(self) -> dict[str, Any]:
         execution = self.execution
         return {
@@ -119,6 +146,20 @@ class Report:
             "currency": self.currency,
             "prices": self.prices,
         }
+
+
+def _remark(item: StepReport) -> str:
+    step, job = item.step, item.job
+    parts = [] if step.value is None else [step.value]
+    if step.cached_from:
+        parts.append(f"from {step.cached_from}")
+    if step.attempts > 1:
+        parts.append(f"{step.attempts} attempts")
+    if job is not None and job.interruptions:
+        parts.append(f"interrupted {job.interruptions} times")
+    if job is not None and job.saving is not None:
+        parts.append(f"spot saved {share(job.saving)}")
+    return ", ".join(parts)
 
 
 def report(account: Account, execution: Execution, prices: PriceTable | None = None) -> Report:

@@ -99,6 +99,18 @@ class Execution:
     def ended(self) -> float | None:
         return None if self.is_going else self.modified
 
+    def summary(self) -> dict[str, Any]:
+        """What a list of executions says of one; the rest is known of a single one."""
+        return {
+            "execution": self.id,
+            "arn": self.arn,
+            "pipeline": self.pipeline,
+            "name": self.name,
+            "status": self.status,
+            "started": self.started,
+            "reason": self.reason,
+        }
+
 
 def executions(account: Account, pipeline: str, limit: int | None = None) -> list[Execution]:
     """The pipeline's executions, the newest first, without their steps.
@@ -241,6 +253,7 @@ def start(
     alias: str | None = None,
     name: str | None = None,
     description: str | None = None,
+    token: str | None = None,
 ) -> str:
     """Start an execution; gives its ARN.
 
@@ -250,6 +263,7 @@ def start(
         source: ARN of the execution whose results stand for the others.
         parallel: at most so many steps at a time.
         version: of the pipeline; else `alias`, else the latest.
+        token: what is started with the same token is started once; 32 characters and more.
 
     Raises:
         UserError: a parameter or step that it does not have, or AWS refuses.
@@ -292,7 +306,7 @@ def start(
         "start_pipeline_execution",
         about=about,
         PipelineName=pipeline,
-        ClientRequestToken=uuid.uuid4().hex,
+        ClientRequestToken=token or uuid.uuid4().hex,
         **arguments,
     )
     return str(started["PipelineExecutionArn"])

@@ -1,0 +1,369 @@
+"""What deploys to a target: a folder `deploy` of it, with a file `deployer.py` that keeps the protocol here.
+
+    deployer = find_deploying("kubeflow").connect(deployment, region=None, operand="retraining", options=())
+    wanted = deployer.wanted(compiled)             # what the code says
+    plan = deployer.plan(wanted)                   # what applying would change
+    deployer.apply(wanted, plan, print)
+    execution = deployer.start("retraining", StartRequest(parameters={"MinAccuracy": "0.9"}))
+
+It is imported when a command needs it, so that a target that is only compiled for needs no client of any service.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.target import find_target
+
+if TYPE_CHECKING:
+    from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.spec.resources import Deployment
+    from drivetrain.targets.events import Event
+
+Json = dict[str, Any]
+Tell = Callable[[str], None]
+LATEST = "latest"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartRequest:
+    """How an execution is to be started. A field that a target does not know must be left as it is here."""
+
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Name -> value as text; checked against what is deployed."""
+    name: str | None = None
+    """What the execution is called."""
+    select: Sequence[str] = ()
+    """The steps to be run, where not all are."""
+    source: str | None = None
+    """The execution whose results stand for the other steps."""
+    parallel: int | None = None
+    version: int | None = None
+    alias: str | None = None
+    token: str | None = None
+    """However often it is asked for with the same token, it is started once."""
+
+    def refuse(self, known: Iterable[str], title: str) -> None:
+        """Refuse options that a target does not have.
+
+        Raises:
+            UserError: the first one that is given.
+        """
+        options = {"select": "--select", "source": "--from", "parallel": "--parallel", "version": "--version"}
+        for name, option in {**options, "alias": "--alias"}.items():
+            if name not in known and getattr(self, name):
+                raise UserError(f"{title} has nothing like {option}. Leave it out.")
+
+
+@dataclass(frozen=True)
+class Handle:
+    """One execution: its id, and the address by which the target knows it.
+
+    `word` is what the address is: `arn` or `url`.
+    """
+
+    id: str
+    address: str
+    word: str
+    pipeline: str
+
+    def to_json(self) -> Json:
+        return {"execution": self.id, self.word: self.address}
+
+
+@dataclass(frozen=True)
+class Applied:
+    """What apply did. `address` is what it made; `said` is the whole of it for scripts."""
+
+    address: str
+    version: int | str | None
+    is_empty: bool
+    said: Mapping[str, Any]
+
+
+class StepRun(Protocol):
+    """A step of an execution. Times are seconds since the epoch."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def shown_status(self) -> str:
+        """As local runs have it: what came from a cache is `Cached`."""
+        ...
+
+    @property
+    def seconds(self) -> float | None: ...
+    @property
+    def reason(self) -> str | None: ...
+
+
+class Execution(Protocol):
+    """An execution. Times are seconds since the epoch; statuses are those of local runs, and `Stopping`."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def pipeline(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def status(self) -> str: ...
+    @property
+    def started(self) -> float | None: ...
+    @property
+    def ended(self) -> float | None: ...
+    @property
+    def reason(self) -> str | None: ...
+    @property
+    def version(self) -> int | str | None: ...
+
+    def summary(self) -> Json:
+        """What a list of executions says of one."""
+        ...
+
+
+class Report(Protocol):
+    """An execution with its steps, as people and scripts read it."""
+
+    @property
+    def execution(self) -> Execution: ...
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Of the table of steps, those between the time and the remark."""
+        ...
+
+    def rows(self) -> Iterable[tuple[StepRun, tuple[str, ...], str, bool]]:
+        """Each step with the cells of those columns, a remark, and whether it has a log."""
+        ...
+
+    def total(self) -> str | None:
+        """A last line."""
+        ...
+
+    def to_json(self) -> Json: ...
+
+
+class Plan(Protocol):
+    """What applying would change."""
+
+    @property
+    def pipeline(self) -> str: ...
+    @property
+    def is_empty(self) -> bool: ...
+    @property
+    def origin(self) -> Json | None:
+        """Of what it was made: what was given on the command line."""
+        ...
+
+    def refusal(self) -> str | None:
+        """Why it must not be applied; None where it may."""
+        ...
+
+    def text(self) -> str:
+        """The plan's file."""
+        ...
+
+    def to_json(self) -> Json: ...
+
+
+class Remains(Protocol):
+    """What destroying takes away."""
+
+    @property
+    def is_empty(self) -> bool: ...
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """What stays though apply made it, and why: a line each."""
+        ...
+
+    def lines(self) -> list[str]: ...
+    def to_json(self) -> Json: ...
+
+
+class Listed(Protocol):
+    """A deployed pipeline in a list."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def state(self) -> str:
+        """`as applied`, `edited`, ...: a key of the deployer's `states`, or one that needs no hint."""
+        ...
+
+    @property
+    def modified(self) -> float | None: ...
+    @property
+    def last(self) -> Execution | None: ...
+    def to_json(self) -> Json: ...
+
+
+class LogLine(Protocol):
+    """A line of a log, and the host or pod that wrote it."""
+
+    @property
+    def host(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
+class Starter(Protocol):
+    """Starts a deployed pipeline by events of a registry that tells nobody of them."""
+
+    def poll(self) -> None:
+        """Look once, and start what is to be started. What fails comes again at the next look.
+
+        Raises:
+            UserError, InputError: something does not answer.
+        """
+        ...
+
+
+class Deployer(Protocol):
+    """One place of a target: an account and region, a namespace of a cluster. Nothing is asked when it is made.
+
+    All methods raise UserError with one clear message: what is refused, what is unreachable, what to do.
+    """
+
+    @property
+    def where(self) -> str:
+        """`account 123456789012, us-east-1`."""
+        ...
+
+    @property
+    def place(self) -> str:
+        """Short: `us-east-1`."""
+        ...
+
+    def again(self, pipeline: str, *words: str) -> str:
+        """The pipeline, words, and the options by which another command finds it: `nightly --region us-east-1`."""
+        ...
+
+    @property
+    def states(self) -> Mapping[str, str]:
+        """State of a listed pipeline -> what to do about it."""
+        ...
+
+    def wanted(self, compiled: Any) -> Any:
+        """What the code says, of what the target compiled; what `plan` and `apply` take."""
+        ...
+
+    def wanted_definition(self, name: str, raw: Any) -> Any:
+        """Likewise of a definition that came as a file."""
+        ...
+
+    def plan(self, wanted: Any, *, discarded: Sequence[str] = (), origin: Json | None = None) -> Plan:
+        """Compare with what is deployed; nothing is written."""
+        ...
+
+    def plan_lines(self, plan: Any, wanted: Any) -> list[str]:
+        """A plan for people."""
+        ...
+
+    def apply(self, wanted: Any, plan: Any, tell: Tell) -> Applied:
+        """Do what the plan says, or refuse it; half-way it takes back what it can."""
+        ...
+
+    def remains(self, name: str, *, foreign: bool = False) -> Remains:
+        """What there is to destroy."""
+        ...
+
+    def destroy(self, what: Any, tell: Tell) -> Remains:
+        """Take it away; gives what went."""
+        ...
+
+    def kept(self, name: str) -> str:
+        """Where that stays what executions wrote."""
+        ...
+
+    def start(self, pipeline: str, request: StartRequest) -> Handle:
+        """Start what is deployed."""
+        ...
+
+    def find(self, pipeline: str, which: str = LATEST) -> Handle:
+        """An execution by its id, the beginning of it, its name, or `latest`."""
+        ...
+
+    def report(self, handle: Handle) -> Report:
+        """How it goes, or went."""
+        ...
+
+    def follow(self, handle: Handle, tell: Callable[[Event], object]) -> Report:
+        """Tell of it until it ends."""
+        ...
+
+    def read_log(
+        self,
+        handle: Handle,
+        step: str | None,
+        write: Callable[[Any], object],
+        *,
+        follow: bool = False,
+        num_lines: int | None = None,
+    ) -> None:
+        """Give a step's LogLines to `write`: of the failed, running or last one unless a step is named."""
+        ...
+
+    def stop(self, handle: Handle) -> None:
+        """Ask it to end."""
+        ...
+
+    def executions(self, pipeline: str, limit: int) -> Sequence[Execution]:
+        """The newest first, without their steps."""
+        ...
+
+    def pipelines(self, limit: int) -> Iterable[Listed]:
+        """What is deployed, by name."""
+        ...
+
+    def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
+        """What starts the deployed pipeline by its triggers of events, where the target does not do it by itself."""
+        ...
+
+
+class Deploying(Protocol):
+    """The names that a `deploy/deployer.py` has."""
+
+    def connect(
+        self, deployment: Deployment | None, *, region: str | None, operand: str = "", options: Sequence[str] = ()
+    ) -> Deployer:
+        """The place that settings name; without them, the one that the environment names.
+
+        Args:
+            region: what `--region` says.
+            operand, options: the word and the options by which the command line found the settings, for commands that
+                are advised.
+
+        Raises:
+            UserError: wrong settings.
+        """
+        ...
+
+    def read_plan(self, content: bytes, source: str) -> Plan:
+        """The plan in a file.
+
+        Raises:
+            UserError: it is none.
+        """
+        ...
+
+
+def find_deploying(name: str) -> Deploying:
+    """What deploys to the target of that name, imported.
+
+    Raises:
+        UserError: there is no such target, or it deploys nowhere.
+    """
+    target = find_target(name)
+    package = f"drivetrain.targets.{name}.deploy"
+    if find_spec(package) is None:
+        raise UserError(f"{target.TITLE} cannot be deployed to. Compile for it: drivetrain compile --target {name}")
+    return cast(Deploying, importlib.import_module(f"{package}.deployer"))

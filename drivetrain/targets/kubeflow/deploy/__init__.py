@@ -1,0 +1,22 @@
+"""The life of a pipeline on a cluster: what is there, what would change, changing it, and what it then does.
+
+Plain HTTP on the v2beta1 REST API. kfp.Client takes 1.7 s of CPU time to import and is an extra; it repeats no request,
+and does not tell a lost answer, after which a pipeline could be started or scheduled twice. Tests hold each request
+against the models of the official client.
+
+    rest.py         one request: token, time-outs, repeats, and one clear error
+    service.py      the requests that there are         objects.py      code and data in S3-compatible storage
+    desired.py      what the code says                  deployed.py     what is there, and who made it
+    differences.py  two IRs compared, in words          planning.py     what applying would change
+    applying.py     makes it so, or takes it back       destroying.py   takes it away
+    listing.py      every pipeline of the namespace     starter.py      starts one when a model changes in the registry
+    deployer.py     all of it as the commands ask for it (../../deployer.py)
+
+executions/: what a deployed pipeline then does
+
+    executions.py   start, find, describe, stop         steps.py        what happened of the steps of one
+    following.py    as the events of a local run        logs.py         what their pods printed
+
+A version of a pipeline is named NUMBER-HASH: the hash is that of the IR, and the number grows, so that going back to an
+earlier IR is a new version, too. The newest version is the one that is deployed, as for the platform itself.
+"""

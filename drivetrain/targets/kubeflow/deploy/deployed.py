@@ -1,0 +1,212 @@
+"""What is on the cluster of a pipeline: its versions, its recurring runs, and who made them.
+
+What apply makes says so in its description, a line `drivetrain: {...}`, which nothing but making it anew changes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.kubeflow.compile.checks import task_name
+from drivetrain.targets.kubeflow.deploy import service
+from drivetrain.targets.kubeflow.deploy.rest import Api
+from drivetrain.targets.kubeflow.deploy.service import part, seconds
+
+Json = dict[str, Any]
+_MARK = re.compile(r"^drivetrain: (\{.*\})$", re.MULTILINE)
+_VERSION = re.compile(r"([1-9][0-9]{0,8})-[0-9a-f]{12}")
+
+
+def marked(text: str, **said: Any) -> str:
+    """A description with the mark of what apply makes."""
+    mark = f"drivetrain: {json.dumps(said, sort_keys=True)}"
+    return f"{text}\n{mark}" if text else mark
+
+
+def mark_of(resource: Mapping[str, Any]) -> Json | None:
+    """What the mark of a resource says; None of what others made."""
+    found = _MARK.search(str(resource.get("description") or ""))
+    if found is None:
+        return None
+    try:
+        said: Any = json.loads(found[1])
+    except ValueError:
+        return None
+    return cast("Json", said) if isinstance(said, dict) else None
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of the pipeline. `sha256` is that of the IR's text where apply made it; None where others did."""
+
+    id: str
+    name: str
+    created: float | None
+    sha256: str | None
+    spec: Mapping[str, Any]
+
+    @property
+    def number(self) -> int:
+        """Of a version that apply made; 0 of others."""
+        found = _VERSION.fullmatch(self.name)
+        return int(found[1]) if found and self.sha256 else 0
+
+
+@dataclass(frozen=True)
+class RecurringRun:
+    """A recurring run of the pipeline, as it is there."""
+
+    id: str
+    name: str
+    said: Json
+    """What the API says of it."""
+
+    @property
+    def trigger(self) -> str | None:
+        """The schedule that apply made it for; None where others made it."""
+        mark = mark_of(self.said)
+        return None if mark is None else str(mark.get("trigger"))
+
+    @property
+    def version_id(self) -> str:
+        return str(part(self.said, "pipeline_version_reference").get("pipeline_version_id") or "")
+
+    @property
+    def body(self) -> Json:
+        """What of it a schedule says, as `Recurring.body` spells it."""
+        return body_of(self.said)
+
+
+def body_of(said: Mapping[str, Any]) -> Json:
+    """The fields of a recurring run that a schedule says, spelled in one way.
+
+    Servers add defaults; a service account is one where the mark of the recurring run says that none was asked for.
+    """
+    trigger: Json = {}
+    for name, fields in (
+        ("cron_schedule", ("cron", "start_time", "end_time")),
+        ("periodic_schedule", ("interval_second", "start_time", "end_time")),
+    ):
+        there: Json = part(said, "trigger").get(name) or {}
+        if kept := {field: _spelled(field, there[field]) for field in fields if there.get(field)}:
+            trigger[name] = kept
+    config: Json = part(said, "runtime_config")
+    off = said.get("status") == "DISABLED" or said.get("mode") == "DISABLE"
+    found: Json = {
+        "trigger": trigger,
+        "mode": "DISABLE" if off else "ENABLE",
+        "runtime_config": {
+            "parameters": config.get("parameters") or {},
+            "pipeline_root": config.get("pipeline_root") or "",
+        },
+        "max_concurrency": str(said.get("max_concurrency") or ""),
+        "no_catchup": bool(said.get("no_catchup")),
+    }
+    mark = mark_of(said)
+    if said.get("service_account") and (mark is None or mark.get("service_account")):
+        found["service_account"] = said["service_account"]
+    return found
+
+
+def _spelled(field: str, value: Any) -> Any:
+    return seconds(value) if field.endswith("_time") else str(value)
+
+
+def digest(body: Mapping[str, Any]) -> str:
+    """Of a recurring run's fields: its mark has it, so that what others change of it is known."""
+    return hashlib.sha256(json.dumps(body_of(body), sort_keys=True).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A pipeline on the cluster."""
+
+    id: str
+    name: str
+    said: Json
+    newest: Version | None
+    number: int
+    """Of the latest version that apply made; 0 where there is none."""
+    recurring: tuple[RecurringRun, ...]
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether apply made it, or has taken it over with a version."""
+        return mark_of(self.said) is not None or self.number > 0
+
+    @property
+    def fingerprint(self) -> str:
+        recurring = [[each.id, each.version_id, digest(each.said)] for each in self.recurring]
+        said = [self.id, self.newest and self.newest.id, recurring]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+NOTHING = "nothing"
+
+
+def fingerprint(deployed: Deployed | None) -> str:
+    """Of the state that a plan was made of."""
+    return NOTHING if deployed is None else deployed.fingerprint
+
+
+def read(api: Api, name: str, *, recurring: bool = True) -> Deployed | None:
+    """What is there of a pipeline.
+
+    Args:
+        recurring: whether its recurring runs are asked for, too.
+
+    Raises:
+        ApiError: the API cannot be asked, or refuses.
+        UserError: it has the name of another pipeline there.
+    """
+    said = service.find_pipeline(api, task_name(name))
+    if said is None:
+        return None
+    owner = (mark_of(said) or {}).get("pipeline", name)
+    if owner != name:
+        raise UserError(
+            f"Pipeline {name!r} is called {task_name(name)!r} there, and so is pipeline {owner!r}, which is deployed "
+            f"in namespace {api.namespace!r}. Give one of them another name."
+        )
+    id = str(said["pipeline_id"])
+    newest, number = _versions(api, id, name)
+    runs = [
+        RecurringRun(str(each["recurring_run_id"]), str(each.get("display_name") or ""), each)
+        for each in (service.recurring_runs(api) if recurring else ())
+        if part(each, "pipeline_version_reference").get("pipeline_id") == id
+    ]
+    return Deployed(id, str(said.get("display_name") or name), said, newest, number, tuple(runs))
+
+
+def _versions(api: Api, id: str, name: str) -> tuple[Version | None, int]:
+    """The newest version, and the highest number of those that apply made. Times are in whole seconds, so that of two
+    of one second the higher number is the newer."""
+    newest: Version | None = None
+    number = 0
+    for each in service.versions(api, id, name):
+        found = version(each)
+        if newest is None or (found.created == newest.created and found.number > newest.number):
+            newest = found
+        number = max(number, found.number)
+        if number and found.created != newest.created:
+            break
+    return newest, number
+
+
+def version(said: Mapping[str, Any]) -> Version:
+    """A version as the API says it."""
+    mark = mark_of(said) or {}
+    sha256 = mark.get("sha256")
+    return Version(
+        id=str(said["pipeline_version_id"]),
+        name=str(said.get("name") or said.get("display_name") or ""),
+        created=seconds(said.get("created_at")),
+        sha256=sha256 if isinstance(sha256, str) else None,
+        spec=said.get("pipeline_spec") or {},
+    )

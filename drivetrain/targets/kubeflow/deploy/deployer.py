@@ -1,0 +1,233 @@
+"""Kubeflow Pipelines as the commands see it; see ../../deployer.py."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.spec.resources import Deployment
+from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell
+from drivetrain.targets.kubeflow.deploy import deployed as reading
+from drivetrain.targets.kubeflow.deploy import desired as wishing
+from drivetrain.targets.kubeflow.deploy.executions import executions as running
+from drivetrain.targets.kubeflow.deploy.objects import Objects
+from drivetrain.targets.kubeflow.deploy.planning import DeploymentPlan, lines, make_plan, read_plan
+from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
+from drivetrain.targets.kubeflow.settings import Settings, settings_of
+
+if TYPE_CHECKING:
+    from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.events import Event
+    from drivetrain.targets.kubeflow.compile.compile import Compiled
+    from drivetrain.targets.kubeflow.deploy.desired import Desired
+    from drivetrain.targets.kubeflow.deploy.destroying import Remains
+    from drivetrain.targets.kubeflow.deploy.executions.executions import Execution
+    from drivetrain.targets.kubeflow.deploy.executions.logs import Line
+    from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
+    from drivetrain.targets.kubeflow.deploy.listing import Listed
+
+__all__ = ["Kubeflow", "connect", "read_plan"]
+
+TITLE = "Kubeflow Pipelines"
+START_OPTIONS = ("version",)
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Report:
+    """An execution with its steps."""
+
+    execution: Execution
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return ()
+
+    def rows(self) -> Iterator[tuple[StepRun, tuple[str, ...], str, bool]]:
+        for step in self.execution.steps:
+            yield step, (), f"{step.runs} iterations" if step.runs > 1 else "", bool(step.pods)
+
+    def total(self) -> str | None:
+        return None
+
+    def to_json(self) -> Json:
+        execution = self.execution
+        steps = [
+            {
+                "step": each.name,
+                "type": each.type,
+                "status": each.status,
+                "started": each.started,
+                "seconds": each.seconds,
+                "runs": each.runs,
+                "reason": each.reason,
+                "pods": list(each.pods),
+            }
+            for each in execution.steps
+        ]
+        return {
+            "execution": execution.id,
+            "pipeline": execution.pipeline,
+            "name": execution.name,
+            "version": execution.version,
+            "status": execution.status,
+            "reason": execution.reason,
+            "started": execution.started,
+            "ended": execution.ended,
+            "steps": steps,
+        }
+
+
+def connect(
+    deployment: Deployment | None, *, region: str | None, operand: str = "", options: Sequence[str] = ()
+) -> Deployer:
+    """The namespace that settings name."""
+    if region is not None:
+        raise UserError(
+            f"--region is of SageMaker. {TITLE} is found by its settings: -c FILE, or --set "
+            "deployment.targets.kubeflow.endpoint=..."
+        )
+    settings = settings_of(deployment or Deployment())
+    wishing.check_place(settings, storage=False)
+    return Kubeflow(settings, operand, options)
+
+
+class Kubeflow:
+    """A namespace of a cluster."""
+
+    def __init__(
+        self, settings: Settings, operand: str = "", options: Sequence[str] = (), patience: Patience | None = None
+    ) -> None:
+        from drivetrain.targets.kubeflow.deploy.listing import HINTS
+
+        self.settings = settings
+        self.place = f"namespace {settings.namespace}"
+        self.where = f"namespace {settings.namespace} at {settings.endpoint}"
+        self._operand, self._options = operand, options
+        self.states: Mapping[str, str] = HINTS
+        self.api = Api(settings.endpoint, settings.namespace, settings.token_file, patience)
+
+    def again(self, pipeline: str, *words: str) -> str:
+        return shlex.join((self._operand or pipeline, *words, *self._options))
+
+    @cached_property
+    def objects(self) -> Objects:
+        return Objects(self.settings.s3_endpoint)
+
+    def experiment(self, pipeline: str) -> str:
+        """To which executions belong."""
+        return self.settings.experiment or pipeline
+
+    def wanted(self, compiled: Compiled) -> Desired:
+        return wishing.desired(compiled)
+
+    def wanted_definition(self, name: str, raw: Any) -> Desired:
+        raise UserError(f"A definition (-d FILE.json) is of SageMaker. {TITLE} takes a pipeline: drivetrain plan NAME")
+
+    def plan(self, wanted: Desired, *, discarded: Sequence[str] = (), origin: Json | None = None) -> DeploymentPlan:
+        there = reading.read(self.api, wanted.name)
+        return make_plan(self.objects, wanted, there, discarded=discarded, origin=origin)
+
+    def plan_lines(self, plan: DeploymentPlan, wanted: Desired) -> list[str]:
+        return lines(plan, wanted)
+
+    def apply(self, wanted: Desired, plan: DeploymentPlan, tell: Tell) -> Applied:
+        from drivetrain.targets.kubeflow.deploy.applying import apply
+
+        done = apply(self.api, self.objects, wanted, plan, tell)
+        said = {
+            "pipeline": plan.pipeline,
+            "id": done.pipeline_id,
+            "action": "none" if done.is_empty else plan.action,
+            "version": done.version,
+            "definition_sha256": wanted.sha256,
+            "done": done.done,
+        }
+        return Applied(f"pipeline {plan.pipeline!r} in {self.where}", done.version, done.is_empty, said)
+
+    def remains(self, name: str, *, foreign: bool = False) -> Remains:
+        from drivetrain.targets.kubeflow.deploy.destroying import remains
+
+        wishing.check_place(self.settings)
+        root = f"{self.settings.root}/{name}"
+        return remains(self.api, self.objects, name, root, self.experiment(name), foreign=foreign)
+
+    def destroy(self, what: Remains, tell: Tell) -> Remains:
+        from drivetrain.targets.kubeflow.deploy.destroying import destroy
+
+        return destroy(self.api, self.objects, what, tell)
+
+    def kept(self, name: str) -> str:
+        return f"{self.settings.root}/{name}/"
+
+    def start(self, pipeline: str, request: StartRequest) -> Handle:
+        request.refuse(START_OPTIONS, TITLE)
+        root, experiment = f"{self.settings.root}/{pipeline}", self.experiment(pipeline)
+        wishing.check_place(self.settings)
+        id = running.start(self.api, pipeline, root, experiment, request, self.settings.service_account)
+        return self._handle(id, pipeline)
+
+    def find(self, pipeline: str, which: str = LATEST) -> Handle:
+        return self._handle(running.find(self.api, pipeline, self.experiment(pipeline), which), pipeline)
+
+    def report(self, handle: Handle) -> Report:
+        return Report(running.describe(self.api, handle.pipeline, handle.id))
+
+    def follow(self, handle: Handle, tell: Callable[[Event], object]) -> Report:
+        from drivetrain.targets.kubeflow.deploy.executions.following import follow
+
+        return Report(follow(self.api, handle.pipeline, handle.id, tell))
+
+    def read_log(
+        self,
+        handle: Handle,
+        step: str | None,
+        write: Callable[[Line], object],
+        *,
+        follow: bool = False,
+        num_lines: int | None = None,
+    ) -> None:
+        from drivetrain.targets.kubeflow.deploy.executions.logs import read_log, step_with_log
+
+        found = running.describe(self.api, handle.pipeline, handle.id)
+        read_log(self.api, found, step_with_log(found, step), write, follow=follow, num_lines=num_lines)
+
+    def stop(self, handle: Handle) -> None:
+        running.stop(self.api, handle.id)
+
+    def executions(self, pipeline: str, limit: int) -> Sequence[Execution]:
+        return running.executions(self.api, pipeline, self.experiment(pipeline), limit)
+
+    def pipelines(self, limit: int) -> Iterable[Listed]:
+        from drivetrain.targets.kubeflow.deploy.listing import deployed_pipelines
+
+        return deployed_pipelines(self.api, limit, self.settings.experiment)
+
+    def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
+        from drivetrain.registry.registry import open_registry
+        from drivetrain.targets.kubeflow.deploy.starter import Starter as OfRegistry
+
+        wishing.check_place(self.settings)
+        if self.settings.registry is None:
+            raise UserError(
+                "No registry to look at. Set deployment.targets.kubeflow.registry, such as "
+                "kubeflow:http://model-registry-service.kubeflow:8080."
+            )
+        return OfRegistry(
+            pipeline,
+            self.api,
+            self.objects,
+            open_registry(self.settings.registry),
+            lambda request: self.start(pipeline.name, request).id,
+            tell,
+            root=f"{self.settings.root}/{pipeline.name}",
+            experiment=self.experiment(pipeline.name),
+        )
+
+    def _handle(self, id: str, pipeline: str) -> Handle:
+        # As the web pages have it.
+        return Handle(id, f"{self.settings.endpoint}/#/runs/details/{id}", "url", pipeline)

@@ -1,0 +1,160 @@
+"""What the code says: the version to be deployed, its recurring runs, and the objects that it names."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.spec.triggers import Schedule
+from drivetrain.targets.assets.assets import Asset
+from drivetrain.targets.kubeflow.compile.checks import task_name
+from drivetrain.targets.kubeflow.compile.compile import Compiled
+from drivetrain.targets.kubeflow.deploy.differences import whole
+from drivetrain.targets.kubeflow.deploy.executions.steps import planned
+from drivetrain.targets.kubeflow.deploy.service import part
+from drivetrain.targets.kubeflow.schedules import trigger_of
+from drivetrain.targets.kubeflow.settings import Settings, settings_of
+
+Json = dict[str, Any]
+MAX_NAME = 100
+
+
+@dataclass(frozen=True)
+class Recurring:
+    """A schedule as a recurring run, without the ids that only the cluster knows."""
+
+    trigger: str
+    """The name of the schedule."""
+    body: Mapping[str, Any]
+    """`trigger`, `mode`, `runtime_config`, `service_account`, `max_concurrency`, `no_catchup`."""
+
+    @property
+    def when(self) -> str:
+        """For people: `cron 0 0 2 * * ?`."""
+        return when(self.body)
+
+
+def when(body: Mapping[str, Any]) -> str:
+    """When a recurring run starts, for people."""
+    trigger = part(body, "trigger")
+    cron, periodic = part(trigger, "cron_schedule"), part(trigger, "periodic_schedule")
+    said = f"cron {cron.get('cron')}" if cron else f"every {periodic.get('interval_second')} s"
+    bounds = cron or periodic
+    said += "".join(f", {word} {bounds[name]}" for word, name in (("from", "start_time"), ("to", "end_time"))
+                    if bounds.get(name))  # fmt: skip
+    return said + ("" if body.get("mode", "ENABLE") == "ENABLE" else ", switched off")
+
+
+@dataclass(frozen=True)
+class Desired:
+    """What is to be deployed."""
+
+    name: str
+    settings: Settings
+    text: str
+    spec: Mapping[str, Any]
+    description: str
+    recurring: tuple[Recurring, ...]
+    assets: tuple[Asset, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def api_name(self) -> str:
+        """The name that the platform takes: lower case, unique in the namespace."""
+        return task_name(self.name)
+
+    @property
+    def root(self) -> str:
+        return f"{self.settings.root}/{self.name}"
+
+    @property
+    def experiment(self) -> str:
+        return self.settings.experiment or self.name
+
+    @cached_property
+    def sha256(self) -> str:
+        """Of the IR's text."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Of all that applying writes."""
+        said = [self.name, self.settings.endpoint, self.settings.namespace, self.experiment, self.root, self.sha256]
+        said += [self.description, [[each.trigger, each.body] for each in self.recurring]]
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def num_steps(self) -> int:
+        return len(planned(self.spec))
+
+    @property
+    def num_parameters(self) -> int:
+        ir: Json = dict(self.spec.get("pipeline_spec", self.spec))
+        return len(ir.get("root", {}).get("inputDefinitions", {}).get("parameters", {}))
+
+
+def pipeline_root(root: str) -> str:
+    """Below which executions of a pipeline write, in words of a run's `runtime_config`."""
+    return f"{root}/runs"
+
+
+def desired(compiled: Compiled) -> Desired:
+    """
+    Raises:
+        UserError: the settings name no place, or a name is too long.
+    """
+    pipeline = compiled.pipeline
+    settings = settings_of(pipeline.deployment)
+    check_place(settings)
+    if len(pipeline.name) > MAX_NAME:
+        raise UserError(f"Pipeline {pipeline.name!r:.60}: {len(pipeline.name)} characters; at most {MAX_NAME} there.")
+    root = f"{settings.root}/{pipeline.name}"
+    types = {parameter.name: parameter.type for parameter in pipeline.parameters}
+    recurring: list[Recurring] = []
+    for trigger in pipeline.triggers:
+        if isinstance(trigger, Schedule):
+            values = {
+                name: float(value) if types.get(name) == "Float" and isinstance(value, int) else value
+                for name, value in sorted(trigger.parameters.items())
+            }
+            body: Json = {
+                "trigger": trigger_of(trigger),
+                "mode": "ENABLE" if trigger.enabled else "DISABLE",
+                "runtime_config": {"parameters": values, "pipeline_root": pipeline_root(root)},
+                # One at a time, and none for a time that has passed: as schedules elsewhere.
+                "max_concurrency": "1",
+                "no_catchup": True,
+            }
+            if settings.service_account:
+                body["service_account"] = settings.service_account
+            recurring.append(Recurring(trigger.name, body))
+    return Desired(
+        name=pipeline.name,
+        settings=settings,
+        text=compiled.text,
+        spec=whole(compiled.ir, compiled.platform),
+        description=pipeline.description or "",
+        recurring=tuple(recurring),
+        assets=compiled.assets,
+        notes=tuple(compiled.notes),
+    )
+
+
+def check_place(settings: Settings, *, storage: bool = True) -> None:
+    """Refuse the defaults, which name no cluster and no storage.
+
+    Raises:
+        UserError: naming the setting to give.
+    """
+    for name in ("endpoint", "root") if storage else ("endpoint",):
+        given = getattr(settings, name)
+        if given == getattr(Settings(), name):
+            raise UserError(
+                f"deployment.targets.kubeflow.{name} is not set. Say where the pipeline lives, in the settings file "
+                f"or with --set deployment.targets.kubeflow.{name}=... (docs/kubeflow.md)."
+            )

@@ -1,0 +1,1 @@
+"""What a deployed pipeline then does."""

@@ -1,0 +1,285 @@
+"""Executions of a deployed pipeline: the platform's runs, found, started, stopped, described."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.targets.deployer import LATEST, StartRequest
+from drivetrain.targets.kubeflow.deploy import deployed as reading
+from drivetrain.targets.kubeflow.deploy import service
+from drivetrain.targets.kubeflow.deploy.applying import ensure_experiment
+from drivetrain.targets.kubeflow.deploy.deployed import Deployed, Version, mark_of, marked, version
+from drivetrain.targets.kubeflow.deploy.desired import pipeline_root
+from drivetrain.targets.kubeflow.deploy.executions.steps import Planned, StepRun, planned, step_runs
+from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
+from drivetrain.targets.kubeflow.deploy.service import part, seconds
+
+Json = dict[str, Any]
+GOING = frozenset(["Executing", "Stopping"])
+ATTEMPTS = 3
+DIGITS = 12
+_STATUSES = {"SUCCEEDED": "Succeeded", "FAILED": "Failed", "CANCELED": "Stopped", "CANCELING": "Stopping"}
+_STATUSES["SKIPPED"] = "Succeeded"
+
+
+@dataclass(frozen=True)
+class Execution:
+    """One execution. Times are seconds since the epoch."""
+
+    id: str
+    pipeline: str
+    status: str
+    name: str = ""
+    started: float | None = None
+    finished: float | None = None
+    reason: str | None = None
+    version: str | None = None
+    steps: tuple[StepRun, ...] = ()
+    """Those that have begun."""
+    planned: tuple[Planned, ...] = ()
+    """All that there are."""
+
+    @property
+    def is_going(self) -> bool:
+        return self.status in GOING
+
+    @property
+    def ended(self) -> float | None:
+        return None if self.is_going else self.finished
+
+    def summary(self) -> Json:
+        """What a list of executions says of one."""
+        return {
+            "execution": self.id,
+            "pipeline": self.pipeline,
+            "name": self.name,
+            "status": self.status,
+            "started": self.started,
+            "reason": self.reason,
+        }
+
+
+def status_of(run: Mapping[str, Any]) -> str:
+    """A run's state in the words of a local run."""
+    return _STATUSES.get(str(run.get("state") or ""), "Executing")
+
+
+def is_of(run: Mapping[str, Any], name: str, pipeline_id: str | None) -> bool:
+    """Whether a run is one of the pipeline's: by its id or, where the pipeline is gone, by the mark of what started
+    it here."""
+    reference: Json = part(run, "pipeline_version_reference")
+    if pipeline_id is not None and reference.get("pipeline_id") == pipeline_id:
+        return True
+    return (mark_of(run) or {}).get("pipeline") == name
+
+
+def required(api: Api, name: str) -> Deployed:
+    """What is there of a pipeline.
+
+    Raises:
+        UserError: nothing is.
+    """
+    there = reading.read(api, name, recurring=False)
+    if there is None or there.newest is None:
+        raise UserError(
+            f"There is no pipeline {name!r} in namespace {api.namespace!r} at {api.endpoint}. Those that are there: "
+            "drivetrain list --deployed"
+        )
+    return there
+
+
+def runs_of(api: Api, name: str, experiment: str, **query: str) -> Iterator[Json]:
+    """The runs of a deployed pipeline, the newest first.
+
+    Raises:
+        UserError: there is no such pipeline.
+    """
+    there = required(api, name)
+    found = service.find_experiment(api, experiment)
+    if found is not None:
+        for run in service.runs(api, str(found["experiment_id"]), **query):
+            if is_of(run, name, there.id):
+                yield run
+
+
+def executions(api: Api, name: str, experiment: str, limit: int | None = None) -> list[Execution]:
+    """The newest first, without their steps."""
+    return [execution(name, run) for run in islice(runs_of(api, name, experiment), limit)]
+
+
+def execution(name: str, run: Mapping[str, Any]) -> Execution:
+    """A run as the API says it, without its steps."""
+    status = status_of(run)
+    return Execution(
+        id=str(run["run_id"]),
+        pipeline=name,
+        status=status,
+        name=str(run.get("display_name") or ""),
+        started=seconds(run.get("created_at")),
+        finished=seconds(run.get("finished_at")),
+        reason=part(run, "error").get("message") or None,
+    )
+
+
+def find(api: Api, name: str, experiment: str, which: str = LATEST) -> str:
+    """The id of an execution: by id, the beginning of it, its name, or `latest`.
+
+    Raises:
+        UserError: there is none, or several are.
+    """
+    if not which.strip():
+        raise UserError(f"No execution is named. Give the id, the beginning of it, its name, or {LATEST!r}.")
+    there = executions(api, name, experiment, 1 if which == LATEST else None)
+    if not there:
+        raise UserError(f"Pipeline {name!r} has not been executed yet. Start it: drivetrain start {name}")
+    if which == LATEST:
+        return there[0].id
+    found = [each for each in there if each.id.startswith(which) or each.name == which]
+    exact = [each for each in found if which in (each.id, each.name)]
+    if len(exact or found) == 1:
+        return (exact or found)[0].id
+    if found:
+        shown = ", ".join(each.id for each in found[:5])
+        raise UserError(f"{len(found)} executions of {name!r} are {which!r}: {shown}. Give the id.")
+    names = [word for each in there for word in (each.id, each.name) if word]
+    likely = difflib.get_close_matches(which, names, n=1, cutoff=0.6)
+    hint = f"Did you mean {likely[0]!r}? " if likely else ""
+    raise UserError(f"No execution {which!r} of {name!r}. {hint}Those that are there: drivetrain executions {name}")
+
+
+def describe(api: Api, name: str, id: str) -> Execution:
+    """An execution with its steps."""
+    run = service.get_run(api, id)
+    found = execution(name, run)
+    reference: Json = part(run, "pipeline_version_reference")
+    spec, called = part(run, "pipeline_spec"), None
+    if reference.get("pipeline_version_id"):
+        try:
+            started = version(service.get_version(api, reference["pipeline_id"], reference["pipeline_version_id"]))
+            spec, called = started.spec, started.name
+        except service.AbsentError:
+            called = None  # it is deleted, and with it the names of the steps
+    details: Sequence[Json] = part(run, "run_details").get("task_details") or ()
+    return replace(found, version=called, steps=tuple(step_runs(spec, details)), planned=tuple(planned(spec)))
+
+
+def start(
+    api: Api, name: str, root: str, experiment: str, request: StartRequest, service_account: str | None = None
+) -> str:
+    """Start an execution; gives its id.
+
+    With a token of the request it is started once, whoever else asks with it, however often.
+
+    Raises:
+        UserError: a parameter that it does not have, or the API refuses.
+    """
+    there = required(api, name)
+    chosen = _chosen(api, there, request.version)
+    token = request.token or uuid.uuid4().hex
+    called = request.name or f"{name}-{token[:DIGITS]}"
+    body: Json = {
+        "display_name": called,
+        "description": marked("", pipeline=name, token=token),
+        "experiment_id": ensure_experiment(api, experiment)[0],
+        "pipeline_version_reference": {"pipeline_id": there.id, "pipeline_version_id": chosen.id},
+        "runtime_config": {"parameters": bound(chosen.spec, request.parameters), "pipeline_root": pipeline_root(root)},
+    }
+    if service_account:
+        body["service_account"] = service_account
+    started = _with_token(api, body, token) if request.token else []
+    for attempt in range(ATTEMPTS):
+        if started:
+            break
+        try:
+            started = [service.create_run(api, body)]
+        except ApiError as error:
+            if not error.may_be_done:
+                raise
+            started = _with_token(api, body, token)
+            if not started and attempt == ATTEMPTS - 1:
+                raise
+    return _first(api, body, token) if request.token else str(started[0]["run_id"])
+
+
+def _with_token(api: Api, body: Json, token: str) -> list[Json]:
+    """The runs of that token, the oldest first."""
+    query = {"sort_by": "created_at asc", "filter": service.equals("display_name", body["display_name"])}
+    found = service.runs(api, body["experiment_id"], **query)
+    return [run for run in found if (mark_of(run) or {}).get("token") == token]
+
+
+def _first(api: Api, body: Json, token: str) -> str:
+    """Of several that asked at the same moment one has started it; the others' runs go."""
+    runs = _with_token(api, body, token)
+    runs.sort(key=lambda run: (str(run.get("created_at")), str(run["run_id"])))
+    for run in runs[1:]:
+        service.delete_run(api, str(run["run_id"]))  # with its pods
+    return str(runs[0]["run_id"])
+
+
+def _chosen(api: Api, there: Deployed, number: int | None) -> Version:
+    assert there.newest is not None
+    if number is None:
+        return there.newest
+    found = [each for each in map(version, service.versions(api, there.id, there.name)) if each.number == number]
+    if not found:
+        raise UserError(f"Pipeline {there.name!r} has no version {number}. The latest is {there.number}.")
+    return found[0]
+
+
+_TYPES = {"STRING": "String", "NUMBER_INTEGER": "Integer", "NUMBER_DOUBLE": "Float", "BOOLEAN": "Boolean"}
+
+
+def bound(spec: Mapping[str, Any], given: Mapping[str, str]) -> Json:
+    """Values of parameters, typed as what is deployed wants them.
+
+    Raises:
+        UserError: one that it does not have, of another type, or one that is missing.
+    """
+    ir: Json = dict(spec.get("pipeline_spec", spec))
+    declared: Json = ir.get("root", {}).get("inputDefinitions", {}).get("parameters", {})
+    values: Json = {}
+    for name, text in given.items():
+        if name not in declared:
+            raise UserError(f"There is no parameter {name!r}. {did_you_mean(name, declared)}")
+        type = _TYPES.get(str(declared[name].get("parameterType")), "String")
+        values[name] = _value(name, text, type)
+    missing = [name for name, one in declared.items() if name not in values and "defaultValue" not in one]
+    if missing:
+        raise UserError(f"Parameter {missing[0]!r} has no default. Give it: --param {missing[0]}=...")
+    return values
+
+
+def _value(name: str, text: str, type: str) -> Any:
+    try:
+        if type == "Integer":
+            return int(text)
+        if type == "Float":
+            number = float(text)
+            if not math.isfinite(number):
+                raise ValueError
+            return number
+        if type == "Boolean":
+            return {"true": True, "false": False}[text.lower()]
+    except (ValueError, KeyError):
+        raise UserError(f"Parameter {name!r} is {text!r:.80}; it must be {type}.") from None
+    return text
+
+
+def stop(api: Api, id: str) -> None:
+    """Ask it to end.
+
+    Raises:
+        UserError: it has ended.
+    """
+    status = status_of(service.get_run(api, id))
+    if status not in GOING:
+        raise UserError(f"Execution {id} has ended ({status}); there is nothing to stop.")
+    service.terminate_run(api, id)

@@ -1,0 +1,58 @@
+"""An execution on a cluster as the events of a local run, so that one display shows both.
+
+The API is asked every few seconds; what is new since the last answer becomes events.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Literal
+
+from drivetrain.targets.events import Event, ExecutionFinished, ExecutionStarted, StepFinished, StepStarted
+from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, describe
+from drivetrain.targets.kubeflow.deploy.rest import Api
+
+POLL_SECONDS = 5.0
+Ended = Literal["Succeeded", "Failed", "Stopped", "Cached", "NotExecuted"]
+_ENDED: dict[str, Ended] = {name: name for name in ("Succeeded", "Failed", "Stopped", "Cached", "NotExecuted")}
+
+
+def follow(
+    api: Api,
+    name: str,
+    id: str,
+    tell: Callable[[Event], object],
+    *,
+    pause: Callable[[float], object] = lambda seconds: time.sleep(seconds),
+) -> Execution:
+    """Tell of an execution until it ends; gives how it ended."""
+    now = describe(api, name, id)
+    steps = [(each.name, each.type, each.title) for each in now.planned]
+    tell(ExecutionStarted(id, name, tuple(steps)))
+    repeated = {each.name for each in now.planned if each.repeated}
+    begun: set[str] = set()
+    ended: set[str] = set()
+    while True:
+        for step in now.steps:
+            status = _ENDED.get(step.status)
+            if step.name not in begun and status not in ("Cached", "NotExecuted"):
+                begun.add(step.name)
+                tell(StepStarted(step.name, 1))
+            # A step of a loop's body ends with its last iteration, which may not have begun.
+            is_last = step.name not in repeated or not now.is_going
+            if status is not None and step.name not in ended and is_last:
+                ended.add(step.name)
+                tell(StepFinished(step.name, status, step.seconds or 0.0, step.reason))
+        if not now.is_going:
+            break
+        pause(POLL_SECONDS)
+        now = describe(api, name, id)
+    cut: Ended = "Stopped" if now.status == "Stopped" else "Failed"
+    for step_name, _, _ in steps:
+        if step_name not in ended:
+            tell(StepFinished(step_name, cut if step_name in begun else "NotExecuted", 0.0))
+    seconds = max((now.finished or 0.0) - (now.started or 0.0), 0.0)
+    status = now.status if now.status in ("Succeeded", "Stopped") else "Failed"
+    tell(ExecutionFinished(id, status, seconds, now.reason))
+    return now

@@ -1,0 +1,72 @@
+"""What is deployed in a namespace: every pipeline, whether it is what apply wrote, its last execution."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from drivetrain.targets.kubeflow.deploy import service
+from drivetrain.targets.kubeflow.deploy.deployed import mark_of, version
+from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, execution, is_of
+from drivetrain.targets.kubeflow.deploy.rest import Api
+from drivetrain.targets.kubeflow.deploy.service import seconds
+
+HINTS: Mapping[str, str] = {
+    "edited": "Others uploaded a version since the last apply; to see what it changes: drivetrain plan NAME",
+    "being applied": "Apply is at work, or was cut short; applying again ends it: drivetrain apply NAME",
+    "not ours": "Not made by drivetrain; to take one over: drivetrain apply NAME --discard all",
+}
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A pipeline in the namespace. Times are seconds since the epoch."""
+
+    name: str
+    id: str
+    state: str
+    """`as applied`: the newest version is what apply wrote. `edited`: others uploaded a newer one. `being applied`:
+    there is no version yet. `not ours`: apply never wrote it."""
+    modified: float | None
+    applied: str | None
+    """SHA-256 of the IR of the newest version, where apply wrote it."""
+    last: Execution | None
+
+    def to_json(self) -> dict[str, Any]:
+        last = self.last
+        return {
+            "pipeline": self.name,
+            "id": self.id,
+            "state": self.state,
+            "modified": self.modified,
+            "applied_sha256": self.applied,
+            "last_execution": None if last is None else last.summary(),
+        }
+
+
+def deployed_pipelines(api: Api, limit: int, experiment: str | None = None) -> Iterator[Listed]:
+    """The pipelines of the namespace, by name: three calls for each.
+
+    Args:
+        experiment: to which executions belong; one of each pipeline's name unless given.
+    """
+    for said in islice(service.pipelines(api), limit):
+        id, name = str(said["pipeline_id"]), str(said.get("display_name") or said.get("name"))
+        newest = next((version(each) for each in service.versions(api, id, name)), None)
+        if newest is not None and newest.sha256:
+            state = "as applied"
+        elif mark_of(said) is None:
+            state = "not ours"
+        else:
+            state = "being applied" if newest is None else "edited"
+        last = _last(api, name, id, experiment or name)
+        modified = newest.created if newest is not None else seconds(said.get("created_at"))
+        yield Listed(name, id, state, modified, newest and newest.sha256, last)
+
+
+def _last(api: Api, name: str, id: str, experiment: str) -> Execution | None:
+    found = service.find_experiment(api, experiment)
+    runs = service.runs(api, str(found["experiment_id"])) if found is not None else ()
+    return next((execution(name, run) for run in runs if is_of(run, name, id)), None)

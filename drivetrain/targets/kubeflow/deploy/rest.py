@@ -1,0 +1,243 @@
+"""One request to the Pipelines API: the token, time-outs, repeats, and one clear error.
+
+A request is repeated after 429, 5xx and lost connections: for a minute and a half once the API has answered, so that a
+restart of it does no harm, and for seconds before that, so that a wrong address is said at once. What must not happen
+twice is sent with `repeat=False`: where its answer is lost, the caller looks whether it is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException, HTTPMessage
+from pathlib import Path
+from typing import IO, Any, cast
+
+from drivetrain.base.errors import UserError
+
+TOKEN_VARIABLE = "KF_PIPELINES_TOKEN"
+TOKEN_PATH_VARIABLE = "KF_PIPELINES_SA_TOKEN_PATH"
+"""Also of the official client: the file with a service account's token."""
+MAX_SAID = 240
+MAX_ANSWER = 64 * 1024 * 1024
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a request is tried. `clock` and `pause` are replaced in tests."""
+
+    answer_seconds: float = 30.0
+    """Without an answer for so long, an attempt has failed."""
+    first_seconds: float = 3.0
+    """For the first request of all."""
+    seconds: float = 90.0
+    """For each later one."""
+    longest_pause: float = 10.0
+    clock: Callable[[], float] = time.monotonic
+    pause: Callable[[float], object] = time.sleep
+
+
+class ApiError(UserError):
+    """A request that was not done, as far as is known.
+
+    Attributes:
+        status: of the answer; 0 where none came.
+        may_be_done: whether it may have been done all the same.
+    """
+
+    def __init__(self, message: str, *, status: int = 0, may_be_done: bool = False) -> None:
+        super().__init__(message)
+        self.status = status
+        self.may_be_done = may_be_done
+
+
+class AbsentError(ApiError):
+    """There is no such thing."""
+
+
+class ConflictError(ApiError):
+    """A thing of that name is there already."""
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """A redirect leads to a page for people to log in; following it would hand the token to whom it leads."""
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+class Api:
+    """The Pipelines API at an address, for one namespace."""
+
+    def __init__(
+        self, endpoint: str, namespace: str, token_file: str | None = None, patience: Patience | None = None
+    ) -> None:
+        self.endpoint = endpoint.rstrip("/")
+        self.namespace = namespace
+        self._token_file = token_file
+        self._patience = patience or Patience()
+        self._answered = False
+        self._opener = urllib.request.build_opener(_NoRedirect)
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        about: str,
+        query: Mapping[str, str] | None = None,
+        body: Mapping[str, Any] | None = None,
+        file: bytes | None = None,
+        repeat: bool = True,
+    ) -> Json:
+        """The answer, a JSON object.
+
+        Args:
+            path: from `/apis/` on, its parts quoted.
+            about: what it is about, for messages: `pipeline 'retraining'`.
+            file: is uploaded, as a form.
+            repeat: whether doing it twice is the same as once.
+
+        Raises:
+            AbsentError, ConflictError, ApiError: see there.
+        """
+        content = self._repeated(method, path, about, query or {}, body, file, repeat=repeat)
+        try:
+            answer: Any = json.loads(content or b"{}")
+        except ValueError:
+            answer = None
+        if not isinstance(answer, dict):
+            raise self._foreign(method, path, may_be_done=not repeat)
+        return cast("Json", answer)
+
+    def text(self, path: str, *, about: str) -> str:
+        """The answer to a GET, as text. That of 500 is the last: so the API says that a log is gone."""
+        content = self._repeated("GET", path, about, {}, None, None, repeat=True, last=500)
+        return content.decode(errors="replace")
+
+    def _repeated(
+        self,
+        method: str,
+        path: str,
+        about: str,
+        query: Mapping[str, str],
+        body: Mapping[str, Any] | None,
+        file: bytes | None,
+        *,
+        repeat: bool,
+        last: int = 0,
+    ) -> bytes:
+        patience = self._patience
+        url = self.endpoint + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
+        began, pause = patience.clock(), 0.25
+        while True:
+            wait, done = pause, False
+            try:
+                content = self._send(method, url, body, file)
+                self._answered = True
+                return content
+            except urllib.error.HTTPError as error:
+                self._answered = self._answered or error.code < 500
+                said = _said(error)
+                if error.code == 404 and error.headers.get_content_type() != "application/json":
+                    raise self._foreign(method, url, may_be_done=False) from None
+                if error.code == last or (error.code != 429 and error.code < 500):
+                    raise self._refused(error.code, said, about) from None
+                done = error.code != 429
+                problem = f"failed ({error.code}{': ' if said else ''}{said})"
+                wait = max(pause, _seconds(error.headers.get("Retry-After")))
+            except (OSError, EOFError, HTTPException) as error:
+                reason = getattr(error, "reason", error)
+                done = not isinstance(reason, ConnectionRefusedError)
+                problem = " ".join(str(reason).split())[:MAX_SAID] or type(reason).__name__
+            most = patience.seconds if self._answered else patience.first_seconds
+            spent = patience.clock() - began
+            wait = min(wait, patience.longest_pause)
+            if spent + wait > most or (done and not repeat):
+                raise ApiError(
+                    f"The Pipelines API at {self.endpoint} did not do it, {about}: {problem}. Tried for {spent:.0f} s. "
+                    "Check the address (deployment.targets.kubeflow.endpoint) and the network, and try again.",
+                    may_be_done=done,
+                )
+            patience.pause(wait)
+            pause *= 2
+
+    def _foreign(self, method: str, asked: str, *, may_be_done: bool) -> ApiError:
+        return ApiError(
+            f"{self.endpoint} did not answer as the Pipelines API does ({method} {asked.partition('?')[0]}): it leads "
+            "to something else, or to a page to log in. Check deployment.targets.kubeflow.endpoint and the token.",
+            may_be_done=may_be_done,
+        )
+
+    def _send(self, method: str, url: str, body: Mapping[str, Any] | None, file: bytes | None) -> bytes:
+        headers = {"Accept": "application/json"}
+        data = None
+        if file is not None:
+            boundary = uuid.uuid4().hex
+            headers["Content-Type"] = f"multipart/form-data; boundary={boundary}"
+            head = f'--{boundary}\r\nContent-Disposition: form-data; name="uploadfile"; filename="pipeline.yaml"\r\n'
+            data = f"{head}Content-Type: application/yaml\r\n\r\n".encode() + file + f"\r\n--{boundary}--\r\n".encode()
+        elif body is not None:
+            headers["Content-Type"] = "application/json"
+            data = json.dumps(body, allow_nan=False).encode()
+        if token := self._token():
+            headers["Authorization"] = f"Bearer {token}"
+        request = urllib.request.Request(url, data, headers, method=method)
+        with self._opener.open(request, timeout=self._patience.answer_seconds) as answer:
+            return cast(bytes, answer.read(MAX_ANSWER))
+
+    def _token(self) -> str:
+        """Read for each request: a cluster renews the file."""
+        file = self._token_file or (not os.environ.get(TOKEN_VARIABLE) and os.environ.get(TOKEN_PATH_VARIABLE)) or None
+        if file is None:
+            return os.environ.get(TOKEN_VARIABLE, "").strip()
+        try:
+            return Path(file).expanduser().read_text(encoding="utf-8").strip()
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise ApiError(f"The token file {file} cannot be read: {why}.") from None
+
+    def _refused(self, status: int, said: str, about: str) -> ApiError:
+        tail = f": {said}" if said else ""
+        if status == 401 or 300 <= status < 400:
+            where = f"the file {self._token_file}" if self._token_file else f"${TOKEN_VARIABLE}"
+            return ApiError(
+                f"{self.endpoint} does not know who asks ({status}{tail}): the token is missing or expired. Put a new "
+                f"one into {where}.",
+                status=status,
+            )
+        if status == 403:
+            return ApiError(
+                f"{self.endpoint} does not allow it in namespace {self.namespace!r}, {about}{tail}. Ask for the role "
+                "kubeflow-edit there, or name another namespace (deployment.targets.kubeflow.namespace).",
+                status=status,
+            )
+        if status == 404:
+            return AbsentError(f"There is no {about} at {self.endpoint}{tail}.", status=status)
+        if status == 409:
+            return ConflictError(f"There is already a {about} at {self.endpoint}{tail}.", status=status)
+        return ApiError(f"{self.endpoint} does not take it, {about} ({status}{tail}).", status=status)
+
+
+def _said(error: urllib.error.HTTPError) -> str:
+    try:
+        content: Any = json.loads(error.read())
+        said = str(content.get("message") or content.get("error_message") or content.get("error") or "")
+    except (OSError, ValueError, AttributeError, HTTPException):
+        said = str(error.reason)
+    return " ".join(said.split())[:MAX_SAID].rstrip(".")
+
+
+def _seconds(text: str | None) -> float:
+    return float(text) if text and text.isascii() and text.isdigit() else 0.0

@@ -1,0 +1,202 @@
+"""The requests to the Pipelines API v2beta1 that deploying needs, each a function.
+
+Documented at https://www.kubeflow.org/docs/components/pipelines/reference/api/kubeflow-pipeline-api-spec/
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Any, cast
+from urllib.parse import quote
+
+from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ConflictError
+
+BASE = "/apis/v2beta1"
+PAGE = 100
+Json = dict[str, Any]
+
+
+def pages(api: Api, path: str, key: str, *, about: str, **query: str) -> Iterator[Json]:
+    """The items of a list, as they are read."""
+    token = ""
+    while True:
+        more = {"page_token": token} if token else {}
+        said = api.call("GET", BASE + path, about=about, query={"page_size": str(PAGE), **query, **more})
+        yield from said.get(key) or ()
+        token = str(said.get("next_page_token") or "")
+        if not token:
+            return
+
+
+def equals(key: str, value: str) -> str:
+    """A filter of a list."""
+    return json.dumps({"predicates": [{"operation": "EQUALS", "key": key, "string_value": value}]})
+
+
+def find_pipeline(api: Api, name: str) -> Json | None:
+    """The pipeline of that name in the namespace."""
+    try:
+        return api.call(
+            "GET",
+            f"{BASE}/pipelines/names/{quote(name, safe='')}",
+            about=f"pipeline {name!r}",
+            query={"namespace": api.namespace},
+        )
+    except AbsentError:
+        return None
+
+
+def pipelines(api: Api) -> Iterator[Json]:
+    """Those of the namespace, by name."""
+    return pages(
+        api,
+        "/pipelines",
+        "pipelines",
+        about=f"pipelines of namespace {api.namespace!r}",
+        namespace=api.namespace,
+        sort_by="name asc",
+    )
+
+
+def create_pipeline(api: Api, name: str, display_name: str, description: str) -> tuple[Json, bool]:
+    """The pipeline, and whether this made it: its name is unique, and others may make it at the same moment."""
+    body = {"name": name, "display_name": display_name, "description": description, "namespace": api.namespace}
+    try:
+        return api.call("POST", f"{BASE}/pipelines", about=f"pipeline {name!r}", body=body), True
+    except ConflictError:
+        found = find_pipeline(api, name)
+        if found is None:
+            raise
+        return found, False
+
+
+def delete_pipeline(api: Api, id: str, name: str, *, versions: bool = True) -> None:
+    """It, with its versions; without `versions` it is refused where there are any."""
+    _delete(api, f"/pipelines/{id}", f"pipeline {name!r}", **({"cascade": "true"} if versions else {}))
+
+
+def versions(api: Api, pipeline_id: str, name: str) -> Iterator[Json]:
+    """The newest first."""
+    about = f"versions of pipeline {name!r}"
+    path = f"/pipelines/{pipeline_id}/versions"
+    return pages(api, path, "pipeline_versions", about=about, sort_by="created_at desc")
+
+
+def upload_version(api: Api, pipeline_id: str, name: str, description: str, text: str) -> tuple[Json, bool]:
+    """The version, and whether this made it: its name is unique in the pipeline, and says its content."""
+    query = {"pipelineid": pipeline_id, "name": name, "display_name": name, "description": description}
+    about = f"pipeline version {name!r}"
+    try:
+        path = f"{BASE}/pipelines/upload_version"
+        return api.call("POST", path, about=about, query=query, file=text.encode("utf-8")), True
+    except ConflictError:
+        for each in versions(api, pipeline_id, name):
+            if name in (each.get("name"), each.get("display_name")):
+                return each, False
+        raise
+
+
+def get_version(api: Api, pipeline_id: str, version_id: str) -> Json:
+    return api.call("GET", f"{BASE}/pipelines/{pipeline_id}/versions/{version_id}", about="pipeline version")
+
+
+def delete_version(api: Api, pipeline_id: str, version_id: str) -> None:
+    _delete(api, f"/pipelines/{pipeline_id}/versions/{version_id}", "pipeline version")
+
+
+def find_experiment(api: Api, name: str) -> Json | None:
+    found = pages(
+        api,
+        "/experiments",
+        "experiments",
+        about=f"experiment {name!r}",
+        namespace=api.namespace,
+        filter=equals("display_name", name),
+    )
+    # The platform compares names without regard to case.
+    return next((each for each in found if each.get("display_name") == name), None)
+
+
+def create_experiment(api: Api, name: str, description: str) -> tuple[Json, bool]:
+    """The experiment, and whether this made it: its name is unique."""
+    body = {"display_name": name, "description": description, "namespace": api.namespace}
+    try:
+        return api.call("POST", f"{BASE}/experiments", about=f"experiment {name!r}", body=body), True
+    except ConflictError:
+        found = find_experiment(api, name)
+        if found is None:
+            raise
+        return found, False
+
+
+def delete_experiment(api: Api, id: str, name: str) -> None:
+    _delete(api, f"/experiments/{id}", f"experiment {name!r}")
+
+
+def recurring_runs(api: Api) -> Iterator[Json]:
+    """Those of the namespace, the oldest first."""
+    about = f"recurring runs of namespace {api.namespace!r}"
+    return pages(api, "/recurringruns", "recurringRuns", about=about, namespace=api.namespace, sort_by="created_at asc")
+
+
+def create_recurring_run(api: Api, body: Mapping[str, Any]) -> Json:
+    """Not to be repeated: its name is not unique."""
+    about = f"recurring run {body['display_name']!r}"
+    return api.call("POST", f"{BASE}/recurringruns", about=about, body=body, repeat=False)
+
+
+def delete_recurring_run(api: Api, id: str, name: str) -> None:
+    _delete(api, f"/recurringruns/{id}", f"recurring run {name!r}")
+
+
+def runs(api: Api, experiment_id: str, **query: str) -> Iterator[Json]:
+    """Those of an experiment, the newest first."""
+    return pages(
+        api, "/runs", "runs", about="runs", experiment_id=experiment_id, **{"sort_by": "created_at desc", **query}
+    )
+
+
+def get_run(api: Api, id: str) -> Json:
+    return api.call("GET", f"{BASE}/runs/{quote(id, safe='')}", about=f"run {id!r}")
+
+
+def create_run(api: Api, body: Mapping[str, Any]) -> Json:
+    """Not to be repeated: its name is not unique."""
+    return api.call("POST", f"{BASE}/runs", about=f"run {body['display_name']!r}", body=body, repeat=False)
+
+
+def terminate_run(api: Api, id: str) -> None:
+    api.call("POST", f"{BASE}/runs/{id}:terminate", about=f"run {id!r}")
+
+
+def delete_run(api: Api, id: str) -> None:
+    _delete(api, f"/runs/{id}", f"run {id!r}")
+
+
+def pod_log(api: Api, run_id: str, pod: str) -> str:
+    """What a pod printed so far: the API server asks the cluster, or its archive of logs."""
+    # Served beside the documented API, under its first version's path alone.
+    return api.text(f"/apis/v1alpha1/runs/{run_id}/nodes/{quote(pod, safe='')}/log", about=f"log of pod {pod!r}")
+
+
+def _delete(api: Api, path: str, about: str, **query: str) -> None:
+    try:
+        api.call("DELETE", BASE + path, about=about, query=query)
+    except AbsentError:
+        return  # by an earlier attempt, or by others
+
+
+def part(said: Mapping[str, Any], name: str) -> Json:
+    """An object in an answer; an empty one where it is left out."""
+    found: Any = said.get(name)
+    return cast("Json", found) if isinstance(found, dict) else {}
+
+
+def seconds(text: Any) -> float | None:
+    """An RFC 3339 time as seconds since the epoch; None where there is none."""
+    if not isinstance(text, str) or not text:
+        return None
+    found = datetime.fromisoformat(text).timestamp()
+    return found if found > 0 else None

@@ -1,0 +1,69 @@
+"""What kfp's local runner does otherwise than the service, mended in the process that has it.
+
+- A condition's values are pasted into its text, and one that cannot be evaluated counts as false, as does its else.
+  A text with a quote or `&&` in it takes the wrong branch, without a word.
+- A pipeline without branches and loops ends at its first failure, whatever does not depend on it.
+
+Both hold of kfp 2.17 (kfp/local/orchestrator); `mend` refuses a kfp in which it does not find what it mends.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from typing import Any, Protocol
+
+_INPUT = r"inputs\.parameter_values\['([^']+)'\]"
+# Of the CEL that ../compile/words.py writes: in a literal everything special is escaped, so it ends at the next quote.
+_TOKEN = re.compile(rf"{_INPUT}|('[^']*')|(&&|\|\||!(?=\())")
+_WORDS = {"&&": " and ", "||": " or ", "!": " not "}
+
+
+class GapError(RuntimeError):
+    """This kfp has not what is mended here; or a condition cannot be evaluated."""
+
+
+class Inputs(Protocol):
+    """kfp's IOStore: what the DAG around a task has been given."""
+
+    def get_parent_input(self, key: str) -> Any: ...
+
+
+def holds(condition: str, inputs: Inputs) -> bool:
+    """Whether a condition in CEL holds, by the values of the inputs that it names.
+
+    Raises:
+        GapError: it names what there is not, or compares what cannot be compared.
+    """
+    values: list[Any] = []
+
+    def python(found: re.Match[str]) -> str:
+        name, literal, word = found.groups()
+        if name is None:
+            return literal or _WORDS[word]
+        values.append(inputs.get_parent_input(name))
+        return f"values[{len(values) - 1}]"
+
+    try:
+        expression = _TOKEN.sub(python, condition)
+        names: dict[str, Any] = {"__builtins__": {}, "true": True, "false": False, "values": values}
+        return bool(eval(expression.strip(), names))
+    except Exception as error:
+        raise GapError(f"the condition {condition} cannot be evaluated: {type(error).__name__}: {error}") from error
+
+
+def mend() -> None:
+    """Put ours in the place of kfp's.
+
+    Raises:
+        GapError: this kfp has no such functions.
+    """
+    try:
+        enhanced: Any = importlib.import_module("kfp.local.orchestrator.enhanced_dag_orchestrator")
+        plain: Any = importlib.import_module("kfp.local.orchestrator.dag_orchestrator")
+        evaluator, run_dag = enhanced.ConditionEvaluator, enhanced.run_enhanced_dag
+        _ = evaluator.evaluate_condition, plain.run_dag
+    except (ImportError, AttributeError) as error:
+        raise GapError(f"this kfp is not as 2.17 is: {error}") from None
+    evaluator.evaluate_condition = staticmethod(holds)
+    plain.run_dag = run_dag

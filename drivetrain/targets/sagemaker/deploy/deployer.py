@@ -1,0 +1,207 @@
+"""SageMaker as the commands see it; see ../../deployer.py."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell
+from drivetrain.targets.sagemaker.account import Account, checked_region, region_or_default
+from drivetrain.targets.sagemaker.deploy import deployed as reading
+from drivetrain.targets.sagemaker.deploy import desired as wishing
+
+if TYPE_CHECKING:
+    from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.spec.resources import Deployment
+    from drivetrain.targets.events import Event
+    from drivetrain.targets.sagemaker.compile.compile import Compiled
+    from drivetrain.targets.sagemaker.deploy.applying.destroying import Remains
+    from drivetrain.targets.sagemaker.deploy.executions.execution_report import Report
+    from drivetrain.targets.sagemaker.deploy.executions.executions import Execution
+    from drivetrain.targets.sagemaker.deploy.executions.logs import Line
+    from drivetrain.targets.sagemaker.deploy.listing import Listed
+    from drivetrain.targets.sagemaker.deploy.planning.planning import DeploymentPlan
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What the code says, and what is in the account under its name."""
+
+    desired: wishing.Desired
+    deployed: reading.Deployed | None
+
+
+def connect(
+    deployment: Deployment | None, *, region: str | None, operand: str = "", options: Sequence[str] = ()
+) -> Deployer:
+    """The account of the credentials, in the region that is given, or of the settings, or of the environment."""
+    if region is not None:
+        checked_region(region)
+    if deployment is None:
+        return SageMaker(region_or_default(region), None)
+    return SageMaker(region or deployment.region, deployment)
+
+
+def read_plan(content: bytes, source: str) -> DeploymentPlan:
+    """The plan in a file."""
+    from drivetrain.targets.sagemaker.deploy.planning import plan_files
+
+    return plan_files.read_plan(content, source)
+
+
+class SageMaker:
+    """An account in a region."""
+
+    states: Mapping[str, str] = {
+        "edited": "Edited since the last apply; to see how: drivetrain pull NAME --dry-run",
+        "being applied": "Apply is at work, or was cut short; applying again ends it: drivetrain apply NAME",
+        "not ours": "Not made by drivetrain; to take one over: drivetrain pull NAME --adopt",
+        "not readable": "Not readable: these credentials may not look at it",
+    }
+
+    def __init__(self, region: str, deployment: Deployment | None) -> None:
+        self.place = region
+        self._deployment = deployment
+
+    def again(self, pipeline: str, *words: str) -> str:
+        return " ".join((pipeline, *words, "--region", self.place))
+
+    @cached_property
+    def account(self) -> Account:
+        return Account(self.place)
+
+    @property
+    def where(self) -> str:
+        return f"account {self.account.number}, {self.place}"
+
+    @property
+    def deployment(self) -> Deployment:
+        assert self._deployment is not None, "the commands that write have settings"
+        return self._deployment
+
+    def wanted(self, compiled: Compiled) -> Wanted:
+        wishing.check_place(self.deployment)
+        there = reading.read(self.account, compiled.pipeline.name)
+        return Wanted(wishing.desired(compiled, self.account, None if there is None else there.arn), there)
+
+    def wanted_definition(self, name: str, raw: Any) -> Wanted:
+        wishing.check_place(self.deployment)
+        there = reading.read(self.account, name)
+        arn = None if there is None else there.arn
+        return Wanted(wishing.desired_definition(name, raw, self.deployment, self.account, arn), there)
+
+    def plan(self, wanted: Wanted, *, discarded: Sequence[str] = (), origin: Json | None = None) -> DeploymentPlan:
+        from drivetrain.targets.sagemaker.deploy.planning.whole_plan import whole_plan
+
+        return whole_plan(self.account, wanted.desired, wanted.deployed, discarded=tuple(discarded), origin=origin)
+
+    def plan_lines(self, plan: DeploymentPlan, wanted: Wanted) -> list[str]:
+        from drivetrain.targets.sagemaker.deploy.planning.plan_words import lines
+
+        definition = wanted.desired.definition
+        return lines(plan, num_steps=len(definition["Steps"]), num_parameters=len(definition.get("Parameters") or ()))
+
+    def apply(self, wanted: Wanted, plan: DeploymentPlan, tell: Tell) -> Applied:
+        from drivetrain.targets.sagemaker.deploy.applying.applying import apply
+
+        done = apply(self.account, wanted.desired, plan, tell=tell)
+        said = {
+            "pipeline": plan.pipeline,
+            "arn": done.arn,
+            "action": "none" if done.is_empty else plan.action,
+            "version": done.version,
+            "definition_sha256": wanted.desired.sha256,
+            "done": done.done,
+        }
+        return Applied(done.arn, done.version, done.is_empty, said)
+
+    def remains(self, name: str, *, foreign: bool = False) -> Remains:
+        from drivetrain.targets.sagemaker.deploy.applying.destroying import remains
+
+        wishing.check_bucket(self.deployment)
+        return remains(self.account, name, self.deployment.root, foreign=foreign)
+
+    def destroy(self, what: Remains, tell: Tell) -> Remains:
+        from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy
+
+        return destroy(self.account, what, tell=tell)
+
+    def kept(self, name: str) -> str:
+        return f"{self.deployment.root}/{name}/"
+
+    def start(self, pipeline: str, request: StartRequest) -> Handle:
+        from drivetrain.targets.sagemaker.deploy.executions import executions
+
+        arn = executions.start(
+            self.account,
+            pipeline,
+            parameters=request.parameters,
+            select=request.select,
+            source=None if request.source is None else executions.find(self.account, pipeline, request.source),
+            parallel=request.parallel,
+            version=request.version,
+            alias=request.alias,
+            name=request.name,
+            token=request.token,
+        )
+        return _handle(arn)
+
+    def find(self, pipeline: str, which: str = LATEST) -> Handle:
+        from drivetrain.targets.sagemaker.deploy.executions import executions
+
+        return _handle(executions.find(self.account, pipeline, which))
+
+    def report(self, handle: Handle) -> Report:
+        from drivetrain.targets.sagemaker.deploy.executions import execution_report, executions
+
+        return execution_report.report(self.account, executions.describe(self.account, handle.address))
+
+    def follow(self, handle: Handle, tell: Callable[[Event], object]) -> Report:
+        from drivetrain.targets.sagemaker.deploy.executions import execution_report, following
+
+        return execution_report.report(self.account, following.follow(self.account, handle.address, tell))
+
+    def read_log(
+        self,
+        handle: Handle,
+        step: str | None,
+        write: Callable[[Line], object],
+        *,
+        follow: bool = False,
+        num_lines: int | None = None,
+    ) -> None:
+        from drivetrain.targets.sagemaker.deploy.executions import executions
+        from drivetrain.targets.sagemaker.deploy.executions.logs import read_log, step_with_logs
+
+        found = executions.describe(self.account, handle.address)
+        read_log(self.account, found, step_with_logs(found, step), write, follow=follow, num_lines=num_lines)
+
+    def stop(self, handle: Handle) -> None:
+        from drivetrain.targets.sagemaker.deploy.executions import executions
+
+        executions.stop(self.account, handle.address)
+
+    def executions(self, pipeline: str, limit: int) -> Sequence[Execution]:
+        from drivetrain.targets.sagemaker.deploy.executions.executions import executions
+
+        return executions(self.account, pipeline, limit)
+
+    def pipelines(self, limit: int) -> Iterable[Listed]:
+        from drivetrain.targets.sagemaker.deploy.listing import deployed_pipelines
+
+        return deployed_pipelines(self.account, limit)
+
+    def starter(self, pipeline: Pipeline, tell: Tell) -> Starter:
+        raise UserError(
+            "On SageMaker nothing is to be served: `drivetrain apply` deploys rules and schedules, which start the "
+            "pipeline (docs/triggers.md)."
+        )
+
+
+def _handle(arn: str) -> Handle:
+    return Handle(arn.rpartition("/")[2], arn, "arn", arn.rpartition(":pipeline/")[2].partition("/")[0])

@@ -1,0 +1,181 @@
+"""What a user sees of a run by kfp's local runner: progress, page, logs, failures, exit codes, and a stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.cli import main
+from drivetrain.targets.local.containers.processes import with_token
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.reader import Ledger
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
+SMALL = Path(__file__).parents[1] / "fixtures" / "target_pipelines" / "small.py"
+WAITING = """
+import subprocess
+from pathlib import Path
+from drivetrain import Pipeline, step
+from drivetrain.components import Output, component
+
+@component
+def wait(out: Output, *, place: str) -> None:
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    Path(place).write_text(str(left.pid))
+    left.wait()
+
+def waiting() -> Pipeline:
+    return Pipeline(name="waiting", steps=[step(wait, place=str(Path(__file__).parent / "pid"))])
+"""
+
+
+def run(home: Path, function: str, *words: str) -> int:
+    return main.run(["run", f"{SMALL}:{function}", "--target", "kubeflow", "--home", str(home), *words])
+
+
+def test_a_run_with_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "swept") == 0
+    printed = capsys.readouterr().out
+    for line in (
+        "fit-2: started",
+        "sweep: 6 steps in its iterations",
+        "register-model: succeeded in",
+        "swept version 1",
+    ):
+        assert line in printed
+    assert re.search(r"✓ sweep +succeeded +\S+ s +fit-1: score 1\n", printed)
+
+    assert main.run(["runs", "show", "latest", "--json", "--home", str(tmp_path)]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert [model["version"] for model in shown["models"]] == [1] and shown["status"] == "Succeeded"
+    rates: list[str] = []
+    for number in range(3):
+        assert main.run(["runs", "logs", "latest", f"fit-{number}", "--home", str(tmp_path)]) == 0
+        rates += re.findall(r"loss=0\.333333 score=(\S+)", capsys.readouterr().out)
+    assert rates == ["0.960000", "1.000000", "0.640000"]
+
+    page = (Home(tmp_path).run(shown["execution"]) / "report.html").read_text()
+    for word in ("fit [2]", "swept version 1", "score", "register-model"):
+        assert word in page
+    assert str(tmp_path) not in page and "kfp" not in page.casefold().replace("kubeflow", "")
+
+
+def test_events_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "trained", "--json") == 0
+    printed = capsys.readouterr()
+    events: list[dict[str, Any]] = [json.loads(line) for line in printed.out.splitlines()]
+    assert [event["event"] for event in events][:2] == ["execution_started", "step_started"]
+    assert events[-2]["event"] == "execution_finished" and events[-1]["event"] == "summary"
+    assert events[-1]["metrics"]["fit"] == {"loss": 0.333333, "score": 0.9975}
+    assert {event["step"] for event in events if event["event"] == "step_finished"} == {
+        *("make", "fit", "copy-twice", "last", "gate", "register-model", "stop")
+    }
+
+
+def test_a_program_that_refuses_its_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "refused") == 2
+    printed = capsys.readouterr().out
+    assert printed.rstrip().endswith("✗ refuse failed\nerror: 1 file has no rows. Give one that has.")
+    assert re.search(r"– never +not run", printed) and "Traceback" not in printed
+
+
+def test_a_program_that_breaks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "crashed") == 1
+    printed = capsys.readouterr().out
+    assert "crash: failed in" in printed and "RuntimeError: the disk of the future is full" in printed
+    log = re.search(r"\(log: (\S+)\)", printed)
+    assert log is not None and 'File "small.py", line' in printed
+    assert main.run(["runs", "logs", "latest", "--home", str(tmp_path)]) == 0
+    assert "RuntimeError: the disk of the future is full" in capsys.readouterr().out
+
+
+def test_an_attempt_that_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its half of an output is gone, and what failed stays in the history."""
+    assert run(tmp_path / "home", "tried_again", "--param", f"Marker={tmp_path / 'marker'}") == 0
+    printed = capsys.readouterr().out
+    assert re.search(r"✓ sometimes +succeeded +\S+ s +2 attempts", printed)
+    home = Home(tmp_path / "home")
+    (kept,) = home.objects.rglob("kept")
+    assert [path.name for path in kept.iterdir()] == ["whole.txt"]
+    with Ledger(home) as ledger:
+        execution = ledger.execution("latest").id
+        first, second = ledger.attempts(execution, "sometimes")
+    assert (first.status, second.status) == ("Failed", "Succeeded")
+    assert first.reason is not None and first.reason.startswith("exit code 75")
+    assert all((home.logs(execution, "sometimes", number) / "algo-1.log").exists() for number in (1, 2))
+
+
+@pytest.fixture
+def started(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    """A run whose step waits, and what that step has started in a session of its own."""
+    (tmp_path / "waiting.py").write_text(WAITING)
+    command = [sys.executable, "-m", "drivetrain.cli.main", "run", "waiting.py", "--target", "kubeflow"]
+    environment = {**os.environ, "DRIVETRAIN_HOME": str(tmp_path / "home")}
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "wait: started" in line:
+                break
+        deadline = time.monotonic() + 60
+        while not (tmp_path / "pid").is_file() or not (tmp_path / "pid").read_text():
+            assert time.monotonic() < deadline and process.poll() is None
+            time.sleep(0.02)
+        left = int((tmp_path / "pid").read_text())
+        try:
+            yield process, left
+        finally:
+            process.kill()
+            if exists(left):
+                os.kill(left, signal.SIGKILL)
+
+
+def exists(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    except OSError:
+        return False
+
+
+def token_of(pid: int) -> str:
+    variables = dict(each.partition("=")[::2] for each in Path(f"/proc/{pid}/environ").read_text().split("\0"))
+    return variables["DRIVETRAIN_JOB"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped(
+    number: signal.Signals, started: tuple[subprocess.Popen[str], int], tmp_path: Path
+) -> None:
+    process, left = started
+    token = token_of(left)
+    process.send_signal(number)
+    printed = process.communicate(timeout=60)[0]
+    assert process.returncode == 130
+    assert "Stopping: the steps are asked to end" in printed and re.search(r"■ wait +stopped", printed)
+    assert "resume" not in printed, "it cannot"
+    assert not exists(left) and with_token(token) == []
+    with Ledger(Home(tmp_path / "home")) as ledger:
+        assert ledger.execution("latest").status == "Stopped"
+    assert not list((tmp_path / "home" / "runs").glob("*/tmp"))
+
+
+def test_a_run_whose_command_is_killed(started: tuple[subprocess.Popen[str], int], tmp_path: Path) -> None:
+    process, left = started
+    token = token_of(left)
+    process.kill()
+    process.wait()
+    deadline = time.monotonic() + 60
+    while with_token(token) or exists(left):
+        assert time.monotonic() < deadline, "processes are left behind"
+        time.sleep(0.02)
+    with Ledger(Home(tmp_path / "home")) as ledger:
+        assert ledger.execution("latest").status == "Interrupted"

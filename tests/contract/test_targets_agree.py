@@ -1,0 +1,105 @@
+"""Trainings run by each target's own runner on this machine give the same models, metrics, decisions and versions, to
+the digit: the flagship against a champion, and on spot machines that are taken away.
+
+(Loops with a selection, branches that fail and all else without a real training: test_targets.py.)
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.authoring.loading import load
+from drivetrain.registry.registry import open_registry
+from drivetrain.targets.events import Event, MetricLogged, StepStarted, Summary, ignore
+from drivetrain.targets.kubeflow import target as kubeflow
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.runner import Runner
+from drivetrain.targets.sagemaker import target as sagemaker
+from tests.fixtures.target_results import results
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+SETTINGS = ("epochs=2", "min_accuracy=0", "processes=1")
+
+
+def by_sagemaker(home: Path, *overrides: str, interruptions: tuple[str, ...] = ()) -> Summary:
+    compiled = sagemaker.compile(load("retraining", overrides=overrides).pipeline, wheels_optional=True)
+    options = Options(pipeline="retraining", interruptions=parse_all(interruptions), cache=False)
+    return Runner(Home(home)).start(compiled.text, {}, options, assets=compiled.assets)
+
+
+def by_kubeflow(home: Path, *overrides: str, observer: Callable[[Event], None] = ignore) -> Summary:
+    compiled = kubeflow.compile(load("retraining", overrides=overrides).pipeline, wheels_optional=True)
+    return kubeflow.run(compiled, {}, home, observer)
+
+
+def test_the_flagship_against_its_champion(tmp_path: Path) -> None:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, run in (("sagemaker", by_sagemaker), ("kubeflow", by_kubeflow)):
+        home = tmp_path / name
+        first = results(home, run(home, *SETTINGS).execution)
+        open_registry(f"local:{Home(home).ledger}").set_status("retraining", 1, "Approved")
+        found[name] = [first, results(home, run(home, *SETTINGS, "seed=8").execution)]
+    for one, other in zip(*found.values(), strict=True):
+        for part, expected in one.items():
+            assert other[part] == expected, part
+    first, second = found["kubeflow"]
+    assert first["status"] == second["status"] == "Succeeded"
+    assert first["steps"]["register"][2] == "yes"
+    assert [model["version"] for model in first["models"]] == [1] and first["models"][0]["files"]
+    assert {"model.safetensors"} < set(first["outputs"]["train.model"])
+    assert first["outputs"]["train.model"] != second["outputs"]["train.model"]
+    assert "of version 1" in second["decisions"][0]["why"][0]
+
+
+def test_a_training_on_spot_machines_that_are_taken_away(tmp_path: Path) -> None:
+    """On SageMaker the job goes on; on Kubeflow the pod is evicted, which is a failure, and another one takes over."""
+    settings = (*SETTINGS, "epochs=3", "spot=true")
+    one = by_sagemaker(tmp_path / "sagemaker", *settings, interruptions=("train@step=27",))
+    events: list[Event] = []
+
+    def evict(event: Event) -> None:
+        events.append(event)
+        validated = [each for each in events if isinstance(each, MetricLogged) and each.name == "validation_loss"]
+        if event in validated[1:] and attempts(events) == [1]:  # the checkpoint of the first epoch is there by then
+            kill_pods()
+
+    other = by_kubeflow(tmp_path / "kubeflow", *settings, observer=evict)
+    expected, found = results(tmp_path / "sagemaker", one.execution), results(tmp_path / "kubeflow", other.execution)
+    assert attempts(events) == [1, 2]
+    log = Home(tmp_path / "kubeflow").logs(other.execution, "train", 2) / "algo-1.log"
+    assert "epoch 3/3" in log.read_text() and "epoch 1/3" not in log.read_text()
+    assert found["steps"].pop("train") == ("Succeeded", 2, None, None)
+    assert expected["steps"].pop("train") == ("Succeeded", 1, "1 interruption", None)
+    for part in expected:
+        assert found[part] == expected[part], part
+
+
+def attempts(events: list[Event]) -> list[int]:
+    return [event.attempt for event in events if isinstance(event, StepStarted) and event.step == "train"]
+
+
+def kill_pods() -> None:
+    """Kill the tasks that kfp runs for this process, with all that they have started."""
+    parents: dict[int, int] = {}
+    runners: set[int] = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            parents[int(folder.name)] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+            if b"kfp_process" in (folder / "cmdline").read_bytes() and parents[int(folder.name)] == os.getpid():
+                runners.add(int(folder.name))
+        except OSError:
+            continue
+    assert len(runners) == 1
+    found = runners
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found = found | more
+    for pid in found - runners:
+        os.kill(pid, signal.SIGKILL)

@@ -1,0 +1,201 @@
+"""A node of a TrainJob in this process: objects come as folders, the first node's outputs go back, reasons are kept."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.steps.kubeflow import node, objects
+from drivetrain.steps.kubeflow.__main__ import run
+from drivetrain.steps.kubeflow.reports import Reporter
+from drivetrain.steps.kubeflow.task import COPIES, RetryError, Task, TaskError
+from tests.fixtures.s3_server import make_bucket, s3_server, variables
+
+Json = dict[str, Any]
+PROGRAM = """
+import os, sys
+from pathlib import Path
+words = dict(zip(sys.argv[1::2], sys.argv[2::2]))
+if words.get("--fail"):
+    Path(os.environ["DRIVETRAIN_FAILURE_FILE"]).write_text("rank 0 failed: boom")
+    sys.exit(int(words["--fail"]))
+rows = sorted(path.read_text() for path in Path(words["--train"]).rglob("*.txt"))
+Path(words["--model"], "deep").mkdir()
+Path(words["--model"], "deep", "rows.txt").write_text(",".join(rows))
+"""
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Generator[str]:
+    s3 = variables(s3_server())
+    for name, value in s3.items():
+        monkeypatch.setenv(name, value)
+    objects._client.cache_clear()
+    yield make_bucket(s3["AWS_ENDPOINT_URL_S3"])
+    objects._client.cache_clear()
+
+
+@pytest.fixture
+def pod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Path]:
+    """A pod's disk, with the program's code."""
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "fit.py").write_text(PROGRAM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    (tmp_path / "disk").mkdir()
+    for name, value in {
+        "DRIVETRAIN_SOURCE": str(source),
+        node.MESSAGE_VARIABLE: str(tmp_path / "message"),
+        COPIES: "",
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }.items():
+        monkeypatch.setenv(name, value)
+    yield tmp_path
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def given(bucket: str, scheme: str = "s3") -> str:
+    inputs = {"train": f"{scheme}://{bucket}/data", "other": f"s3://{bucket}/not-there"}
+    return json.dumps(
+        {
+            "inputs": {"artifacts": {name: {"artifacts": [{"uri": uri}]} for name, uri in inputs.items()}},
+            "outputs": {
+                "artifacts": {"model": {"artifacts": [{"name": "model", "uri": f"s3://{bucket}/run/fit/model"}]}},
+                "outputFile": "/tmp/none",
+            },
+        }
+    )
+
+
+def main(bucket: str, monkeypatch: pytest.MonkeyPatch, *, rank: int = 0, fail: str = "", scheme: str = "s3") -> int:
+    words: list[Any] = [{"option": ["--train", {"input": "train"}]}, {"option": ["--model", {"output": "model"}]}]
+    words += [{"option": ["--uri", {"uri": "other"}]}, {"option": ["--fail", fail]}]
+    disk = {node.FOLDER_VARIABLE: str(Path(os.environ[node.MESSAGE_VARIABLE]).with_name("disk"))}
+    document = {"step": "fit", "program": "script:fit.py", "arguments": words, "outputs": ["model"]}
+    document["environment"] = disk
+    monkeypatch.setenv("DRIVETRAIN_TASK", json.dumps(document))
+    monkeypatch.setenv("PET_NODE_RANK", str(rank))
+    return node.main(given(bucket, scheme))
+
+
+def keys(bucket: str, prefix: str) -> list[str]:
+    return objects._keys(objects._client(), bucket, prefix)
+
+
+@pytest.mark.parametrize("scheme", ["s3", "minio"])
+def test_inputs_come_and_the_first_nodes_outputs_go(
+    bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
+) -> None:
+    for name, text in {"data/a.txt": "a", "data/deep/b.txt": "b", "data-of-others/c.txt": "c"}.items():
+        objects.write(f"s3://{bucket}/{name}", text.encode())
+    objects.write(f"s3://{bucket}/run/fit/model/stale.txt", b"of an earlier attempt")
+    objects.write(f"s3://{bucket}/run/fit/model-card.txt", b"another output")
+    targets: list[Path] = []
+    fetch = objects.download
+    monkeypatch.setattr(objects, "download", lambda uri, target: targets.append(target) or fetch(uri, target))
+    assert main(bucket, monkeypatch, scheme=scheme) == 0
+    assert [(pod / "disk") in target.parents for target in targets] == [True], "what is read, and nothing else"
+    assert keys(bucket, "run/") == ["run/fit/model-card.txt", "run/fit/model/deep/rows.txt"]
+    assert objects.read(f"s3://{bucket}/run/fit/model/deep/rows.txt") == b"a,b"
+    assert list((pod / "disk").iterdir()) == [], "copies are not left on the node's disk"
+    assert (pod / "message").exists() is False
+
+
+def test_an_input_that_is_one_file_comes_in_a_folder(bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects.write(f"s3://{bucket}/data/rows.txt", b"a")
+    told = json.loads(given(bucket))
+    told["inputs"]["artifacts"]["train"]["artifacts"][0]["uri"] = f"s3://{bucket}/data/rows.txt"
+    monkeypatch.setattr(sys.modules[__name__], "given", lambda bucket, scheme: json.dumps(told))
+    assert main(bucket, monkeypatch) == 0
+    assert objects.read(f"s3://{bucket}/run/fit/model/deep/rows.txt") == b"a"
+
+
+def test_outputs_of_the_others_are_dropped(bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    objects.write(f"s3://{bucket}/data/a.txt", b"a")
+    assert main(bucket, monkeypatch, rank=1) == 0
+    assert keys(bucket, "run/") == []
+
+
+@pytest.mark.parametrize("code", [1, 2, 75])
+def test_why_it_failed_stands_in_the_termination_message(
+    bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    assert main(bucket, monkeypatch, fail=str(code)) == code
+    assert (pod / "message").read_text() == "rank 0 failed: boom"
+    assert keys(bucket, "run/") == []
+
+
+def test_storage_that_refuses_is_bad_input(pod: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main("no-such-bucket-at-all", monkeypatch) == 2
+    message = (pod / "message").read_text()
+    assert message.startswith("error: s3://no-such-bucket-at-all/data: ") and "NoSuchBucket" in message
+
+
+def test_storage_that_does_not_answer_is_tried_again(pod: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+    monkeypatch.setattr(objects, "_ATTEMPTS", 1)
+    assert main(bucket, monkeypatch) == 75
+    assert (pod / "message").read_text().startswith(f"error: s3://{bucket}/data: Could not connect")
+
+
+def test_schemes_that_cannot_be_reached_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match=r"gs://bucket/data is of a scheme that nodes .* Allowed: s3, minio"):
+        objects.download("gs://bucket/data", tmp_path)
+
+
+def test_keys_that_lead_out_of_the_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(TaskError, match="leads out of its folder"):
+        objects._inside(tmp_path, "../../etc/passwd")
+
+
+def test_a_failure_of_an_earlier_attempt_is_final(
+    bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """In a cluster, where each attempt has a disk of its own: the reason lies beside the outputs."""
+    (tmp_path / "s3").mkdir()
+    monkeypatch.setenv(COPIES, str(tmp_path / "s3"))
+    failing = {"step": "fit", "program": "script:fit.py", "outputs": ["model"], "arguments": ["--fail", "1"]}
+
+    def attempt(**more: Any) -> int:
+        task = Task(given(bucket), json.dumps(failing | more))
+        return run(task, Reporter(task))
+
+    assert attempt() == 1
+    assert keys(bucket, "run/") == [], "nobody tries again, nothing is kept"
+    assert attempt(retries=True) == 1
+    with pytest.raises(TaskError, match=r"an earlier attempt failed .* does not change: rank 0 failed: boom"):
+        attempt(retries=True, program="script:not-even-there.py")
+    assert keys(bucket, "run/") == ["run/fit/drivetrain-failed.json"]
+
+
+def test_a_failure_that_another_attempt_may_change_is_not(
+    bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "s3").mkdir()
+    monkeypatch.setenv(COPIES, str(tmp_path / "s3"))
+    document = {"step": "fit", "program": "script:fit.py", "outputs": ["model"], "retries": True}
+    for _ in range(2):
+        task = Task(given(bucket), json.dumps({**document, "arguments": ["--fail", "75"]}))
+        assert run(task, Reporter(task)) == 75
+    assert keys(bucket, "run/") == []
+
+
+def test_errors_of_storage_tell_what_may_help(bucket: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:9")
+    monkeypatch.setattr(objects, "_ATTEMPTS", 1)
+    with pytest.raises(RetryError, match="It can be tried again"):
+        objects.upload(_one_file(tmp_path), f"s3://{bucket}/x")
+
+
+def _one_file(folder: Path) -> Path:
+    (folder / "one").mkdir()
+    (folder / "one" / "file.txt").write_text("1")
+    return folder / "one"

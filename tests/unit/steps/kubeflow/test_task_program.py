@@ -1,0 +1,240 @@
+"""A task as the platform runs it: what it is given, the program that it runs, what it says that it made."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.steps.kubeflow.program import Log, command_of, start
+from drivetrain.steps.kubeflow.reports import Reporter
+from drivetrain.steps.kubeflow.task import Task, TaskError, local_path, spelled, stored
+
+MODULE = """
+import os
+import sys
+from pathlib import Path
+from drivetrain.base.errors import InputError
+from drivetrain.components import Input, Output, component
+
+@component
+def work(data: Input, made: Output, *, text: str = "", number: float = 0.0, ends: str = "") -> dict[str, float]:
+    command = Path("/proc/self/cmdline").read_text().replace("\\0", " ")
+    called = Path(sys.argv[0]).name
+    Path(made, "process.txt").write_text(f"{called} {os.environ.get('PYTHONHASHSEED')} {command}")
+    left = sorted({path.name for path in made.iterdir()} - {"process.txt"})
+    Path(made, "text.txt").write_text(f"{text}|{number!r}|{sorted(os.listdir(data))}|{left}")
+    print("score=0.5\\nscore=0.75")
+    if ends == "bad":
+        raise InputError("bad rows. Give good ones.")
+    if ends == "lost":
+        os._exit(75)
+    return {"rows": 7, "whole": 7.0}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder that stands for S3, with an input in it; the module of the program is importable."""
+    (tmp_path / "s3" / "bucket" / "data").mkdir(parents=True)
+    (tmp_path / "s3" / "bucket" / "data" / "rows.csv").write_text("1")
+    (tmp_path / "worked.py").write_text(MODULE)
+    monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", str(tmp_path / "s3"))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    return tmp_path
+
+
+def given(store: Path, **parameters: Any) -> dict[str, Any]:
+    """The executor input."""
+    return {
+        "inputs": {
+            "parameterValues": parameters,
+            "artifacts": {"data": {"artifacts": [{"name": "data", "uri": "s3://bucket/data"}]}},
+        },
+        "outputs": {
+            "outputFile": str(store / "out" / "executor_output.json"),
+            "artifacts": {
+                name: {"artifacts": [{"name": name, "uri": str(store / "s3" / "out" / name)}]}
+                for name in ("made", "metrics")
+            },
+        },
+    }
+
+
+def working(*more: Any, **document: Any) -> dict[str, Any]:
+    folders = [{"option": [f"--{name}", {"output": name}]} for name in ("made", "metrics")]
+    data = {"option": ["--data", {"input": "data"}]}
+    return {"program": "worked:work", "arguments": [data, *folders, *more], **document}
+
+
+def run(store: Path, document: dict[str, Any], executor_input: dict[str, Any] | None = None) -> tuple[int, str]:
+    """The task as the platform starts it: its exit code, and what it printed."""
+    told = json.dumps({"step": "work", "outputs": ["made", "metrics"], **document})
+    done = subprocess.run(
+        [sys.executable, "-m", "drivetrain.steps.kubeflow", json.dumps(executor_input or given(store))],
+        env={**os.environ, "DRIVETRAIN_TASK": told},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert list(store.glob("drivetrain-task-*")) == [], "it leaves nothing behind"
+    return done.returncode, done.stdout + done.stderr
+
+
+def made(store: Path) -> dict[str, Any]:
+    return json.loads((store / "out" / "executor_output.json").read_text())
+
+
+def test_it_says_what_it_made(store: Path) -> None:
+    document = working(
+        {"option": ["--text", {"join": ["-", ["a", {"parameter": "n", "type": "Float"}]]}]},
+        {"option": ["--number", {"parameter": "n", "type": "Float"}]},
+        metrics={"rows": "rows"},
+        texts={"text-of-rows": "rows", "text-of-whole": "whole"},
+        logs={"score": r"score=(\S+)"},
+        logged={"logged-score": "score"},
+    )
+    (store / "s3" / "out" / "made").mkdir(parents=True)
+    (store / "s3" / "out" / "made" / "half.txt").touch()  # of an attempt that was lost
+    assert run(store, document, given(store, n=2))[0] == 0
+    found = made(store)
+    assert found["parameterValues"] == {
+        "rows": 7,
+        "text-of-rows": "7",
+        "text-of-whole": "7.0",
+        "logged-score": 0.75,
+    }
+    assert set(found["artifacts"]) == {"made", "metrics"}
+    assert found["artifacts"]["metrics"]["artifacts"][0]["metadata"] == {"rows": 7, "whole": 7.0}
+    assert (store / "s3" / "out" / "made" / "text.txt").read_text() == "a-2.0|2.0|['rows.csv']|[]"
+
+
+def test_bad_input_ends_every_further_attempt_at_once(store: Path) -> None:
+    code, printed = run(store, working({"option": ["--ends", "bad"]}, retries=True))
+    assert code == 2 and not (store / "out" / "executor_output.json").exists()
+    assert "score=0.75\nerror: bad rows. Give good ones.\n" in printed and "Traceback" not in printed
+    code, printed = run(store, working(retries=True))
+    assert code == 2 and printed.startswith("error: an earlier attempt failed for a reason that another one does not")
+    assert "bad rows. Give good ones." in printed
+
+
+def test_an_attempt_that_was_lost_is_tried_again(store: Path) -> None:
+    code, printed = run(store, working({"option": ["--ends", "lost"]}))
+    assert code == 75 and "score=0.75\n" in printed, "lines are seen when they are written"
+    assert run(store, working())[0] == 0
+
+
+def test_a_program_with_variables_for_its_libraries_gets_an_interpreter_of_its_own(store: Path) -> None:
+    seeded = working(environment={"PYTHONHASHSEED": "7"})
+    assert run(store, seeded)[0] == 0
+    own = (store / "s3" / "out" / "made" / "process.txt").read_text()
+    assert run(store, working())[0] == 0
+    forked = (store / "s3" / "out" / "made" / "process.txt").read_text()
+    assert own.startswith("call.py 7 ") and forked.startswith("call.py None ")
+    # The fork has its parent's command line, the other its own.
+    assert "steps.call" in own and "steps.kubeflow" in forked
+
+
+def test_what_another_step_reads_must_be_there(store: Path) -> None:
+    code, printed = run(store, working(metrics={"loss": "loss"}))
+    assert code == 2
+    assert "error: step 'work' returned no 'loss', which another step reads. It returned rows, whole.\n" in printed
+
+
+def test_a_task_ends_with_its_program(store: Path) -> None:
+    """Though what that started holds the output open."""
+    log = Log({"score": r"score=(\S+)"}, Reporter(Task(json.dumps(given(store)), "{}")))
+    file = store / "pid"
+    behind = (
+        "import subprocess,sys; left = subprocess.Popen(['sleep', '600']); "
+        "open(sys.argv[1], 'w').write(str(left.pid)); print('score=1', end=''); sys.exit(3)"
+    )
+    try:
+        assert start([sys.executable, "-c", behind, str(file)], dict(os.environ), log) == 3
+        os.kill(int(file.read_text()), 0)  # it is still there
+    finally:
+        os.kill(int(file.read_text()), signal.SIGKILL)
+    assert log.values == {"score": 1.0}
+
+
+def test_a_program_that_is_killed_ends_as_a_shell_says_it(store: Path) -> None:
+    log = Log({"score": r"score=(\S+)"}, Reporter(Task(json.dumps(given(store)), "{}")))
+    assert start(["/bin/sh", "-c", "kill -9 $$"], dict(os.environ), log) == 128 + 9
+
+
+def test_fail_and_select_need_no_program(store: Path) -> None:
+    failing = {"fail": {"join": ["", ["only ", {"parameter": "n", "type": "JSON"}]]}}
+    assert run(store, failing, given(store, n="7.0")) == (1, "error: only 7.0\n")
+    folders = [store / "s3" / "bucket" / name for name in ("one", "two")]
+    for number, folder in enumerate(folders):
+        folder.mkdir()
+        (folder / "model.txt").write_text(str(number))
+    chosen = {"pick": "MaxBy", "values": "scores", "outputs": ["made"], "parameters": ["scores-chosen"]}
+    asked = given(store, scores=[0.1, 0.9])
+    asked["inputs"]["artifacts"]["made"] = {"artifacts": [{"uri": str(folder)} for folder in folders]}
+    assert run(store, {"select": chosen}, asked)[0] == 0
+    assert (store / "s3" / "out" / "made" / "model.txt").read_text() == "1"
+    assert made(store)["parameterValues"] == {"scores-chosen": 0.9}
+
+
+@pytest.mark.parametrize(
+    ("value", "type", "path", "text"),
+    [
+        (7.0, "Integer", "", "7"),
+        (7, "Float", "", "7.0"),
+        (1e-7 / 3, "Float", "", "3.3333333333333334e-08"),
+        (True, "Boolean", "", "true"),
+        ("a b", "String", "", "a b"),
+        ("7", "JSON", "", "7"),
+        ("7.0", "JSON", "", "7.0"),
+        ('"it\'s"', "JSON", "", "it's"),
+        ('"{\\u007b$}}"', "JSON", "", "{{$}}"),
+        ('{"a": {"b": 0.1}}', "String", "a.b", "0.1"),
+        ('{"a": [1, "x"]}', "String", "a.1", "x"),
+    ],
+)
+def test_values_are_spelled_as_the_pipeline_has_them(value: Any, type: str, path: str, text: str) -> None:
+    assert spelled(value, type, path) == text
+
+
+def test_places(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert local_path("s3://bucket/a") == Path("/s3/bucket/a") and stored("/s3/x") == "/s3/x"
+    monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", "/home/s3")
+    assert local_path("s3://bucket/a") == Path("/home/s3/bucket/a")
+    assert stored("/home/s3/bucket/a") == "s3://bucket/a" and stored("/elsewhere/a") == "/elsewhere/a"
+    with pytest.raises(TaskError, match=r"hdfs://a is of a scheme that no task reads"):
+        local_path("hdfs://a")
+
+
+def test_an_option_whose_value_looks_like_one() -> None:
+    task = Task('{"outputs": {"outputFile": "o"}}', "{}")
+    assert task.option({"option": ["--salt", "-x"]}) == ["--salt=-x"]
+    assert task.option({"option": ["--salt", "x"]}) == ["--salt", "x"]
+    with pytest.raises(TaskError, match="the task is given no parameter 'lost'"):
+        task.option({"parameter": "lost", "type": "String"})
+    with pytest.raises(TaskError, match="the task is given no 'lost'"):
+        task.text({"input": "lost"})
+
+
+def test_a_script_must_travel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("DRIVETRAIN_SOURCE", str(tmp_path))
+    with pytest.raises(TaskError, match=r"no script 'clean\.py' in the source folder"):
+        command_of("script:clean.py", [])
+    (tmp_path / "clean.py").touch()
+    assert command_of("script:clean.py", ["--x"]) == [sys.executable, str(tmp_path / "clean.py"), "--x"]
+
+
+def test_what_is_no_json_is_said_so() -> None:
+    with pytest.raises(TaskError, match="is not JSON"):
+        Task("{", "{}")

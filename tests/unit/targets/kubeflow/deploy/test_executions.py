@@ -1,0 +1,163 @@
+"""Executions: started once, found, described by their steps."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.deployer import StartRequest
+from drivetrain.targets.events import ExecutionStarted, StepFinished, StepStarted
+from drivetrain.targets.kubeflow.deploy.executions.following import follow
+from drivetrain.targets.kubeflow.deploy.executions.steps import planned, step_runs
+from tests.fixtures.kubeflow_pipelines.place import Place
+
+TOKEN = "f" * 64
+
+
+@pytest.fixture
+def deployed(place: Place) -> Place:
+    place.apply()
+    return place
+
+
+@pytest.mark.parametrize("fault", ["lost", "500", "gone", "429"])
+def test_a_start_whose_answer_is_lost_starts_it_once(deployed: Place, fault: str) -> None:
+    came: list[str] = []
+
+    def once(method: str, path: str) -> str:
+        if (method, path) != ("POST", "/apis/v2beta1/runs") or came:
+            return ""
+        came.append(path)
+        return fault
+
+    deployed.cluster.fault = once
+    handle = deployed.deployer().start("nightly", StartRequest())
+    assert came and list(deployed.cluster.store.runs) == [handle.id]
+
+
+def test_the_same_token_starts_it_once(deployed: Place) -> None:
+    request = StartRequest(name="approved-ffffffffffff", token=TOKEN)
+    first = deployed.deployer().start("nightly", request)
+    assert deployed.deployer().start("nightly", request).id == first.id
+    assert deployed.cluster.wrote().count(("POST", "/apis/v2beta1/runs")) == 1
+    other = deployed.deployer().start("nightly", StartRequest(name="approved-ffffffffffff", token="e" * 64))
+    assert set(deployed.cluster.store.runs) == {first.id, other.id}
+
+
+def test_of_several_that_start_it_at_once_one_does(deployed: Place) -> None:
+    gate = threading.Barrier(4)
+    ids: list[str] = []
+
+    def start() -> None:
+        deployer = deployed.deployer()
+        gate.wait()
+        ids.append(deployer.start("nightly", StartRequest(name="once", token=TOKEN)).id)
+
+    threads = [threading.Thread(target=start) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    (left,) = deployed.cluster.store.runs
+    assert left in ids
+
+
+@pytest.mark.parametrize(
+    ("request_", "says"),
+    [
+        (
+            StartRequest(parameters={"MinAcuracy": "1"}),
+            "There is no parameter 'MinAcuracy'. Did you mean 'MinAccuracy'",
+        ),
+        (StartRequest(parameters={"MinAccuracy": "high"}), "Parameter 'MinAccuracy' is 'high'; it must be Float."),
+        (StartRequest(parameters={"MinAccuracy": "nan"}), "Parameter 'MinAccuracy' is 'nan'; it must be Float."),
+        (StartRequest(version=7), "has no version 7. The latest is 1."),
+        (StartRequest(select=("prepare",)), "Kubeflow Pipelines has nothing like --select"),
+        (StartRequest(parallel=2), "has nothing like --parallel"),
+        (StartRequest(alias="live"), "has nothing like --alias"),
+    ],
+)
+def test_wrong_starts_are_refused_and_nothing_starts(deployed: Place, request_: StartRequest, says: str) -> None:
+    with pytest.raises(UserError) as refused:
+        deployed.deployer().start("nightly", request_)
+    assert says in str(refused.value) and deployed.cluster.store.runs == {}
+
+
+def test_an_earlier_version_is_started_by_its_number(deployed: Place) -> None:
+    deployed.apply("rows=20")
+    handle = deployed.deployer().start("nightly", StartRequest(version=1))
+    version = deployed.cluster.store.runs[handle.id]["pipeline_version_reference"]["pipeline_version_id"]
+    assert deployed.cluster.store.versions[version]["name"].startswith("1-")
+    assert str(deployed.deployer().report(handle).execution.version).startswith("1-")
+
+
+def test_executions_are_found_by_what_people_know(deployed: Place) -> None:
+    deployer = deployed.deployer()
+    with pytest.raises(UserError, match="has not been executed yet"):
+        deployer.find("nightly")
+    first, second = (deployer.start("nightly", StartRequest(name=name)) for name in ("first", "second"))
+    assert deployer.find("nightly").id == second.id
+    assert deployer.find("nightly", first.id[:13]).id == first.id == deployer.find("nightly", "first").id
+    with pytest.raises(UserError, match="Did you mean 'second'"):
+        deployer.find("nightly", "secnod")
+    with pytest.raises(UserError, match="There is no pipeline 'other' in namespace 'team-a'"):
+        deployer.find("other")
+
+
+def spec_with_loop() -> dict[str, Any]:
+    leaf = {"executorLabel": "exec-train"}
+    return {
+        "components": {
+            "comp-each": {"dag": {"tasks": {"train": {"componentRef": {"name": "comp-train"}}}}},
+            "comp-train": leaf,
+        },
+        "deploymentSpec": {"executors": {"exec-train": {"container": {}}}},
+        "root": {"dag": {"tasks": {"each": {"componentRef": {"name": "comp-each"}, "parameterIterator": {}}}}},
+    }
+
+
+def test_the_iterations_of_a_step_are_one_row() -> None:
+    def task(number: int, state: str) -> dict[str, Any]:
+        name, times = f"t{number}", {"start_time": "2026-11-25T00:00:0{}Z", "end_time": "2026-11-25T00:01:0{}Z"}
+        return {"task_id": name, "display_name": "train", "state": state, "pod_name": f"pod{number}"} | {
+            key: text.format(number) for key, text in times.items()
+        }
+
+    found = [(each.name, each.type, each.repeated) for each in planned(spec_with_loop())]
+    assert found == [("each", "ForEach", False), ("train", "Task", True)]
+    (step,) = step_runs(spec_with_loop(), [task(1, "SUCCEEDED"), task(2, "SUCCEEDED")])
+    assert (step.status, step.runs, step.seconds, step.pods) == ("Succeeded", 2, 61.0, ("pod1", "pod2"))
+    (step,) = step_runs(spec_with_loop(), [task(1, "SUCCEEDED"), task(2, "FAILED")])
+    assert step.status == "Failed"
+    (step,) = step_runs(spec_with_loop(), [task(1, "RUNNING"), task(2, "SUCCEEDED")])
+    assert (step.status, step.seconds) == ("Executing", None)
+
+
+def test_an_execution_is_told_as_a_local_run_is(deployed: Place) -> None:
+    store = deployed.cluster.store
+    told: list[Any] = []
+    handle = deployed.deployer().start("nightly", StartRequest(name="by-hand"))
+    scenes = iter(
+        [
+            lambda: store.advance(handle.id, "prepare", "RUNNING"),
+            lambda: store.advance(handle.id, "prepare", "SUCCEEDED", seconds=75),
+            lambda: store.advance(handle.id, "evaluate", "RUNNING"),
+            lambda: store.conclude(handle.id, "CANCELED"),
+        ]
+    )
+    follow(deployed.deployer().api, "nightly", handle.id, told.append, pause=lambda seconds: next(scenes)())
+    steps = (("prepare", "Task", "prepare"), ("evaluate", "Task", "evaluate"), ("gate", "Condition", "gate"))
+    (begun, *events, ended) = told
+    assert begun == ExecutionStarted(handle.id, "nightly", (*steps, begun.steps[3]))
+    assert events == [
+        StepStarted("prepare", 1),
+        StepFinished("prepare", "Succeeded", 75.0),
+        StepStarted("evaluate", 1),
+        StepFinished("evaluate", "Stopped", 0.0),
+        StepFinished("gate", "NotExecuted", 0.0),
+        StepFinished(begun.steps[3][0], "NotExecuted", 0.0),
+    ]
+    assert (ended.status, ended.execution) == ("Stopped", handle.id)

@@ -1,0 +1,34 @@
+"""The storage: what is there, and one line for what cannot be reached."""
+
+from __future__ import annotations
+
+import pytest
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.assets.assets import Asset
+from drivetrain.targets.kubeflow.deploy import objects as module
+from drivetrain.targets.kubeflow.deploy.objects import Objects
+from tests.fixtures.failing_proxy import closed_port
+from tests.fixtures.kubeflow_pipelines.place import Place
+from tests.fixtures.s3_server import environment, s3_server
+
+
+def test_what_is_missing_is_known_by_name_and_size(place: Place) -> None:
+    objects, root = Objects(s3_server()), f"s3://{place.bucket}/p"
+    assets = [Asset(f"{root}/a/{name}", "", content) for name, content in (("x", b"1"), ("deep/y", b"22"))]
+    assert objects.missing(assets) == tuple(assets)
+    objects.put(assets[0])
+    objects.write(assets[1].uri, b"half")
+    assert objects.missing(assets) == (assets[1],)
+    assert objects.read(assets[0].uri) == b"1" and objects.read(f"{root}/none") is None
+
+
+def test_storage_that_refuses_or_is_gone_is_said(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UserError, match=r"list objects v2 s3://no-such-bucket/p/: 404 NoSuchBucket") as refused:
+        Objects(s3_server()).listed("s3://no-such-bucket/p/")
+    assert "deployment.targets.kubeflow.root" in str(refused.value)
+    monkeypatch.setattr(module, "ATTEMPTS", 1)
+    elsewhere = environment({module.ENDPOINT_VARIABLE: f"http://127.0.0.1:{closed_port()}"})
+    with elsewhere, pytest.raises(UserError, match=r"cannot be used .*Could not connect") as refused:
+        Objects("http://of-the-settings:9000").listed("s3://bucket/p/")
+    assert "s3_endpoint" in str(refused.value) and len(str(refused.value).splitlines()) == 1

@@ -1,0 +1,125 @@
+"""One request: tokens, time-outs, repeats, and one clear line for what a person can mend."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drivetrain.targets.kubeflow.deploy import service
+from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ApiError, Patience
+from tests.fixtures.failing_proxy import closed_port
+from tests.fixtures.kubeflow_pipelines.place import Clock, Place
+
+
+def api_of(place: Place, **given: object) -> Api:
+    patience = Patience(answer_seconds=0.2, clock=place.clock, pause=place.clock.pause)
+    settings = {"token_file": place.settings["token_file"], **given}
+    return Api(str(place.cluster.endpoint), str(settings.pop("namespace", "team-a")), patience=patience, **settings)  # pyright: ignore[reportArgumentType]
+
+
+def refusal(api: Api) -> str:
+    with pytest.raises(ApiError) as refused:
+        list(service.pipelines(api))
+    text = str(refused.value)
+    assert len(text.splitlines()) == 1
+    return text
+
+
+def test_an_address_where_nobody_is_is_said_in_seconds() -> None:
+    clock = Clock()
+    api = Api(f"http://127.0.0.1:{closed_port()}", "team-a", patience=Patience(clock=clock, pause=clock.pause))
+    assert "Connection refused" in refusal(api) and "deployment.targets.kubeflow.endpoint" in refusal(api)
+    assert clock.now < 10
+
+
+def test_tokens(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("KF_PIPELINES_TOKEN", place.cluster.token)
+    assert list(service.pipelines(api_of(place, token_file=None))) == []
+    monkeypatch.setenv("KF_PIPELINES_TOKEN", "old")
+    assert "does not know who asks (401" in refusal(api_of(place, token_file=None))
+    assert "into $KF_PIPELINES_TOKEN" in refusal(api_of(place, token_file=None))
+    monkeypatch.delenv("KF_PIPELINES_TOKEN")
+    (tmp_path / "mounted").write_text(place.cluster.token)
+    monkeypatch.setenv("KF_PIPELINES_SA_TOKEN_PATH", str(tmp_path / "mounted"))
+    assert list(service.pipelines(api_of(place, token_file=None))) == []
+    api = api_of(place)
+    Path(place.settings["token_file"]).write_text("expired")
+    assert f"into the file {place.settings['token_file']}" in refusal(api)
+    Path(place.settings["token_file"]).write_text(place.cluster.token)  # renewed while the process runs
+    assert list(service.pipelines(api)) == []
+    assert "cannot be read: No such file" in refusal(api_of(place, token_file=str(tmp_path / "none")))
+
+
+def test_a_namespace_without_permission(place: Place) -> None:
+    text = refusal(api_of(place, namespace="team-b"))
+    assert "does not allow it in namespace 'team-b'" in text and "kubeflow-edit" in text
+    assert len(place.cluster.calls) == 1, "no other attempt mends it"
+
+
+def test_a_login_page_is_no_answer_and_gets_no_token_of_a_redirect(place: Place) -> None:
+    place.cluster.fault = lambda method, path: "page"
+    assert "leads to something else, or to a page to log in" in refusal(api_of(place))
+    place.cluster.fault = lambda method, path: "no such page"
+    assert "it leads to something else" in refusal(api_of(place))
+    with pytest.raises(ApiError, match="leads to something else"):  # and not: there is no such pipeline
+        service.find_pipeline(api_of(place), "nightly")
+    place.cluster.fault = lambda method, path: "302"
+    assert "does not know who asks (302" in refusal(api_of(place))
+
+
+@pytest.mark.parametrize("fault", ["500", "503", "429", "gone", "lost"])
+def test_it_is_repeated_for_a_minute_once_the_api_has_answered(place: Place, fault: str) -> None:
+    api = api_of(place)
+    assert list(service.pipelines(api)) == []
+    until = place.clock.now + 60
+    place.cluster.fault = lambda method, path: fault if place.clock.now < until else ""
+    assert list(service.pipelines(api)) == []
+    assert 60 <= place.clock.now < 90
+    place.cluster.fault = lambda method, path: fault
+    assert "Tried for 8" in refusal(api) or "Tried for 9" in refusal(api)
+
+
+def test_an_answer_that_does_not_come_is_given_up(place: Place) -> None:
+    api = api_of(place)
+    assert list(service.pipelines(api)) == []
+    before = len(place.cluster.calls)
+    place.cluster.fault = lambda method, path: "late" if len(place.cluster.calls) == before + 1 else ""
+    assert list(service.pipelines(api)) == []
+    assert len(place.cluster.calls) == before + 2
+
+
+def test_what_must_not_happen_twice_is_sent_once(place: Place) -> None:
+    api = api_of(place)
+    place.apply()
+    body = {"display_name": "x", "experiment_id": "none"}
+    for fault, may_be_done in (("lost", True), ("500", True), ("gone", True)):
+        place.cluster.fault = lambda method, path, fault=fault: fault if method == "POST" else ""
+        before = len(place.cluster.calls)
+        with pytest.raises(ApiError) as refused:
+            service.create_run(api, body)
+        assert refused.value.may_be_done == may_be_done and len(place.cluster.calls) == before + 1
+    place.cluster.fault = lambda method, path: ""
+    with pytest.raises(ApiError) as refused:
+        service.create_run(api, {**body, "unknown": 1})
+    assert not refused.value.may_be_done and "has no field 'unknown'" in str(refused.value)
+
+
+def test_what_is_not_there(place: Place) -> None:
+    api = api_of(place)
+    assert service.find_pipeline(api, "none") is None
+    with pytest.raises(AbsentError, match="There is no run 'none'"):
+        service.get_run(api, "none")
+    service.delete_run(api, "none")  # gone is what was wanted
+
+
+def test_lists_are_read_to_their_end(place: Place) -> None:
+    place.cluster.store.page = 2
+    api = api_of(place)
+    for number in range(5):
+        service.create_experiment(api, f"e{number}", "")
+    assert service.find_experiment(api, "e4") is not None
+    names = [
+        each["display_name"] for each in service.pages(api, "/experiments", "experiments", about="", namespace="team-a")
+    ]
+    assert sorted(names) == [f"e{number}" for number in range(5)]

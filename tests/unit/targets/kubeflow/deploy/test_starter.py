@@ -1,0 +1,181 @@
+"""The starter for a registry that tells nobody: each change starts the pipeline once, whatever ends the process."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Generator
+from typing import Any
+
+import pytest
+
+from drivetrain.authoring.loading import load
+from drivetrain.base.errors import InputError, UserError
+from drivetrain.registry.backends import kubeflow as backend
+from drivetrain.registry.registry import Registry, open_registry
+from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.triggers import Limit, RegistryEvent
+from drivetrain.targets.deployer import Starter, StartRequest
+from drivetrain.targets.kubeflow.deploy.objects import Objects
+from tests.fixtures.kubeflow_pipelines.place import Killed, Place
+from tests.fixtures.kubeflow_server import kubeflow_server
+
+
+class Served:
+    """A deployed pipeline with a starter, and its registry."""
+
+    def __init__(self, place: Place, address: str) -> None:
+        self.place = place
+        place.settings["registry"] = f"kubeflow:{address}"
+        self.registry: Registry = open_registry(place.settings["registry"])
+        self.said: list[str] = []
+        place.apply()
+
+    def starter(self, **trigger: Any) -> Starter:
+        """That of a new process."""
+        pipeline: Pipeline = load(str(self.place.folder / "nightly.py")).pipeline
+        event = RegistryEvent(name="approved", group="champions", **trigger)
+        return self.place.deployer().starter(pipeline.model_copy(update={"triggers": (event,)}), self.said.append)
+
+    def register(self, content: str, execution: str | None = None, approval: str = "PendingManualApproval") -> int:
+        digest = hashlib.sha256(content.encode()).hexdigest()
+        return self.registry.register("champions", digest, {}, execution=execution, approval=approval)[0]
+
+    def runs(self) -> list[str]:
+        return [each["display_name"] for each in self.place.cluster.store.runs.values()]
+
+
+@pytest.fixture
+def served(place: Place) -> Generator[Served]:
+    with kubeflow_server() as (address, _):
+        yield Served(place, address)
+
+
+def test_an_approval_starts_it_once(served: Served) -> None:
+    served.register("old", approval="Approved")
+    starter = served.starter()
+    starter.poll()
+    assert served.runs() == [] and "has 1 versions; changes count from here on" in served.said[0]
+    version = served.register("new")
+    starter.poll()
+    assert served.runs() == []  # a new version is no decision
+    served.registry.set_status("champions", version, "Approved", by="me")
+    for _ in range(3):
+        starter.poll()
+    served.starter().poll()  # another process goes on from what the first wrote down
+    assert len(served.runs()) == 1 and served.runs()[0].startswith("approved-")
+    assert served.said[-1].endswith("for champions version 2")
+    served.registry.set_status("champions", version, "Rejected")
+    served.starter().poll()
+    served.registry.set_status("champions", version, "Approved", by="me")
+    served.starter().poll()
+    assert len(served.runs()) == 2  # it is another decision
+
+
+def calls_of(monkeypatch: pytest.MonkeyPatch, number: int, after: bool) -> Callable[[], int]:
+    """Kill the process at a call of the API or the storage."""
+    from drivetrain.targets.kubeflow.deploy.rest import Api
+
+    count = 0
+
+    def counted(original: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *given: Any, **more: Any) -> Any:
+            nonlocal count
+            count += 1
+            mine = count
+            if mine == number and not after:
+                raise Killed
+            found = original(self, *given, **more)
+            if mine == number:
+                raise Killed
+            return found
+
+        return call
+
+    monkeypatch.setattr(Api, "_send", counted(Api._send))
+    monkeypatch.setattr(Objects, "_call", counted(Objects._call))
+    return lambda: count
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("after", [False, True])
+def test_it_is_killed_at_each_call_and_nothing_is_lost_or_repeated(served: Served, after: bool) -> None:
+    served.starter().poll()
+    for number in range(1, 40):
+        version = served.register(f"content {number}")
+        served.starter().poll()
+        served.registry.set_status("champions", version, "Approved")
+        before = len(served.runs())
+        with pytest.MonkeyPatch.context() as patch:
+            count = calls_of(patch, number, after)
+            with contextlib.suppress(Killed):
+                served.starter().poll()
+            came = count() >= number
+        served.starter().poll()
+        served.starter().poll()
+        assert len(served.runs()) == before + 1, f"call {number}"
+        if not came:
+            assert number > 6
+            return
+    raise AssertionError("a poll makes more calls")
+
+
+def test_an_api_that_is_gone_loses_nothing(served: Served) -> None:
+    starter = served.starter()
+    starter.poll()
+    served.registry.set_status("champions", served.register("new"), "Approved")
+    served.place.cluster.fault = lambda method, path: "gone"
+    with pytest.raises(UserError, match="did not do it"):
+        starter.poll()
+    served.place.cluster.fault = lambda method, path: ""
+    starter.poll()
+    assert len(served.runs()) == 1
+
+
+def test_its_own_models_do_not_start_it(served: Served) -> None:
+    starter = served.starter(changed=())
+    starter.poll()
+    own = served.place.deployer().start("nightly", StartRequest(name="own")).id
+    served.register("mine", execution=own, approval="Approved")
+    starter.poll()
+    assert served.runs() == ["own"] and "loop guard" in served.said[-1]
+    served.register("theirs", execution="somebody-else", approval="Approved")
+    starter.poll()
+    assert len(served.runs()) == 2
+    unguarded = served.starter(changed=(), loop_guard=False)
+    served.register("mine again", execution=own, approval="Approved")
+    unguarded.poll()
+    assert len(served.runs()) == 3
+
+
+def test_a_limit_drops_what_is_beyond_it(served: Served) -> None:
+    from datetime import UTC, datetime
+
+    starter: Any = served.starter(limit=Limit(starts=1, every="1 day"))
+    # The clock of the stand-in is its own.
+    starter._now = lambda: datetime.fromtimestamp(served.place.cluster.store.now + 1, UTC)
+    starter.poll()
+    for content in ("one", "two"):
+        served.registry.set_status("champions", served.register(content), "Approved")
+    starter.poll()
+    starter.poll()
+    assert len(served.runs()) == 1 and "rate limit: 1 starts" in served.said[-1]
+
+
+def test_what_cannot_be_served_is_said(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backend, "FIRST_PAUSE", 0.0)
+    deployer = served.place.deployer()
+    pipeline = load(str(served.place.folder / "nightly.py"), None, ["by_itself=false"]).pipeline
+    with pytest.raises(UserError, match="has no trigger of the registry that is switched on"):
+        deployer.starter(pipeline, print)
+    uri = f"s3://{served.place.bucket}/pipelines/nightly/starting/state.json"
+    deployer.objects.write(uri, b"{}")
+    with pytest.raises(UserError, match="is no state of a starter"):
+        served.starter()
+    deployer.objects.delete([uri])
+    del served.place.settings["registry"]
+    with pytest.raises(UserError, match=r"Set deployment\.targets\.kubeflow\.registry"):
+        served.starter()
+    served.place.settings["registry"] = "kubeflow:http://127.0.0.1:9"
+    with pytest.raises(InputError):
+        served.starter().poll()

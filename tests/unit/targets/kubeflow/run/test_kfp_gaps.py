@@ -1,0 +1,204 @@
+"""What runs by kfp's local runner lean on in kfp 2.17, each by its name: an update of kfp that changes one is noticed
+here. What is mended for it (drivetrain/targets/kubeflow/run/kfp_gaps.py) is tested beside it."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import json
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from drivetrain.spec.values import All, AnyOf, Comparison, Condition, In, Not, ParameterRef
+from drivetrain.steps.kubeflow.reports import Reporter
+from drivetrain.targets.kubeflow.compile.words import cel
+from drivetrain.targets.kubeflow.run import kfp_gaps
+from drivetrain.targets.kubeflow.run.conditions import holds as holds_here
+
+
+def kfp(name: str) -> Any:
+    """A module of kfp, imported where a test asks for it: collecting shall not cost its import."""
+    return importlib.import_module(f"kfp.{name}")
+
+
+class Given(dict[str, Any]):
+    """kfp's IOStore, as far as conditions ask it."""
+
+    def get_parent_input(self, key: str) -> Any:
+        if key not in self:
+            raise ValueError(f"no parent input {key}")
+        return self[key]
+
+
+VALUE, NAME = ParameterRef(name="value", type="Float"), "pipelinechannel--value"
+TEXTS = ["plain", "it's", 'so "quoted"', "a && b || !(c)", "pipelinechannel--value", "a\\b\n", "ü€😀", "", "'"]
+
+
+def compiled(condition: Condition) -> str:
+    return cel(condition, lambda _: NAME)
+
+
+def equals(value: Any) -> Comparison:
+    return Comparison(operator="Equals", left=VALUE, right=value)
+
+
+def test_a_command_runs_if_it_holds_the_words_executor_main() -> None:
+    handler = kfp("local.subprocess_task_handler").SubprocessTaskHandler
+    runner = kfp("local").SubprocessRunner(use_venv=False)
+    given = {"image": "python:3", "pipeline_root": "root", "runner": runner}
+    handler(full_command=["sh", "-c", "true # kfp.dsl.executor_main"], **given)
+    with pytest.raises(RuntimeError, match="only supports running Lightweight Python Components"):
+        handler(full_command=["sh", "-c", "true"], **given)
+
+
+def test_the_text_python3_is_replaced_but_for_the_argument_after_the_comment() -> None:
+    replaced = kfp("local.subprocess_task_handler").replace_python_executable
+    comment = 'exec "python3" # kfp.dsl.executor_main "$program_path/ephemeral_component.py" "$@"'
+    found = replaced(["sh", "-c", comment, "a value with python3"], "/bin/py")
+    assert found[2].startswith('exec "/bin/py"') and found[3] == "a value with python3"
+    assert replaced(["sh", "-c", "true", "a value with python3"], "/bin/py")[3] == "a value with /bin/py"
+
+
+def test_an_output_folder_counts_only_if_executor_output_names_it(tmp_path: Path) -> None:
+    inputs, outputs = kfp("local.executor_input_utils"), kfp("local.executor_output_utils")
+    component = kfp("pipeline_spec.pipeline_spec_pb2").ComponentSpec()
+    component.output_definitions.artifacts["data"].artifact_type.schema_title = "system.Artifact"
+    given = inputs.construct_executor_input(component, {}, str(tmp_path), block_input_artifact=False)
+    (tmp_path / "data").mkdir()
+    assert outputs.get_outputs_for_task(given, component) == {}
+    named = {"artifacts": {"data": {"artifacts": [{"name": "data", "uri": str(tmp_path / "data")}]}}}
+    (tmp_path / "executor_output.json").write_text(json.dumps(named))
+    assert outputs.get_outputs_for_task(given, component)["data"].uri == str(tmp_path / "data")
+
+
+def test_numbers_arrive_as_doubles() -> None:
+    """So that 7 is 7.0 to a task, and texts of numbers are handed on as JSON."""
+    inputs, spec = kfp("local.executor_input_utils"), kfp("pipeline_spec.pipeline_spec_pb2")
+    component = spec.ComponentSpec()
+    component.input_definitions.parameters["double"].parameter_type = spec.ParameterType.NUMBER_DOUBLE
+    component.input_definitions.parameters["whole"].parameter_type = spec.ParameterType.NUMBER_INTEGER
+    given = inputs.construct_executor_input(component, {"double": 7, "whole": 7}, "root", block_input_artifact=False)
+    values = inputs.executor_input_to_dict(given, component)["inputs"]["parameterValues"]
+    assert repr(values["double"]) == "7.0" and repr(values["whole"]) == "7"
+
+
+def test_placeholders_are_filled_in_inside_of_values() -> None:
+    """Which a run refuses in its parameters; and JSON hides them in what steps return."""
+    replaced = kfp("local.placeholder_utils").replace_placeholders
+    said = json.dumps("{{$.pipeline_job_name}}").replace("{{", "{\\u007b")
+    given = {
+        "inputs": {"parameterValues": {"plain": "{{$.pipeline_job_name}}", "json": said}},
+        "outputs": {"outputFile": "out"},
+    }
+    ids = {"pipeline_resource_name": "the-name", "task_resource_name": "task", "pipeline_root": "root"}
+    found = replaced(["{{$}}"], executor_input_dict=given, unique_pipeline_id="1", **ids)
+    values = json.loads(found[0])["inputs"]["parameterValues"]
+    assert values["plain"] == "the-name" and json.loads(values["json"]) == "{{$.pipeline_job_name}}"
+
+
+def test_a_condition_that_cannot_be_evaluated_is_false_and_so_is_its_else() -> None:
+    evaluated = kfp("local.orchestrator.enhanced_dag_orchestrator").ConditionEvaluator.evaluate_condition
+    values = Given({"value": 1.0, NAME: 1.0})
+    reference = f"inputs.parameter_values['{NAME}']"
+    assert evaluated(f"{reference} == 1.0", values) is True
+    for condition in (f"{reference} == double(1)", f"!({reference} == double(1))"):
+        assert evaluated(condition, values) is False
+        with pytest.raises(kfp_gaps.GapError, match="double"):
+            kfp_gaps.holds(condition, values)
+
+
+def test_a_text_with_a_quote_or_an_operator_in_it_takes_the_wrong_branch() -> None:
+    evaluated = kfp("local.orchestrator.enhanced_dag_orchestrator").ConditionEvaluator.evaluate_condition
+    wrong = [text for text in TEXTS if not evaluated(compiled(equals(text)), Given({"value": text, NAME: text}))]
+    assert {"it's", "a && b || !(c)", "'"} <= set(wrong)
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_ours_compares_texts_whatever_is_in_them(text: str) -> None:
+    values = Given({NAME: text})
+    assert kfp_gaps.holds(compiled(equals(text)), values)
+    assert not kfp_gaps.holds(compiled(Not(condition=equals(text))), values)
+    assert not kfp_gaps.holds(compiled(equals(text + "x")), values)
+
+
+@pytest.mark.parametrize("value", [-1.0, 0, 1, 2.5, 1e-7])
+def test_ours_says_what_the_pipeline_says(value: float) -> None:
+    """The compiled condition, and the condition itself."""
+    small, large = (Comparison(operator=one, left=VALUE, right=1) for one in ("LessThan", "GreaterThanOrEqualTo"))
+    conditions = [
+        small,
+        All(conditions=(small, Not(condition=large))),
+        AnyOf(conditions=(large, equals(0))),
+        Not(condition=AnyOf(conditions=(small, equals(2.5)))),
+        In(value=VALUE, options=(0, 1, 1e-7)),
+        Not(condition=In(value=VALUE, options=(2, 3))),
+    ]
+    for condition in conditions:
+        expected = holds_here(condition, lambda _: value)
+        assert kfp_gaps.holds(compiled(condition), Given({NAME: value})) is expected, compiled(condition)
+
+
+def test_a_value_that_is_not_there_is_no_false() -> None:
+    with pytest.raises(kfp_gaps.GapError, match=r"no parent input pipelinechannel--value"):
+        kfp_gaps.holds(compiled(equals(1)), Given())
+
+
+def test_what_is_mended_is_there_and_takes_what_ours_takes() -> None:
+    enhanced = kfp("local.orchestrator.enhanced_dag_orchestrator")
+    plain = kfp("local.orchestrator.dag_orchestrator")
+    ours, theirs = inspect.signature(enhanced.run_enhanced_dag), inspect.signature(plain.run_dag)
+    more = [parameter for name, parameter in ours.parameters.items() if name not in theirs.parameters]
+    assert theirs.parameters.keys() <= ours.parameters.keys() and all(one.default is None for one in more)
+    evaluator = inspect.signature(enhanced.ConditionEvaluator.evaluate_condition)
+    assert list(evaluator.parameters) == ["condition", "io_store"]
+    assert "dag_orchestrator.run_dag(" in inspect.getsource(kfp("local.pipeline_orchestrator"))
+
+
+def test_mend_puts_ours_in_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    enhanced = kfp("local.orchestrator.enhanced_dag_orchestrator")
+    plain = kfp("local.orchestrator.dag_orchestrator")
+    monkeypatch.setattr(enhanced.ConditionEvaluator, "evaluate_condition", None)
+    monkeypatch.setattr(plain, "run_dag", None)
+    kfp_gaps.mend()
+    assert enhanced.ConditionEvaluator().evaluate_condition("1.0 < 2.0", Given()) is True
+    assert plain.run_dag is enhanced.run_enhanced_dag
+
+
+def test_a_kfp_without_what_is_mended_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(kfp("local.orchestrator.dag_orchestrator"), "run_dag")
+    with pytest.raises(kfp_gaps.GapError, match=r"not as 2\.17 is: .*run_dag"):
+        kfp_gaps.mend()
+
+
+def test_retries_use_one_output_folder() -> None:
+    """So a task empties it first."""
+    root = kfp("local.executor_input_utils").construct_local_task_root
+    assert list(inspect.signature(root).parameters) == ["pipeline_root", "pipeline_resource_name", "task_resource_name"]
+
+
+def test_two_iterations_run_at_a_time() -> None:
+    executor = kfp("local.orchestrator.enhanced_dag_orchestrator").ParallelExecutor
+    assert executor(None).max_workers == executor(10).max_workers == 2
+
+
+@pytest.mark.parametrize(("dag", "iteration"), [("sweep-iteration-12", 12), ("a-branch", None)])
+def test_an_iteration_is_told_by_the_folder_of_its_tasks(dag: str, iteration: int | None) -> None:
+    nested = kfp("local.orchestrator.task_spec_utils").get_nested_pipeline_resource_name(dag, "run-1")
+    root = kfp("local.executor_input_utils").construct_local_task_root("/objects", nested, "fit")
+    task: Any = SimpleNamespace(step="fit", outputs={"outputFile": f"{root}/executor_output.json"})
+    assert Reporter(task).about == {"step": "fit", "iteration": iteration}
+
+
+def test_a_failure_is_told_without_its_reason() -> None:
+    """So that tasks report their own."""
+    told = kfp("local.pipeline_orchestrator").log_and_maybe_raise_for_failure
+    assert list(inspect.signature(told).parameters) == ["pipeline_name", "raise_on_error", "fail_stack"]
+    with pytest.raises(RuntimeError, match="Inner task failed"):
+        told(pipeline_name="p", raise_on_error=True, fail_stack=["train"])
+
+
+def test_nothing_is_cached_unless_asked_for() -> None:
+    assert kfp("local.cache").get_local_cache() is None
