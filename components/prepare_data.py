@@ -9,16 +9,22 @@ The program is here; the files of drivetrain/data/ are what it is made of.
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps.contract import Input, Output
 from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:
+    from drivetrain.data.arrow import Array, Batch
+    from drivetrain.data.increments import Earlier
     from drivetrain.data.reading import Table
     from drivetrain.data.shards import ShardWriter
+    from drivetrain.data.sides import Split
+    from drivetrain.data.source import Source
 
 # What a full disk, an exceeded quota and a file-size limit say.
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -30,6 +36,7 @@ def prepare_data(
     train: Output,
     validation: Output,
     test: Output,
+    previous: Input | None = None,
     *,
     key: str,
     label: str | None = None,
@@ -40,6 +47,11 @@ def prepare_data(
     salt: str = "",
     rows_per_shard: int = 1_000_000,
     delimiter: str = ",",
+    split_by: str = "key",
+    validation_from: str = "",
+    test_from: str = "",
+    incremental: bool = False,
+    keep_versions: int = 1,
 ) -> None:
     """Split a table into train, validation and test sets, as Parquet shards with a manifest.
 
@@ -47,13 +59,17 @@ def prepare_data(
     Rows keep their order: files sorted by name, then the order in the file. The files may be of different formats;
     all must have the same columns. Types that are not given are inferred from all rows: int64, float64, bool or text.
     In a CSV file an empty cell is null, and so are NA, NaN, null and None in a column of numbers.
-    The sets of an earlier run are replaced when the new ones are complete. The disk needs room for both.
+    The sets of an earlier run are replaced when the new ones are complete: a reader finds in a folder the earlier set
+    or the new one, whole. The disk needs room for both.
 
     Args:
         raw: a folder of CSV, JSON Lines (both also gzipped) and Parquet files, or one such file.
-        train: gets the train set: part-00000.parquet, ... and manifest.json.
+        train: gets the train set: manifest.json, and part-00000.parquet, ... in a folder of this version.
         validation: gets the validation set.
         test: gets the test set.
+        previous: the folder of an earlier run's train, validation and test, prepared with incremental=true: only files
+            that it did not read are read, and its shards are taken over. Where a file of it has changed or is gone, or
+            a parameter differs, all is prepared anew, and the reason is printed.
         key: the column that names a row: integers or text, never null, each value once. 7 and "7" are the same key.
         label: the column to predict; integers, bools and text name classes, floats are a quantity.
         schema: types as "column:type,..." with Arrow's type names; a column may be a pattern, as in
@@ -64,96 +80,167 @@ def prepare_data(
         salt: changes which keys fall on which side.
         rows_per_shard: rows of each Parquet file but the last.
         delimiter: what separates the cells of a CSV file; one character, or tab.
+        split_by: what decides on the side: "key"; "group:COLUMN" (rows of one value are on one side); "time:COLUMN"
+            (by validation_from and test_from, not by percentages); "strata:COLUMN" (the percentages of each value).
+        validation_from: with a split by time, when the validation set begins, as 2026-11-25 or 2026-11-25T08:00:00.
+        test_from: with a split by time, when the test set begins.
+        incremental: keep what a later run needs to read only what is new: 8 bytes a row, and statistics.
+        keep_versions: earlier versions of each set that stay in its folder when it is prepared again.
 
     Raises:
         InputError: the data or a parameter is wrong; file, row and column are named. The outputs stay as they were.
     """
-    from drivetrain.data.reading import TableOptions, open_table
-    from drivetrain.data.shards import ShardWriter
-    from drivetrain.data.source import CellError
+    from drivetrain.data.increments import NotUsableError, open_earlier
+    from drivetrain.data.reading import TableOptions, continued_table, open_table
+    from drivetrain.data.sides import declared_split
+    from drivetrain.data.source import CellError, find_sources
 
     folders = {"train": train, "validation": validation, "test": test}
-    _check_parameters(validation_percent, test_percent, rows_per_shard)
+    _check_parameters(validation_percent, test_percent, rows_per_shard, keep_versions)
     _check_folders(raw, folders)
+    split = declared_split(
+        split_by,
+        key=key,
+        salt=salt,
+        validation_percent=validation_percent,
+        test_percent=test_percent,
+        validation_from=validation_from,
+        test_from=test_from,
+    )
     options = TableOptions(key=key, label=label, schema=schema, extra_columns=extra_columns, delimiter=delimiter)
+    parameters = {**asdict(options), **asdict(split)}
+    preparation = _Preparation(folders, split, label, rows_per_shard, keep_versions, incremental, parameters)
 
-    def attempt(table: Table) -> None:
+    if previous is not None:
+        try:
+            if split.kind == "strata":
+                raise NotUsableError("rows change sides in a split by strata when data grows")
+            earlier = open_earlier(previous, list(folders), parameters)
+            new = earlier.new_sources(find_sources(raw))
+            table = continued_table(raw, options, new, earlier.arrow_schema())
+            preparation.run(table, find_sources(raw), earlier)
+            return
+        except (NotUsableError, CellError) as reason:
+            print(f"all is prepared anew: {reason}", flush=True)
+
+    table = open_table(raw, options, whole=False)
+    try:
+        preparation.run(table, table.sources)
+    except CellError:
+        if table.is_typed_by_files:
+            raise
+        # The first rows of each file do not tell the types of all.
+        table = open_table(raw, options, whole=True)
+        preparation.run(table, table.sources)
+
+
+@dataclass(frozen=True)
+class _Preparation:
+    """From a table to the sets."""
+
+    folders: Mapping[str, Path]
+    split: Split
+    label: str | None
+    rows_per_shard: int
+    keep_versions: int
+    incremental: bool
+    parameters: Mapping[str, Any]
+
+    def run(self, table: Table, sources: Sequence[Source], earlier: Earlier | None = None) -> None:
+        """Write the rows of a table, after those of an earlier run; `sources` are the files of both."""
+        from drivetrain.data.shards import ShardWriter
+
+        key, label, rows = self.split.key, self.label, self.rows_per_shard
         writers = {
-            side: ShardWriter(folder, table.schema, key=key, label=label, rows_per_shard=rows_per_shard)
-            for side, folder in folders.items()
+            side: ShardWriter(folder, table.schema, key=key, label=label, rows_per_shard=rows)
+            for side, folder in self.folders.items()
         }
         try:
-            for writer in writers.values():
+            for side, writer in writers.items():
                 writer.start()
-            _write(table, writers, key, label, salt, validation_percent, test_percent)
+                if self.incremental or earlier:
+                    writer.keep_state()
+                if earlier:
+                    writer.continue_from(earlier.sets[side])
+            self._write(table, sources, writers, earlier)
         except OSError as error:
             if error.errno in _NO_SPACE:
                 # Its room is free again before the message counts what is free.
                 for writer in writers.values():
                     writer.discard()
-                raise _no_space(folders["train"], error) from error
+                raise _no_space(self.folders["train"], error) from error
             raise
         finally:
             for writer in writers.values():
                 writer.discard()
 
-    table = open_table(raw, options, whole=False)
-    try:
-        attempt(table)
-    except CellError:
-        if table.is_typed_by_files:
-            raise
-        # The first rows of each file do not tell the types of all.
-        attempt(open_table(raw, options, whole=True))
-
-
-def _write(
-    table: Table,
-    writers: dict[str, ShardWriter],
-    key: str,
-    label: str | None,
-    salt: str,
-    validation_percent: int,
-    test_percent: int,
-) -> None:
-    """Deal the rows out, check what can only be known of all of them, and replace what an earlier run wrote."""
-    from drivetrain.data.arrow import arrow
-    from drivetrain.data.checks import check_classes, check_distinct_keys, check_present, check_sides
-    from drivetrain.data.shards import publish
-    from drivetrain.data.split import RepeatedHashes, below, key_hashes
-
-    compute = arrow().compute
-    repeated = RepeatedHashes()
-    for source, first, batch in table.batches():
-        check_present(table, source, first, batch, "key", key)
-        if label is not None:
-            check_present(table, source, first, batch, "label", label)
-        hashes = key_hashes(batch.column(key), salt)
-        repeated.add(hashes)
-        in_test = below(hashes, test_percent)
-        in_either = below(hashes, test_percent + validation_percent)
-        writers["test"].append(batch.filter(in_test))
-        writers["validation"].append(batch.filter(compute.and_not(in_either, in_test)))
-        writers["train"].append(batch.filter(compute.invert(in_either)))
-    for writer in writers.values():
-        writer.finish()
-    check_distinct_keys(table, repeated, key, salt)
-    train_percent = 100 - validation_percent - test_percent
-    check_sides(writers, {"train": train_percent, "validation": validation_percent, "test": test_percent})
-    if label is not None:
-        check_classes(writers, label)
-    manifests = {side: writer.stage() for side, writer in writers.items()}
-    publish(writers.values())
-    for side, manifest in manifests.items():
-        shards = "1 shard" if len(manifest.shards) == 1 else f"{len(manifest.shards)} shards"
-        print(
-            f"{side}: {manifest.rows:,} rows, {manifest.bytes:,} bytes in {shards},",
-            f"content {manifest.content_hash[:12]}",
-            flush=True,
+    def _write(
+        self, table: Table, sources: Sequence[Source], writers: Mapping[str, ShardWriter], earlier: Earlier | None
+    ) -> None:
+        """Deal the rows out, check what can only be known of all of them, and replace what an earlier run wrote."""
+        from drivetrain.data.checks import (
+            check_classes,
+            check_distinct_keys,
+            check_keys_are_new,
+            check_present,
+            check_sides,
         )
+        from drivetrain.data.increments import fingerprint
+        from drivetrain.data.lanes import Lane
+        from drivetrain.data.shards import publish
+        from drivetrain.data.sides import Sides
+        from drivetrain.data.split import RepeatedHashes, key_hashes
+
+        key, salt = self.split.key, self.split.salt
+        sides = Sides(self.split, table)
+        repeated = RepeatedHashes()
+
+        def deal(batch: Batch, hashes: Array) -> None:
+            for side, mask in sides.masks(batch, hashes).items():
+                writers[side].append(batch.filter(mask), hashes.filter(mask))
+
+        dealing = Lane()
+        try:
+            for source, first, batch in table.batches():
+                check_present(table, source, first, batch, "key", key)
+                if self.label is not None:
+                    check_present(table, source, first, batch, "label", self.label)
+                if self.split.column not in (key, self.label):
+                    check_present(table, source, first, batch, self.split.kind, self.split.column)
+                hashes = key_hashes(batch.column(key), salt)
+                repeated.add(hashes)
+                dealing.do(deal, batch, hashes)
+            dealing.wait()
+        finally:
+            dealing.close()
+        for writer in writers.values():
+            writer.finish()
+        check_distinct_keys(table, repeated, key, salt)
+        if earlier:
+            check_keys_are_new(table, earlier, repeated.hashes, key, salt)
+        check_sides(writers, self.split.percents)
+        if self.label is not None:
+            check_classes(writers, self.label)
+        read = [fingerprint(source) for source in sources]
+        manifests = {
+            side: writer.stage({"parameters": self.parameters, "sources": read, "parent": _parent(earlier, side)})
+            for side, writer in writers.items()
+        }
+        publish(writers.values(), self.keep_versions)
+        for side, manifest in manifests.items():
+            shards = "1 shard" if len(manifest.shards) == 1 else f"{len(manifest.shards)} shards"
+            print(
+                f"{side}: {manifest.rows:,} rows, {manifest.bytes:,} bytes in {shards},",
+                f"content {manifest.content_hash[:12]}",
+                flush=True,
+            )
 
 
-def _check_parameters(validation_percent: int, test_percent: int, rows_per_shard: int) -> None:
+def _parent(earlier: Earlier | None, side: str) -> str | None:
+    return earlier.sets[side].manifest.content_hash if earlier else None
+
+
+def _check_parameters(validation_percent: int, test_percent: int, rows_per_shard: int, keep_versions: int) -> None:
     for name, percent in (("validation_percent", validation_percent), ("test_percent", test_percent)):
         if not 0 <= percent <= 99:
             raise InputError(f"{name} is {percent}. Allowed: 0 to 99.")
@@ -164,6 +251,8 @@ def _check_parameters(validation_percent: int, test_percent: int, rows_per_shard
         )
     if rows_per_shard < 1:
         raise InputError(f"rows_per_shard is {rows_per_shard}. Allowed: 1 and more.")
+    if keep_versions < 0:
+        raise InputError(f"keep_versions is {keep_versions}. Allowed: 0 and more.")
 
 
 def _check_folders(raw: Path, folders: dict[str, Path]) -> None:

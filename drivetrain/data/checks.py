@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.arrow import Batch, arrow
+from drivetrain.data.arrow import Array, Batch, arrow
+from drivetrain.data.increments import Earlier
 from drivetrain.data.reading import Table
 from drivetrain.data.shards import ShardWriter
 from drivetrain.data.source import Source
@@ -51,6 +52,32 @@ def check_distinct_keys(table: Table, repeated: RepeatedHashes, key: str, salt: 
                             "or name a column that tells them apart."
                         )
                     seen[value] = (source, first + index)
+
+
+def check_keys_are_new(table: Table, earlier: Earlier, hashes: Sequence[Array], key: str, salt: str) -> None:
+    """No key of the new rows is in the sets of an earlier run. Keys of equal hashes are compared."""
+    pa = arrow()
+    suspects = earlier.check_new_keys(hashes)
+    for start in range(0, len(suspects), COMPARED_KEYS):
+        wanted = suspects.slice(start, COMPARED_KEYS)
+        known: dict[str, str] = {}
+        for side, found in earlier.sets.items():
+            for shard in found.manifest.shards:
+                path = found.folder / shard.file.rpartition("/")[2]
+                column = pa.parquet.read_table(path, columns=[key]).column(0).combine_chunks()
+                chosen = column.filter(pa.compute.is_in(key_hashes(column, salt), value_set=wanted))
+                known |= {str(value): f"{side}/{path.name}" for value in chosen.to_pylist()}
+        for source, first, batch in table.batches([key]):
+            keys = batch.column(key)
+            same = pa.compute.is_in(key_hashes(keys, salt), value_set=wanted)
+            for index in pa.compute.indices_nonzero(same).to_pylist():
+                value = keys[index].as_py()
+                if str(value) in known:
+                    raise InputError(
+                        f"{table.locate(source, first + index)}: the key {key!r} is {value!r}, as it is in the earlier "
+                        f"{known[str(value)]}. Each row needs a key of its own: take out one of the rows, or leave out "
+                        "previous where the earlier row is to be replaced."
+                    )
 
 
 def check_sides(writers: Mapping[str, ShardWriter], percents: Mapping[str, int]) -> None:

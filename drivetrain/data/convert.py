@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
 
+_FIRST_CELLS = 64
 # What stands for a missing value in a CSV cell; in a text column only the empty cell does, since "NA" may be a word
 # (or Namibia).
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
@@ -84,6 +85,9 @@ def inferred_type(column: Array) -> DataType:
     if has_leading_zeros(pa.compute.utf8_trim_whitespace(column)):
         return pa.string()
     for data_type in (pa.int64(), pa.float64(), pa.bool_()):
+        # What its first cells are not, the column is not.
+        if parsed(column.slice(0, _FIRST_CELLS), data_type, strict=False) is None:
+            continue
         result = parsed(column, data_type, strict=False)
         if result is not None:
             return pa.null() if result.null_count == len(result) else data_type

@@ -1,17 +1,22 @@
 """The manifest of a prepared data set: what a folder of Parquet shards holds, and how to tell that it is whole.
 
-A prepared folder is `part-00000.parquet`, `part-00001.parquet`, ... and `manifest.json`, which is written last: a
-folder without it is not finished. The file is UTF-8 JSON:
+    train/manifest.json                      says which version counts; replaced in one move, after all else
+    train/3f6c0a41b2d7/part-00000.parquet    the shards of a version, named by the beginning of its content hash
+    train/3f6c0a41b2d7/manifest.json         the same of the version itself, with plain names
+
+A folder without manifest.json is not finished. The file is UTF-8 JSON:
 
     {
-      "format": 1,
+      "format": 2,
       "rows": 1437,                                    sum over the shards
       "bytes": 101376,                                 sum over the shards
       "key": "id",                                     the column that names a row
       "label": "label",                                or null
       "schema": [{"name": "id", "type": "int64"}, {"name": "p0", "type": "float"}, ...],
-      "shards": [{"file": "part-00000.parquet", "rows": 1437, "bytes": 101376, "sha256": "<64 hex digits>"}, ...],
+      "shards": [{"file": "3f6c0a41b2d7/part-00000.parquet", "rows": 1437, "bytes": 101376, "sha256": "<64 hex>"}, ...],
       "statistics": {"id": {...}, "label": {...}, ...},
+      "engine": "pyarrow 26.0.1",                      what wrote it
+      "lineage": {...},                                where it comes from; see increments.py
       "content_hash": "<64 hex digits>"
     }
 
@@ -19,20 +24,26 @@ schema
     The columns in their order; `type` is Arrow's own spelling, `str(field.type)`: int64, float (32 bits), double,
     bool, string, date32[day], timestamp[us], list<item: float>, ...
 shards
-    In the order of the rows; an empty split has none. A file name has no folder in it.
+    In the order of the rows; an empty split has none. A file is named relative to the manifest, in a folder at most.
 statistics
     Per column, over the rows of this folder. Every column has `nulls`. Integers, floats, decimals and bools (as 0 and
-    1) have `min`, `max`, `mean` and `std` (population), null where there is no value, or none that a double holds;
-    floats also `not_finite`, the count of NaN and infinities, which the other four leave out. Dates and time stamps
-    have `min` and `max` as ISO 8601 text. A label that names classes (integer, bool or text) has `distinct`, and
-    `classes`: [{"value": 0, "rows": 143}, ...] in the order of the values. An integer, bool or text column other than
-    the key with at most 256 values, none a text of more than 256 characters, has `values` of the same form (missing
-    ones left out): what an evaluation can be sliced by. All columns list at most 10,000 values; where they have more,
-    those with the fewest come first. Readers must allow for further entries.
+    1) have `min`, `max`, `mean`, `std` (population) and `sum`, null where there is no value, or none that a double
+    holds; floats also `not_finite`, the count of NaN and infinities, which the others leave out. They have `quantiles`
+    ({"0.01": ..., "0.5": ..., ...}, within 0.5 % of the rows, exact up to 2,048 rows) and `histogram` ({"edges": [...],
+    "rows": [...]}, bins of one width from the least to the greatest value, its rows from the same sketch). Dates and
+    time stamps have `min` and `max` as ISO 8601 text. All of these and text, but not the key, have `distinct`, the
+    number of different values: exact up to 2,048, else within about 5 %. A label that names classes (integer, bool or
+    text) has an exact `distinct`, and `classes`: [{"value": 0, "rows": 143}, ...] in the order of the values. An
+    integer, bool or text column other than the key with at most 256 values, none a text of more than 256 characters,
+    has `values` of the same form (missing ones left out): what an evaluation can be sliced by. All columns list at most
+    10,000 values; where they have more, those with the fewest come first. Readers must allow for further entries.
 content_hash
-    SHA-256 of the data's identity: the manifest without `content_hash` and `statistics`, as
-    `json.dumps(..., sort_keys=True, separators=(",", ":"), ensure_ascii=False)` in UTF-8. The shards' checksums are in
-    it, so two folders with the same hash hold the same bytes, and a folder can be named by it.
+    SHA-256 of the data's identity: `format` (1), `rows`, `bytes`, `key`, `label`, `schema` and `shards`, with plain
+    file names, as `json.dumps(..., sort_keys=True, separators=(",", ":"), ensure_ascii=False)` in UTF-8. The shards'
+    checksums are in it, so two folders with the same hash hold the same bytes, and a folder can be named by it. It is
+    what format 1 had: the same data keeps its name.
+
+Format 1 has no `engine`, no `lineage`, fewer statistics, and its shards beside the manifest. It is still read.
 """
 
 from __future__ import annotations
@@ -42,16 +53,19 @@ import json
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from drivetrain.base.errors import InputError
 
-FORMAT = 1
+FORMAT = 2
+FORMATS = (1, 2)
+# The identity is that of format 1, so that a data set keeps its name.
+_IDENTITY_FORMAT = 1
 MANIFEST_FILE = "manifest.json"
-# One path component that no file system and no object store reads as anything else.
-_PLAIN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+# Path components that no file system and no object store reads as anything else: the file's, and one folder's.
+_PLAIN_NAME = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _READ_BYTES = 1 << 20
 
@@ -68,7 +82,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Shard:
-    """One Parquet file: its name in the folder, rows, size in bytes and SHA-256 in hex."""
+    """One Parquet file: its path below the manifest's folder, rows, size in bytes and SHA-256 in hex."""
 
     file: str
     rows: int
@@ -85,6 +99,8 @@ class Manifest:
     schema: tuple[Column, ...]
     shards: tuple[Shard, ...]
     statistics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    engine: str = ""
+    lineage: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def rows(self) -> int:
@@ -100,16 +116,32 @@ class Manifest:
         text = json.dumps(self._identity(), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
-    def write(self, folder: Path) -> None:
-        """Write `manifest.json`, all of it or nothing. The shards must be there already."""
-        content = {**self._identity(), "statistics": self.statistics, "content_hash": self.content_hash}
+    @property
+    def version(self) -> str:
+        """The folder's name for this version of the data."""
+        return self.content_hash[:12]
+
+    def in_version(self) -> Manifest:
+        """The same, to be read from the folder above the version's."""
+        shards = (replace(shard, file=f"{self.version}/{_plain(shard.file)}") for shard in self.shards)
+        return replace(self, shards=tuple(shards))
+
+    def write(self, path: Path) -> None:
+        """Write the manifest into a file, durably. The shards must be there already."""
+        content = {
+            **self._identity(),
+            "format": FORMAT,
+            "shards": [asdict(shard) for shard in self.shards],
+            "statistics": self.statistics,
+            "engine": self.engine,
+            "lineage": self.lineage,
+            "content_hash": self.content_hash,
+        }
         text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        temporary = folder / f".{MANIFEST_FILE}.partial"
-        with temporary.open("w", encoding="utf-8", newline="\n") as file:
+        with path.open("w", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(folder / MANIFEST_FILE)
 
     @classmethod
     def read(cls, folder: Path, *, checksums: bool = True) -> Manifest:
@@ -140,17 +172,18 @@ class Manifest:
 
     def _identity(self) -> dict[str, Any]:
         return {
-            "format": FORMAT,
+            "format": _IDENTITY_FORMAT,
             "rows": self.rows,
             "bytes": self.bytes,
             "key": self.key,
             "label": self.label,
             "schema": [{"name": column.name, "type": column.type} for column in self.schema],
-            "shards": [
-                {"file": shard.file, "rows": shard.rows, "bytes": shard.bytes, "sha256": shard.sha256}
-                for shard in self.shards
-            ],
+            "shards": [{**asdict(shard), "file": _plain(shard.file)} for shard in self.shards],
         }
+
+
+def _plain(file: str) -> str:
+    return file.rpartition("/")[2]
 
 
 def _check_shard(path: Path, shard: Shard, checksums: bool) -> None:
@@ -178,14 +211,16 @@ def _parsed(path: Path, content: object) -> Manifest:
     """The manifest in a file's JSON, or an InputError that names the entry which is wrong."""
     top = _object(path, "the file", content)
     version = top.get("format")
-    if version != FORMAT:
-        raise InputError(f"{path} has format {version!r}; this version reads {FORMAT}. Run prepare_data again.")
+    if isinstance(version, bool) or version not in FORMATS:
+        raise InputError(f"{path} has format {version!r}; this version reads 1 and 2. Run prepare_data again.")
     shards: list[Shard] = []
     for index, entry in enumerate(_entries(path, top, "shards")):
         item = _object(path, f"shards[{index}]", entry)
         shard = Shard(*(_entry(path, item, name, kind) for name, kind in _SHARD_ENTRIES))
         if not _PLAIN_NAME.fullmatch(shard.file):
-            raise InputError(f"{path}: shards[{index}].file is {shard.file!r}. Allowed: a file name without a folder.")
+            raise InputError(
+                f"{path}: shards[{index}].file is {shard.file!r}. Allowed: a file name, in one folder at most."
+            )
         if shard.rows < 0 or shard.bytes < 0 or not _SHA256.fullmatch(shard.sha256):
             raise InputError(f"{path}: shards[{index}] has a negative count or a checksum that is no SHA-256.")
         shards.append(shard)
@@ -197,6 +232,8 @@ def _parsed(path: Path, content: object) -> Manifest:
         schema=tuple(Column(_entry(path, item, "name", str), _entry(path, item, "type", str)) for item in columns),
         shards=tuple(shards),
         statistics=cast("dict[str, Mapping[str, Any]]", _entry(path, top, "statistics", dict)),
+        engine="" if version == 1 else _entry(path, top, "engine", str),
+        lineage={} if version == 1 else cast("dict[str, Any]", _entry(path, top, "lineage", dict)),
     )
     for name, computed in (
         ("rows", manifest.rows),

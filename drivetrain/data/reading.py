@@ -8,9 +8,9 @@ from pathlib import Path
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Batch, Schema
-from drivetrain.data.csv import csv_batches, infer_csv, locate_csv
-from drivetrain.data.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
-from drivetrain.data.parquet import infer_parquet, locate_parquet, parquet_batches
+from drivetrain.data.formats.csv import csv_batches, infer_csv, locate_csv
+from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
+from drivetrain.data.formats.parquet import infer_parquet, locate_parquet, parquet_batches
 from drivetrain.data.schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema
 from drivetrain.data.source import Source, find_sources
 
@@ -19,7 +19,7 @@ from drivetrain.data.source import Source, find_sources
 class TableOptions:
     """What the user says about the input."""
 
-    key: str
+    key: str | None
     label: str | None
     schema: str | None = None
     extra_columns: ExtraColumns = "refuse"
@@ -99,6 +99,35 @@ def open_table(raw: Path, options: TableOptions, *, whole: bool) -> Table:
         inferred=frozenset(name for name in schema.names if _is_inferred(name, declared)),
         delimiter=delimiter,
         drop=declared is not None and options.extra_columns == "drop",
+    )
+
+
+def continued_table(raw: Path, options: TableOptions, sources: Sequence[Source], schema: Schema) -> Table:
+    """The rows of some files with the columns and types that others had.
+
+    Raises:
+        InputError: a file lacks a column, or has another one.
+    """
+    delimiter = _delimiter(options.delimiter)
+    declared = declared_schema(options.schema, raw)
+    drop = declared is not None and options.extra_columns == "drop"
+    written = [_inferred(source, delimiter, False) for source in sources]
+    for source, found in zip(sources, written, strict=True):
+        missing = [name for name in schema.names if name not in found.names]
+        if missing and source.format != "jsonl":
+            raise InputError(f"{source.name} has no column {missing[0]!r}, which the files before it have.")
+        extra = [name for name in found.names if name not in schema.names]
+        if extra and not drop:
+            raise InputError(
+                f"{source.name}: column {extra[0]!r} is in no file before it. All must have the same columns."
+            )
+    return Table(
+        schema=schema,
+        sources=sources,
+        written=written,
+        inferred=frozenset(name for name in schema.names if _is_inferred(name, declared)),
+        delimiter=delimiter,
+        drop=drop,
     )
 
 

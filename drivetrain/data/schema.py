@@ -58,7 +58,7 @@ def resolved_schema(
     found: Sequence[tuple[Source, Schema]],
     declared: DeclaredSchema | None,
     extra_columns: ExtraColumns,
-    key: str,
+    key: str | None,
     label: str | None,
 ) -> Schema:
     """The columns of the prepared data, in the order of the first file that has them, with their types.
@@ -72,7 +72,7 @@ def resolved_schema(
     for role, name in (("key", key), ("label", label)):
         if name is not None and name not in names:
             raise InputError(f"{role}: there is no column {name!r}{suggestion(name, names)}{_delimiter_hint(names)}")
-    if label == key:
+    if label is not None and label == key:
         raise InputError(f"label: column {key!r} is the key already. Name another column, or leave label out.")
     if declared is not None:
         names = _declared_names(found, names, declared, extra_columns, keep={key, label})
@@ -80,7 +80,9 @@ def resolved_schema(
     fields = [(name, _type_of(name, found, declared)) for name in names]
     types = dict(fields)
     # A column without a value has no type yet; that its values are missing is said when rows are read.
-    if not any(is_kind(types[key]) for is_kind in (pa.types.is_integer, pa.types.is_string, pa.types.is_null)):
+    if key is not None and not any(
+        is_kind(types[key]) for is_kind in (pa.types.is_integer, pa.types.is_string, pa.types.is_null)
+    ):
         raise InputError(
             f"key: column {key!r} is {described(types[key])} column. Allowed: integers or text. Give it a type, for "
             f'example schema="{key}:string", or name another column.'

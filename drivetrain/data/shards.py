@@ -1,37 +1,36 @@
-"""Parquet shards of one data set, written as rows come."""
+"""One prepared data set: its versions in a folder, and which of them readers find."""
 
 from __future__ import annotations
 
-import hashlib
-import io
 import os
 import re
 import shutil
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from drivetrain.data.arrow import Batch, Schema, arrow
-from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest, Shard
+from drivetrain.base.errors import InputError
+from drivetrain.data.arrow import Array, Batch, Schema, arrow
+from drivetrain.data.increments import EarlierSet, Keeper, take_over
+from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest
+from drivetrain.data.shard_files import ShardFiles
 from drivetrain.data.statistics import TableStatistics
-
-# Rows of a row group, the unit in which rows are buffered, written and read; fewer where they are wide.
-ROW_GROUP_ROWS = 1 << 16
-ROW_GROUP_BYTES = 64 << 20
-_OWN_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.partial|\.?manifest\.json(\.partial)?")
-
 
 # The new data set is written here, in the folder itself: a folder beside it may be on another file system.
 STAGING = ".drivetrain-new"
+# A version on its way out; what is left of it when a run is killed goes with the next run.
+_LEAVING = ".drivetrain-old-"
+_POINTER = f".{MANIFEST_FILE}.partial"
+_VERSION = re.compile(r"[0-9a-f]{12}")
+# What versions before format 2 left in the folder itself.
+_FORMAT_1_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.partial")
 
 
 class ShardWriter:
-    """Writes `part-00000.parquet`, ... and `manifest.json` into a staging folder; `publish` moves them to their place.
+    """Writes `part-00000.parquet`, ... and `manifest.json` into a staging folder; `publish` makes a version of them.
 
-    A shard has its name only when all of it is on the disk, and the manifest comes last. The same rows in the same
-    order give the same bytes, however they are cut into batches (with one version of pyarrow, which writes its version
-    into each file).
+    The manifest comes last.
     """
 
     def __init__(self, folder: Path, schema: Schema, *, key: str, label: str | None, rows_per_shard: int) -> None:
@@ -42,188 +41,132 @@ class ShardWriter:
         self._schema = schema
         self._key = key
         self._label = label
-        self._rows_per_shard = rows_per_shard
-        self._shards: list[Shard] = []
-        self._pending: list[Batch] = []
-        self._pending_rows = 0
-        self._file: _ShardFile | None = None
-        self._file_rows = 0
+        self._files = ShardFiles(self._staging, schema, rows_per_shard, counted=self.statistics.add)
+        self._keeper: Keeper | None = None
+        self._manifest: Manifest
 
     def start(self) -> None:
         """Make the folder and an empty staging folder; what the folder holds stays."""
         self.folder.mkdir(parents=True, exist_ok=True)
-        self.discard()
+        shutil.rmtree(self._staging, ignore_errors=True)
         self._staging.mkdir()
 
-    def append(self, batch: Batch) -> None:
+    def keep_state(self) -> None:
+        """Keep what the next run goes on from, beside the shards."""
+        self._keeper = Keeper(self._staging)
+
+    def continue_from(self, earlier: EarlierSet) -> None:
+        """Begin with the shards and the statistics of an earlier set. New rows get shards of their own."""
+        assert self._keeper
+        for shard in earlier.manifest.shards:
+            name = shard.file.rpartition("/")[2]
+            take_over(earlier.folder / name, self._staging / name)
+            self._files.shards.append(replace(shard, file=name))
+        self._keeper.continue_from(earlier)
+        self.statistics.restore(earlier.statistics)
+        self.rows = earlier.manifest.rows
+
+    def append(self, batch: Batch, hashes: Array) -> None:
+        """Take in the next rows, with the hashes of their keys."""
         if not batch.num_rows:
             return
+        if self._keeper:
+            self._keeper.add(hashes)
         self.rows += batch.num_rows
-        self._pending.append(batch)
-        self._pending_rows += batch.num_rows
-        while self._pending_rows >= self._room():
-            self._write_row_group(self._room())
-        if sum(pending.nbytes for pending in self._pending) >= ROW_GROUP_BYTES:
-            self._write_row_group(self._pending_rows)
+        self._files.append(batch)
 
     def finish(self) -> None:
-        """Write what is pending, and finish the last shard."""
-        if self._pending_rows:
-            self._write_row_group(self._pending_rows)
-        self._finish_shard()
+        """Write what is pending."""
+        self._files.finish()
 
-    def manifest(self) -> Manifest:
-        return Manifest(
+    def stage(self, lineage: Mapping[str, Any]) -> Manifest:
+        """Write the manifest beside the shards: the new version is whole, and nobody reads it yet."""
+        kept = self._keeper.finish(self.statistics.state()) if self._keeper else {}
+        self._manifest = Manifest(
             key=self._key,
             label=self._label,
             schema=tuple(Column(field.name, str(field.type)) for field in self._schema),
-            shards=tuple(self._shards),
+            shards=tuple(self._files.shards),
             statistics=self.statistics.entries(),
+            engine=f"pyarrow {arrow().__version__}",
+            lineage={**lineage, **kept},
         )
-
-    def stage(self) -> Manifest:
-        """Write the manifest beside the shards: the new data set is whole, and nobody reads it yet."""
-        manifest = self.manifest()
-        manifest.write(self._staging)
-        return manifest
+        self._manifest.write(self._staging / MANIFEST_FILE)
+        return self._manifest
 
     def discard(self) -> None:
         """Remove what was staged, by this run or one that was killed. What cannot be removed is left to the next run;
         the failure that led here is the one to tell."""
-        if self._file is not None:
-            self._file.abandon()
-            self._file = None
+        self._files.close()
         shutil.rmtree(self._staging, ignore_errors=True)
 
-    def replace_shards(self) -> None:
-        """Move the staged shards to their place, and remove those of an earlier run; other files are left alone."""
-        staged = [shard.file for shard in self._shards]
-        for path in self.folder.iterdir():
-            if _OWN_FILE.fullmatch(path.name) and path.name not in staged:
-                path.unlink()
-        for name in staged:
-            (self._staging / name).replace(self.folder / name)
+    def place_version(self) -> None:
+        """Give the staged files the folder of their version, and write what will point there."""
+        target = self.folder / self._manifest.version
+        if target.is_dir():
+            # The same content, by its name; a file of it that was damaged is whole again.
+            for path in sorted(self._staging.iterdir(), key=lambda path: path.name == MANIFEST_FILE):
+                path.replace(target / path.name)
+        else:
+            self._staging.rename(target)
+        self._manifest.in_version().write(self.folder / _POINTER)
+        _make_durable(target)
 
-    def replace_manifest(self) -> None:
-        """Move the staged manifest to its place: from here on the folder is whole."""
-        (self._staging / MANIFEST_FILE).replace(self.folder / MANIFEST_FILE)
+    def point(self) -> None:
+        """From here on readers find the new version."""
+        (self.folder / _POINTER).replace(self.folder / MANIFEST_FILE)
+        _make_durable(self.folder)
 
-    def _room(self) -> int:
-        return min(ROW_GROUP_ROWS, self._rows_per_shard - self._file_rows)
-
-    def _write_row_group(self, rows: int) -> None:
-        pa = arrow()
-        table = pa.Table.from_batches(self._pending, schema=self._schema)
-        group = table.slice(0, rows).combine_chunks()
-        self._pending = table.slice(rows).to_batches()
-        self._pending_rows -= rows
-        self.statistics.add(group)
-        if self._file is None:
-            self._file = _ShardFile(self._staging / f"part-{len(self._shards):05d}.parquet", self._schema)
-        self._file.write(group)
-        self._file_rows += rows
-        if self._file_rows == self._rows_per_shard:
-            self._finish_shard()
-
-    def _finish_shard(self) -> None:
-        if self._file is not None:
-            size, sha256 = self._file.finish()
-            self._shards.append(Shard(self._file.path.name, self._file_rows, size, sha256))
-            self._file = None
-            self._file_rows = 0
+    def remove_versions(self, replaced: str | None, keep: int) -> None:
+        """Remove earlier versions but the `keep` that were last: first the `replaced` one, then by the time at which
+        they were written. Files of others are left alone."""
+        current = self._manifest.version
+        others = [
+            path
+            for path in self.folder.iterdir()
+            if _VERSION.fullmatch(path.name) and path.name != current and (path / MANIFEST_FILE).is_file()
+        ]
+        others.sort(key=lambda path: (path.name == replaced, (path / MANIFEST_FILE).stat().st_mtime_ns), reverse=True)
+        for path in others[keep:]:
+            path.rename(self.folder / f"{_LEAVING}{path.name}")
+        for path in self.folder.glob(f"{_LEAVING}*"):
+            shutil.rmtree(path, ignore_errors=True)
+        if replaced != "" or not keep:
+            for path in self.folder.iterdir():
+                if _FORMAT_1_FILE.fullmatch(path.name):
+                    path.unlink()
 
 
-def publish(writers: Iterable[ShardWriter]) -> None:
-    """Replace the data sets of an earlier run by those that were staged, all of them together.
+def publish(writers: Iterable[ShardWriter], keep: int) -> None:
+    """Make the staged data sets those that readers find.
 
-    All old manifests go first and all new ones come last. A process that is killed in between leaves folders without a
-    manifest, which readers refuse, and never the sets of two runs side by side.
+    All of them are whole in their places before the first pointer is replaced, each in one move. A reader, and whoever
+    looks after a kill, finds in each folder the earlier set or the new one, whole. Sets that were replaced stay for
+    those who read them; `keep` of them outlive this run.
     """
     writers = tuple(writers)
     for writer in writers:
-        (writer.folder / MANIFEST_FILE).unlink(missing_ok=True)
+        writer.place_version()
+    replaced = [_pointed_at(writer.folder) for writer in writers]
     for writer in writers:
-        writer.replace_shards()
-    for writer in writers:
-        writer.replace_manifest()
+        writer.point()
+    for writer, version in zip(writers, replaced, strict=True):
+        writer.remove_versions(version, keep)
 
 
-class _ShardFile:
-    """One Parquet file on its way to its name."""
-
-    def __init__(self, path: Path, schema: Schema) -> None:
-        self.path = path
-        self._temporary = path.with_name(f".{path.name}.partial")
-        self._sink = _HashingSink(self._temporary)
-        try:
-            # Everything that shapes the bytes is said here, so that a new default of pyarrow changes nothing.
-            self._writer: Any = arrow().parquet.ParquetWriter(
-                self._sink,
-                schema,
-                version="2.6",
-                data_page_version="1.0",
-                compression="zstd",
-                compression_level=1,
-                use_dictionary=True,
-                write_statistics=True,
-                data_page_size=1 << 20,
-                store_schema=True,
-            )
-        except OSError:  # the first bytes are written here
-            self._remove()
-            raise
-
-    def write(self, table: Any) -> None:
-        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
-
-    def finish(self) -> tuple[int, str]:
-        """Close the file and give it its name; its size and SHA-256."""
-        self._writer.close()
-        self._sink.close_durably()
-        self._temporary.replace(self.path)
-        return self._sink.size, self._sink.sha256.hexdigest()
-
-    def abandon(self) -> None:
-        self._sink.abandoned = True
-        self._writer.close()
-        self._remove()
-
-    def _remove(self) -> None:
-        self._sink.abandoned = True
-        self._sink.close()
-        with suppress(OSError):
-            self._temporary.unlink()
+def _pointed_at(folder: Path) -> str | None:
+    """The version that readers of a folder find: "" for one of format 1, None for no set, or an unreadable one."""
+    try:
+        shards = Manifest.read(folder, checksums=False).shards
+    except InputError:
+        return None
+    return shards[0].file.rpartition("/")[0] if shards else None
 
 
-class _HashingSink(io.RawIOBase):
-    """A file that knows the size and SHA-256 of what was written to it."""
-
-    def __init__(self, path: Path) -> None:
-        self._file = path.open("xb")
-        self.sha256 = hashlib.sha256()
-        self.size = 0
-        self.abandoned = False
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any, /) -> int:
-        view = memoryview(data).cast("B")
-        if not self.abandoned:
-            self._file.write(view)
-            self.sha256.update(view)
-            self.size += len(view)
-        return len(view)
-
-    def close_durably(self) -> None:
-        self._file.flush()
-        os.fsync(self._file.fileno())
-        self._file.close()
-        super().close()
-
-    def close(self) -> None:
-        # pyarrow's writer closes its sink; the file is closed by whoever knows how the writing ended.
-        if self.abandoned:
-            with suppress(OSError):
-                self._file.close()
-        super().close()
+def _make_durable(folder: Path) -> None:
+    """What was renamed in a folder stays so when the power fails."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

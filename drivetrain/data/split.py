@@ -15,12 +15,14 @@ import hashlib
 import sys
 from array import array
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 from drivetrain.data.arrow import Array, arrow
 
 DIGEST_BYTES = 8
 # Duplicates are looked for in parts of about this many keys, since sorting takes twice the memory of what it sorts.
-PART_KEYS = 1 << 22
+PART_KEYS = 1 << 21
+PARTS_AT_ONCE = 2
 
 
 def key_digests(keys: Iterable[bytes], salt: str) -> bytes:
@@ -59,32 +61,33 @@ class RepeatedHashes:
     """Finds hashes that occur more than once. Holds 8 bytes a key, and twice that of a part while it looks."""
 
     def __init__(self) -> None:
-        self._hashes: list[Array] = []
+        self.hashes: list[Array] = []
         self._count = 0
 
     def add(self, hashes: Array) -> None:
-        self._hashes.append(hashes)
+        self.hashes.append(hashes)
         self._count += len(hashes)
 
     def find(self) -> Iterator[Array]:
         """Arrays of hashes that occur more than once; each hash is in one of them."""
-        pa = arrow()
-        compute = pa.compute
         num_parts = 1 << (self._count // PART_KEYS).bit_length()
         step = (1 << 64) // num_parts
-        for part in range(num_parts):
-            chosen = (
-                [self._part(hashes, part * step, step) for hashes in self._hashes] if num_parts > 1 else self._hashes
-            )
-            if not chosen:
-                continue
-            ordered = pa.concat_arrays(chosen)
-            ordered = ordered.take(compute.array_sort_indices(ordered))
-            repeated = ordered.slice(1).filter(
-                compute.equal(ordered.slice(1), ordered.slice(0, max(len(ordered) - 1, 0)))
-            )
-            if len(repeated):
-                yield repeated.unique()
+        with ThreadPoolExecutor(PARTS_AT_ONCE) as threads:
+            starts = range(0, num_parts * step, step)
+            for repeated in threads.map(self._repeated, starts, [step] * num_parts):
+                if len(repeated):
+                    yield repeated
+
+    def _repeated(self, start: int, step: int) -> Array:
+        pa = arrow()
+        compute = pa.compute
+        ordered = pa.concat_arrays(
+            [pa.array([], pa.uint64()), *(self._part(each, start, step) for each in self.hashes)]
+        )
+        ordered = ordered.take(compute.array_sort_indices(ordered))
+        following = ordered.slice(1)
+        same = compute.equal(following, ordered.slice(0, max(len(ordered) - 1, 0)))
+        return following.filter(same).unique()
 
     def _part(self, hashes: Array, start: int, step: int) -> Array:
         pa = arrow()

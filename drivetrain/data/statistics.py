@@ -8,6 +8,7 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
+from drivetrain.data.shapes import Shape, has_shape, is_number
 
 # A label with more values than this is a quantity, or a key.
 MAX_CLASSES = 100_000
@@ -26,8 +27,12 @@ class TableStatistics:
 
     def __init__(self, schema: Schema, label: str | None, *, key: str | None = None) -> None:
         pa = arrow()
+        self._schema = schema
         self._columns = {field.name: _column(field.type) for field in schema}
         self._values = {field.name: _Values() for field in schema if field.name != key and _can_name_things(field.type)}
+        self._shapes = {
+            field.name: Shape(field.type) for field in schema if field.name != key and has_shape(field.type)
+        }
         self._label = label
         self._counts_classes = label is not None and not pa.types.is_floating(schema.field(label).type)
         self.classes: dict[Any, int] = {}
@@ -43,6 +48,10 @@ class TableStatistics:
         for name, values in list(self._values.items()):
             if not values.add(table.column(name)):
                 del self._values[name]
+                if name in self._shapes:  # which did not count different values so far
+                    self._shapes[name].count_distinct(values.seen(self._schema.field(name).type))
+        for name, shape in self._shapes.items():
+            shape.add(table.column(name), distinct=name not in self._values)
         if self._counts_classes:
             for count in table.column(self._label).value_counts():
                 value, rows = count["values"].as_py(), count["counts"].as_py()
@@ -56,12 +65,39 @@ class TableStatistics:
     def entries(self) -> dict[str, Mapping[str, Any]]:
         """The manifest's `statistics`."""
         found: dict[str, Mapping[str, Any]] = {name: column.entries() for name, column in self._columns.items()}
+        for name, shape in self._shapes.items():
+            values = self._values.get(name)
+            found[name] = {
+                **found[name],
+                **shape.entries(),
+                **({"distinct": len(values)} if values is not None else {}),
+            }
         for name, values in self._listed_values().items():
             found[name] = {**found[name], "values": values}
         if self._label is not None and self._counts_classes:
             classes = [{"value": value, "rows": self.classes[value]} for value in sorted(self.classes)]
             found[self._label] = {**found[self._label], "distinct": len(classes), "classes": classes}
         return found
+
+    def state(self) -> dict[str, Any]:
+        """What `restore` takes, as JSON: all that was gathered, so that more rows can be taken in later."""
+        return {
+            "columns": {name: column.state() for name, column in self._columns.items()},
+            "shapes": {name: shape.state() for name, shape in self._shapes.items()},
+            "values": {name: values.state() for name, values in self._values.items()},
+            "classes": list(self.classes.items()),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from what an earlier run had gathered of the same columns."""
+        for name, column in self._columns.items():
+            column.restore(state["columns"][name])
+        for name, shape in self._shapes.items():
+            shape.restore(state["shapes"][name])
+        self._values = {name: values for name, values in self._values.items() if name in state["values"]}
+        for name, values in self._values.items():
+            values.restore(state["values"][name])
+        self.classes = dict(state["classes"])
 
     def _listed_values(self) -> dict[str, list[dict[str, Any]]]:
         """Those of all columns, or of as many as there is room for: columns of few values first."""
@@ -96,8 +132,21 @@ class _Values:
             isinstance(value, str) and len(value) > MAX_VALUE_LENGTH for value in values
         )
 
+    def seen(self, data_type: DataType) -> Array:
+        """The values that there were, as a column."""
+        return arrow().array(list(self._rows), data_type)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
     def entries(self) -> list[dict[str, Any]]:
         return [{"value": value, "rows": self._rows[value]} for value in sorted(self._rows)]
+
+    def state(self) -> list[tuple[Any, int]]:
+        return list(self._rows.items())
+
+    def restore(self, state: Any) -> None:
+        self._rows = dict(state)
 
 
 class _Column:
@@ -111,6 +160,12 @@ class _Column:
 
     def entries(self) -> dict[str, Any]:
         return {"nulls": self.nulls}
+
+    def state(self) -> dict[str, Any]:
+        return {"nulls": self.nulls}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        self.nulls = state["nulls"]
 
 
 class _Times(_Column):
@@ -136,6 +191,17 @@ class _Times(_Column):
 
     def entries(self) -> dict[str, Any]:
         return {**super().entries(), "min": self._text(self._minimum), "max": self._text(self._maximum)}
+
+    def state(self) -> dict[str, Any]:
+        ends = [None if end is None else end.value for end in (self._minimum, self._maximum)]
+        return {**super().state(), "ends": ends}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        pa = arrow()
+        number = pa.int32() if pa.types.is_date32(self._type) else pa.int64()
+        ends = [None if end is None else pa.scalar(end, number).cast(self._type) for end in state["ends"]]
+        self._minimum, self._maximum = ends
 
     def _text(self, value: Any) -> str | None:
         if value is None:
@@ -198,14 +264,32 @@ class _Numbers(_Column):
         self._count = merged
 
     def entries(self) -> dict[str, Any]:
-        found = {**super().entries(), "min": self._minimum, "max": self._maximum, "mean": None, "std": None}
+        ends = {"min": self._minimum, "max": self._maximum}
+        found = {**super().entries(), **ends, "mean": None, "std": None, "sum": None}
         if self._count:
-            mean = self._total() / self._count
+            total = self._total()
+            mean = total / self._count
+            found["sum"] = total if math.isfinite(total) else None
             std = math.sqrt(self._squares / self._count) if self._squares >= 0 else math.nan
             # Sums and squares of the largest floats are beyond what a float, and JSON, can say.
             found["mean"] = mean if math.isfinite(mean) else None
             found["std"] = std if math.isfinite(std) else None
         return {**found, "not_finite": self._not_finite} if self._floating else found
+
+    def state(self) -> dict[str, Any]:
+        total = self._total()
+        return {
+            **super().state(),
+            **{"count": self._count, "not_finite": self._not_finite, "min": self._minimum, "max": self._maximum},
+            **{"sums": [total] if math.isfinite(total) else self._sums, "mean": self._mean, "squares": self._squares},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        super().restore(state)
+        self._count, self._not_finite = state["count"], state["not_finite"]
+        self._minimum, self._maximum = state["min"], state["max"]
+        self._sums, self._mean = list(state["sums"]), state["mean"]
+        self._squares = state["squares"]
 
     def _total(self) -> float:
         if all(isinstance(piece, int) for piece in self._sums):
@@ -225,7 +309,7 @@ def _can_name_things(data_type: DataType) -> bool:
 
 def _column(data_type: DataType) -> _Column:
     kinds = arrow().types
-    if any(is_kind(data_type) for is_kind in (kinds.is_integer, kinds.is_floating, kinds.is_boolean, kinds.is_decimal)):
+    if is_number(data_type):
         return _Numbers(data_type)
     if kinds.is_date(data_type) or kinds.is_timestamp(data_type):
         return _Times(data_type)

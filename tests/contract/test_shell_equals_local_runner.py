@@ -23,6 +23,7 @@ from drivetrain.authoring.loading import load
 from drivetrain.components.batch_predict import batch_predict
 from drivetrain.components.train_on_sagemaker import job_name, train_on_sagemaker
 from drivetrain.components.train_script import train_script
+from drivetrain.components.transform_data import transform_data
 from drivetrain.steps.declaration import Component
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.options import Options
@@ -182,6 +183,21 @@ def test_train_script(tmp_path: Path) -> None:
     shell("train_script", train=data, source=scripts, script="report.py", **folders)
     assert contents(tmp_path / "model") == contents(unpacked(archive, tmp_path / "runner"))
     assert "gate.json" in (tmp_path / "model" / "model.txt").read_text()
+
+
+@pytest.mark.slow
+def test_transform_data(tmp_path: Path) -> None:
+    raw = Path(__file__).parents[2] / "pipelines" / "data" / "digits.csv.gz"
+    plan = '[{"filter": {"greater": ["p20", 0]}}, {"select": ["id", "label", "p20"]}]'
+    transforming = step(transform_data, name="transform", raw=raw, plan=plan)
+    compiled = compile_pipeline(Pipeline(name="transforming", steps=[transforming]), wheels_optional=True)
+    home = Home(tmp_path / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="transforming"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    outputs = home.objects / BUCKET / "pipelines" / "transforming" / "steps" / "transform" / summary.execution
+    shell("transform_data", raw=raw, output=tmp_path / "output", plan=plan)
+    assert set(contents(tmp_path / "output")) == {"part-00000.parquet"}
+    assert contents(tmp_path / "output") == contents(outputs / "output")
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ INSIDE = ("base", "components", "data", "decision", "registry", "steps")
 TRAVELS = {*INSIDE, "training", "training_scripts"}
 # Imported where they are used: the command line starts in a fraction of a second, and works without the extras.
 HEAVY = {
-    *("torch", "tensorflow", "kfp", "boto3", "botocore", "sagemaker", "pyarrow", "numpy", "moto"),
+    *("torch", "tensorflow", "kfp", "boto3", "botocore", "sagemaker", "polars", "pyarrow", "numpy", "moto"),
     *("optuna", "apscheduler", "mlflow", "mlflow_skinny", "aws_cdk", "nbformat", "nbclient"),
 }
 # What may import them all the same, since its classes derive from theirs; it is imported itself where it is used.

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,10 +24,12 @@ from drivetrain.training.reader import Columns, check_labels
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FORMAT", "MANIFEST_FILE", "Columns", "PreparedData", "Shard"]
+__all__ = ["FORMATS", "MANIFEST_FILE", "Columns", "PreparedData", "Shard"]
 
 MANIFEST_FILE = "manifest.json"
-FORMAT = 1
+FORMATS = (1, 2)
+# A shard lies beside the manifest, or in the folder of its version.
+_SHARD_FILE = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9._-]*/)?[A-Za-z0-9][A-Za-z0-9._-]*")
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,8 @@ class PreparedData:
         except (ValueError, RecursionError) as error:
             raise InputError(f"{path} is not readable as JSON: {error}. Prepare the data again.") from None
         try:
-            if manifest["format"] != FORMAT:
-                raise InputError(f"{path} has format {manifest['format']!r}; this program reads format {FORMAT}.")
+            if manifest["format"] not in FORMATS:
+                raise InputError(f"{path} has format {manifest['format']!r}; this program reads formats 1 and 2.")
             self.rows = int(manifest["rows"])
             self.label: str | None = manifest["label"]
             self.key: str | None = manifest.get("key")  # (which other writers of the format may not know)
@@ -73,9 +76,12 @@ class PreparedData:
             raise InputError(f"{path} is no manifest of prepared data ({error!r}). Prepare the data again.") from None
         if self.rows == 0:
             raise InputError(f"{folder} holds no rows.")
-        for name in [s.file for s in self.shards] + [self.content_hash]:
-            if Path(name).name != name:  # both become parts of paths
-                raise InputError(f"{path} names {name!r}; allowed are plain names in the same folder.")
+        # Both become parts of paths.
+        strange = [shard.file for shard in self.shards if not _SHARD_FILE.fullmatch(shard.file)]
+        if Path(self.content_hash).name != self.content_hash:
+            strange.append(self.content_hash)
+        for name in strange:
+            raise InputError(f"{path} names {name!r}; allowed are plain names in the same folder, or in one below it.")
 
     def verify(self, shards: Sequence[Shard] | None = None) -> None:
         """Hold shards (all of them unless given) against the manifest's size and checksum.

@@ -270,7 +270,7 @@ def test_the_evaluation_on_other_data(place: Place) -> None:
         key="id", label=None, schema=(Column("id", "int64"),), shards=(Shard("0.parquet", 1, 1, "0" * 64),)
     )
     (place.data / "0.parquet").write_bytes(b"x")
-    prepared.write(place.data)
+    prepared.write(place.data / "manifest.json")
     manifest = prepared.content_hash
     message = place.refused()
     assert "is the evaluation on other data" in message and manifest[:12] in message and DATA[:12] in message

@@ -16,9 +16,10 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
-from drivetrain.data import csv as tabular_csv
-from drivetrain.data import jsonl as tabular_jsonl
+from drivetrain.data import shard_files as tabular_shard_files
 from drivetrain.data import shards as tabular_shards
+from drivetrain.data.formats import csv as tabular_csv
+from drivetrain.data.formats import jsonl as tabular_jsonl
 
 SIDES = ("train", "validation", "test")
 GOOD = "id,label,x\n" + "".join(f"{key},{key % 2},{key}.5\n" for key in range(100))
@@ -286,7 +287,7 @@ def noise(count: int) -> str:
 @pytest.mark.parametrize("failing", ["write", "flush", "fsync"])
 def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     """The disk fills up while the second shard is written, or when the system is told to keep it."""
-    real = tabular_shards._HashingSink
+    real = tabular_shard_files._HashingSink
     made: list[object] = []
 
     class Full(real):
@@ -308,7 +309,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
         if len(made) > 1:
             raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))
 
-    monkeypatch.setattr(tabular_shards, "_HashingSink", Full)
+    monkeypatch.setattr(tabular_shard_files, "_HashingSink", Full)
     if failing == "fsync":
         monkeypatch.setattr(tabular_shards.os, "fsync", no_room)
     message = run(tmp_path, {"a.csv": noise(2000)}, label=None, rows_per_shard=500)
@@ -363,10 +364,10 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
 def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "raw.csv").write_text(GOOD)
 
-    def interrupt(self: object) -> None:
+    def interrupt(self: object, lineage: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(tabular_shards.ShardWriter, "manifest", interrupt)
+    monkeypatch.setattr(tabular_shards.ShardWriter, "stage", interrupt)
     with pytest.raises(KeyboardInterrupt):
         prepare_data(tmp_path / "raw.csv", *(tmp_path / side for side in SIDES), key="id", rows_per_shard=10)
     assert [path for side in SIDES for path in (tmp_path / side).rglob("*")] == []

@@ -74,13 +74,18 @@ def test_what_no_double_holds_is_null() -> None:
     assert (found["min"], found["max"], found["mean"], found["std"]) == (-1e308, 1e308, None, None)
 
 
+UPPER = dict.fromkeys(["0.5", "0.75", "0.95", "0.99"], 1)
+
+
 def test_other_types() -> None:
     assert entries([[True, False, None], [True]], pa.bool_()) == {
         **{"nulls": 1, "min": 0, "max": 1, "mean": pytest.approx(2 / 3), "std": pytest.approx(math.sqrt(2) / 3)},
+        **{"sum": 2, "distinct": 2, "quantiles": {**dict.fromkeys(["0.01", "0.05", "0.25"], 0), **UPPER}},
+        "histogram": {"edges": pytest.approx([place / 20 for place in range(21)]), "rows": [1, *[0] * 18, 2]},
         "values": [{"value": False, "rows": 1}, {"value": True, "rows": 2}],
     }
     assert entries([[decimal.Decimal("1.5"), decimal.Decimal("2.5")]], pa.decimal128(5, 2))["mean"] == 2.0
-    assert entries([["a", None]], pa.string()) == {"nulls": 1, "values": [{"value": "a", "rows": 1}]}
+    assert entries([["a", None]], pa.string()) == {**{"nulls": 1, "distinct": 1, "values": [{"value": "a", "rows": 1}]}}
     assert entries([[[1.0], None]], pa.list_(pa.float32())) == {"nulls": 1}
     assert entries([[None]], pa.null()) == {"nulls": 1}
 
@@ -92,8 +97,9 @@ def test_half_floats() -> None:
 
 def test_dates_and_times_are_iso_text() -> None:
     first, last = datetime.date(2026, 1, 31), datetime.date(2026, 12, 1)
-    assert entries([[last, None], [first]], pa.date32()) == {"nulls": 1, "min": "2026-01-31", "max": "2026-12-01"}
-    assert entries([[None]], pa.date32()) == {"nulls": 1, "min": None, "max": None}
+    ends = {"min": "2026-01-31", "max": "2026-12-01"}
+    assert entries([[last, None], [first]], pa.date32()) == {"nulls": 1, "distinct": 2, **ends}
+    assert entries([[None]], pa.date32()) == {"nulls": 1, "distinct": 0, "min": None, "max": None}
     moment = datetime.datetime(2026, 1, 31, 10, 0, 0, 5, tzinfo=datetime.timezone(datetime.timedelta(hours=2)))
     assert entries([[moment.replace(tzinfo=None)]], pa.timestamp("us"))["min"] == "2026-01-31T10:00:00.000005"
     assert entries([[moment]], pa.timestamp("us", tz="Europe/Zurich"))["max"] == "2026-01-31T08:00:00.000005Z"

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
-from drivetrain.data import csv as tabular_csv
-from drivetrain.data import jsonl as tabular_jsonl
+from drivetrain.data.formats import csv as tabular_csv
+from drivetrain.data.formats import jsonl as tabular_jsonl
 from drivetrain.data.manifest import Manifest
 
 SIDES = ("train", "validation", "test")

@@ -46,7 +46,7 @@ def test_no_manifest(tmp_path: Path) -> None:
         ("[" * 100_000, "not readable as JSON"),
         ("[]", "no manifest of prepared data"),
         ("{}", "no manifest of prepared data"),
-        ('{"format": 9}', "has format 9; this program reads format 1"),
+        ('{"format": 9}', "has format 9; this program reads formats 1 and 2"),
     ],
 )
 def test_a_manifest_that_cannot_be_read(folder: Path, text: str, message: str) -> None:

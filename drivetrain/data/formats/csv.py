@@ -1,25 +1,28 @@
 """CSV files: RFC 4180, UTF-8, the first row names the columns.
 
-Cells are read as text and converted column by column, so that a bad one can be named. Rows are numbered as an editor
-or a spreadsheet shows them: the header is row 1.
+Arrow parses numbers as it reads. Where one does not parse (a marker of a missing value, a blank, a fault), the column
+is read again as text and converted here, so that a bad cell can be named. Rows are numbered as an editor or a
+spreadsheet shows them: the header is row 1.
 """
 
 from __future__ import annotations
 
 import csv
 import gzip
+import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.arrow import Batch, Schema, arrow
+from drivetrain.data.arrow import Batch, DataType, Schema, arrow
 from drivetrain.data.convert import BadValueError, converted, inferred_type, wider_text_type
 from drivetrain.data.source import CellError, Source
 
 # Arrow's unit of work: a row must fit in it, and a few of them are in memory at a time.
 BLOCK_BYTES = 4 << 20
+_CONVERSION = re.compile(r"In CSV column #(\d+): ")
 
 
 def infer_csv(source: Source, *, whole: bool, delimiter: str) -> Schema:
@@ -27,7 +30,8 @@ def infer_csv(source: Source, *, whole: bool, delimiter: str) -> Schema:
     pa = arrow()
     names = header(source, delimiter)
     types = [pa.null() for _ in names]
-    for batch in _text_batches(source, names, delimiter):
+    # Without threads nothing is read ahead of the first block.
+    for batch in _batches(source, dict.fromkeys(names, pa.string()), delimiter, threads=whole):
         types = [
             wider_text_type(known, inferred_type(column)) for known, column in zip(types, batch.columns, strict=True)
         ]
@@ -44,12 +48,19 @@ def csv_batches(source: Source, schema: Schema, *, inferred: frozenset[str], del
         InputError: the file is not UTF-8, not CSV, or damaged.
     """
     first = 0
-    for batch in _text_batches(source, schema.names, delimiter):
+    types = {field.name: _reading_type(field, inferred) for field in schema}
+    while True:
         try:
-            yield converted(batch, schema, text=True, strict=inferred)
-        except BadValueError as error:
-            raise CellError(f"{locate_csv(source, first + error.row, delimiter)}, {error}.") from None
-        first += batch.num_rows
+            for batch in _after(first, _batches(source, types, delimiter)):
+                try:
+                    yield converted(batch, schema, text=True, strict=inferred)
+                except BadValueError as error:
+                    raise CellError(f"{locate_csv(source, first + error.row, delimiter)}, {error}.") from None
+                first += batch.num_rows
+            return
+        except _UnparsedError as error:
+            # From here on as text, from the first row that was not yet given.
+            types[error.column] = arrow().string()
 
 
 def header(source: Source, delimiter: str) -> list[str]:
@@ -81,8 +92,42 @@ def locate_csv(source: Source, index: int, delimiter: str) -> str:
     raise AssertionError(f"{source.name} has no data row {index}")
 
 
-def _text_batches(source: Source, names: Sequence[str], delimiter: str) -> Iterator[Batch]:
-    """The named columns as text; an empty cell is null."""
+class _UnparsedError(Exception):
+    """A cell that Arrow does not parse as it reads."""
+
+    def __init__(self, column: str) -> None:
+        super().__init__(column)
+        self.column = column
+
+
+def _reading_type(field: Schema, inferred: frozenset[str]) -> DataType:
+    """The type in which Arrow may read a column: its own, or text where the cells must be looked at.
+
+    An integer whose type was inferred is one only without leading zeros. Text that is no UTF-8 is found in text alone.
+    """
+    pa = arrow()
+    kinds = pa.types
+    parsed = (kinds.is_floating, kinds.is_integer, kinds.is_date32, kinds.is_timestamp)
+    if not any(is_kind(field.type) for is_kind in parsed) or kinds.is_float16(field.type):
+        return pa.string()
+    return pa.string() if kinds.is_integer(field.type) and field.name in inferred else field.type
+
+
+def _after(rows: int, batches: Iterator[Batch]) -> Iterator[Batch]:
+    """Batches without the first so many rows."""
+    for batch in batches:
+        if rows < batch.num_rows:
+            yield batch.slice(rows)
+        rows = max(0, rows - batch.num_rows)
+
+
+def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, threads: bool = True) -> Iterator[Batch]:
+    """The named columns in these types; an empty cell is null.
+
+    Raises:
+        _UnparsedError: a cell that is not of its column's type.
+        InputError: the file is not UTF-8, not CSV, or damaged.
+    """
     pa = arrow()
     last: Batch = None
     try:
@@ -91,11 +136,11 @@ def _text_batches(source: Source, names: Sequence[str], delimiter: str) -> Itera
             pa.input_stream(str(source.path), compression="gzip" if source.gzipped else None) as stream,
             pa.csv.open_csv(
                 stream,
-                read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES),
+                read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=threads),
                 parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=pa.csv.ConvertOptions(
-                    column_types={name: pa.string() for name in names},
-                    include_columns=names,
+                    column_types=dict(types),
+                    include_columns=list(types),
                     strings_can_be_null=True,
                     null_values=[""],
                 ),
@@ -108,11 +153,17 @@ def _text_batches(source: Source, names: Sequence[str], delimiter: str) -> Itera
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # a header that no line end follows
             return
+        if unparsed := _CONVERSION.match(str(error)):
+            name = header(source, delimiter)[int(unparsed[1])]
+            if types[name] != pa.string():
+                raise _UnparsedError(name) from None
         _explain(source, delimiter, error)
     except OSError as error:
         raise _damaged(source, error) from error
     # Arrow takes a quote that never closes for one that closes at the end, and the rows after it for one cell.
-    if last is not None and any("\n" in (column[-1].as_py() or "") for column in last.columns):
+    if last is not None and any(
+        pa.types.is_string(column.type) and "\n" in (column[-1].as_py() or "") for column in last.columns
+    ):
         _check(source, delimiter)
 
 

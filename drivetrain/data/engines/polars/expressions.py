@@ -1,0 +1,218 @@
+"""The operations on Polars: one line each, and wrappers where Polars means something else.
+
+Integers are calculated in 128 bits and cast back strictly, so that what does not fit is an error. What the operations
+mean stands in drivetrain/data/transform/operations.py.
+"""
+
+# A lambda of the tables below has no place for the types of its arguments, which are polars.Expr.
+# pyright: basic
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from functools import cache, reduce
+from typing import Any
+
+from drivetrain.data.arrow import arrow
+from drivetrain.data.engines.polars.frames import data_type, polars
+from drivetrain.data.split import key_hashes
+from drivetrain.data.transform import types
+from drivetrain.data.transform.expressions import Call, Column, Expression, Literal
+from drivetrain.data.transform.verbs import Columns, result_type
+
+# polars.Expr
+Expr = Any
+_UNITS = {"year": "1y", "quarter": "1q", "month": "1mo", "week": "1w", "day": "1d", "hour": "1h", "minute": "1m"}
+# Operations whose arguments are compared or chosen from: they are cast to one type before.
+_TOGETHER = {
+    *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "between", "is_in"),
+    *("fill_null", "fill_nan", "coalesce", "null_if"),
+}
+
+
+def translated(expression: Expression, columns: Columns) -> Expr:
+    """The expression for Polars, cast to the type that it is declared to have."""
+    pl = polars()
+    if isinstance(expression, Column):
+        return pl.col(expression.name)
+    kind = result_type(expression, columns, "expression")
+    if isinstance(expression, Literal):
+        return pl.lit(expression.value, data_type(kind))
+    assert isinstance(expression, Call)
+    name = expression.operation.name
+    kinds = [result_type(argument, columns, name) for argument in expression.arguments]
+    parts = [translated(argument, columns) for argument in expression.arguments]
+    constants = [
+        argument.value
+        for place, argument in enumerate(expression.arguments)
+        if isinstance(argument, Literal) and expression.operation.is_constant(place)
+    ]
+    if name == "cast":
+        return casted(parts[0], kinds[0], kind)
+    if name == "to_zone":
+        aware = parts[0] if types.zone_of(kinds[0]) else parts[0].dt.replace_time_zone("UTC")
+        return aware.dt.convert_time_zone(types.zone_of(kind))
+    if name in _TOGETHER and not any(types.is_decimal(each) for each in kinds):
+        shared = types.common_type(kinds)
+        assert shared
+        parts = [part.cast(data_type(shared)) for part in parts]
+    if name in _EXACT and types.is_kind(kinds[0], "integer") and kind == "int64":
+        return _EXACT[name](*(part.cast(pl.Int128) for part in parts)).cast(pl.Int64, strict=True)
+    if name in _OF_CONSTANTS:
+        return _OF_CONSTANTS[name](parts[0], *constants).cast(data_type(kind))
+    if types.is_float(kind) and kinds and all(types.is_kind(each, "number") for each in kinds):
+        parts = [part.cast(data_type(kind)) for part in parts]
+    return _plain()[name](*parts).cast(data_type(kind))
+
+
+def casted(value: Expr, given: str, wanted: str) -> Expr:
+    """Values in another type; an error where one does not fit."""
+    pl = polars()
+    if given == "string" and wanted == "date32":
+        return value.str.to_date("%Y-%m-%d", strict=True)
+    if given == "string" and types.is_timestamp(wanted):
+        iso = value.str.replace(" ", "T", literal=True)
+        return iso.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=True)
+    if given == "string" and wanted == "bool":
+        return value.str.to_lowercase().replace_strict(
+            {"true": True, "false": False, None: None}, return_dtype=pl.Boolean
+        )
+    if given == "date32" and wanted == "string":
+        return value.dt.to_string("%Y-%m-%d")
+    if types.is_timestamp(given) and wanted == "date32":
+        return value.dt.date()
+    return value.cast(data_type(wanted), strict=True)
+
+
+def hashed(key: Expr, salt: str) -> Expr:
+    """The 64 bits of drivetrain.data.split, of a column of integers or text; null of null."""
+    pl = polars()
+
+    def hashes(series: Any) -> Any:
+        pa = arrow()
+        keys = series.to_arrow()
+        found = key_hashes(keys.drop_null(), salt)
+        if keys.null_count:
+            places = pa.compute.cumulative_sum(keys.is_valid().cast(pa.int64()))
+            chosen = pa.compute.if_else(keys.is_valid(), pa.compute.subtract(places, 1), pa.scalar(None, pa.int64()))
+            found = found.take(chosen)
+        return pl.Series(found, dtype=pl.UInt64)
+
+    return key.map_batches(hashes, return_dtype=pl.UInt64, is_elementwise=True)
+
+
+def _bucket(key: Expr, count: int, salt: str) -> Expr:
+    return hashed(key, salt) % polars().lit(count, polars().UInt64)
+
+
+def _when(condition: Expr, value: Expr, other: Expr = None) -> Expr:
+    return polars().when(condition).then(value).otherwise(other)
+
+
+def _running(value: Expr) -> Expr:
+    """The sum so far, also where the value is null; null before the first."""
+    return _when(value.is_not_null().cum_sum() > 0, value.fill_null(0).cum_sum())
+
+
+# Of integers, which come in 128 bits.
+_EXACT: Mapping[str, Callable[..., Expr]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "floor_divide": lambda a, b: _when(b != 0, a.floordiv(_when(b != 0, b))),
+    "modulo": lambda a, b: _when(b != 0, a % _when(b != 0, b)),
+    "negate": lambda a: 0 - a,
+    "absolute": lambda a: a.abs(),
+    "sign": lambda a: a.sign(),
+    "clip": lambda a, low, high: a.clip(low, high),
+    "sum": lambda a: _when(a.count() > 0, a.sum()),
+    "cumulative_sum": _running,
+}
+# Of a value and constants, which are given as they are.
+_OF_CONSTANTS: Mapping[str, Callable[..., Expr]] = {
+    "round": lambda a, digits: a.round(digits, mode="half_to_even"),
+    "contains": lambda a, text: a.str.contains(text, literal=True),
+    "starts_with": lambda a, text: a.str.starts_with(text),
+    "ends_with": lambda a, text: a.str.ends_with(text),
+    "replace": lambda a, old, new: a.str.replace_all(old, new, literal=True),
+    "slice": lambda a, start, count: a.str.slice(start, count),
+    "truncate": lambda a, unit: a.dt.truncate(_UNITS.get(unit, "1s")),
+    "key_hash": hashed,
+    "bucket": _bucket,
+    "quantile": lambda a, fraction: a.cast(polars().Float64).quantile(fraction, "linear"),
+    "lag": lambda a, count: a.shift(count),
+    "lead": lambda a, count: a.shift(-count),
+}
+
+
+@cache
+def _plain() -> Mapping[str, Callable[..., Expr]]:
+    """Of columns, which come in one type where the operation gives a float."""
+    pl = polars()
+    return {
+        "add": operator.add,
+        "subtract": operator.sub,
+        "multiply": operator.mul,
+        "divide": operator.truediv,
+        "negate": operator.neg,
+        "absolute": lambda a: a.abs(),
+        "power": operator.pow,
+        "square_root": lambda a: a.sqrt(),
+        "exp": lambda a: a.exp(),
+        "log": lambda a: a.log(),
+        "sin": lambda a: a.sin(),
+        "cos": lambda a: a.cos(),
+        "floor": lambda a: a.floor(),
+        "ceiling": lambda a: a.ceil(),
+        "sign": lambda a: a.sign(),
+        "clip": lambda a, low, high: a.clip(low, high),
+        "equal": operator.eq,
+        "not_equal": operator.ne,
+        "less": operator.lt,
+        "less_equal": operator.le,
+        "greater": operator.gt,
+        "greater_equal": operator.ge,
+        "between": lambda a, low, high: (a >= low) & (a <= high),
+        "is_in": lambda a, *values: reduce(operator.or_, [a == value for value in values]),
+        "and": operator.and_,
+        "or": operator.or_,
+        "xor": operator.xor,
+        "not": operator.invert,
+        "is_null": lambda a: a.is_null(),
+        "is_nan": lambda a: a.is_nan(),
+        "fill_null": lambda a, b: pl.coalesce(a, b),
+        "fill_nan": lambda a, b: _when(a.is_nan(), b, a),
+        "coalesce": pl.coalesce,
+        "null_if": lambda a, b: _when((a == b).fill_null(False), None, a),
+        "if_else": lambda a, b, c: _when(a, b, c),
+        "lower": lambda a: a.str.to_lowercase(),
+        "upper": lambda a: a.str.to_uppercase(),
+        "strip": lambda a: a.str.strip_chars(),
+        "length": lambda a: a.str.len_chars(),
+        "concat": lambda *parts: pl.concat_str(parts, ignore_nulls=False),
+        "year": lambda a: a.dt.year(),
+        "month": lambda a: a.dt.month(),
+        "day": lambda a: a.dt.day(),
+        "weekday": lambda a: a.dt.weekday(),
+        "day_of_year": lambda a: a.dt.ordinal_day(),
+        "hour": lambda a: a.dt.hour(),
+        "minute": lambda a: a.dt.minute(),
+        "second": lambda a: a.dt.second(),
+        "to_date": lambda a: a.dt.date(),
+        "add_seconds": lambda a, seconds: a + (seconds.cast(pl.Int64) * 1_000_000).cast(pl.Duration("us")),
+        "seconds_between": lambda a, b: (a - b).dt.total_microseconds().cast(pl.Float64) / 1e6,
+        "epoch_seconds": lambda a: a.dt.epoch("us").cast(pl.Float64) / 1e6,
+        "sum": lambda a: _when(a.count() > 0, a.sum()),
+        "mean": lambda a: a.mean(),
+        "variance": lambda a: a.var(ddof=1),
+        "standard_deviation": lambda a: a.std(ddof=1),
+        "min": lambda a: a.min(),
+        "max": lambda a: a.max(),
+        "count": lambda a: a.count(),
+        "rows": pl.len,
+        "distinct": lambda a: a.drop_nulls().n_unique(),
+        "any": lambda a: _when(a.count() > 0, a.any()),
+        "all": lambda a: _when(a.count() > 0, a.all()),
+        "cumulative_sum": _running,
+    }

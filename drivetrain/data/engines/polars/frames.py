@@ -1,0 +1,161 @@
+"""Frames of Polars: made of Arrow batches, in pieces, on the disk."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from drivetrain.base.errors import InputError
+from drivetrain.data.arrow import Batch, arrow
+from drivetrain.data.transform import types
+from drivetrain.data.transform.verbs import Columns
+
+# polars.DataFrame, polars.LazyFrame, polars.DataType; polars itself is imported when a plan is run.
+Frame = Any
+Lazy = Any
+DataType = Any
+
+BATCH_ROWS = 1 << 16
+BUCKETS = 64
+# No column of a user's has this name.
+_BUCKET = "\0bucket"
+
+
+def polars() -> Any:
+    """The polars module.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        return importlib.import_module("polars")
+    except ModuleNotFoundError as error:
+        if error.name != "polars":
+            raise
+        raise InputError("transformations need polars: python -m pip install 'drivetrain[data]'.") from None
+
+
+def data_type(name: str) -> DataType:
+    """The type of Polars that holds the values of a type of ours."""
+    pl = polars()
+    if types.is_decimal(name):
+        pa_type = types.arrow_type(name)
+        return pl.Decimal(pa_type.precision, pa_type.scale)
+    if types.is_timestamp(name):
+        return pl.Datetime("us", types.zone_of(name))
+    names = {"bool": "Boolean", "string": "String", "binary": "Binary", "date32": "Date", "null": "Null"}
+    return getattr(pl, names.get(name) or name.replace("uint", "UInt").replace("int", "Int").replace("float", "Float"))
+
+
+def scan(batches: Callable[[], Iterator[Batch]], columns: Columns) -> Lazy:
+    """A lazy frame of Arrow batches that have these columns."""
+    pa, pl = arrow(), polars()
+    schema = {name: data_type(kind) for name, kind in columns.items()}
+    given = pa.schema([(name, types.arrow_type(kind)) for name, kind in columns.items()])
+
+    def frames() -> Iterator[Frame]:
+        for batch in batches():
+            yield pl.from_arrow(pa.Table.from_batches([batch]).cast(given), schema=schema)
+
+    return lazy(frames, schema)
+
+
+def lazy(frames: Callable[[], Iterator[Frame]], schema: Any) -> Lazy:
+    """A lazy frame of frames that have this schema, which are made as they are needed."""
+    plugins = importlib.import_module("polars.io.plugins")
+
+    def source(wanted: Any, predicate: Any, rows: Any, batch_size: Any) -> Iterator[Frame]:
+        for frame in frames():
+            chosen = frame if predicate is None else frame.filter(predicate)
+            yield chosen if wanted is None else chosen.select(wanted)
+
+    return plugins.register_io_source(source, schema=schema)
+
+
+def pieces(frame: Lazy) -> Iterator[Frame]:
+    """The rows of a lazy frame in their order, some at a time."""
+    return iter(frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming"))
+
+
+def together(frames: Iterator[Frame], schema: Any) -> Frame:
+    """All rows in one frame."""
+    return polars().concat([polars().DataFrame(schema=schema), *frames], rechunk=True)
+
+
+def held(frame: Lazy, memory: int) -> tuple[Frame, Iterator[Frame] | None]:
+    """All rows, or as many as there is memory for and the others."""
+    more, found, size = pieces(frame), list[Frame](), 0
+    for piece in more:
+        found.append(piece)
+        size += piece.estimated_size()
+        if size > memory:
+            return together(iter(found), frame.collect_schema()), more
+    return together(iter(found), frame.collect_schema()), None
+
+
+def of_size(frames: Iterator[Frame], memory: int) -> Iterator[Frame]:
+    """The same rows in frames of about half as many bytes: what is made of one needs room, too."""
+    found: list[Frame] = []
+    size = 0
+    for frame in frames:
+        found.append(frame)
+        size += frame.estimated_size()
+        if size >= memory // 2:
+            yield polars().concat(found, rechunk=True)
+            found, size = [], 0
+    if found:
+        yield polars().concat(found, rechunk=True)
+
+
+class Buckets:
+    """Rows on the disk by the hash of their keys: equal keys are in one bucket, each in the order of the rows."""
+
+    def __init__(self, folder: Path, frames: Iterator[Frame], schema: Any, by: Sequence[str], memory: int) -> None:
+        pl = polars()
+        self._folder = Path(tempfile.mkdtemp(prefix="buckets-", dir=folder))
+        self._schema = schema
+        number = pl.struct(by).hash() % BUCKETS if by else pl.lit(0, pl.UInt64)
+        for count, frame in enumerate(of_size(frames, memory)):
+            parts = frame.with_columns(number.alias(_BUCKET)).partition_by(
+                _BUCKET, as_dict=True, include_key=False, maintain_order=True
+            )
+            for (bucket,), rows in parts.items():
+                rows.write_ipc(self._folder / f"{bucket}-{count:06d}.arrow", compression="lz4")
+
+    def take(self, bucket: int) -> Frame:
+        """The rows of a bucket, which are then gone from the disk."""
+        files = sorted(self._folder.glob(f"{bucket}-*.arrow"))
+        found = together((polars().read_ipc(file) for file in files), self._schema)
+        for file in files:
+            file.unlink()
+        return found
+
+
+def merged(frames: Iterator[Frame], order: Sequence[str], folder: Path) -> Lazy:
+    """One lazy frame of frames that are each sorted by `order`, nulls last; they lie on the disk meanwhile."""
+    pl = polars()
+    place = Path(tempfile.mkdtemp(prefix="runs-", dir=folder))
+    files: list[Path] = []
+    keys: dict[str, Any] = {}
+    for number, frame in enumerate(frames):
+        if not keys:
+            keys = _merge_keys(frame.schema, order)
+        files.append(place / f"{number:06d}.arrow")
+        # In small batches, since all files are read at a time.
+        frame.with_columns(**keys).write_ipc(files[-1], compression="lz4", record_batch_size=BATCH_ROWS // BUCKETS)
+    return pl.merge_sorted([pl.scan_ipc(file) for file in files], key=list(keys), maintain_order=True).drop(list(keys))
+
+
+def _merge_keys(schema: Any, order: Sequence[str]) -> dict[str, Any]:
+    """Columns without nulls that order rows alike: Polars merges a run whose keys are all null before the others."""
+    pl = polars()
+    keys: dict[str, Any] = {}
+    for name in order:
+        kind = schema[name]
+        least = "" if kind == pl.String else b"" if kind == pl.Binary else 0
+        keys[f"{name}\0null"] = pl.col(name).is_null()
+        keys[f"{name}\0value"] = pl.col(name).fill_null(pl.lit(least).cast(kind))
+    return keys

@@ -1,0 +1,1 @@
+"""The formats that tables are read from, a file each."""

@@ -1,0 +1,215 @@
+"""A transformation: verbs one after the other, declared in Python or as JSON.
+
+    plan = (
+        Plan()
+        .filter(col("price") > 0)
+        .join("users", on="user", how="left")
+        .derive(revenue=col("price") * col("count"), day=op("to_date", "when"))
+        .deduplicate(by="id", order_by="when")
+    )
+    plan.output(columns, tables)        # the columns that come of it, or one error before anything runs
+
+As JSON: [{"filter": {"greater": ["price", 0]}}, {"join": {"table": "users", "on": ["user"], "how": "left"}}, ...]
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+from drivetrain.base.errors import InputError, did_you_mean
+from drivetrain.data.transform import verbs
+from drivetrain.data.transform.expressions import Call, Expression, as_json, from_json
+from drivetrain.data.transform.types import type_named
+from drivetrain.data.transform.verbs import Columns, How, Verb, names_of
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Verbs in the order in which they are applied. Each method gives a longer plan; none changes this one."""
+
+    verbs: tuple[Verb, ...] = ()
+
+    def select(self, *names: str) -> Plan:
+        return self._then(verbs.Select(names))
+
+    def rename(self, names: Mapping[str, str]) -> Plan:
+        return self._then(verbs.Rename(tuple(names.items())))
+
+    def cast(self, types: Mapping[str, str]) -> Plan:
+        return self._then(verbs.Cast(tuple((name, type_named(kind)) for name, kind in types.items())))
+
+    def filter(self, condition: Expression) -> Plan:
+        return self._then(verbs.Filter(condition))
+
+    def derive(self, values: Mapping[str, Expression] | None = None, **more: Expression) -> Plan:
+        return self._then(verbs.Derive(tuple({**(values or {}), **more}.items())))
+
+    def join(self, table: str, *, on: Iterable[str] | str, how: How = "inner") -> Plan:
+        return self._then(verbs.Join(table, names_of(on), how))
+
+    def aggregate(self, values: Mapping[str, Call], *, by: Iterable[str] | str = ()) -> Plan:
+        return self._then(verbs.Aggregate(names_of(by), tuple(values.items())))
+
+    def window(
+        self, values: Mapping[str, Call], *, by: Iterable[str] | str, order_by: Iterable[str] | str = ()
+    ) -> Plan:
+        return self._then(verbs.Window(names_of(by), names_of(order_by), tuple(values.items())))
+
+    def deduplicate(self, *, by: Iterable[str] | str, order_by: Iterable[str] | str = ()) -> Plan:
+        return self._then(verbs.Deduplicate(names_of(by), names_of(order_by)))
+
+    def sort(self, *by: str) -> Plan:
+        return self._then(verbs.Sort(by))
+
+    def sample(self, key: str, *, percent: int, salt: str = "") -> Plan:
+        return self._then(verbs.Sample(key, percent, salt))
+
+    def map_batches(self, function: Callable[[Any], Any] | str, columns: Mapping[str, str]) -> Plan:
+        """`function` is one, or "package.module:name" of one that travels with the code."""
+        return self._then(verbs.MapBatches(function, tuple((name, type_named(kind)) for name, kind in columns.items())))
+
+    def output(self, columns: Columns, tables: Mapping[str, Columns] | None = None) -> Columns:
+        """The columns that come of a table with these columns.
+
+        Args:
+            columns: name -> type of the table.
+            tables: the same of each table that is joined, by name.
+
+        Raises:
+            InputError: a verb does not go with the columns before it.
+        """
+        for verb in self.verbs:
+            columns = verb.output(columns, tables or {})
+        return columns
+
+    def to_json(self) -> str:
+        """The plan as a step's parameter.
+
+        Raises:
+            InputError: it has a function that no name leads to.
+        """
+        return json.dumps([_entry(verb) for verb in self.verbs], ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Plan:
+        """
+        Raises:
+            InputError: the text is not a list of verbs, or names an operation that is not on the list.
+        """
+        try:
+            content: object = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise InputError(f"plan is not JSON ({error}).") from None
+        if not isinstance(content, list):
+            raise InputError('plan is not a list of verbs. Example: [{"filter": {"greater": ["price", 0]}}].')
+        plan = cls()
+        for number, entry in enumerate(cast("list[object]", content), start=1):
+            where = f"plan, verb {number}"
+            item = cast("dict[str, object]", entry) if isinstance(entry, dict) else {}
+            if len(item) != 1:
+                raise InputError(f'{where} is {entry!r}. A verb is an object of one entry: {{"select": ["a", "b"]}}.')
+            ((name, given),) = item.items()
+            if name not in _READERS:
+                raise InputError(f"{where}: there is no verb {name!r}. {did_you_mean(name, _READERS)}")
+            try:
+                plan = _READERS[name](plan, given, f"{where}, {name}")
+            except (TypeError, AttributeError) as error:
+                raise InputError(f"{where}: {name} is not given as it must be ({error}).") from None
+        return plan
+
+    def _then(self, verb: Verb) -> Plan:
+        return Plan((*self.verbs, verb))
+
+
+def _values(given: Any, where: str) -> dict[str, Expression]:
+    return {name: from_json(value, f"{where}: {name!r}") for name, value in given.items()}
+
+
+def _calls(given: Any, where: str) -> dict[str, Call]:
+    found = _values(given, where)
+    for name, value in found.items():
+        if not isinstance(value, Call):
+            raise InputError(f'{where}: {name!r} is not an operation, such as {{"mean": ["price"]}}.')
+    return cast("dict[str, Call]", found)
+
+
+def _window(plan: Plan, given: Any, where: str) -> Plan:
+    options = _options(given, where, {"values", "by", "order_by"}, needs={"values", "by"})
+    return plan.window(_calls(options.pop("values"), where), **options)
+
+
+def _aggregate(plan: Plan, given: Any, where: str) -> Plan:
+    options = _options(given, where, {"values", "by"}, needs={"values"})
+    return plan.aggregate(_calls(options.pop("values"), where), **options)
+
+
+def _options(given: Any, where: str, allowed: set[str], *, needs: set[str]) -> dict[str, Any]:
+    options = dict(given)
+    for name in options:
+        if name not in allowed:
+            raise InputError(f"{where}: there is no option {name!r}. {did_you_mean(name, allowed)}")
+    if missing := sorted(needs - options.keys()):
+        raise InputError(f"{where}: {missing[0]} is missing.")
+    return options
+
+
+_READERS: Mapping[str, Callable[[Plan, Any, str], Plan]] = {
+    "select": lambda plan, given, where: plan.select(*given),
+    "rename": lambda plan, given, where: plan.rename(given),
+    "cast": lambda plan, given, where: plan.cast(given),
+    "filter": lambda plan, given, where: plan.filter(from_json(given, where)),
+    "derive": lambda plan, given, where: plan.derive(_values(given, where)),
+    "join": lambda plan, given, where: plan.join(
+        **_options(given, where, {"table", "on", "how"}, needs={"table", "on"})
+    ),
+    "aggregate": _aggregate,
+    "window": _window,
+    "deduplicate": lambda plan, given, where: plan.deduplicate(
+        **_options(given, where, {"by", "order_by"}, needs={"by"})
+    ),
+    "sort": lambda plan, given, where: plan.sort(*given),
+    "sample": lambda plan, given, where: plan.sample(
+        **_options(given, where, {"key", "percent", "salt"}, needs={"key", "percent"})
+    ),
+    "map_batches": lambda plan, given, where: plan.map_batches(
+        **_options(given, where, {"function", "columns"}, needs={"function", "columns"})
+    ),
+}
+
+
+def _entry(verb: Verb) -> Mapping[str, object]:
+    def written(values: Sequence[tuple[str, Expression]]) -> dict[str, object]:
+        return {name: as_json(value) for name, value in values}
+
+    match verb:
+        case verbs.Select():
+            return {"select": verb.names}
+        case verbs.Rename():
+            return {"rename": dict(verb.names)}
+        case verbs.Cast():
+            return {"cast": dict(verb.types)}
+        case verbs.Filter():
+            return {"filter": as_json(verb.condition)}
+        case verbs.Derive():
+            return {"derive": written(verb.values)}
+        case verbs.Join():
+            return {"join": {"table": verb.table, "on": verb.on, "how": verb.how}}
+        case verbs.Aggregate():
+            return {"aggregate": {"values": written(verb.values), "by": verb.by}}
+        case verbs.Window():
+            return {"window": {"values": written(verb.values), "by": verb.by, "order_by": verb.order_by}}
+        case verbs.Deduplicate():
+            return {"deduplicate": {"by": verb.by, "order_by": verb.order_by}}
+        case verbs.Sort():
+            return {"sort": verb.by}
+        case verbs.Sample():
+            return {"sample": {"key": verb.key, "percent": verb.percent, "salt": verb.salt}}
+        case verbs.MapBatches():
+            if not isinstance(verb.function, str):
+                raise InputError(
+                    'map_batches: a function in a step\'s parameters is named, as in "my_package.features:add".'
+                )
+            return {"map_batches": {"function": verb.function, "columns": dict(verb.columns)}}

@@ -1,0 +1,332 @@
+"""Every engine gives the values that transform/operations.py and transform/verbs.py promise, in their types and order.
+
+An engine is held to `tests/contract/engines/operation_cases.py`, value by value, and to a plain Python version of the
+verbs, with memory for all rows and for almost none.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import math
+import random
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from drivetrain.base.errors import InputError
+from drivetrain.data import engines
+from drivetrain.data.transform.expressions import Call, Expression, col, lit, op
+from drivetrain.data.transform.operations import OPERATIONS
+from drivetrain.data.transform.plan import Plan
+from drivetrain.data.transform.types import arrow_type
+from tests.contract.engines import operation_cases as cases
+
+ENGINES = engines.names()
+
+
+def table_of(columns: Mapping[str, tuple[str, list[Any]]], batch_rows: int = 1 << 20) -> engines.Table:
+    found = pa.table({name: pa.array(values, arrow_type(kind)) for name, (kind, values) in columns.items()})
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        return iter(found.to_batches(max_chunksize=batch_rows))
+
+    return engines.Table(found.schema, batches)
+
+
+def ran(
+    engine: str, plan: Plan, table: engines.Table, scratch: Path, memory: int = 1 << 28, **tables: engines.Table
+) -> pa.Table:
+    given = engines.Options(scratch=scratch, memory=memory)
+    batches = list(engines.engine(engine).run(plan, table, tables, given))
+    promised = plan.output(table.columns, {name: other.columns for name, other in tables.items()})
+    schema = pa.schema([(name, arrow_type(kind)) for name, kind in promised.items()])
+    assert list(scratch.iterdir()) == []
+    return pa.Table.from_batches(batches, schema=schema)  # other types would be refused
+
+
+def same(found: Any, expected: Any) -> bool:
+    if isinstance(expected, float) and isinstance(found, float):
+        if math.isnan(expected) or math.isinf(expected):
+            return math.isnan(found) if math.isnan(expected) else found == expected
+        return math.isclose(found, expected, rel_tol=1e-14)
+    if isinstance(expected, dt.datetime) and expected.tzinfo and isinstance(found, dt.datetime):
+        # Python holds instants at which a clock goes back for unequal in two zones.
+        return found.tzinfo is not None and found.astimezone(dt.UTC) == expected.astimezone(dt.UTC)
+    return type(found) is type(expected) and found == expected
+
+
+def hashed(name: str, keys: list[Any]) -> list[Any]:
+    """The hashes of keys by hashlib alone, as split.py defines them."""
+    salt = b"salt" if "integers" in name else b""
+    digests = [key and hashlib.blake2b(salt + b"\0" + key.encode(), digest_size=8).digest() for key in keys]
+    numbers = [None if digest is None else int.from_bytes(digest, "little") for digest in digests]
+    return [number if number is None or "bucket" not in name else number % 10 for number in numbers]
+
+
+def expected_of(name: str, values: Any) -> Any:
+    return hashed(name, values) if name.startswith(("key_hash", "bucket")) else values
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_row_operations(engine: str, tmp_path: Path) -> None:
+    plan = Plan().derive({name: case[0] for name, case in cases.ROW.items()}).select(*cases.ROW)
+    found = ran(engine, plan, table_of(cases.COLUMNS), tmp_path)
+    for name, (_, kind, values) in cases.ROW.items():
+        assert found.schema.field(name).type == arrow_type(kind), name
+        given, expected = found.column(name).to_pylist(), expected_of(name, values)
+        assert all(map(same, given, expected)) and len(given) == len(expected), (name, given, expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_aggregates(engine: str, tmp_path: Path) -> None:
+    plan = Plan().aggregate({name: case[0] for name, case in cases.AGGREGATE.items()})
+    (found,) = ran(engine, plan, table_of(cases.COLUMNS), tmp_path).to_pylist()
+    wrong = {name: found[name] for name, case in cases.AGGREGATE.items() if not same(found[name], case[2])}
+    assert not wrong
+    assert plan.output(table_of(cases.COLUMNS).columns) == {
+        name: kind for name, (_, kind, _) in cases.AGGREGATE.items()
+    }
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("rows", [0, 3])
+def test_aggregates_of_no_value(engine: str, rows: int, tmp_path: Path) -> None:
+    table = table_of({"z": ("int64", [None] * rows), "b": ("bool", [None] * rows)})
+    plan = Plan().aggregate({**{name: op(name, "z") for name in cases.EMPTY}, "any": op("any", "b"), "n": op("rows")})
+    (found,) = ran(engine, plan, table, tmp_path).to_pylist()
+    assert found == {**cases.EMPTY, "any": None, "n": rows}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("name", cases.FAILING)
+def test_a_value_that_does_not_fit_is_one_error(engine: str, name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"^the transformation failed: "):
+        ran(engine, Plan().derive(z=cases.FAILING[name]), table_of(cases.COLUMNS), tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def operations_in(expression: Expression) -> set[str]:
+    if not isinstance(expression, Call):
+        return set()
+    return {expression.operation.name}.union(*map(operations_in, expression.arguments))
+
+
+def test_every_operation_has_a_case() -> None:
+    tried = {name for case in (*cases.ROW.values(), *cases.AGGREGATE.values()) for name in operations_in(case[0])}
+    windows = {name for name, operation in OPERATIONS.items() if operation.place == "window"}
+    assert set(OPERATIONS) - tried == windows and windows == set(WINDOW)
+
+
+# The verbs: rows that fall into few groups, with nulls and NaN among keys and values, in batches of seven rows.
+COUNT = 400
+_draw = random.Random(7)
+ROWS: list[dict[str, Any]] = [
+    {
+        "id": number,
+        "group": _draw.choice(["a", "b", "c", None]),
+        "part": _draw.randrange(30),
+        "x": _draw.choice([None, math.nan, *(_draw.uniform(-5, 5) for _ in range(8))]),
+        "n": _draw.choice([None, *range(6)]),
+    }
+    for number in range(COUNT)
+]
+TYPES = {"id": "int64", "group": "string", "part": "int64", "x": "float64", "n": "int64"}
+RIGHT: list[dict[str, Any]] = [
+    {"part": _draw.choice([None, *range(40)]), "weight": number, "name": f"r{number}"} for number in range(60)
+]
+RIGHT_TYPES = {"part": "int64", "weight": "int64", "name": "string"}
+MEMORY = (1 << 28, 512)
+WINDOW = {
+    "row_number": op("row_number"),
+    "rank": op("rank"),
+    "lag": op("lag", "id", 1),
+    "lead": op("lead", "id", 2),
+    "cumulative_sum": op("cumulative_sum", "n"),
+}
+
+
+def of_rows(rows: list[dict[str, Any]], kinds: Mapping[str, str]) -> engines.Table:
+    return table_of({name: (kind, [row[name] for row in rows]) for name, kind in kinds.items()}, batch_rows=7)
+
+
+def key_of(value: Any) -> Any:
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def in_order(row: dict[str, Any], names: tuple[str, ...]) -> tuple[Any, ...]:
+    """Null last, NaN before it."""
+    ranks = {name: 2 if row[name] is None else 1 if key_of(row[name]) == "NaN" else 0 for name in names}
+    return tuple((ranks[name], row[name] if ranks[name] == 0 else 0) for name in names)
+
+
+def compared(found: pa.Table, expected: list[dict[str, Any]]) -> None:
+    given = found.to_pylist()
+    assert len(given) == len(expected)
+    for one, other in zip(given, expected, strict=True):
+        assert one.keys() == other.keys() and all(same(one[name], other[name]) for name in one), (one, other)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_verbs_on_rows(engine: str, tmp_path: Path) -> None:
+    plan = (
+        Plan()
+        .filter((col("n") > 0) | (col("part") < 10))
+        .rename({"id": "key", "x": "size"})
+        .cast({"n": "float32"})
+        .derive(part=col("part") * 2, more=col("part") + 1)
+        .select("more", "part", "key", "n")
+    )
+    expected = [
+        {"more": row["part"] + 1, "part": row["part"] * 2, "key": row["id"], "n": row["n"] and float(row["n"])}
+        for row in ROWS
+        if (row["n"] or 0) > 0 or row["part"] < 10
+    ]
+    for row in expected:
+        row["n"] = None if row["n"] is None else float(row["n"])
+    compared(ran(engine, plan, of_rows(ROWS, TYPES), tmp_path), expected)
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sort(engine: str, memory: int, tmp_path: Path) -> None:
+    found = ran(engine, Plan().sort("x", "group"), of_rows(ROWS, TYPES), tmp_path, memory)
+    compared(found, sorted(ROWS, key=lambda row: in_order(row, ("x", "group"))))
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_deduplicate(engine: str, memory: int, tmp_path: Path) -> None:
+    for by, order_by in ((("part",), ()), (("group", "x"), ("n", "part"))):
+        found = ran(engine, Plan().deduplicate(by=by, order_by=order_by), of_rows(ROWS, TYPES), tmp_path, memory)
+        first: dict[Any, dict[str, Any]] = {}
+        for row in sorted(ROWS, key=lambda row: in_order(row, order_by)):
+            first.setdefault(tuple(key_of(row[name]) for name in by), row)
+        compared(found, sorted(first.values(), key=lambda row: row["id"]))
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_aggregate(engine: str, memory: int, tmp_path: Path) -> None:
+    plan = Plan().aggregate(
+        {
+            "rows": op("rows"),
+            "total": op("sum", "n"),
+            "most": op("max", col("part") + col("id")),
+            "all": op("count", "x"),
+        },
+        by=("group", "n"),
+    )
+    groups: dict[Any, list[dict[str, Any]]] = {}
+    for row in ROWS:
+        groups.setdefault((row["group"], row["n"]), []).append(row)
+    expected = [
+        {
+            **{"group": group, "n": n, "rows": len(rows), "total": None if n is None else n * len(rows)},
+            **{"most": max(row["part"] + row["id"] for row in rows), "all": sum(row["x"] is not None for row in rows)},
+        }
+        for (group, n), rows in groups.items()
+    ]
+    found = ran(engine, plan, of_rows(ROWS, TYPES), tmp_path, memory)
+    compared(found, sorted(expected, key=lambda row: in_order(row, ("group", "n"))))
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_window(engine: str, memory: int, tmp_path: Path) -> None:
+    plan = Plan().window({**WINDOW, "most": op("max", "id")}, by="group", order_by="n").select("id", *WINDOW, "most")
+    expected: list[dict[str, Any]] = []
+    for group in {row["group"] for row in ROWS}:
+        rows = sorted((row for row in ROWS if row["group"] == group), key=lambda row: in_order(row, ("n",)))
+        running: int | None = None
+        for place, row in enumerate(rows):
+            running = running if row["n"] is None else (running or 0) + row["n"]
+            expected.append(
+                {
+                    "id": row["id"],
+                    "row_number": place + 1,
+                    "rank": next(number for number, other in enumerate(rows, 1) if other["n"] == row["n"]),
+                    "lag": rows[place - 1]["id"] if place else None,
+                    "lead": rows[place + 2]["id"] if place + 2 < len(rows) else None,
+                    "cumulative_sum": running,
+                    "most": max(other["id"] for other in rows),
+                }
+            )
+    found = ran(engine, plan, of_rows(ROWS, TYPES), tmp_path, memory)
+    compared(found, sorted(expected, key=lambda row: row["id"]))
+
+
+@pytest.mark.parametrize("memory", MEMORY)
+@pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
+@pytest.mark.parametrize("engine", ENGINES)
+def test_join(engine: str, how: Any, memory: int, tmp_path: Path) -> None:
+    left = [{**row, "part": None if row["id"] % 50 == 0 else row["part"]} for row in ROWS]
+    expected: list[dict[str, Any]] = []
+    for row in left:
+        found = [other for other in RIGHT if row["part"] is not None and other["part"] == row["part"]]
+        if how in ("semi", "anti"):
+            expected += [row] if bool(found) == (how == "semi") else []
+        elif found or how == "left":
+            blank = {"weight": None, "name": None}
+            expected += [{**row, "weight": each["weight"], "name": each["name"]} for each in found or [blank]]
+    plan = Plan().join("right", on="part", how=how)
+    right = of_rows(RIGHT, RIGHT_TYPES)
+    compared(ran(engine, plan, of_rows(left, TYPES), tmp_path, memory, right=right), expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sample_is_by_the_hash_of_the_key(engine: str, tmp_path: Path) -> None:
+    found = ran(engine, Plan().sample("id", percent=20, salt="s"), of_rows(ROWS, TYPES), tmp_path)
+
+    def fraction(key: int) -> float:
+        digest = hashlib.blake2b(f"s\0{key}".encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "little") / 2**64
+
+    assert found.column("id").to_pylist() == [row["id"] for row in ROWS if fraction(row["id"]) < 0.2]
+
+
+def doubled(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.record_batch({"twice": pa.compute.multiply(batch.column("part"), 2), "id": batch.column("id")})
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_function_on_batches(engine: str, tmp_path: Path) -> None:
+    plan = Plan().map_batches(doubled, {"twice": "int64", "id": "int64"}).filter(col("twice") > 4)
+    found = ran(engine, plan, of_rows(ROWS, TYPES), tmp_path)
+    compared(found, [{"twice": 2 * row["part"], "id": row["id"]} for row in ROWS if row["part"] > 2])
+    with pytest.raises(InputError, match=r"map_batches: .*lambda.* gave a int. It must give a pyarrow.RecordBatch"):
+        ran(engine, Plan().map_batches(lambda batch: 5, {"id": "int64"}), of_rows(ROWS, TYPES), tmp_path)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_sums_of_floats_do_not_depend_on_how_rows_come(engine: str, tmp_path: Path) -> None:
+    """Bit for bit, since the content of a data set names it."""
+    draw = random.Random(1)
+    rows = [{"g": draw.randrange(3), "x": draw.uniform(-1, 1) * 10 ** draw.randrange(-9, 9)} for _ in range(5000)]
+    plan = Plan().aggregate({"s": op("sum", "x"), "v": op("variance", "x")}, by="g")
+    columns = {name: [row[name] for row in rows] for name in ("g", "x")}
+    kinds = {"g": "int64", "x": "float64"}
+    found = {
+        str(ran(engine, plan, table_of({n: (kinds[n], columns[n]) for n in kinds}, size), tmp_path, memory).to_pylist())
+        for size in (100, 5000)
+        for memory in (1 << 28, 4096)
+    }
+    assert len(found) == 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_rows(engine: str, tmp_path: Path) -> None:
+    plan = Plan().filter(col("id") < lit(0)).sort("x").deduplicate(by="id").join("right", on="part", how="left")
+    found = ran(engine, plan, of_rows(ROWS, TYPES), tmp_path, right=of_rows(RIGHT[:0], RIGHT_TYPES))
+    assert found.num_rows == 0 and found.column_names == [*TYPES, "weight", "name"]
+
+
+def test_an_unknown_engine_is_named() -> None:
+    with pytest.raises(InputError, match=r"there is no engine 'polar'. Did you mean 'polars'"):
+        engines.engine("polar")

@@ -1,0 +1,168 @@
+"""A run that reads only what is new: as a run over everything, but for shards of its own; or the reason why not."""
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.data import reading
+from drivetrain.data.manifest import Manifest
+
+SIDES = ("train", "validation", "test")
+
+
+def night(raw: Path, name: str, keys: range, text: str = "") -> Path:
+    raw.mkdir(exist_ok=True)
+    draw = random.Random(name)
+    rows = [f"{key},{draw.randrange(3)},{draw.gauss(0, 1):.3f},w{draw.randrange(9000)}\n" for key in keys]
+    (raw / name).write_text("id,label,x,word\n" + "".join(rows) + text)
+    return raw
+
+
+def prepare(raw: Path, out: Path, previous: Path | None = None, **parameters: Any) -> None:
+    given = {"key": "id", "label": "label", "incremental": True, "rows_per_shard": 400, **parameters}
+    prepare_data(raw, *(out / side for side in SIDES), previous, **given)
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [row for shard in Manifest.read(folder).shards for row in pq.read_table(folder / shard.file).to_pylist()]
+
+
+def test_it_reads_what_is_new_and_comes_to_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = night(tmp_path / "raw", "1.csv", range(3000))
+    prepare(raw, tmp_path / "out")
+    before = {side: Manifest.read(tmp_path / "out" / side) for side in SIDES}
+    night(raw, "2.csv", range(3000, 3100))
+    night(raw, "3.csv", range(3100, 3130))
+    read: list[str] = []
+    real = reading.csv_batches
+
+    def counted(source: Any, *given: Any, **options: Any) -> Any:
+        read.append(source.name)
+        return real(source, *given, **options)
+
+    monkeypatch.setattr(reading, "csv_batches", counted)
+    prepare(raw, tmp_path / "out", tmp_path / "out")
+    assert read == ["2.csv", "3.csv"]
+    prepare(raw, tmp_path / "full")
+    assert "anew" not in capsys.readouterr().out
+    for side in SIDES:
+        found, full = (Manifest.read(tmp_path / name / side) for name in ("out", "full"))
+        assert rows(tmp_path / "out" / side) == rows(tmp_path / "full" / side)
+        assert [shard.sha256 for shard in found.shards][: len(before[side].shards)] == [
+            shard.sha256 for shard in before[side].shards
+        ]
+        assert found.lineage["parent"] == before[side].content_hash
+        assert found.lineage["sources"] == full.lineage["sources"]
+        for name in ("nulls", "min", "max", "distinct", "classes", "values"):
+            assert found.statistics["label"].get(name) == full.statistics["label"].get(name)
+        for name in ("mean", "std", "sum"):
+            assert found.statistics["x"][name] == pytest.approx(full.statistics["x"][name], rel=1e-9)
+        assert found.statistics["word"]["distinct"] == full.statistics["word"]["distinct"]
+        assert found.statistics["x"]["histogram"]["edges"] == full.statistics["x"]["histogram"]["edges"]
+
+
+def test_it_can_go_on_and_on_also_elsewhere(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    for number in range(4):
+        night(raw, f"{number}.csv", range(1000 * number, 1000 * number + (1000 if number == 0 else 50)))
+        prepare(raw, tmp_path / f"out{number}", tmp_path / f"out{number - 1}" if number else None)
+    prepare(raw, tmp_path / "full")
+    for side in SIDES:
+        assert rows(tmp_path / "out3" / side) == rows(tmp_path / "full" / side)
+
+
+def test_a_night_without_a_new_file_is_the_same_set(tmp_path: Path) -> None:
+    raw = night(tmp_path / "raw", "1.csv", range(1000))
+    prepare(raw, tmp_path / "out")
+    before = {side: Manifest.read(tmp_path / "out" / side).content_hash for side in SIDES}
+    prepare(raw, tmp_path / "out", tmp_path / "out")
+    assert {side: Manifest.read(tmp_path / "out" / side).content_hash for side in SIDES} == before
+
+
+@pytest.mark.parametrize("where", ["before", "new"])
+def test_a_key_that_was_there_is_refused(tmp_path: Path, where: str) -> None:
+    raw = night(tmp_path / "raw", "1.csv", range(1000))
+    prepare(raw, tmp_path / "out")
+    before = (tmp_path / "out" / "train" / "manifest.json").read_bytes()
+    night(raw, "2.csv", range(1000, 1050), text="7,1,0.5,x\n" if where == "before" else "1001,1,0.5,x\n")
+    expected = (
+        r"2\.csv, row 52: the key 'id' is 7, as it is in the earlier (train|validation|test)/part-0000\d\.parquet"
+        if where == "before"
+        else r"2\.csv, row 52: the key 'id' is 1001, as it is in 2\.csv, row 3"
+    )
+    with pytest.raises(InputError, match=expected):
+        prepare(raw, tmp_path / "out", tmp_path / "out")
+    assert (tmp_path / "out" / "train" / "manifest.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "parameters", "reason"),
+    [
+        (lambda raw: night(raw, "1.csv", range(900)), {}, "1.csv has changed since"),
+        (lambda raw: (raw / "1.csv").unlink(), {}, "1.csv is not in the data any more"),
+        (lambda raw: None, {"salt": "other"}, "salt was '', and is 'other' now"),
+        (lambda raw: None, {"test_percent": 20}, "test_percent was 10, and is 20 now"),
+        (lambda raw: None, {"split_by": "strata:label"}, "rows change sides in a split by strata"),
+        (lambda raw: night(raw, "2.csv", range(1000, 1010), text="5000,1,soon,x\n"), {}, "2.csv, row 12, column 'x'"),
+    ],
+)
+def test_why_all_is_prepared_anew(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], change: Any, parameters: dict[str, Any], reason: str
+) -> None:
+    raw = night(tmp_path / "raw", "0.csv", range(5000, 5000))
+    night(raw, "1.csv", range(1000))
+    night(raw, "0.csv", range(2000, 2500))
+    prepare(raw, tmp_path / "out")
+    change(raw)
+    prepare(raw, tmp_path / "out", tmp_path / "out", **parameters)
+    assert f"all is prepared anew: {reason}" in capsys.readouterr().out
+    prepare(raw, tmp_path / "full", **parameters)
+    for side in SIDES:
+        found, full = (Manifest.read(tmp_path / name / side) for name in ("out", "full"))
+        assert found.content_hash == full.content_hash
+
+
+def test_an_earlier_run_that_kept_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    raw = night(tmp_path / "raw", "1.csv", range(500))
+    prepare(raw, tmp_path / "out", incremental=False)
+    assert [path.name for path in (tmp_path / "out" / "train").rglob("*.u64")] == []
+    prepare(raw, tmp_path / "out", tmp_path / "out")
+    assert "all is prepared anew: it was prepared without incremental=true" in capsys.readouterr().out
+
+
+def test_a_damaged_file_of_the_earlier_run_is_named(tmp_path: Path) -> None:
+    raw = night(tmp_path / "raw", "1.csv", range(500))
+    prepare(raw, tmp_path / "out")
+    (keys,) = (tmp_path / "out" / "test").rglob("keys-00000.u64")
+    keys.write_bytes(bytes(len(keys.read_bytes())))
+    night(raw, "2.csv", range(500, 520))
+    with pytest.raises(InputError, match=r"keys-00000.u64 was altered since it was written. Leave out previous"):
+        prepare(raw, tmp_path / "new", tmp_path / "out")
+
+
+def test_a_new_file_with_other_columns_is_refused(tmp_path: Path) -> None:
+    raw = night(tmp_path / "raw", "1.csv", range(500))
+    prepare(raw, tmp_path / "out")
+    (raw / "2.csv").write_text("id,label,x\n900,1,0.5\n")
+    with pytest.raises(InputError, match=r"2\.csv has no column 'word', which the files before it have"):
+        prepare(raw, tmp_path / "out", tmp_path / "out")
+    (raw / "2.csv").write_text("id,label,x,word,y\n900,1,0.5,w,1\n")
+    with pytest.raises(InputError, match=r"2\.csv: column 'y' is in no file before it"):
+        prepare(raw, tmp_path / "out", tmp_path / "out")
+
+
+def test_what_a_manifest_says_of_where_rows_come_from(tmp_path: Path) -> None:
+    raw = night(tmp_path / "raw", "1.csv", range(500))
+    prepare(raw, tmp_path / "out")
+    lineage = json.loads((tmp_path / "out" / "train" / "manifest.json").read_bytes())["lineage"]
+    assert lineage["parameters"]["key"] == "id" and lineage["parent"] is None
+    size = (raw / "1.csv").stat().st_size
+    assert [(each["name"], each["bytes"]) for each in lineage["sources"]] == [("1.csv", size)]

@@ -1,0 +1,97 @@
+"""transform_data from end to end: tables in, Parquet out, in any order of memory; what is wrong is one error."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.components.transform_data import transform_data
+from drivetrain.data.formats import csv as tabular_csv
+from drivetrain.data.manifest import Manifest
+from drivetrain.data.transform.expressions import col, op
+from drivetrain.data.transform.plan import Plan
+
+ORDERS = "id,user,price,count\n" + "".join(f"{row},u{row % 7},{row}.5,{row % 3}\n" for row in range(100))
+USERS = "".join(json.dumps({"user": f"u{user}", "city": "Bern" if user % 2 else "Oslo"}) + "\n" for user in range(6))
+PLAN = (
+    Plan()
+    .filter(col("count") > 0)
+    .join("users", on="user", how="left")
+    .derive(total=col("price") * col("count"), city=op("fill_null", "city", op("lower", "user")))
+    .deduplicate(by=("user", "count"), order_by="price")
+)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "orders.csv").write_text(ORDERS)
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "tables" / "users.jsonl").write_text(USERS)
+    return tmp_path
+
+
+def transform(place: Path, plan: Plan = PLAN, **parameters: Any) -> list[dict[str, Any]]:
+    transform_data(place / "raw", place / "out", place / "tables", plan=plan.to_json(), **parameters)
+    files = sorted((place / "out").iterdir())
+    return [row for file in files for row in pq.read_table(file).to_pylist()]
+
+
+def test_tables_come_in_and_parquet_goes_out(place: Path) -> None:
+    found = transform(place, rows_per_file=5)
+    assert [path.name for path in sorted((place / "out").iterdir())] == [
+        f"part-{number:05d}.parquet" for number in range(3)
+    ]
+    seen: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in range(100):
+        user, count = row % 7, row % 3
+        if count and (f"u{user}", count) not in seen:
+            city = "u6" if user == 6 else "Bern" if user % 2 else "Oslo"
+            seen[(f"u{user}", count)] = {
+                **{"id": row, "user": f"u{user}", "price": row + 0.5, "count": count, "city": city},
+                "total": (row + 0.5) * count,
+            }
+    assert found == list(seen.values())
+
+
+def test_it_is_repeated_in_place_and_prepared(place: Path) -> None:
+    transform(place, rows_per_file=5)
+    transform(place)
+    assert [path.name for path in (place / "out").iterdir()] == ["part-00000.parquet"]
+    sides = [place / side for side in ("train", "validation", "test")]
+    prepare_data(place / "out", *sides, key="id", validation_percent=0, test_percent=0)
+    assert Manifest.read(place / "train").rows == 14
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        ({"plan": Plan().select("prize")}, "select: there is no column 'prize'. Did you mean 'price'?"),
+        ({"plan": Plan().join("user", on="user")}, "join with 'user': there is no such table. Did you mean 'users'?"),
+        ({"plan": Plan().filter(col("price") < 0)}, "no row is left"),
+        ({"engine": "sparc"}, "there is no engine 'sparc'"),
+        ({"memory_mib": 0}, "memory_mib is 0. Allowed: 1 and more."),
+        ({"plan": Plan().cast({"price": "int64"}).cast({"price": "int8", "id": "int8"}).derive(
+            id=op("cast", col("id") * 2, "int8"))}, "the transformation failed: conversion from"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_one_error_and_the_output_stays(place: Path, change: dict[str, Any], expected: str) -> None:
+    before = transform(place)
+    with pytest.raises(InputError) as caught:
+        transform(place, **change)
+    assert expected in str(caught.value)
+    (file,) = (place / "out").iterdir()
+    assert pq.read_table(file).to_pylist() == before
+
+
+def test_types_are_those_of_all_rows(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tabular_csv, "BLOCK_BYTES", 200)
+    (place / "raw" / "orders.csv").write_text(ORDERS.replace("99,u1,99.5,0", "99,u1,99.5,0.25"))
+    assert transform(place, Plan().filter(op("equal", "id", 99)).select("count")) == [{"count": 0.25}]
+    (place / "raw" / "orders.csv").write_text(ORDERS.replace("99,u1,99.5,0", "99,u1,soon,0"))
+    with pytest.raises(InputError, match=r"^orders\.csv, row 101, column 'price': 'soon' is not a float64\.$"):
+        transform(place, Plan().select("price"), schema="price:float64")

@@ -1,0 +1,110 @@
+"""Quantiles and numbers of different values against the values themselves."""
+
+from __future__ import annotations
+
+import bisect
+import datetime as dt
+import itertools
+import json
+import random
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from drivetrain.data.arrow import arrow
+from drivetrain.data.sketches import Distinct, K, Quantiles
+
+ROWS = 400_000
+_draw = random.Random(3)
+SHAPES: dict[str, Callable[[int], float]] = {
+    "normal": lambda row: _draw.gauss(0, 1),
+    "heavy": lambda row: _draw.paretovariate(0.5),
+    "sorted": float,
+    "falling": lambda row: -float(row),
+    "as the pieces": lambda row: float(row % 64),
+    "few": lambda row: float(_draw.randrange(3)),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _arrow() -> None:
+    arrow()
+
+
+def sketch(values: pa.Array, piece: int = 1 << 16) -> Quantiles:
+    found = Quantiles()
+    for start in range(0, len(values), piece):
+        found.add(values.slice(start, piece))
+    return found
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_ranks_are_off_by_less_than_half_a_percent(shape: str) -> None:
+    values = [SHAPES[shape](row) for row in range(ROWS)]
+    found = sketch(pa.array(values))
+    ordered = sorted(values)
+    fractions = [place / 50 for place in range(51)]
+    for fraction, value in zip(fractions, found.at(fractions), strict=True):
+        low, high = (side(ordered, value) / ROWS for side in (bisect.bisect_left, bisect.bisect_right))
+        assert low - 0.005 <= fraction <= high + 0.005, (fraction, value)
+    assert found.count == ROWS
+    assert len(json.dumps(found.state())) < 100_000
+
+
+def test_it_is_exact_up_to_k_values() -> None:
+    values = random.Random(1).sample(range(10_000), K)
+    found = sketch(pa.array(values, pa.float64()), piece=100)
+    ordered = sorted(values)
+    assert found.at([0, 0.25, 0.5, 1]) == [ordered[0], ordered[K // 4 - 1], ordered[K // 2 - 1], ordered[-1]]
+    edges = [0.0, 2500.0, 5000.0, float(ordered[-1])]
+    counted = [sum(low <= value < high for value in values) for low, high in itertools.pairwise(edges)]
+    assert found.rows_between(edges) == [*counted[:-1], counted[-1] + 1]
+
+
+def test_it_goes_on_from_its_state() -> None:
+    values = pa.array([_draw.random() for _ in range(200_000)])
+    whole, part = sketch(values), sketch(values.slice(0, 1 << 17))
+    again = Quantiles.restored(json.loads(json.dumps(part.state())))
+    for start in range(1 << 17, len(values), 1 << 16):
+        again.add(values.slice(start, 1 << 16))
+    assert again.state() == whole.state()
+
+
+def test_of_no_values_there_is_nothing() -> None:
+    assert sketch(pa.array([], pa.float64())).at([0.5]) == []
+
+
+@pytest.mark.parametrize("count", [10, 2047, 50_000, ROWS])
+@pytest.mark.parametrize("kind", ["int64", "double", "string"])
+def test_different_values_are_counted(count: int, kind: str) -> None:
+    found = Distinct()
+    numbers = pa.array(range(count), pa.int64())
+    for _ in range(2):
+        for start in range(0, count, 1 << 16):
+            piece = numbers.slice(start, 1 << 16)
+            found.add(piece.cast(pa.type_for_alias(kind)))
+    assert found.estimate == count if count < K else abs(found.estimate - count) < 0.08 * count
+    assert Distinct.restored(json.loads(json.dumps(found.state()))).estimate == found.estimate
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "expected"),
+    [
+        ([0.0, -0.0, 1.0], pa.float64(), 2),
+        ([True, False, True], pa.bool_(), 2),
+        ([2**64 - 1, 0], pa.uint64(), 2),
+        ([-1, 1], pa.int8(), 2),
+        ([Decimal("1.10"), Decimal("1.20")], pa.decimal128(5, 2), 2),
+        ([dt.date(2026, 1, 1), dt.date(2026, 1, 2)], pa.date32(), 2),
+        ([dt.datetime(2026, 1, 1), dt.datetime(2026, 1, 1)], pa.timestamp("us", tz="UTC"), 1),
+        (["", "a", "ä"], pa.string(), 3),
+    ],
+    ids=str,
+)
+def test_types(values: list[Any], kind: Any, expected: int) -> None:
+    found = Distinct()
+    found.add(pa.array(values, kind))
+    assert found.estimate == expected
