@@ -71,7 +71,7 @@ def drivetrain(
     context: typer.Context,
     version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
 ) -> None:
-    """Pipelines that keep models fresh: here, and on SageMaker Pipelines.
+    """Pipelines that keep models fresh: here, on SageMaker and on Kubeflow.
 
     \b
     First steps:
