@@ -37,6 +37,7 @@ def main(executor_input: str) -> int:
     room = task.document.get("environment", {}).get(FOLDER_VARIABLE)
     copies = tempfile.mkdtemp(prefix="drivetrain-node-", dir=None if room is None else task.text(room))
     os.environ[COPIES] = copies
+    own = os.getpid()
     try:
         return _run(task)
     except RetryError as error:
@@ -44,8 +45,9 @@ def main(executor_input: str) -> int:
     except (TaskError, OSError) as error:
         return _fail(BAD_INPUT, f"error: {error}")
     finally:
-        shutil.rmtree(copies, ignore_errors=True)
-        shutil.rmtree(task.folder, ignore_errors=True)
+        if os.getpid() == own:  # the program, which goes on in a fork, reads these folders
+            shutil.rmtree(copies, ignore_errors=True)
+            shutil.rmtree(task.folder, ignore_errors=True)
 
 
 def _run(task: Task) -> int:
