@@ -66,6 +66,13 @@ def transform_data(
     for name, value in (("memory_mib", memory_mib), ("rows_per_file", rows_per_file)):
         if value < 1:
             raise InputError(f"{name} is {value}. Allowed: 1 and more.")
+    place = output.resolve()
+    for name, folder in (("raw", raw), ("tables", tables)):
+        taken = None if folder is None else (folder if folder.is_dir() else folder.parent).resolve()
+        if taken is not None and (place.is_relative_to(taken) or taken.is_relative_to(place)):
+            raise InputError(
+                f"output: {output} and the folder of {name} are one, or one inside the other. Give another folder."
+            )
     verbs, chosen = Plan.from_json(plan), engines.engine(engine)
     options = TableOptions(key=None, label=None, schema=schema, extra_columns=extra_columns, delimiter=delimiter)
     joined = TableOptions(key=None, label=None, delimiter=delimiter)

@@ -77,12 +77,15 @@ class _Writer:
     def define(self, name: str, thing: Any) -> None:
         """Take a function or class of a cell, after what it uses."""
         self.seen.add(name)
+        thing = inspect.unwrap(thing)  # decorators stand in its text
         if isinstance(thing, FunctionType) and thing.__closure__:
             raise self.refused(name, "it is made inside of another function. Define it in a cell of its own.")
         text = self.source(name, thing)
+        known = self.function.__globals__
         for used in _used(text):
-            if used not in self.seen and used in self.function.__globals__:
-                self.take(used, self.function.__globals__[used])
+            # A name of a builtin is taken where a cell has given it another meaning.
+            if used not in self.seen and used in known and known[used] is not getattr(builtins, used, self):
+                self.take(used, known[used])
         self.imports |= set(_submodules(text, self.function.__globals__))
         self.definitions.append(text)
 
@@ -104,8 +107,19 @@ class _Writer:
         inner = value.function if isinstance(value, Component) else value
         if isinstance(value, ModuleType):
             self.imports.add(_as(f"import {value.__name__}", value.__name__, name))
-        elif getattr(inner, "__module__", None) == CELLS and isinstance(inner, FunctionType | type):
-            self.define(name, inner)
+        elif getattr(inner, "__module__", None) == CELLS and isinstance(inspect.unwrap(inner), FunctionType | type):
+            own = inner.__name__
+            if own == name:
+                self.define(name, inner)
+            elif self.function.__globals__.get(own) is value and own not in self.seen:
+                self.define(own, inner)
+                self.definitions.append(f"{name} = {own}")
+            elif self.function.__globals__.get(own) is value:
+                self.definitions.append(f"{name} = {own}")
+            else:
+                raise self.refused(
+                    name, f"it is a function {own}() that is called otherwise now. Define it by its name."
+                )
         elif (found := _importable(name, value)) is not None:
             self.imports.add(found)
         elif _is_literal(value):
@@ -151,7 +165,7 @@ def _used(text: str) -> Iterator[str]:
             if symbol.is_referenced() and (symbol.is_global() or table is top):
                 names[symbol.get_name()] = None
         pending += table.get_children()
-    return (name for name in names if not hasattr(builtins, name))
+    return iter(names)
 
 
 def _submodules(text: str, known: dict[str, Any]) -> Iterator[str]:
@@ -173,6 +187,8 @@ def _importable(name: str, value: Any) -> str | None:
     """The line that imports a value from the module in which it stands; None where there is none."""
     own = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     module = sys.modules.get(str(getattr(value, "__module__", None)))
+    if module is not None and module.__name__ == CELLS:
+        return None
     if module is not None and isinstance(own, str) and getattr(module, own, None) is value:
         return _as(f"from {module.__name__} import {own}", own, name)
     if isinstance(value, _PLAIN):

@@ -25,7 +25,8 @@ def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
             module: Any = importlib.import_module(library)
         except ImportError:
             continue
-        return module.DataFrame(table)
+        # Polars takes the type of a column from its first values, pandas from all.
+        return module.DataFrame(table, strict=False) if library == "polars" else module.DataFrame(table)
     raise UserError("A data frame needs pandas or Polars. Install one: pip install pandas")
 
 

@@ -11,8 +11,8 @@ def of_pipeline(pipeline: Pipeline) -> str:
     """The DAG as an SVG that stands alone."""
     from drivetrain.report.content.from_definition import dag_of
     from drivetrain.report.dag.picture import dag_svg
-    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
     from drivetrain.targets.sagemaker.document.document import read
+    from drivetrain.targets.target import DEFAULT, find_target
 
-    built = compile_pipeline(pipeline, base=Path.cwd(), wheels_optional=True)
+    built = find_target(DEFAULT).compile(pipeline, base=Path.cwd(), wheels_optional=True)
     return str(dag_svg(dag_of(read(built.text, pipeline.name)), title=pipeline.name, standalone=True))

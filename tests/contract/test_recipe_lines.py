@@ -53,7 +53,7 @@ def test_a_line_is_the_config(page: str, name: str, tmp_path: Path, monkeypatch:
     if values["train"].startswith("build/"):
         # Nobody has this folder: the page itself has to say what writes it.
         assert main.run(preparing_line(page)[1:]) == 0
-        assert list((tmp_path / values["train"]).glob("*.parquet"))
+        assert list((tmp_path / values["train"]).rglob("*.parquet"))
     else:
         (tmp_path / values["train"]).mkdir(parents=True)  # where the user unpacked what was downloaded
     job = Job(component="train", given=tuple(f"{key}={value}" for key, value in values.items()))

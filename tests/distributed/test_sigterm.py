@@ -26,6 +26,7 @@ from drivetrain.training.launch.processes.failure import is_lost_peer
 from drivetrain.training.loop import interruption_simulation
 from drivetrain.training.loop import saving as saving_module
 from drivetrain.training.process import Process
+from drivetrain.training.torch.framework import Framework as TorchFramework
 from drivetrain.training.torch.strategy import Strategy
 from drivetrain.training_scripts import train as train_module
 from drivetrain.training_scripts.strategies import ddp
@@ -93,7 +94,7 @@ def told(process: Process, when: str, who: tuple[int, ...], *arguments: Any) -> 
             kept = checkpointer_module.Checkpointer
             kept.save = after(1, kept.save)
         elif when == "writing":
-            checkpointer_module.copy_all = after(1, checkpointer_module.copy_all)
+            TorchFramework.copy_all = staticmethod(after(1, TorchFramework.copy_all))
         elif when == "last step":
             ddp.Strategy.train_step = after(24, ddp.Strategy.train_step)
         elif when == "begin":

@@ -7,8 +7,10 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +18,6 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file, save_file
 
-from drivetrain.base.ports import held_port
 from tests.distributed.prepared_data import digit_columns, write_prepared
 
 pytestmark = pytest.mark.tensorflow
@@ -42,14 +43,31 @@ ADAMW = '{"channels": 4, "hidden": 16}'
 TWO: dict[str, Any] = {"strategy": "tf_multi_worker", "strategy_options": '{"communication": "ring"}'}
 
 
+@contextmanager
+def held_ports(count: int) -> Iterator[int]:
+    """The first of so many free ports in a row: each process has one, and their group another. All but servers that
+    listen beside it by SO_REUSEADDR find them taken."""
+    for first in range(20_000 + os.getpid() % 5_000, 32_000, count):
+        with ExitStack() as kept:
+            try:
+                for port in range(first, first + count):
+                    held = kept.enter_context(socket.socket())
+                    held.bind(("0.0.0.0", port))
+            except OSError:
+                continue
+        yield first
+        return
+    raise AssertionError("no free ports")
+
+
 def run(given: dict[str, Any], *, processes: int = 1, launcher: str = "tf_config", fails: bool = False) -> Any:
     """What the program says; of one process, it is started as it is."""
     if not PYTHON.exists():
         pytest.skip("no .venvs/tensorflow: run `make test-tensorflow`")
     command = [str(PYTHON)]
-    with held_port() as port:
+    with held_ports(processes + 1) as port:
         if processes > 1:
-            options = [f"--processes={processes}", f"--launcher={launcher}", f"--port={port.getsockname()[1]}"]
+            options = [f"--processes={processes}", f"--launcher={launcher}", f"--port={port}"]
             command += ["-m", "drivetrain.training_scripts.launch", *options, "--script"]
         command += [str(PROGRAM), json.dumps(given)]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}

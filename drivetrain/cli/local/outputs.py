@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home
 
 _PARTIAL = ".drivetrain-partial"
+# Beside a folder that was copied to: the names of what an earlier copy left, which the next one may take away.
+_COPIED = ".{}.drivetrain-copied"
 
 
 def outputs_of_latest(home: Home, pipeline: str) -> dict[str, Path]:
@@ -61,15 +63,32 @@ def _copy(place: Path, target: Path) -> None:
     target.mkdir(parents=True, exist_ok=True)
     files = {path.relative_to(place) for path in place.rglob("*") if path.is_file()}
     there = {path.relative_to(target) for path in target.rglob("*") if path.is_file() and path.suffix != _PARTIAL}
-    foreign = sorted(there - files)
+    noted = target.with_name(_COPIED.format(target.name))
+    earlier = (
+        {Path(line) for line in noted.read_text(encoding="utf-8").splitlines()} if noted.is_file() else set[Path]()
+    )
+    foreign = sorted(there - files - earlier)
     if foreign:
         raise UserError(
             f"--out: {target} holds {foreign[0]}, which is no part of the output. Give another folder, or remove it. "
             f"The output itself is in {place}."
         )
-    for file in sorted(files):
+    # What is there from now on, should this copy be ended before it is whole.
+    noted.write_text("".join(f"{file}\n" for file in sorted(files | earlier)), encoding="utf-8")
+    # Files at the top, which may say what the others are, come last.
+    for file in sorted(files, key=lambda file: (len(file.parts) == 1, file)):
         (target / file).parent.mkdir(parents=True, exist_ok=True)
         _copy_file(place / file, target / file)
+    for file in sorted((earlier & there) - files):
+        (target / file).unlink()
+        _remove_empty((target / file).parent, target)
+    noted.write_text("".join(f"{file}\n" for file in sorted(files)), encoding="utf-8")
+
+
+def _remove_empty(folder: Path, top: Path) -> None:
+    while folder != top and not any(folder.iterdir()):
+        folder.rmdir()
+        folder = folder.parent
 
 
 def _copy_file(source: Path, target: Path) -> None:

@@ -148,4 +148,5 @@ def _package(package: str, purpose: str, extra: str) -> Finding:
     try:
         return Finding(package, "ok", f"{importlib.metadata.version(package)}, for {purpose}")
     except importlib.metadata.PackageNotFoundError:
-        return Finding(package, "note", f"not installed; for {purpose}: pip install 'drivetrain[{extra}]'")
+        advice = f"pip install 'drivetrain[{extra}]'"
+        return Finding(package, "note", f"not installed; for {purpose}", advice)

@@ -58,6 +58,18 @@ class Expression:
     def __invert__(self) -> Call:
         return op("not", self)
 
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Expression):
+            # Plans are compared by it: two expressions that are alike are one.
+            return type(self) is type(other) and vars(self) == vars(other)
+        raise InputError(
+            f"an expression is compared with {other!r:.60} by ==, which tells nothing while a transformation is "
+            'declared. Write op("equal", a, b), or op("not_equal", a, b); lit(value) is a literal.'
+        )
+
+    def __hash__(self) -> int:
+        return hash((type(self), *vars(self).values()))
+
     def __bool__(self) -> bool:
         raise InputError(
             "an expression has no truth value while a transformation is declared. Use & | ~ for and, or, not; "
@@ -65,17 +77,17 @@ class Expression:
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Column(Expression):
     name: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Literal(Expression):
     value: Value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Call(Expression):
     operation: Operation
     arguments: tuple[Expression, ...]

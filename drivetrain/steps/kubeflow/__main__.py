@@ -60,7 +60,9 @@ def run(task: Task, report: Reporter) -> int:
         )
         return 0
     for name in task.document.get("outputs", ()):
-        _empty(local_path(task.made[name]["uri"]))
+        place = local_path(task.made[name]["uri"])
+        _empty(place)
+        place.mkdir(parents=True)
     arguments = arguments_of(task)
     inputs = {name: [each["uri"] for each in found] for name, found in task.artifacts.items()}
     report("started", arguments=arguments, inputs=inputs)

@@ -172,14 +172,17 @@ def start(command: Sequence[str], environment: Mapping[str, str], log: Log) -> i
     def forward(number: int, _: Any) -> None:
         os.kill(pid, number)
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, forward)
-    if log.is_needed:
-        os.close(write)
-        for raw in _lines(read, pid):
-            log.take(raw)
-        os.close(read)
-    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    before = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
+    try:
+        if log.is_needed:
+            os.close(write)
+            for raw in _lines(read, pid):
+                log.take(raw)
+            os.close(read)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    finally:  # the program has ended, and its number may be another process's
+        for number, handler in before.items():
+            signal.signal(number, handler)
     return 128 - code if code < 0 else code
 
 

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, ValidationError
 
 from drivetrain.base.errors import SpecError
+from drivetrain.base.masking import without_secrets
 from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
 from drivetrain.spec.resources import Deployment
 
@@ -123,6 +124,16 @@ class Settings(Frozen):
     """Labels of spot nodes."""
 
 
+_NAMES_OF_SECRETS = ("pods", "steps", "notices", "s3_secret", "image_pull_secret")
+"""Fields in which somebody may put a secret in place of its name."""
+
+
+def _may_be_secret(error: Any) -> bool:
+    """Whether what was given must not be shown."""
+    text = str(error["input"])
+    return str(error["loc"][0]) in _NAMES_OF_SECRETS or "@" in text or without_secrets(text) != text
+
+
 def settings_of(deployment: Deployment) -> Settings:
     """The block of a deployment.
 
@@ -135,6 +146,8 @@ def settings_of(deployment: Deployment) -> Settings:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, ("deployment", "targets", NAME, *first["loc"])))
-        value = "" if first["type"] == "extra_forbidden" else f" Given: {first['input']!r:.120}."
+        value = (
+            "" if first["type"] == "extra_forbidden" or _may_be_secret(first) else f" Given: {first['input']!r:.120}."
+        )
         allowed = f" Allowed: {', '.join(Settings.model_fields)}." if first["type"] == "extra_forbidden" else ""
         raise SpecError(f"{where}: {first['msg']}.{value}{allowed}") from None

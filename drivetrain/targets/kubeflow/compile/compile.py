@@ -310,7 +310,9 @@ class _Compiler(References):
         if step is not None and num_nodes(step):
             step = None  # the pod of the task itself only follows the TrainJob
         resources = executor_resources(Resources() if step is None else resources_of(step))
-        self.executors[executor] = task.executor(image, self.imports.code, self.environment, resources)
+        self.executors[executor] = task.executor(
+            image, self.imports.code, self.environment, resources, self.imports.places(task.inputs.values())
+        )
         checkpoint = None if step is None else checks.checkpoints_of(step)
         platform = platform_of(step, self.settings, checkpoints=checkpoint is not None and checkpoint.uri is None)
         for field, mounted in mounts_of(self.settings, "" if task.step is None else task.step.name).items():

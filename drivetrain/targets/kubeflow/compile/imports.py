@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,11 @@ class Imports:
         self.assets |= {asset.uri: asset for asset in assets}
         # A single file's own folder: an input is a folder, here as on SageMaker.
         return self._imported(uri if uri.endswith("/") else uri.rpartition("/")[0], called)
+
+    def places(self, channels: Iterable[Channel]) -> list[str]:
+        """Of channels those that importers bring: the URIs, or the names of the parameters that have them."""
+        taken = {channel.task for channel in channels if channel.flow == "artifacts"}
+        return [known for known, channel in self._known.items() if channel.task in taken]
 
     def _imported(self, source: str | ParameterRef, called: str) -> Channel:
         known = source.rstrip("/") if isinstance(source, str) else f"parameter {source.name}"

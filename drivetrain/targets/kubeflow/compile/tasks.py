@@ -5,6 +5,7 @@ The document travels in the environment, where no placeholder and no interpreter
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -96,12 +97,20 @@ class Task:
             built["outputDefinitions"] = made
         return built
 
-    def executor(self, image: str, code: Code, environment: Mapping[str, str], resources: Json) -> Json:
-        """The container that runs the task."""
+    def executor(
+        self, image: str, code: Code, environment: Mapping[str, str], resources: Json, places: Iterable[str] = ()
+    ) -> Json:
+        """The container that runs the task.
+
+        Args:
+            places: what importers bring it from. The platform's cache compares the command, and neither variables nor
+                the URIs of artifacts, so a hash of both stands there.
+        """
         document = self._document_text()
+        told = hashlib.sha256("\n".join([document, *sorted(places)]).encode()).hexdigest()
         container: Json = {
             "args": ["{{$}}"],
-            "command": ["sh", "-c", start_command(code)],
+            "command": ["sh", "-c", start_command(code, told)],
             "env": [{"name": name, "value": value} for name, value in {**environment, DOCUMENT: document}.items()],
             "image": image,
         }
@@ -126,8 +135,11 @@ class Task:
         return text
 
 
-def start_command(code: Code) -> str:
+def start_command(code: Code, told: str) -> str:
     """The shell's text: run the start file of the code archive, if both are the ones that were compiled.
+
+    Args:
+        told: a hash of all else that decides what the task makes, for the platform's cache.
 
     Whoever runs many tasks on one machine (../run) has unpacked that code for all of them, and says which: unpacking
     takes longer than all else of a task.
@@ -139,6 +151,7 @@ def start_command(code: Code) -> str:
         f'test "$DRIVETRAIN_UNPACKED" = {code.sha256} && exec "python3" -m drivetrain.steps.kubeflow "$0"; '
         f'exec "python3" -I -S -c \'{START_KUBEFLOW_TASK}\' {code.start_sha256} {code.sha256} "$0"'
         ' # kfp.dsl.executor_main "$program_path/ephemeral_component.py" "$@"'
+        f" task {told}"
     )
 
 

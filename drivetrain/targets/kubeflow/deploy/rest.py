@@ -198,7 +198,20 @@ class Api:
             return cast(bytes, answer.read(MAX_ANSWER))
 
     def _token(self) -> str:
-        """Read for each request: a cluster renews the file."""
+        """Read for each request: a cluster renews the file.
+
+        Raises:
+            ApiError: it cannot be read, or is no token; it is not shown.
+        """
+        token = self._token_text()
+        if not all("!" <= letter <= "~" for letter in token):
+            where = self._token_file or f"${TOKEN_VARIABLE} or ${TOKEN_PATH_VARIABLE}"
+            raise ApiError(
+                f"The token in {where} has spaces, line breaks or letters that no token has. Put one token there."
+            )
+        return token
+
+    def _token_text(self) -> str:
         file = self._token_file or (not os.environ.get(TOKEN_VARIABLE) and os.environ.get(TOKEN_PATH_VARIABLE)) or None
         if file is None:
             return os.environ.get(TOKEN_VARIABLE, "").strip()

@@ -259,18 +259,22 @@ class Book:
             self.reasons[loop.name] = reason
         value = f"{states.count('Succeeded')} of {len(states)} steps"
         if status == "Succeeded" and loop.selector is not None:
-            value = self._selected(loop.selector, len(states) // len(loop.body))
+            value = self._selected(loop.selector, len(states) // len(loop.body)) or value
         self.status[loop.name] = status
         seconds = self.ledger.close_step(
             self.execution, loop.name, status, response={"Status": status}, value=value, reason=reason
         )
         self.observer(StepFinished(loop.name, status, seconds, reason=reason, value=value))
 
-    def _selected(self, selector: Selector, iterations: int) -> str:
-        """Which iteration of a loop is handed on, and why: `fit-1: score 0.9`."""
+    def _selected(self, selector: Selector, iterations: int) -> str | None:
+        """Which iteration of a loop is handed on, and why: `fit-1: score 0.9`; None where no step reads it, for then
+        tasks do not hand on what is compared."""
         assert isinstance(selector.value, LoggedRef)
         step, metric = selector.value.step, selector.value.name
-        values = [float(self.values[f"{step}-{n}", f"logged-{checks.key_of(metric)}"]) for n in range(iterations)]
+        given = [self.values.get((f"{step}-{n}", f"logged-{checks.key_of(metric)}")) for n in range(iterations)]
+        values = [float(value) for value in given if value is not None]
+        if len(values) < iterations:
+            return None
         best = max(values) if selector.pick == "MaxBy" else min(values)
         return f"{step}-{values.index(best)}: {metric} {best:g}"
 

@@ -143,6 +143,8 @@ class Runner:
             command = [sys.executable, "-m", kfp_process.__name__, str(folder / PIPELINE), str(folder / ARGUMENTS)]
             with subprocess.Popen(
                 [*command, str(outputs)],
+                # Not the user's: Python would import what lies there, and programs would write there.
+                cwd=_made(folder / "tmp" / "work"),
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 stdout=log,

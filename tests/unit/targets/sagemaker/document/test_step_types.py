@@ -22,6 +22,7 @@ RECORDS = "drivetrain/targets/sagemaker/document/step_types.py"
 OTHERS = {
     "drivetrain/catalog/quotas.py": "limits of the service, which lie below the document",
     "drivetrain/schemas/definition.py": "the forms of the pipeline's own types, and what two types need",
+    "drivetrain/targets/kubeflow/deploy/executions/steps.py": "words of the platform, and no types of the service",
     "drivetrain/targets/sagemaker/prices/table.py": "the kinds of the price list",
     "drivetrain/targets/sagemaker/document/retirements.py": "products of AWS that close",
     "drivetrain/targets/local/execution/execution.py": "what begins with our start file",
