@@ -78,6 +78,14 @@ def load_function(author: Callable[..., Any], config: Path | None = None, overri
     return Loaded(*_build(author, config, tuple(overrides)), source, source or Path.cwd())
 
 
+def settings_file(target: str) -> Path:
+    """The file with settings that is read for a pipeline where none is named."""
+    path_text = target.partition(":")[0]
+    if path_text.endswith(".py"):
+        return Path(path_text).expanduser().resolve().with_suffix(".yaml")
+    return Path.cwd() / f"{path_text}.yaml"
+
+
 def settings_of(target: str) -> type[Settings]:
     """The class of the settings that the pipeline takes; `Settings` itself where its function takes none.
 

@@ -46,15 +46,21 @@ def compile_(
       drivetrain compile retraining -o retraining.json --set epochs=20
       drivetrain compile digits.py -c production.yaml -o digits.json
       drivetrain compile digits.py --list-code
-      drivetrain compile retraining --target kubeflow -o retraining.yaml
+      drivetrain compile retraining --target kubeflow -o compiled.yaml
     """
     if list_code:
         if output is not None:
             raise UserError("--list-code and --output are both given. Give one: a list is printed, nothing is written.")
         _list_code(target, config, set_)
         return
+    from drivetrain.authoring.loading import settings_file
     from drivetrain.cli.operands import compiled_for, load_for
 
+    if output is not None and output.resolve() in {each.resolve() for each in (settings_file(target), config) if each}:
+        raise UserError(
+            f"--output {output} is the file with the pipeline's settings, which every command reads. Give another "
+            "name, such as compiled.yaml."
+        )
     loaded, name = load_for(target, config, set_, on)
     built = compiled_for(loaded, name)
     if output is None:

@@ -105,7 +105,9 @@ def test_a_function_without_a_text_is_refused() -> None:
 def test_a_name_of_a_builtin_a_decorator_and_another_name_travel(cell: Run, tmp_path: Path) -> None:
     cell(HEAD + "import functools\ndef sum(x):\n    return 42\n")
     cell("@functools.lru_cache\ndef fib(n):\n    return n if n < 2 else fib(n - 1) + fib(n - 2)\nfibonacci = fib\n")
-    names = cell("@component\ndef fit(model: Output) -> dict[str, float]:\n    return {'k': sum([1]) + fibonacci(10)}\n")
+    names = cell(
+        "@component\ndef fit(model: Output) -> dict[str, float]:\n    return {'k': sum([1]) + fibonacci(10)}\n"
+    )
     text, program = written(names["fit"], tmp_path)
     assert program(tmp_path) == {"k": 97}
     assert "__main__" not in text and "fibonacci = fib" in text

@@ -76,6 +76,8 @@ def test_the_columns_that_come_of_it_are_known_before_it_runs() -> None:
         (lambda: lit(1 << 63), "the literal 9223372036854775808 does not fit 64 bits"),
         (lambda: lit([1]), "a literal is [1]. Allowed: numbers, text, true, false and null."),
         (lambda: 1 < col("x") < 2, "an expression has no truth value"),  # type: ignore[operator]
+        (lambda: col("x") == 3, "compared with 3 by ==, which tells nothing while a transformation is declared"),
+        (lambda: (col("x") > 0) & (col("x") != 3), 'Write op("equal", a, b)'),
         (lambda: Plan().cast({"x": "int46"}), "there is no type 'int46'. Did you mean 'int64'?"),
         (lambda: Plan().cast({"x": "timestamp[us, tz=Mars/Olympus]"}), "there is no time zone 'Mars/Olympus'"),
     ],

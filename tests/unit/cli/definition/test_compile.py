@@ -49,3 +49,13 @@ def test_an_error_while_the_users_function_runs_names_its_line(drivetrain) -> No
         "from drivetrain import Pipeline\n\ndef late() -> Pipeline:\n    return Pipeline(name={}['name'])\n",
     )
     assert drivetrain.error("compile", file) == "error: late.py, line 4: KeyError: 'name'\n"
+
+
+def test_the_settings_of_a_pipeline_are_not_written_over(drivetrain, monkeypatch) -> None:
+    monkeypatch.chdir(drivetrain.folder)
+    settings = drivetrain.write("retraining.yaml", "epochs: 7\n")
+    error = drivetrain.error("compile", "retraining", "-o", "retraining.yaml")
+    assert "is the file with the pipeline's settings" in error and settings.read_text() == "epochs: 7\n"
+    other = drivetrain.write("other.yaml", "epochs: 8\n")
+    assert "Give another name" in drivetrain.error("compile", "retraining", "-c", "other.yaml", "-o", "./other.yaml")
+    assert other.read_text() == "epochs: 8\n"

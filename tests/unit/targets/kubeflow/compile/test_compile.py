@@ -442,3 +442,18 @@ def test_what_sagemaker_gets_is_not_touched_by_settings_for_kubeflow() -> None:
     before = compile_for_sagemaker(plain).text
     compile_pipeline(both)
     assert compile_for_sagemaker(both).text == before == compile_for_sagemaker(plain).text
+
+
+def test_the_command_tells_tasks_apart_that_are_told_otherwise() -> None:
+    """The platform's cache compares commands, and neither variables nor the URIs of artifacts."""
+
+    def command(epochs: int, data: str) -> Any:
+        built = compile_pipeline(retraining(Retraining(epochs=epochs, dataset=data))).ir
+        executors = built["deploymentSpec"]["executors"]
+        return [executors[f"exec-{name}"]["container"]["command"] for name in ("prepare", "train")]
+
+    first = command(5, "s3://bucket/monday/")
+    assert command(5, "s3://bucket/monday/") == first
+    longer = command(6, "s3://bucket/monday/")
+    assert longer[0] == first[0] and longer[1] != first[1]
+    assert command(5, "s3://bucket/tuesday/")[0] != first[0]
