@@ -235,7 +235,6 @@ OF_ONE_TARGET = {
     "drivetrain.cli.deployed": "where deployments are",
     "drivetrain.cli.local.triggers": "the account of a role",
     "drivetrain.cli.operands": "a definition with its edits",
-    "drivetrain.client.pictures": "a definition, drawn",
     "drivetrain.infra": "the stack of an account, the manifests of a cluster",
     "drivetrain.schemas.definition": "the schema of SageMaker's definitions",
     "drivetrain.studio": "SageMaker Studio's edits",
