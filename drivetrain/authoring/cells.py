@@ -109,17 +109,14 @@ class _Writer:
             self.imports.add(_as(f"import {value.__name__}", value.__name__, name))
         elif getattr(inner, "__module__", None) == CELLS and isinstance(inspect.unwrap(inner), FunctionType | type):
             own = inner.__name__
-            if own == name:
-                self.define(name, inner)
-            elif self.function.__globals__.get(own) is value and own not in self.seen:
-                self.define(own, inner)
-                self.definitions.append(f"{name} = {own}")
-            elif self.function.__globals__.get(own) is value:
-                self.definitions.append(f"{name} = {own}")
-            else:
+            if own != name and self.function.__globals__.get(own) is not value:
                 raise self.refused(
                     name, f"it is a function {own}() that is called otherwise now. Define it by its name."
                 )
+            if own == name or own not in self.seen:
+                self.define(own, inner)
+            if own != name:
+                self.definitions.append(f"{name} = {own}")
         elif (found := _importable(name, value)) is not None:
             self.imports.add(found)
         elif _is_literal(value):

@@ -95,3 +95,11 @@ def test_types_are_those_of_all_rows(place: Path, monkeypatch: pytest.MonkeyPatc
     (place / "raw" / "orders.csv").write_text(ORDERS.replace("99,u1,99.5,0", "99,u1,soon,0"))
     with pytest.raises(InputError, match=r"^orders\.csv, row 101, column 'price': 'soon' is not a float64\.$"):
         transform(place, Plan().select("price"), schema="price:float64")
+
+
+@pytest.mark.parametrize("output", ["raw", "raw/inner", "tables", "."])
+def test_nothing_is_written_where_it_is_read(place: Path, output: str) -> None:
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    with pytest.raises(InputError, match="are one, or one inside the other"):
+        transform_data(place / "raw", place / output, place / "tables", plan=PLAN.to_json())
+    assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before

@@ -332,3 +332,21 @@ def test_the_picked_iteration_is_by_a_logged_value_alone() -> None:
     lambda_step = asked()
     loop = for_each([0.1], [lambda_step], name="sweep", max_concurrency=1, best=largest(lambda_step.value("n")))
     assert [problem.field for problem in checks.check(spec(loop)) if problem.step == "sweep"] == ["best"]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"endpoint": "http://user:hunter2@host/"},
+        {"pods": {"secrets": {"HF_TOKEN": "hunter2 in clear"}}},
+        {"notices": "https://hooks.example.com/hunter2"},
+        {"s3_secret": "HUNTER2hunter2"},
+    ],
+)
+def test_what_may_be_a_secret_is_not_shown_in_an_error(block: dict[str, Any]) -> None:
+    from drivetrain import Deployment
+    from drivetrain.targets.kubeflow.settings import settings_of
+
+    with pytest.raises(SpecError, match=r"^deployment\.targets\.kubeflow\.") as refused:
+        settings_of(Deployment(targets={"kubeflow": block}))
+    assert "hunter2" not in str(refused.value).lower()

@@ -123,3 +123,11 @@ def test_lists_are_read_to_their_end(place: Place) -> None:
         each["display_name"] for each in service.pages(api, "/experiments", "experiments", about="", namespace="team-a")
     ]
     assert sorted(names) == [f"e{number}" for number in range(5)]
+
+
+@pytest.mark.parametrize("token", ["eyJsecret\nX-Other: 1", "eyJsecret eyJother", "eyJsécret"])
+def test_what_is_no_token_is_refused_and_not_shown(place: Place, token: str, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(token, encoding="utf-8")
+    text = refusal(api_of(place, token_file=str(tmp_path / "token")))
+    assert "has spaces, line breaks or letters that no token has" in text
+    assert "eyJ" not in text and str(tmp_path / "token") in text
