@@ -117,6 +117,8 @@ def prepare_data(
                 raise NotUsableError("rows change sides in a split by strata when data grows")
             earlier = open_earlier(previous, list(folders), parameters)
             new = earlier.new_sources(find_sources(raw))
+            if late := earlier.out_of_order(new):
+                print(f"{late} sorts before a file that was read earlier: its rows come last nevertheless", flush=True)
             table = continued_table(raw, options, new, earlier.arrow_schema())
             preparation.run(table, find_sources(raw), earlier)
             return

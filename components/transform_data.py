@@ -9,9 +9,8 @@ what prepare_data takes as raw.
 
 from __future__ import annotations
 
-import shutil
+import json
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -20,7 +19,6 @@ from drivetrain.steps.contract import Input, Output
 from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:
-    from drivetrain.data.arrow import Batch, Schema
     from drivetrain.data.engines import Table
     from drivetrain.data.reading import TableOptions
 
@@ -38,12 +36,16 @@ def transform_data(
     engine: str = "polars",
     memory_mib: int = 128,
     rows_per_file: int = 1_000_000,
+    keep_versions: int = 1,
 ) -> None:
-    """Transform a table as a plan declares, into Parquet files.
+    """Transform a table as a plan declares, into Parquet files with a manifest.
+
+    The table of an earlier run is replaced when the new one is complete: a reader finds in the folder the earlier table
+    or the new one, whole. The disk needs room for both.
 
     Args:
         raw: a folder of CSV, JSON Lines and Parquet files, or one such file: one table.
-        output: gets part-00000.parquet, ...; those of an earlier run are replaced when all new ones are written.
+        output: gets manifest.json, and part-00000.parquet, ... in a folder of this version.
         tables: what the plan joins with: each file or folder here is a table, called by its name without its ending.
         plan: a JSON list of verbs.
         schema: types of columns of raw, as for prepare_data.
@@ -52,20 +54,26 @@ def transform_data(
         engine: what runs the plan.
         memory_mib: MiB of rows that a join, an aggregation, a window, a deduplication or a sort holds; more go to disk.
         rows_per_file: rows of each Parquet file but the last.
+        keep_versions: earlier versions of the table that stay in the folder when it is written again.
 
     Raises:
         InputError: the plan, the data or a parameter is wrong. The output stays as it was.
     """
     from drivetrain.data import engines
     from drivetrain.data.arrow import arrow
+    from drivetrain.data.increments import fingerprint
     from drivetrain.data.reading import TableOptions
-    from drivetrain.data.source import CellError
+    from drivetrain.data.shards import ShardWriter, publish
+    from drivetrain.data.source import CellError, find_sources
     from drivetrain.data.transform.plan import Plan
     from drivetrain.data.transform.types import arrow_type
 
-    for name, value in (("memory_mib", memory_mib), ("rows_per_file", rows_per_file)):
-        if value < 1:
-            raise InputError(f"{name} is {value}. Allowed: 1 and more.")
+    for name, value, least in (
+        *(("memory_mib", memory_mib, 1), ("rows_per_file", rows_per_file, 1)),
+        ("keep_versions", keep_versions, 0),
+    ):
+        if value < least:
+            raise InputError(f"{name} is {value}. Allowed: {least} and more.")
     place = output.resolve()
     for name, folder in (("raw", raw), ("tables", tables)):
         taken = None if folder is None else (folder if folder.is_dir() else folder.parent).resolve()
@@ -83,9 +91,28 @@ def transform_data(
         table = _table(raw, options, whole)
         columns = verbs.output(table.columns, {name: other.columns for name, other in given.items()})
         found = arrow().schema([(name, arrow_type(kind)) for name, kind in columns.items()])
-        with tempfile.TemporaryDirectory(prefix="drivetrain-transform-") as scratch:
-            running = engines.Options(scratch=Path(scratch), memory=memory_mib << 20)
-            _write(chosen.run(verbs, table, given, running), found, output, rows_per_file)
+        writer = ShardWriter(output, found, key=None, label=None, rows_per_shard=rows_per_file)
+        try:
+            writer.start()
+            with tempfile.TemporaryDirectory(prefix="drivetrain-transform-") as scratch:
+                running = engines.Options(scratch=Path(scratch), memory=memory_mib << 20)
+                for batch in chosen.run(verbs, table, given, running):
+                    writer.append(batch)
+            writer.finish()
+            if not writer.rows:
+                raise InputError("no row is left: the plan filters all of them out, or the data has none.")
+            read = {name: [fingerprint(source) for source in find_sources(path)] for name, path in others.items()}
+            lineage = {
+                "plan": json.loads(plan),
+                "sources": [fingerprint(source) for source in find_sources(raw)],
+                "tables": read,
+            }
+            manifest = writer.stage(lineage, engine=chosen.version())
+            publish([writer], keep_versions)
+        finally:
+            writer.discard()
+        files = "1 file" if len(manifest.shards) == 1 else f"{len(manifest.shards)} files"
+        print(f"{manifest.rows:,} rows in {files}, content {manifest.content_hash[:12]}", flush=True)
 
     try:
         attempt(whole=False)
@@ -99,32 +126,6 @@ def _table(path: Path, options: TableOptions, whole: bool) -> Table:
 
     opened = open_table(path, options, whole=whole)
     return Table(opened.schema, lambda: (batch for _, _, batch in opened.batches()))
-
-
-def _write(batches: Iterator[Batch], schema: Schema, output: Path, rows_per_file: int) -> None:
-    """Write the rows beside those of an earlier run, and then in their place."""
-    from drivetrain.data.shard_files import ShardFiles
-
-    output.mkdir(parents=True, exist_ok=True)
-    staging = output / ".drivetrain-new"
-    shutil.rmtree(staging, ignore_errors=True)
-    staging.mkdir()
-    files = ShardFiles(staging, schema, rows_per_file)
-    try:
-        for batch in batches:
-            files.append(batch)
-        files.finish()
-        if not files.shards:
-            raise InputError("no row is left: the plan filters all of them out, or the data has none.")
-        for path in output.glob("part-*.parquet"):
-            path.unlink()
-        for shard in files.shards:
-            (staging / shard.file).rename(output / shard.file)
-    finally:
-        files.close()
-        shutil.rmtree(staging, ignore_errors=True)
-    rows = sum(shard.rows for shard in files.shards)
-    print(f"{rows:,} rows in {len(files.shards)} files", flush=True)
 
 
 if __name__ == "__main__":

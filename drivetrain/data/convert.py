@@ -7,6 +7,12 @@ from collections.abc import Callable
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
 
 _FIRST_CELLS = 64
+# The hint for a whole number in a column whose type was inferred.
+WIDE_INTEGER = (
+    ": it is a whole number beyond int64, of which a float64 does not hold all digits. Give the column a type: "
+    "decimal(38, 0), string, uint64 where none is negative, or float64 if 16 digits are enough"
+)
+INT64 = range(-(1 << 63), 1 << 63)
 # What stands for a missing value in a CSV cell; in a text column only the empty cell does, since "NA" may be a word
 # (or Namibia).
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
@@ -15,8 +21,8 @@ MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 class BadValueError(ValueError):
     """The value at `row` (an index in the batch) of `column` is not of the column's type."""
 
-    def __init__(self, column: str, row: int, shown: str, data_type: DataType) -> None:
-        super().__init__(f"column {column!r}: {shown} is not {described(data_type)}")
+    def __init__(self, column: str, row: int, shown: str, data_type: DataType, hint: str = "") -> None:
+        super().__init__(f"column {column!r}: {shown} is not {described(data_type)}{hint}")
         self.row = row
 
 
@@ -33,7 +39,8 @@ def converted(batch: Batch, schema: Schema, *, text: bool, strict: frozenset[str
         batch: a batch with at least the schema's columns.
         schema: the wanted columns.
         text: the columns are the cells of a text file, so that MISSING and blanks around numbers are understood.
-        strict: columns whose type was inferred: a number with leading zeros (a code) is then no integer.
+        strict: columns whose type was inferred: a number with leading zeros (a code) is then no integer, and a whole
+            number beyond int64 no float.
 
     Raises:
         BadValueError: the first value that does not fit.
@@ -64,6 +71,8 @@ def parsed(column: Array, data_type: DataType, strict: bool) -> Array | None:
     if pa.types.is_string(data_type):
         return column
     if strict and pa.types.is_integer(data_type) and has_leading_zeros(column):
+        return None
+    if strict and pa.types.is_floating(data_type) and has_wide_integers(column):
         return None
     result = _cast(column, data_type)
     if result is None:  # the slower way, for cells with blanks or markers of missing values
@@ -106,6 +115,20 @@ def wider_text_type(first: DataType, second: DataType) -> DataType:
     return pa.string()
 
 
+def exceeds_int64(column: Array) -> bool:
+    """Whether a float is so large that an integer which was written instead of it is beyond int64."""
+    ends = arrow().compute.min_max(column).as_py()
+    return ends["min"] is not None and max(-ends["min"], ends["max"]) >= 2.0**63
+
+
+def has_wide_integers(column: Array) -> bool:
+    """Whether a cell is a whole number beyond int64, of which a float64 would not hold all digits."""
+    compute = arrow().compute
+    long = column.filter(compute.greater_equal(compute.binary_length(column), 19))
+    digits = long.filter(compute.match_substring_regex(long, pattern=r"^\s*[+-]?[0-9]{19,}\s*$"))
+    return any(int(cell) not in INT64 for cell in digits.to_pylist())
+
+
 def has_leading_zeros(column: Array) -> bool:
     """Whether a cell is digits that begin with a superfluous zero."""
     compute = arrow().compute
@@ -135,4 +158,19 @@ def _bad_value(field: Schema, column: Array, fits: Callable[[Array], bool]) -> B
         else:
             stop = middle
     shown = repr(column[start].as_py())
-    return BadValueError(field.name, start, shown if len(shown) <= 60 else shown[:57] + "...", field.type)
+    hint = _hint(column.slice(start, 1), field.type)
+    return BadValueError(field.name, start, shown if len(shown) <= 60 else shown[:57] + "...", field.type, hint)
+
+
+def _hint(cell: Array, data_type: DataType) -> str:
+    """What to do about a cell that is of another type than it seems."""
+    pa = arrow()
+    if pa.types.is_floating(data_type) and pa.types.is_string(cell.type) and has_wide_integers(cell):
+        return WIDE_INTEGER
+    if not pa.types.is_timestamp(data_type) or not pa.types.is_string(cell.type):
+        return ""
+    if data_type.tz is None:
+        fits = _cast(cell, pa.timestamp(data_type.unit, tz="UTC")) is not None
+        return f" (it has an offset: give the type timestamp[{data_type.unit}, tz=UTC])" if fits else ""
+    fits = _cast(cell, pa.timestamp(data_type.unit)) is not None
+    return " (it has no offset, such as Z or +01:00)" if fits else ""

@@ -84,7 +84,7 @@ class Earlier:
         Raises:
             NotUsableError: a file that it read is gone or changed.
         """
-        known = {entry["name"]: entry for entry in next(iter(self.sets.values())).manifest.lineage["sources"]}
+        known = self._known
         given = {source.name: source for source in sources}
         if gone := sorted(known.keys() - given.keys()):
             raise NotUsableError(f"{gone[0]} is not in the data any more")
@@ -92,6 +92,16 @@ class Earlier:
         if changed:
             raise NotUsableError(f"{changed[0]} has changed since")
         return [source for source in sources if source.name not in known]
+
+    def out_of_order(self, new: Sequence[Source]) -> str:
+        """The first new file that a run over everything would read before one that is known; empty for none."""
+        last = max(self._known, default="")
+        return next((source.name for source in new if source.name < last), "")
+
+    @property
+    def _known(self) -> dict[str, Mapping[str, Any]]:
+        """The files that it read, by name."""
+        return {entry["name"]: entry for entry in next(iter(self.sets.values())).manifest.lineage["sources"]}
 
     def check_new_keys(self, hashes: Sequence[Array]) -> Array:
         """The new hashes that the earlier sets have, too."""

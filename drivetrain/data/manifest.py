@@ -10,7 +10,7 @@ A folder without manifest.json is not finished. The file is UTF-8 JSON:
       "format": 2,
       "rows": 1437,                                    sum over the shards
       "bytes": 101376,                                 sum over the shards
-      "key": "id",                                     the column that names a row
+      "key": "id",                                     the column that names a row, or null
       "label": "label",                                or null
       "schema": [{"name": "id", "type": "int64"}, {"name": "p0", "type": "float"}, ...],
       "shards": [{"file": "3f6c0a41b2d7/part-00000.parquet", "rows": 1437, "bytes": 101376, "sha256": "<64 hex>"}, ...],
@@ -94,7 +94,7 @@ class Shard:
 class Manifest:
     """The content of one prepared folder; see the module's docstring for the file."""
 
-    key: str
+    key: str | None
     label: str | None
     schema: tuple[Column, ...]
     shards: tuple[Shard, ...]
@@ -225,10 +225,9 @@ def _parsed(path: Path, content: object) -> Manifest:
             raise InputError(f"{path}: shards[{index}] has a negative count or a checksum that is no SHA-256.")
         shards.append(shard)
     columns = [_object(path, f"schema[{i}]", entry) for i, entry in enumerate(_entries(path, top, "schema"))]
-    label = top.get("label")
     manifest = Manifest(
-        key=_entry(path, top, "key", str),
-        label=None if label is None else _entry(path, top, "label", str),
+        key=None if top.get("key") is None else _entry(path, top, "key", str),
+        label=None if top.get("label") is None else _entry(path, top, "label", str),
         schema=tuple(Column(_entry(path, item, "name", str), _entry(path, item, "type", str)) for item in columns),
         shards=tuple(shards),
         statistics=cast("dict[str, Mapping[str, Any]]", _entry(path, top, "statistics", dict)),

@@ -69,7 +69,7 @@ class Table:
         if source.format == "csv":
             return csv_batches(source, schema, inferred=self.inferred, delimiter=self.delimiter)
         if source.format == "jsonl":
-            return jsonl_batches(source, schema, written=written, drop=drop)
+            return jsonl_batches(source, schema, written=written, drop=drop, inferred=self.inferred)
         return parquet_batches(source, schema)
 
 

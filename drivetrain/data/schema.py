@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import DataType, Schema, arrow
 from drivetrain.data.convert import described, wider_text_type
 from drivetrain.data.source import SCHEMA_FILE, Source
+from drivetrain.data.transform.types import known_zone
 
 ExtraColumns = Literal["refuse", "keep", "drop"]
 
@@ -24,6 +26,10 @@ TYPES = (
 )
 # A manifest spells this in Arrow's own way, and its schema may be given back to us.
 _ARROW_SPELLINGS = {"date32[day]": "date32"}
+_ZONED = re.compile(r"timestamp\[(s|ms|us|ns), ?tz=([^\]]+)\]")
+_DECIMAL = re.compile(r"decimal(?:128)?\((\d+), ?(\d+)\)")
+# "column:type" pairs; a comma within a type's brackets is a part of it.
+_PAIR = re.compile(r"(?P<name>[^,]*):(?P<type>[^,:\[(]+(?:\[[^\]]*\]|\([^)]*\))?)\s*(?:,|$)")
 
 
 @dataclass(frozen=True)
@@ -159,7 +165,7 @@ def _type_of(name: str, found: Sequence[tuple[Source, Schema]], declared: Declar
     pa = arrow()
     given = None if declared is None else declared.type_of(name)
     if given is not None:
-        return pa.type_for_alias(given)
+        return _arrow_type(given)
     merged, first = pa.null(), found[0][0]
     for source, schema in found:
         if name not in schema.names:
@@ -184,12 +190,29 @@ def _type_of(name: str, found: Sequence[tuple[Source, Schema]], declared: Declar
 
 def _pairs_of_text(text: str) -> list[tuple[str, str]]:
     pairs: list[tuple[str, str]] = []
-    for part in text.split(","):
-        name, colon, kind = part.strip().rpartition(":")
-        if not colon or not name.strip() or not kind.strip():
-            raise InputError(f'schema: {part.strip()!r} is not "column:type". Example: schema="id:int64,p*:float32".')
-        pairs.append((name.strip(), kind.strip()))
+    place = 0
+    while place < len(text) or not pairs:
+        found = _PAIR.match(text, place)
+        if not found or not found["name"].strip() or not found["type"].strip():
+            part = text[place:].split(",")[0].strip()
+            raise InputError(f'schema: {part!r} is not "column:type". Example: schema="id:int64,p*:float32".')
+        pairs.append((found["name"].strip(), found["type"].strip()))
+        place = found.end()
+    if text.endswith(","):
+        raise InputError('schema: it ends with a comma. Example: schema="id:int64,p*:float32".')
     return pairs
+
+
+def _arrow_type(name: str) -> DataType | None:
+    """The Arrow type of a declared name; None for none that columns may be declared to have."""
+    pa = arrow()
+    if name in TYPES:
+        return pa.type_for_alias(name)
+    if zoned := _ZONED.fullmatch(name):
+        return pa.timestamp(zoned[1], tz=known_zone(zoned[2]))
+    if (decimal := _DECIMAL.fullmatch(name)) and int(decimal[2]) <= int(decimal[1]) in range(1, 39):
+        return pa.decimal128(int(decimal[1]), int(decimal[2]))
+    return None
 
 
 class _Object(list[tuple[str, object]]):
@@ -222,8 +245,11 @@ def _checked(pairs: Sequence[tuple[str, str]], origin: str) -> dict[str, str]:
     types: dict[str, str] = {}
     for name, given in pairs:
         kind = _ARROW_SPELLINGS.get(given, given)
-        if kind not in TYPES:
-            raise InputError(f"{origin}: column {name!r} has the type {given!r}{suggestion(given, TYPES)}")
+        if _arrow_type(kind) is None:
+            raise InputError(
+                f"{origin}: column {name!r} has the type {given!r}{suggestion(given, TYPES)} Also: "
+                "timestamp[us, tz=Europe/Zurich], decimal(10, 2)."
+            )
         if name in types:
             raise InputError(f"{origin}: column {name!r} occurs twice.")
         types[name] = kind

@@ -1,7 +1,8 @@
-"""One prepared data set: its versions in a folder, and which of them readers find."""
+"""One data set: its versions in a folder, and which of them readers find."""
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import shutil
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.file_locks import hold
 from drivetrain.data.arrow import Array, Batch, Schema, arrow
 from drivetrain.data.increments import EarlierSet, Keeper, take_over
 from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest
@@ -30,12 +32,15 @@ _FORMAT_1_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.parti
 class ShardWriter:
     """Writes `part-00000.parquet`, ... and `manifest.json` into a staging folder; `publish` makes a version of them.
 
-    The manifest comes last.
+    The manifest comes last. From `start` to `discard` the folder is locked against other writers.
     """
 
-    def __init__(self, folder: Path, schema: Schema, *, key: str, label: str | None, rows_per_shard: int) -> None:
+    def __init__(
+        self, folder: Path, schema: Schema, *, key: str | None, label: str | None, rows_per_shard: int
+    ) -> None:
         self.folder = folder
         self.rows = 0
+        self._lock: int | None = None
         self._staging = folder / STAGING
         self.statistics = TableStatistics(schema, label, key=key)
         self._schema = schema
@@ -46,8 +51,13 @@ class ShardWriter:
         self._manifest: Manifest
 
     def start(self) -> None:
-        """Make the folder and an empty staging folder; what the folder holds stays."""
+        """Make the folder and an empty staging folder; what the folder holds stays.
+
+        Raises:
+            InputError: another run writes into the folder.
+        """
         self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(self.folder)
         shutil.rmtree(self._staging, ignore_errors=True)
         self._staging.mkdir()
 
@@ -66,8 +76,8 @@ class ShardWriter:
         self.statistics.restore(earlier.statistics)
         self.rows = earlier.manifest.rows
 
-    def append(self, batch: Batch, hashes: Array) -> None:
-        """Take in the next rows, with the hashes of their keys."""
+    def append(self, batch: Batch, hashes: Array = None) -> None:
+        """Take in the next rows, with the hashes of their keys where they have keys."""
         if not batch.num_rows:
             return
         if self._keeper:
@@ -79,7 +89,7 @@ class ShardWriter:
         """Write what is pending."""
         self._files.finish()
 
-    def stage(self, lineage: Mapping[str, Any]) -> Manifest:
+    def stage(self, lineage: Mapping[str, Any], *, engine: str = "") -> Manifest:
         """Write the manifest beside the shards: the new version is whole, and nobody reads it yet."""
         kept = self._keeper.finish(self.statistics.state()) if self._keeper else {}
         self._manifest = Manifest(
@@ -88,17 +98,20 @@ class ShardWriter:
             schema=tuple(Column(field.name, str(field.type)) for field in self._schema),
             shards=tuple(self._files.shards),
             statistics=self.statistics.entries(),
-            engine=f"pyarrow {arrow().__version__}",
+            engine=engine or f"pyarrow {arrow().__version__}",
             lineage={**lineage, **kept},
         )
         self._manifest.write(self._staging / MANIFEST_FILE)
         return self._manifest
 
     def discard(self) -> None:
-        """Remove what was staged, by this run or one that was killed. What cannot be removed is left to the next run;
-        the failure that led here is the one to tell."""
+        """Remove what was staged, by this run or one that was killed, and let other writers in. What cannot be removed
+        is left to the next run; the failure that led here is the one to tell."""
         self._files.close()
-        shutil.rmtree(self._staging, ignore_errors=True)
+        if self._lock is not None:
+            shutil.rmtree(self._staging, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = None
 
     def place_version(self) -> None:
         """Give the staged files the folder of their version, and write what will point there."""
@@ -161,6 +174,25 @@ def _pointed_at(folder: Path) -> str | None:
     except InputError:
         return None
     return shards[0].file.rpartition("/")[0] if shards else None
+
+
+def _locked(folder: Path) -> int:
+    """A descriptor that keeps other writers out of a folder until it is closed, or its process ends.
+
+    Raises:
+        InputError: another run has it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        hold(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise InputError(
+                f"another run is writing into {folder} now. Wait until it has ended, or give another folder."
+            ) from None
+        raise
+    return descriptor
 
 
 def _make_durable(folder: Path) -> None:

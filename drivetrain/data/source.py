@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from drivetrain.base.errors import InputError
+from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 
 Format = Literal["csv", "jsonl", "parquet"]
 
@@ -47,7 +48,8 @@ class CellError(InputError):
 
 
 def find_sources(raw: Path) -> Sequence[Source]:
-    """The data files of a folder and its subfolders, sorted by name, or the one file given.
+    """The data files of a folder and its subfolders, sorted by name, or the one file given. Of a folder that one of our
+    steps wrote they are the shards of the version that its manifest names.
 
     Documents (README.md, LICENSE, ...), `schema.json` and names that begin with a dot or an underscore (`_SUCCESS`)
     are passed over. Names of subfolders carry no values.
@@ -60,6 +62,11 @@ def find_sources(raw: Path) -> Sequence[Source]:
         if source is None:
             raise InputError(f"{raw} is not a data file. Allowed: {SUPPORTED}.")
         found = [source]
+    elif _is_written_by_a_step(raw):
+        shards = Manifest.read(raw, checksums=False).shards
+        found = [Source(raw / shard.file, shard.file.rpartition("/")[2], "parquet", False) for shard in shards]
+        if not found:
+            raise InputError(f"{raw} holds no row: its {MANIFEST_FILE} lists no shard.")
     else:
         found: list[Source] = []
         for path, name in _files(raw):
@@ -77,6 +84,11 @@ def find_sources(raw: Path) -> Sequence[Source]:
         if source.path.stat().st_size == 0:
             raise InputError(f"{source.name} is empty (0 bytes). Was its upload cut short? Replace it or take it out.")
     return found
+
+
+def _is_written_by_a_step(folder: Path) -> bool:
+    path = folder / MANIFEST_FILE
+    return path.is_file() and b'"content_hash"' in path.read_bytes()
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:

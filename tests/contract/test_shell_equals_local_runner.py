@@ -196,7 +196,7 @@ def test_transform_data(tmp_path: Path) -> None:
     assert summary.status == "Succeeded", summary.reason
     outputs = home.objects / BUCKET / "pipelines" / "transforming" / "steps" / "transform" / summary.execution
     shell("transform_data", raw=raw, output=tmp_path / "output", plan=plan)
-    assert set(contents(tmp_path / "output")) == {"part-00000.parquet"}
+    assert {Path(name).name for name in contents(tmp_path / "output")} == {"manifest.json", "part-00000.parquet"}
     assert contents(tmp_path / "output") == contents(outputs / "output")
 
 

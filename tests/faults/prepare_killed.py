@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
-import random
 import shutil
-import signal
-import sys
 import time
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 from tests.faults.harness.families import Found, Trial
+from tests.faults.harness.program_killed import killed
 
 FAULT = "prepare_data killed at any instant, mostly as it publishes: each set the old or the new one, whole"
 TRIALS, QUICK, AT_ONCE = 100, 8, 2
@@ -24,8 +21,8 @@ PATIENCE_S = 120.0
 
 SIDES = ("train", "validation", "test")
 _ROWS, _MORE = 2000, 300
-# The share of kills at any instant; the others fall into the changes that publishing makes, one of about so many.
-_ANY_INSTANT, _CHANGES = 0.3, 40
+# The changes of names that publishing makes are about so many.
+_CHANGES = 40
 
 
 @dataclass(frozen=True)
@@ -61,8 +58,9 @@ def trial(given: Trial, shared: Shared) -> Found:
 
     out = given.folder / "out"
     shutil.copytree(shared.old, out)
-    instant, killed = _killed(shared, out, given.draw)
-    did = Counter([f"killed {instant}" if killed else "ended before"])
+    program = partial(_prepare, shared.raw, out, out)
+    instant, was_killed = killed(program, given.draw, seconds=shared.seconds, changes=_CHANGES)
+    did = Counter([f"killed {instant}" if was_killed else "ended before"])
     violations: list[str] = []
     for side in SIDES:
         try:
@@ -81,38 +79,6 @@ def trial(given: Trial, shared: Shared) -> Found:
     if total != _ROWS + _MORE:
         violations.append(f"killed {instant}: the next run came to {total} rows")
     return Found(violations, did)
-
-
-def _killed(shared: Shared, out: Path, draw: random.Random) -> tuple[str, bool]:
-    """Prepare in a process that is killed at an instant that is drawn; its name, and whether it was."""
-    change = 0 if draw.random() < _ANY_INSTANT else draw.randrange(1, _CHANGES)
-    pid = os.fork()
-    if pid == 0:
-        try:
-            if change:
-                _die_at(change)
-            _prepare(shared.raw, out, out)
-        finally:
-            os._exit(0)
-    if not change:
-        time.sleep(draw.uniform(0, shared.seconds))
-        os.kill(pid, signal.SIGKILL)
-    status = os.waitpid(pid, 0)[1]
-    return (f"at change {change}" if change else "at any instant"), os.WIFSIGNALED(status)
-
-
-def _die_at(change: int) -> None:
-    """Kill this process at the change of this number (of names in its folders), before it is made."""
-    made = 0
-
-    def counting(event: str, arguments: tuple[Any, ...]) -> None:
-        nonlocal made
-        if event in ("os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir"):
-            made += 1
-            if made == change:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    sys.addaudithook(counting)
 
 
 def _prepare(raw: Path, out: Path, previous: Path | None) -> None:

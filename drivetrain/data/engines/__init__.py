@@ -4,6 +4,7 @@ tests/contract/engines.
 An engine has
 
     SUMMARY = "..."                       one line for people
+    def version() -> str                  what a manifest says of it, such as "polars 2.1.0"
     def run(plan, table, tables, options) -> Iterator[Batch]
 
 `run` applies the verbs of a plan and gives Arrow batches of the columns that `plan.output` promises, with their types.
@@ -50,6 +51,9 @@ class Options:
 
 class Engine(Protocol):
     SUMMARY: str
+
+    @staticmethod
+    def version() -> str: ...
 
     @staticmethod
     def run(plan: Plan, table: Table, tables: Mapping[str, Table], options: Options) -> Iterator[Batch]: ...

@@ -17,7 +17,7 @@ from typing import IO, Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Batch, DataType, Schema, arrow
-from drivetrain.data.convert import BadValueError, converted, inferred_type, wider_text_type
+from drivetrain.data.convert import BadValueError, converted, exceeds_int64, inferred_type, wider_text_type
 from drivetrain.data.source import CellError, Source
 
 # Arrow's unit of work: a row must fit in it, and a few of them are in memory at a time.
@@ -52,6 +52,7 @@ def csv_batches(source: Source, schema: Schema, *, inferred: frozenset[str], del
     while True:
         try:
             for batch in _after(first, _batches(source, types, delimiter)):
+                _check_width(batch, inferred)
                 try:
                     yield converted(batch, schema, text=True, strict=inferred)
                 except BadValueError as error:
@@ -107,10 +108,21 @@ def _reading_type(field: Schema, inferred: frozenset[str]) -> DataType:
     """
     pa = arrow()
     kinds = pa.types
-    parsed = (kinds.is_floating, kinds.is_integer, kinds.is_date32, kinds.is_timestamp)
+    parsed = (kinds.is_floating, kinds.is_integer, kinds.is_date32, kinds.is_timestamp, kinds.is_decimal)
     if not any(is_kind(field.type) for is_kind in parsed) or kinds.is_float16(field.type):
         return pa.string()
     return pa.string() if kinds.is_integer(field.type) and field.name in inferred else field.type
+
+
+def _check_width(batch: Batch, inferred: frozenset[str]) -> None:
+    """
+    Raises:
+        _UnparsedError: a column of floats, whose type was inferred, may have whole numbers that floats do not hold.
+    """
+    pa = arrow()
+    for field, column in zip(batch.schema, batch.columns, strict=True):
+        if pa.types.is_floating(field.type) and field.name in inferred and exceeds_int64(column):
+            raise _UnparsedError(field.name)
 
 
 def _after(rows: int, batches: Iterator[Batch]) -> Iterator[Batch]:

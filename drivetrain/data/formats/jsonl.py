@@ -15,7 +15,7 @@ from typing import IO, Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Batch, DataType, Schema, arrow, plain_type
-from drivetrain.data.convert import BadValueError, converted, described
+from drivetrain.data.convert import INT64, WIDE_INTEGER, BadValueError, converted, described, exceeds_int64
 from drivetrain.data.source import CellError, Source
 
 BLOCK_BYTES = 4 << 20
@@ -39,7 +39,9 @@ def infer_jsonl(source: Source, *, whole: bool) -> Schema:
     return found
 
 
-def jsonl_batches(source: Source, schema: Schema, *, written: Schema, drop: bool) -> Iterator[Batch]:
+def jsonl_batches(
+    source: Source, schema: Schema, *, written: Schema, drop: bool, inferred: frozenset[str] = frozenset()
+) -> Iterator[Batch]:
     """The file's rows in the schema's columns and types.
 
     Args:
@@ -47,6 +49,7 @@ def jsonl_batches(source: Source, schema: Schema, *, written: Schema, drop: bool
         schema: the wanted columns.
         written: the types as they stand in the file (`infer_jsonl`).
         drop: leave out fields that are not wanted; otherwise they are an error.
+        inferred: columns whose type was inferred: a whole number beyond int64 is then no float.
 
     Raises:
         CellError: a value that is not of its column's type, or a field that was not seen when types were inferred.
@@ -63,6 +66,7 @@ def jsonl_batches(source: Source, schema: Schema, *, written: Schema, drop: bool
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             _explain(source, reading, error, extra=drop)
         for batch in table.select(schema.names).combine_chunks().to_batches():
+            _check_width(source, batch, inferred)
             try:
                 yield converted(batch, schema, text=False)
             except BadValueError as error:
@@ -85,8 +89,29 @@ def _reading_type(written: Schema, field: Schema) -> DataType:
     if index < 0:
         return pa.null()
     found = written.field(index).type
+    if pa.types.is_decimal(field.type) and (pa.types.is_string(found) or pa.types.is_floating(found)):
+        return field.type  # with all its digits
     numbers = all(pa.types.is_integer(kind) or kind in (pa.float32(), pa.float64()) for kind in (found, field.type))
     return field.type if numbers else found
+
+
+def _check_width(source: Source, batch: Batch, inferred: frozenset[str]) -> None:
+    """
+    Raises:
+        CellError: a whole number beyond int64 in a column of floats whose type was inferred.
+    """
+    pa = arrow()
+    wide = [
+        field.name
+        for field, column in zip(batch.schema, batch.columns, strict=True)
+        if pa.types.is_floating(field.type) and field.name in inferred and exceeds_int64(column)
+    ]
+    for number, line in _lines(source) if wide else ():
+        for name in wide:
+            value = _loaded(f"{source.name}, line {number}", line).get(name)
+            if isinstance(value, int) and value not in INT64:
+                shown = f"{_shown(value)} is not {described(pa.float64())}"
+                raise CellError(f"{source.name}, line {number}, column {name!r}: {shown}{WIDE_INTEGER}.")
 
 
 def _as_written(schema: Schema) -> Schema:
@@ -239,7 +264,10 @@ def _holds(pa: Any, data_type: DataType, value: object) -> bool:
     if isinstance(value, float) and pa.types.is_integer(data_type):
         return False
     try:
-        pa.scalar(value, data_type)
+        if pa.types.is_decimal(data_type):
+            pa.scalar(str(value)).cast(data_type)
+        else:
+            pa.scalar(value, data_type)
     except (pa.ArrowInvalid, OverflowError):
         return False
     return True

@@ -111,6 +111,17 @@ def lit(value: Any) -> Literal:
     return Literal(value)
 
 
+def expression(value: Any) -> Expression:
+    """An expression as it is; a text names a column, any other value is a literal.
+
+    Raises:
+        InputError: a value that cannot be a literal.
+    """
+    if isinstance(value, Expression):
+        return value
+    return Column(value) if isinstance(value, str) else lit(value)
+
+
 def op(name: str, *arguments: Any) -> Call:
     """An operation on expressions; bare texts name columns, other bare values are literals.
 
@@ -124,11 +135,7 @@ def op(name: str, *arguments: Any) -> Call:
 
 
 def _argument(found: Operation, place: int, given: Any) -> Expression:
-    if isinstance(given, Expression):
-        return given
-    if isinstance(given, str) and not found.is_constant(place):
-        return Column(given)
-    return lit(given)
+    return lit(given) if isinstance(given, str) and found.is_constant(place) else expression(given)
 
 
 def from_json(value: object, where: str) -> Expression:

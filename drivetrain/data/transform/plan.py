@@ -21,7 +21,7 @@ from typing import Any, cast
 
 from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.data.transform import verbs
-from drivetrain.data.transform.expressions import Call, Expression, as_json, from_json
+from drivetrain.data.transform.expressions import Call, Expression, as_json, expression, from_json
 from drivetrain.data.transform.types import type_named
 from drivetrain.data.transform.verbs import Columns, How, Verb, names_of
 
@@ -41,22 +41,24 @@ class Plan:
     def cast(self, types: Mapping[str, str]) -> Plan:
         return self._then(verbs.Cast(tuple((name, type_named(kind)) for name, kind in types.items())))
 
-    def filter(self, condition: Expression) -> Plan:
-        return self._then(verbs.Filter(condition))
+    def filter(self, condition: Expression | str) -> Plan:
+        return self._then(verbs.Filter(expression(condition)))
 
-    def derive(self, values: Mapping[str, Expression] | None = None, **more: Expression) -> Plan:
-        return self._then(verbs.Derive(tuple({**(values or {}), **more}.items())))
+    def derive(self, values: Mapping[str, Any] | None = None, **more: Any) -> Plan:
+        """Each value is an expression, the name of a column, or a number."""
+        given = {**(values or {}), **more}
+        return self._then(verbs.Derive(tuple((name, expression(value)) for name, value in given.items())))
 
     def join(self, table: str, *, on: Iterable[str] | str, how: How = "inner") -> Plan:
         return self._then(verbs.Join(table, names_of(on), how))
 
     def aggregate(self, values: Mapping[str, Call], *, by: Iterable[str] | str = ()) -> Plan:
-        return self._then(verbs.Aggregate(names_of(by), tuple(values.items())))
+        return self._then(verbs.Aggregate(names_of(by), _checked_calls(values, "aggregate")))
 
     def window(
         self, values: Mapping[str, Call], *, by: Iterable[str] | str, order_by: Iterable[str] | str = ()
     ) -> Plan:
-        return self._then(verbs.Window(names_of(by), names_of(order_by), tuple(values.items())))
+        return self._then(verbs.Window(names_of(by), names_of(order_by), _checked_calls(values, "window")))
 
     def deduplicate(self, *, by: Iterable[str] | str, order_by: Iterable[str] | str = ()) -> Plan:
         return self._then(verbs.Deduplicate(names_of(by), names_of(order_by)))
@@ -116,6 +118,9 @@ class Plan:
                 raise InputError(f"{where}: there is no verb {name!r}. {did_you_mean(name, _READERS)}")
             try:
                 plan = _READERS[name](plan, given, f"{where}, {name}")
+            except InputError as error:
+                text = str(error)
+                raise InputError(text if text.startswith(where) else f"{where}, {text}") from None
             except (TypeError, AttributeError) as error:
                 raise InputError(f"{where}: {name} is not given as it must be ({error}).") from None
         return plan
@@ -128,22 +133,26 @@ def _values(given: Any, where: str) -> dict[str, Expression]:
     return {name: from_json(value, f"{where}: {name!r}") for name, value in given.items()}
 
 
-def _calls(given: Any, where: str) -> dict[str, Call]:
-    found = _values(given, where)
-    for name, value in found.items():
+def _checked_calls(values: Mapping[str, Any], where: str) -> tuple[tuple[str, Call], ...]:
+    """Names with their operations.
+
+    Raises:
+        InputError: a value is no operation.
+    """
+    for name, value in values.items():
         if not isinstance(value, Call):
-            raise InputError(f'{where}: {name!r} is not an operation, such as {{"mean": ["price"]}}.')
-    return cast("dict[str, Call]", found)
+            raise InputError(f'{where}: {name!r} is not an operation, such as op("mean", "price").')
+    return tuple(values.items())
 
 
 def _window(plan: Plan, given: Any, where: str) -> Plan:
     options = _options(given, where, {"values", "by", "order_by"}, needs={"values", "by"})
-    return plan.window(_calls(options.pop("values"), where), **options)
+    return plan.window(cast("dict[str, Call]", _values(options.pop("values"), where)), **options)
 
 
 def _aggregate(plan: Plan, given: Any, where: str) -> Plan:
     options = _options(given, where, {"values", "by"}, needs={"values"})
-    return plan.aggregate(_calls(options.pop("values"), where), **options)
+    return plan.aggregate(cast("dict[str, Call]", _values(options.pop("values"), where)), **options)
 
 
 def _options(given: Any, where: str, allowed: set[str], *, needs: set[str]) -> dict[str, Any]:
@@ -157,7 +166,7 @@ def _options(given: Any, where: str, allowed: set[str], *, needs: set[str]) -> d
 
 
 _READERS: Mapping[str, Callable[[Plan, Any, str], Plan]] = {
-    "select": lambda plan, given, where: plan.select(*given),
+    "select": lambda plan, given, where: plan.select(*names_of(given)),
     "rename": lambda plan, given, where: plan.rename(given),
     "cast": lambda plan, given, where: plan.cast(given),
     "filter": lambda plan, given, where: plan.filter(from_json(given, where)),
@@ -170,7 +179,7 @@ _READERS: Mapping[str, Callable[[Plan, Any, str], Plan]] = {
     "deduplicate": lambda plan, given, where: plan.deduplicate(
         **_options(given, where, {"by", "order_by"}, needs={"by"})
     ),
-    "sort": lambda plan, given, where: plan.sort(*given),
+    "sort": lambda plan, given, where: plan.sort(*names_of(given)),
     "sample": lambda plan, given, where: plan.sample(
         **_options(given, where, {"key", "percent", "salt"}, needs={"key", "percent"})
     ),

@@ -60,6 +60,8 @@ class Select:
     names: tuple[str, ...]
 
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
+        if not self.names:
+            raise InputError("select: it names no column. Name those that remain.")
         return {known(name, columns, "select"): columns[name] for name in self.names}
 
 
@@ -161,6 +163,8 @@ class Aggregate:
     values: tuple[tuple[str, Call], ...]
 
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
+        if not self.values and not self.by:
+            raise InputError("aggregate: it names no value, and nothing to group by.")
         found = {known(name, columns, "aggregate: by"): columns[name] for name in self.by}
         for name, call in self.values:
             where = f"aggregate: {name!r}"

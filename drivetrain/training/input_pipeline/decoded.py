@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.checkpointing.store.file_locks import hold
+from drivetrain.base.file_locks import hold
 from drivetrain.training.input_pipeline.host_memory import HostArrays, Shapes, host_arrays, map_file
 from drivetrain.training.process import Process
 

@@ -264,6 +264,26 @@ def test_a_run_killed_while_it_replaces_leaves_each_set_old_or_new(
     assert content(tmp_path / "out") == content(tmp_path / "new")
 
 
+def test_a_second_run_on_the_same_folders_is_refused_and_disturbs_nothing(tmp_path: Path) -> None:
+    (tmp_path / "raw.csv").write_text(csv_text(rows(300)))
+    (tmp_path / "other.csv").write_text(csv_text(rows(200)))
+    real, refusals = tabular_shards.publish, list[str]()
+
+    def publish(*given: Any) -> None:
+        """All is staged: now another run comes."""
+        with pytest.raises(InputError) as caught:
+            prepare_data(tmp_path / "other.csv", *(tmp_path / "out" / side for side in SIDES), key="id")
+        refusals.append(str(caught.value))
+        real(*given)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tabular_shards, "publish", publish)
+        sides = split(tmp_path / "raw.csv", tmp_path / "out")
+    assert len(refusals) == 1 and "another run is writing into " in refusals[0]
+    assert sum(map(len, sides.values())) == 300
+    split(tmp_path / "other.csv", tmp_path / "out")
+
+
 def test_versions_are_kept_by_rule(tmp_path: Path) -> None:
     versions: list[str] = []
     for seed, keep, kept in ((0, 1, 1), (1, 1, 2), (2, 1, 2), (3, 2, 3), (0, 0, 1)):

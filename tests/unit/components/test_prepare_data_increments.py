@@ -79,6 +79,27 @@ def test_it_can_go_on_and_on_also_elsewhere(tmp_path: Path) -> None:
         assert rows(tmp_path / "out3" / side) == rows(tmp_path / "full" / side)
 
 
+def test_rows_of_a_file_that_sorts_before_known_ones_come_last(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = night(tmp_path / "raw", "m.csv", range(1000))
+    prepare(raw, tmp_path / "out")
+    before = {side: rows(tmp_path / "out" / side) for side in SIDES}
+    night(raw, "a.csv", range(2000, 2100))
+    night(raw, "z.csv", range(3000, 3100))
+    capsys.readouterr()
+    prepare(raw, tmp_path / "out", tmp_path / "out")
+    assert capsys.readouterr().out.startswith("a.csv sorts before a file that was read earlier: its rows come last")
+    prepare(raw, tmp_path / "full")
+    for side in SIDES:
+        found, full = rows(tmp_path / "out" / side), rows(tmp_path / "full" / side)
+        assert found[: len(before[side])] == before[side]
+        assert [row["id"] for row in found[len(before[side]) :]] == sorted(
+            row["id"] for row in full if row["id"] >= 2000
+        )
+        assert sorted(found, key=lambda row: row["id"]) == sorted(full, key=lambda row: row["id"])
+
+
 def test_a_night_without_a_new_file_is_the_same_set(tmp_path: Path) -> None:
     raw = night(tmp_path / "raw", "1.csv", range(1000))
     prepare(raw, tmp_path / "out")

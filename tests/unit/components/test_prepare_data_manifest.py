@@ -113,7 +113,7 @@ def test_every_flipped_bit_of_a_shard_is_found(folder: Path) -> None:
         (lambda content: content["shards"][0].update(file="a/.."), "Allowed: a file name, in one folder at most"),
         (lambda content: content.pop("lineage"), "lineage is missing; it must be of type dict"),
         (lambda content: content["schema"][0].pop("type"), "type is missing"),
-        (lambda content: content.update(key=None), "key is None; it must be of type str"),
+        (lambda content: content.update(key=5), "key is 5; it must be of type str"),
         (lambda content: content.update(label=5), "label is 5; it must be of type str"),
         (lambda content: content.pop("statistics"), "statistics is missing"),
         (lambda content: content.update(rows=7), "was altered: rows is 7, its other entries say 6"),

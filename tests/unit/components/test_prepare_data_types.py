@@ -5,6 +5,7 @@ import datetime
 import io
 import json
 import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 
 from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
+from drivetrain.data.convert import INT64
 from drivetrain.data.formats import csv as tabular_csv
 from drivetrain.data.formats import jsonl as tabular_jsonl
 from drivetrain.data.manifest import Manifest
@@ -73,7 +75,7 @@ LATE = {
     "a word": ("twelve", "string", "twelve"),
     "a leading zero": ("012", "string", "012"),
     "nothing": ("", "int64", None),
-    "beyond 64 bits": ("18446744073709551616", "double", 18446744073709551616.0),
+    "beyond 64 bits": ("1.8446744073709551616e19", "double", 18446744073709551616.0),
 }
 
 
@@ -145,6 +147,46 @@ def test_declared_types_of_json_and_parquet(tmp_path: Path) -> None:
     }
 
 
+def test_declared_zones_and_decimals(tmp_path: Path) -> None:
+    schema = "when:timestamp[us, tz=Europe/Zurich], price:decimal(24,3),id:int64"
+    files = {
+        "a.csv": "id,when,price\n1,2026-01-31 10:00:00.5Z,1.5\n2,2026-01-31T10:00:00+02:00,NA\n",
+        "b.jsonl": '{"id": 3, "when": "2026-01-31T10:00:00Z", "price": 123456789012345678901.125}\n{"id": 4}\n',
+    }
+    types, values = prepared(tmp_path, files, schema=schema)
+    assert types == {"id": "int64", "when": "timestamp[us, tz=Europe/Zurich]", "price": "decimal128(24, 3)"}
+    ten = datetime.datetime(2026, 1, 31, 10, tzinfo=datetime.UTC)
+    later = datetime.timedelta(microseconds=500_000), datetime.timedelta(hours=-2)
+    assert values["when"] == [ten + later[0], ten + later[1], ten, None]
+    assert values["price"] == [Decimal("1.500"), None, Decimal("123456789012345678901.125"), None]
+
+
+WIDE = {
+    "csv": "id,x\n1,5\n2,{}\n3,1.5\n",
+    "jsonl": '{{"id": 1, "x": 5}}\n{{"id": 2, "x": {}}}\n{{"id": 3, "x": 1.5}}\n',
+}
+
+
+@pytest.mark.parametrize("block", [8, 1 << 20])
+@pytest.mark.parametrize("name", WIDE)
+def test_whole_numbers_beyond_int64_do_not_become_floats_unasked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, block: int
+) -> None:
+    monkeypatch.setattr(tabular_csv, "BLOCK_BYTES", max(block, 32))
+    monkeypatch.setattr(tabular_jsonl, "BLOCK_BYTES", block)
+    wide = -(1 << 63) - 1
+    message = refused(tmp_path, {f"a.{name}": WIDE[name].format(wide)})
+    place = "a.csv, row 3" if name == "csv" else "a.jsonl, line 2"
+    assert f"{place}, column 'x': " in message and f"{wide}" in message
+    assert "it is a whole number beyond int64, of which a float64 does not hold all digits. Give the column" in message
+    _, values = prepared(tmp_path, {}, schema="id:int64,x:decimal(38, 1)")
+    assert values["x"] == [5, wide, Decimal("1.5")]
+    _, values = prepared(tmp_path, {}, schema="id:int64,x:float64")
+    assert values["x"] == [5, float(wide), 1.5]
+    (tmp_path / "raw" / f"a.{name}").write_text(WIDE[name].format("1e30"))
+    assert prepared(tmp_path, {})[1]["x"] == [5, 1e30, 1.5]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "schema", "expected"),
     [
@@ -162,6 +204,24 @@ def test_declared_types_of_json_and_parquet(tmp_path: Path) -> None:
             'id,x\n1,"a\nb"\n2,soon\n',
             "id:int64,x:float32",
             r"a\.csv, row 2, column 'x': 'a\\nb' is not a float32",
+        ),
+        (
+            "a.csv",
+            "id,x\n1,2026-01-31T10:00:00\n",
+            "x:timestamp[us, tz=UTC],id:int64",
+            r"'2026-01-31T10:00:00' is not a timestamp\[us, tz=UTC\] \(it has no offset, such as Z or \+01:00\)",
+        ),
+        (
+            "a.csv",
+            "id,x\n1,2026-01-31T10:00:00Z\n",
+            "x:timestamp[s]",
+            r"is not a timestamp\[s\] \(it has an offset: give the type timestamp\[s, tz=UTC\]\)",
+        ),
+        (
+            "a.csv",
+            "id,x\n1,1.5\n2,1.125\n",
+            "x:decimal(4, 2)",
+            r"row 3, column 'x': '1.125' is not a decimal128\(4, 2\)",
         ),
         ("a.jsonl", '{"id": 1, "x": 2.5}\n', "x:int64", r"a\.jsonl, line 1, column 'x': 2\.5 is not an int64"),
         ("a.jsonl", '{"id": 1, "x": 300}\n', "x:uint8", r"a\.jsonl, line 1, column 'x': 300 is not a uint8"),
@@ -223,6 +283,10 @@ def test_dropped_fields_of_json_may_be_anything(tmp_path: Path, monkeypatch: pyt
         ("p0:int46", "schema: column 'p0' has the type 'int46'. Did you mean 'int64'?"),
         ("p0", "schema: 'p0' is not \"column:type\""),
         ("", "schema: '' is not \"column:type\""),
+        ("p0:timestamp[us, tz=Mars]", "there is no time zone 'Mars'"),
+        ("p0:timestamp[us, tz=UTC", "schema: 'p0:timestamp[us' is not \"column:type\""),
+        ("p0:decimal(2, 3)", "schema: column 'p0' has the type 'decimal(2, 3)'. There are: int8"),
+        ("p0:int64,", "schema: it ends with a comma"),
         ("p0:int64,p0:int8", "schema: column 'p0' occurs twice"),
         (
             "id:float64",
@@ -305,8 +369,13 @@ def test_numbers_come_through_csv(tmp_path_factory: pytest.TempPathFactory, cell
     folder = tmp_path_factory.mktemp("csv")
     shown = ["" if cell is None else str(cell) for cell in cells]
     text = "id,x\n" + "".join(f"{index},{cell}\n" for index, cell in enumerate(shown))
-    types, values = prepared(folder, {"a.csv": text})
     present = [cell for cell in cells if cell is not None]
+    if any(type(cell) is int and cell not in INT64 for cell in present) and not any(
+        type(cell) is bool for cell in present
+    ):
+        assert "beyond int64" in refused(folder, {"a.csv": text})
+        return
+    types, values = prepared(folder, {"a.csv": text})
     if types["x"] == "string":
         assert values["x"] == [cell or None for cell in shown]
         assert len({type(cell) for cell in present}) > 1

@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -12,6 +13,7 @@ from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.transform_data import transform_data
 from drivetrain.data.formats import csv as tabular_csv
 from drivetrain.data.manifest import Manifest
+from drivetrain.data.shards import ShardWriter
 from drivetrain.data.transform.expressions import col, op
 from drivetrain.data.transform.plan import Plan
 
@@ -37,14 +39,18 @@ def place(tmp_path: Path) -> Path:
 
 def transform(place: Path, plan: Plan = PLAN, **parameters: Any) -> list[dict[str, Any]]:
     transform_data(place / "raw", place / "out", place / "tables", plan=plan.to_json(), **parameters)
-    files = sorted((place / "out").iterdir())
-    return [row for file in files for row in pq.read_table(file).to_pylist()]
+    return rows(place / "out")
+
+
+def rows(folder: Path) -> list[dict[str, Any]]:
+    return [row for shard in Manifest.read(folder).shards for row in pq.read_table(folder / shard.file).to_pylist()]
 
 
 def test_tables_come_in_and_parquet_goes_out(place: Path) -> None:
     found = transform(place, rows_per_file=5)
-    assert [path.name for path in sorted((place / "out").iterdir())] == [
-        f"part-{number:05d}.parquet" for number in range(3)
+    manifest = Manifest.read(place / "out")
+    assert [shard.file for shard in manifest.shards] == [
+        f"{manifest.version}/part-{number:05d}.parquet" for number in range(3)
     ]
     seen: dict[tuple[str, int], dict[str, Any]] = {}
     for row in range(100):
@@ -59,9 +65,9 @@ def test_tables_come_in_and_parquet_goes_out(place: Path) -> None:
 
 
 def test_it_is_repeated_in_place_and_prepared(place: Path) -> None:
-    transform(place, rows_per_file=5)
-    transform(place)
-    assert [path.name for path in (place / "out").iterdir()] == ["part-00000.parquet"]
+    first = transform(place, rows_per_file=5)
+    assert transform(place) == first
+    assert len(Manifest.read(place / "out").shards) == 1
     sides = [place / side for side in ("train", "validation", "test")]
     prepare_data(place / "out", *sides, key="id", validation_percent=0, test_percent=0)
     assert Manifest.read(place / "train").rows == 14
@@ -84,8 +90,7 @@ def test_what_is_wrong_is_one_error_and_the_output_stays(place: Path, change: di
     with pytest.raises(InputError) as caught:
         transform(place, **change)
     assert expected in str(caught.value)
-    (file,) = (place / "out").iterdir()
-    assert pq.read_table(file).to_pylist() == before
+    assert rows(place / "out") == before
 
 
 def test_types_are_those_of_all_rows(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,3 +108,38 @@ def test_nothing_is_written_where_it_is_read(place: Path, output: str) -> None:
     with pytest.raises(InputError, match="are one, or one inside the other"):
         transform_data(place / "raw", place / output, place / "tables", plan=PLAN.to_json())
     assert {path: path.read_bytes() for path in place.rglob("*") if path.is_file()} == before
+
+
+def test_a_table_is_read_where_the_manifest_says(place: Path) -> None:
+    """Versions that stay in the folder are not read again."""
+    transform(place, Plan().select("id", "user"), keep_versions=3)
+    expected = transform(place, Plan().select("id", "user").filter(col("id") < 9), keep_versions=3)
+    assert len(list((place / "out").glob("*/manifest.json"))) == 2
+    transform_data(place / "out", place / "again", plan="[]")
+    assert rows(place / "again") == expected
+    lineage = Manifest.read(place / "again").lineage
+    assert lineage["plan"] == [] and [each["name"] for each in lineage["sources"]] == ["part-00000.parquet"]
+    (place / "out" / Manifest.read(place / "out").shards[0].file).unlink()
+    with pytest.raises(InputError, match=r"shard .*part-00000\.parquet is missing, but manifest\.json lists it"):
+        transform_data(place / "out", place / "again", plan="[]")
+    assert rows(place / "again") == expected
+
+
+def test_versions_that_were_replaced_are_kept_by_number(place: Path) -> None:
+    for number in range(4):
+        transform(place, Plan().filter(col("id") < 10 + number), keep_versions=2)
+    assert len(list((place / "out").glob("*/manifest.json"))) == 3
+    transform(place, keep_versions=0)
+    assert len(list((place / "out").glob("*/manifest.json"))) == 1
+    assert {path.name for path in (place / "out").iterdir()} == {"manifest.json", Manifest.read(place / "out").version}
+
+
+def test_a_folder_has_one_writer_at_a_time(place: Path) -> None:
+    before = transform(place)
+    writer = ShardWriter(place / "out", pa.schema([("id", pa.int64())]), key=None, label=None, rows_per_shard=5)
+    writer.start()
+    with pytest.raises(InputError, match=r"^another run is writing into .*out now\. Wait until it has ended"):
+        transform(place, Plan().select("id"))
+    assert rows(place / "out") == before and list((place / "out").glob(".*"))  # what the writer has staged
+    writer.discard()
+    assert transform(place, Plan().filter(col("id") < 2).select("id")) == [{"id": 0}, {"id": 1}]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -60,6 +61,12 @@ def test_the_columns_that_come_of_it_are_known_before_it_runs() -> None:
     }
 
 
+def test_bare_values_are_columns_and_literals() -> None:
+    plan = Plan().filter("flag").derive({"z": None}, y=5, x="name", t=True)
+    assert plan == Plan().filter(col("flag")).derive(z=lit(None), y=lit(5), x=col("name"), t=lit(True))
+    assert Plan.from_json('[{"select": "x"}, {"sort": "x"}]') == Plan().select("x").sort("x")
+
+
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
@@ -78,6 +85,9 @@ def test_the_columns_that_come_of_it_are_known_before_it_runs() -> None:
         (lambda: 1 < col("x") < 2, "an expression has no truth value"),  # type: ignore[operator]
         (lambda: col("x") == 3, "compared with 3 by ==, which tells nothing while a transformation is declared"),
         (lambda: (col("x") > 0) & (col("x") != 3), 'Write op("equal", a, b)'),
+        (lambda: Plan().derive(y=[5]), "a literal is [5]. Allowed: numbers, text, true, false and null."),
+        (lambda: Plan().aggregate({"y": col("x")}), "aggregate: 'y' is not an operation"),  # type: ignore[dict-item]
+        (lambda: Plan().window({"y": 5}, by="x"), "window: 'y' is not an operation"),  # type: ignore[dict-item]
         (lambda: Plan().cast({"x": "int46"}), "there is no type 'int46'. Did you mean 'int64'?"),
         (lambda: Plan().cast({"x": "timestamp[us, tz=Mars/Olympus]"}), "there is no time zone 'Mars/Olympus'"),
     ],
@@ -124,6 +134,9 @@ def test_what_is_not_listed_is_refused_when_it_is_declared(make: Callable[[], An
         (Plan().sample("x", percent=10), "sample: the key 'x' is of the type float64. Allowed: integers and text."),
         (Plan().sample("id", percent=0), "sample: percent is 0. Allowed: 1 to 99."),
         (Plan().sort(), "sort: it names no column"),
+        (Plan().select(), "select: it names no column. Name those that remain."),
+        (Plan().aggregate({}), "aggregate: it names no value, and nothing to group by."),
+        (Plan().derive(y="z"), "derive: 'y': there is no column 'z'"),
     ],
 )
 def test_a_plan_that_does_not_go_with_the_columns(plan: Plan, expected: str) -> None:
@@ -145,6 +158,7 @@ def test_a_plan_that_does_not_go_with_the_columns(plan: Plan, expected: str) -> 
         ('[{"join": {"table": "t"}}]', "plan, verb 1, join: on is missing"),
         ('[{"join": {"table": "t", "on": "a", "kind": "left"}}]', "there is no option 'kind'"),
         ('[{"aggregate": {"values": {"a": "x"}}}]', "plan, verb 1, aggregate: 'a' is not an operation"),
+        ('[{"cast": {"a": "int46"}}]', "plan, verb 1, there is no type 'int46'. Did you mean 'int64'?"),
         ('[{"rename": ["a"]}]', "plan, verb 1: rename is not given as it must be"),
     ],
 )
@@ -168,3 +182,12 @@ def test_the_plan_of_the_page_is_one() -> None:
     found: dict[str, Any] = {}
     exec(block, found)
     assert Plan.from_json(found["parameter"]) == found["plan"]
+
+
+def test_the_page_has_the_json_of_each_verb() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "data.md").read_text(encoding="utf-8")
+    shown = re.findall(r"^\| `(\w+)` \|.* \| `(\{.*\})` \|$", page, re.MULTILINE)
+    assert {name for name, _ in shown} == {next(iter(verb)) for verb in json.loads(PLAN.to_json())}
+    for name, text in shown:
+        (verb,) = json.loads(Plan.from_json(f"[{text}]").to_json())
+        assert list(verb) == [name]

@@ -18,6 +18,10 @@ from drivetrain.data.transform.plan import Plan
 SUMMARY = "Polars on this machine, streaming, with bounded memory"
 
 
+def version() -> str:
+    return f"polars {polars().__version__}"
+
+
 def run(plan: Plan, table: Table, tables: Mapping[str, Table], options: Options) -> Iterator[Batch]:
     """See `drivetrain.data.engines`."""
     pa, pl = arrow(), polars()

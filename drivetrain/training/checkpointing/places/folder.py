@@ -25,8 +25,8 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from drivetrain.base.file_locks import hold, hold_soon
 from drivetrain.training.checkpointing.store.direct_io import write_new
-from drivetrain.training.checkpointing.store.file_locks import hold, hold_soon
 from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, check_name
 
 # What a file system answers that has no links (FUSE, SMB).

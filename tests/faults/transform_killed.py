@@ -1,0 +1,95 @@
+"""SIGKILL transform_data at a random instant, mostly while it puts the new table in the place of the earlier one."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import shutil
+import time
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from tests.faults.harness.families import Found, Trial
+from tests.faults.harness.program_killed import killed
+
+FAULT = "transform_data killed at any instant, mostly as it publishes: the old or the new table, whole"
+TRIALS, QUICK, AT_ONCE = 100, 8, 2
+PRELOAD = ("pyarrow.parquet", "pyarrow.csv", "pyarrow.json", "drivetrain.components.transform_data")
+PATIENCE_S = 120.0
+
+# The changes of names that a run makes are about so many.
+_CHANGES = 18
+_OLD, _NEW = '[{"filter": {"less": ["id", 1500]}}]', '[{"sort": ["x"]}]'
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The rows, the table of an earlier run, and the content hashes of it and of the one that is to replace it."""
+
+    raw: Path
+    old: Path
+    hashes: tuple[str, str]
+    seconds: float
+
+
+def prepare(folder: Path) -> Shared:
+    from drivetrain.data.manifest import Manifest
+
+    raw = folder / "raw" / "rows.csv"
+    raw.parent.mkdir(parents=True)
+    raw.write_text("id,x\n" + "".join(f"{key},{key * 7919 % 2003}\n" for key in range(2000)), encoding="utf-8")
+    began = time.monotonic()
+    for name, plan in (("old", _OLD), ("new", _NEW)):
+        _transform_apart(raw, folder / "tables" / name, plan)
+    seconds = (time.monotonic() - began) / 2
+    old, new = (Manifest.read(folder / "tables" / name).content_hash for name in ("old", "new"))
+    return Shared(raw, folder / "tables" / "old", (old, new), seconds)
+
+
+def trial(given: Trial, shared: Shared) -> Found:
+    from drivetrain.base.errors import InputError
+    from drivetrain.data.manifest import Manifest
+
+    out = given.folder / "out"
+    shutil.copytree(shared.old, out)
+    instant, was_killed = killed(
+        partial(_transform, shared.raw, out, _NEW), given.draw, seconds=shared.seconds, changes=_CHANGES
+    )
+    did = Counter([f"killed {instant}" if was_killed else "ended before"])
+    violations: list[str] = []
+    try:
+        found = Manifest.read(out).content_hash
+    except InputError as error:
+        violations.append(f"killed {instant}: the table is refused: {error}")
+    else:
+        if found not in shared.hashes:
+            violations.append(f"killed {instant}: the table is {found[:12]}, neither the old nor the new one")
+        did.update(["the table is new" if found == shared.hashes[1] else "the table is old"])
+    _transform_apart(shared.raw, out, _NEW)
+    if Manifest.read(out).content_hash != shared.hashes[1] or any(out.rglob(".*")):
+        violations.append(f"killed {instant}: the next run left {sorted(out.rglob('.*'))}")
+    return Found(violations, did)
+
+
+def _transform(raw: Path, out: Path, plan: str) -> None:
+    from drivetrain.components.transform_data import transform_data
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        transform_data(raw, out, plan=plan, rows_per_file=300)
+
+
+def _transform_apart(raw: Path, out: Path, plan: str) -> None:
+    """In a process of its own, for one that has run Polars must not be forked."""
+    pid = os.fork()
+    if pid == 0:
+        code = 1
+        try:
+            _transform(raw, out, plan)
+            code = 0
+        finally:
+            os._exit(code)
+    if os.waitpid(pid, 0)[1]:
+        raise RuntimeError("transform_data failed without a kill")
