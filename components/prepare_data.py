@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
-@component(needs=("pyarrow",))
+@component(needs=("numpy", "pyarrow"))
 def prepare_data(
     raw: Input,
     train: Output,

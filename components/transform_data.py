@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from drivetrain.data.reading import TableOptions
 
 
-@component(needs=("polars>=2.1,<3", "pyarrow"))
+@component(needs=("numpy", "polars>=2.1,<3", "pyarrow"))
 def transform_data(
     raw: Input,
     output: Output,

@@ -1,6 +1,7 @@
-"""pyarrow, imported when a program first needs it.
+"""pyarrow and numpy, imported when a program first needs them.
 
-It ships no types, so it is `Any` to the type checker; what crosses a function's border is named by the aliases below.
+pyarrow ships no types, so it is `Any` to the type checker, and numpy's arrays come out of it; what crosses a function's
+border is named by the aliases below.
 """
 
 from __future__ import annotations
@@ -31,6 +32,20 @@ def arrow() -> Any:
         if error.name != "pyarrow":
             raise
         raise InputError("prepare_data needs pyarrow: python -m pip install 'drivetrain[data]'.") from None
+
+
+def numpy() -> Any:
+    """The numpy module.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    try:
+        return importlib.import_module("numpy")
+    except ModuleNotFoundError as error:
+        if error.name != "numpy":
+            raise
+        raise InputError("prepare_data needs numpy: python -m pip install 'drivetrain[data]'.") from None
 
 
 def plain_type(data_type: DataType) -> DataType:

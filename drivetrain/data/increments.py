@@ -31,6 +31,7 @@ from typing import Any, cast
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Schema, arrow
 from drivetrain.data.manifest import Manifest
+from drivetrain.data.sketches import STATE_VERSION
 from drivetrain.data.source import Source
 
 STATISTICS_FILE = "statistics.json"
@@ -147,6 +148,8 @@ def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]
         folder = root / side / manifest.version
         kept = KeptFile(**lineage["statistics"])
         state = cast("Mapping[str, Any]", json.loads(_read(folder / kept.file, kept)))
+        if state.get("version") != STATE_VERSION:
+            raise NotUsableError("its statistics are those of another version of drivetrain")
         found[side] = EarlierSet(manifest, folder, tuple(KeptFile(**entry) for entry in lineage["keys"]), state)
     sources = [each.manifest.lineage["sources"] for each in found.values()]
     if any(other != sources[0] for other in sources):

@@ -41,7 +41,7 @@ content_hash
     SHA-256 of the data's identity: `format` (1), `rows`, `bytes`, `key`, `label`, `schema` and `shards`, with plain
     file names, as `json.dumps(..., sort_keys=True, separators=(",", ":"), ensure_ascii=False)` in UTF-8. The shards'
     checksums are in it, so two folders with the same hash hold the same bytes, and a folder can be named by it. It is
-    what format 1 had: the same data keeps its name.
+    calculated as in format 1: the same shards keep their name.
 
 Format 1 has no `engine`, no `lineage`, fewer statistics, and its shards beside the manifest. It is still read.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,8 @@ from drivetrain.data.manifest import Shard
 # Rows of a row group, the unit in which rows are buffered, written and read; fewer where they are wide.
 ROW_GROUP_ROWS = 1 << 16
 ROW_GROUP_BYTES = 64 << 20
+# A column gets a dictionary where each value occurs so often among the first rows.
+_REPEATS, _FIRST_ROWS = 8, 1 << 13
 
 
 class ShardFiles:
@@ -97,7 +99,8 @@ class ShardFiles:
 
     def _write_row_group(self, group: Any) -> None:
         if self._file is None:
-            self._file = _ShardFile(self._folder / f"part-{len(self.shards):05d}.parquet", self._schema)
+            path = self._folder / f"part-{len(self.shards):05d}.parquet"
+            self._file = _ShardFile(path, self._schema, dictionaries=_repeating(group))
         self._file.write(group)
         self._file_rows += group.num_rows
         if self._file_rows == self._rows_per_shard:
@@ -114,7 +117,7 @@ class ShardFiles:
 class _ShardFile:
     """One Parquet file on its way to its name."""
 
-    def __init__(self, path: Path, schema: Schema) -> None:
+    def __init__(self, path: Path, schema: Schema, *, dictionaries: Sequence[str]) -> None:
         self.path = path
         self._temporary = path.with_name(f".{path.name}.partial")
         self._sink = _HashingSink(self._temporary)
@@ -127,7 +130,7 @@ class _ShardFile:
                 data_page_version="1.0",
                 compression="zstd",
                 compression_level=1,
-                use_dictionary=True,
+                use_dictionary=list(dictionaries),
                 write_statistics=True,
                 data_page_size=1 << 20,
                 store_schema=True,
@@ -156,6 +159,14 @@ class _ShardFile:
         self._sink.close()
         with suppress(OSError):
             self._temporary.unlink()
+
+
+def _repeating(group: Any) -> list[str]:
+    """The columns whose values mostly repeat, by a shard's first rows. A dictionary of other columns takes half of the
+    time of writing, and a third more room."""
+    nested, first = arrow().types.is_nested, group.slice(0, _FIRST_ROWS)
+    flat = [field.name for field in group.schema if not nested(field.type)]
+    return [name for name in flat if len(first.column(name).unique()) * _REPEATS <= first.num_rows]
 
 
 class _HashingSink(io.RawIOBase):

@@ -17,7 +17,7 @@ from array import array
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
-from drivetrain.data.arrow import Array, arrow
+from drivetrain.data.arrow import Array, arrow, numpy
 
 DIGEST_BYTES = 8
 # Duplicates are looked for in parts of about this many keys, since sorting takes twice the memory of what it sorts.
@@ -27,13 +27,9 @@ PARTS_AT_ONCE = 2
 
 def key_digests(keys: Iterable[bytes], salt: str) -> bytes:
     """The digests of the keys, one after the other."""
-    salted = hashlib.blake2b(salt.encode() + b"\0", digest_size=DIGEST_BYTES)
-    digests: list[bytes] = []
-    for key in keys:
-        digest = salted.copy()
-        digest.update(key)
-        digests.append(digest.digest())
-    return b"".join(digests)
+    copy = hashlib.blake2b(salt.encode() + b"\0", digest_size=DIGEST_BYTES).copy
+    # The fastest of what was tried; BLAKE2b in numpy, all rows at a time, takes twice as long.
+    return b"".join([(digest := copy()).update(key) or digest.digest() for key in keys])
 
 
 def threshold(percent: int) -> int:
@@ -79,20 +75,9 @@ class RepeatedHashes:
                     yield repeated
 
     def _repeated(self, start: int, step: int) -> Array:
-        pa = arrow()
-        compute = pa.compute
-        ordered = pa.concat_arrays(
-            [pa.array([], pa.uint64()), *(self._part(each, start, step) for each in self.hashes)]
-        )
-        ordered = ordered.take(compute.array_sort_indices(ordered))
-        following = ordered.slice(1)
-        same = compute.equal(following, ordered.slice(0, max(len(ordered) - 1, 0)))
-        return following.filter(same).unique()
-
-    def _part(self, hashes: Array, start: int, step: int) -> Array:
-        pa = arrow()
-        compute = pa.compute
-        last = pa.scalar(start + step - 1, pa.uint64())
-        return hashes.filter(
-            compute.and_(compute.greater_equal(hashes, pa.scalar(start, pa.uint64())), compute.less_equal(hashes, last))
-        )
+        np = numpy()
+        last = start + step - 1
+        parts = (each.to_numpy() for each in self.hashes)
+        ordered = np.concatenate([np.empty(0, "<u8"), *(part[(part >= start) & (part <= last)] for part in parts)])
+        ordered.sort()
+        return arrow().array(np.unique(ordered[1:][ordered[1:] == ordered[:-1]]))

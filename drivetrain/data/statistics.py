@@ -9,6 +9,7 @@ from typing import Any
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
 from drivetrain.data.shapes import Shape, has_shape, is_number
+from drivetrain.data.sketches import STATE_VERSION
 
 # A label with more values than this is a quantity, or a key.
 MAX_CLASSES = 100_000
@@ -82,6 +83,7 @@ class TableStatistics:
     def state(self) -> dict[str, Any]:
         """What `restore` takes, as JSON: all that was gathered, so that more rows can be taken in later."""
         return {
+            "version": STATE_VERSION,
             "columns": {name: column.state() for name, column in self._columns.items()},
             "shapes": {name: shape.state() for name, shape in self._shapes.items()},
             "values": {name: values.state() for name, values in self._values.items()},

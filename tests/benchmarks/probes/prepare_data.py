@@ -134,7 +134,8 @@ TOOLS: dict[str, Callable[[Path, Path], dict[str, int]]] = {
 }
 
 IMPORTS = {
-    "drivetrain": tuple(f"pyarrow.{part}" for part in ("compute", "csv", "json", "parquet"))
+    "drivetrain": ("numpy",)
+    + tuple(f"pyarrow.{part}" for part in ("compute", "csv", "json", "parquet"))
     + tuple(f"drivetrain.{name}" for name in ("components.prepare_data", "data.checks", "data.reading", "data.shards"))
 }
 

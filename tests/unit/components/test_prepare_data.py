@@ -327,11 +327,30 @@ def test_wide_rows_are_written_in_smaller_row_groups(tmp_path: Path, monkeypatch
     assert pq.ParquetFile(shard(tmp_path / "out" / "train")).num_row_groups >= 8
 
 
-def test_it_needs_nothing_but_pyarrow(tmp_path: Path) -> None:
+def test_columns_that_repeat_have_a_dictionary(tmp_path: Path) -> None:
+    """By the first rows of each shard; of other columns it would take time and room."""
+    table = pa.table(
+        {
+            **{
+                "id": range(4000),
+                "few": [f"w{row % 9}" for row in range(4000)],
+                "many": [f"w{row}" for row in range(4000)],
+            },
+            **{"list": [[row % 3] for row in range(4000)]},
+        }
+    )
+    pq.write_table(table, tmp_path / "raw.parquet")
+    assert split(tmp_path / "raw.parquet", tmp_path / "out", label=None, validation_percent=0, test_percent=0)["train"]
+    group = pq.ParquetFile(shard(tmp_path / "out" / "train")).metadata.row_group(0)
+    columns = [group.column(place) for place in range(group.num_columns)]
+    assert [column.path_in_schema for column in columns if column.has_dictionary_page] == ["few"]
+
+
+def test_it_needs_nothing_but_numpy_and_pyarrow(tmp_path: Path) -> None:
     (tmp_path / "raw.csv").write_text(csv_text(rows(100)))
     folders = [argument for side in SIDES for argument in (f"--{side}", str(tmp_path / side))]
     program = (
-        "import sys; sys.modules['numpy'] = sys.modules['pandas'] = None\n"
+        "import sys; sys.modules['polars'] = sys.modules['pandas'] = None\n"
         "from drivetrain.components.prepare_data import prepare_data\n"
         f"prepare_data.main({['--raw', str(tmp_path / 'raw.csv'), *folders, '--key', 'id', '--label', 'label']!r})"
     )
@@ -349,7 +368,7 @@ def test_importing_the_declaration_imports_no_pyarrow() -> None:
 def test_the_declaration_fits_a_processing_job() -> None:
     assert list(prepare_data.inputs) == ["raw", "previous"]
     assert list(prepare_data.outputs) == list(SIDES)
-    assert prepare_data.needs == ("pyarrow",)
+    assert prepare_data.needs == ("numpy", "pyarrow")
     assert [name for name, parameter in prepare_data.parameters.items() if parameter.required] == ["key"]
     undocumented = [
         each.name

@@ -10,7 +10,7 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
-from drivetrain.data import reading
+from drivetrain.data import increments, reading
 from drivetrain.data.manifest import Manifest
 
 SIDES = ("train", "validation", "test")
@@ -157,6 +157,16 @@ def test_an_earlier_run_that_kept_nothing(tmp_path: Path, capsys: pytest.Capture
     assert [path.name for path in (tmp_path / "out" / "train").rglob("*.u64")] == []
     prepare(raw, tmp_path / "out", tmp_path / "out")
     assert "all is prepared anew: it was prepared without incremental=true" in capsys.readouterr().out
+
+
+def test_statistics_of_another_version_are_not_gone_on_from(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    raw = night(tmp_path / "raw", "1.csv", range(500))
+    prepare(raw, tmp_path / "out")
+    monkeypatch.setattr(increments, "STATE_VERSION", 99)
+    prepare(raw, tmp_path / "out", tmp_path / "out")
+    assert "all is prepared anew: its statistics are those of another version" in capsys.readouterr().out
 
 
 def test_a_damaged_file_of_the_earlier_run_is_named(tmp_path: Path) -> None:

@@ -90,6 +90,18 @@ def test_different_values_are_counted(count: int, kind: str) -> None:
     assert Distinct.restored(json.loads(json.dumps(found.state()))).estimate == found.estimate
 
 
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary()])
+def test_texts_of_any_length_are_told_apart_wherever_they_lie(kind: Any) -> None:
+    texts = [letter * length + end for letter in "aé\0" for length in range(90) for end in ("", "x")]
+    column = pa.array(["before", *texts, "after"], pa.string()).cast(kind)
+    found = Distinct()
+    found.add(column.slice(1, len(texts)))
+    assert found.estimate == len(set(texts))
+    for start in range(0, len(texts), 7):  # other neighbours, another place in the buffer: the same hashes
+        found.add(pa.array(texts[start : start + 7], pa.string()).cast(kind))
+    assert found.estimate == len(set(texts))
+
+
 @pytest.mark.parametrize(
     ("values", "kind", "expected"),
     [
