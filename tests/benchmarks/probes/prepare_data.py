@@ -134,9 +134,10 @@ TOOLS: dict[str, Callable[[Path, Path], dict[str, int]]] = {
 }
 
 IMPORTS = {
-    "drivetrain": ("numpy",)
-    + tuple(f"pyarrow.{part}" for part in ("compute", "csv", "json", "parquet"))
-    + tuple(f"drivetrain.{name}" for name in ("components.prepare_data", "data.checks", "data.reading", "data.shards"))
+    "drivetrain": (
+        *("numpy", "pyarrow.compute", "pyarrow.csv", "pyarrow.json", "pyarrow.parquet"),
+        *(f"drivetrain.{name}" for name in ("components.prepare_data", "data.checks", "data.reading", "data.shards")),
+    )
 }
 
 
