@@ -20,6 +20,7 @@ from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:
     from drivetrain.data.arrow import Array, Batch
+    from drivetrain.data.fitting import Fitting
     from drivetrain.data.increments import Earlier
     from drivetrain.data.reading import Table
     from drivetrain.data.shards import ShardWriter
@@ -50,6 +51,7 @@ def prepare_data(
     split_by: str = "key",
     validation_from: str = "",
     test_from: str = "",
+    fit: str | None = None,
     incremental: bool = False,
     keep_versions: int = 1,
 ) -> None:
@@ -84,6 +86,8 @@ def prepare_data(
             (by validation_from and test_from, not by percentages); "strata:COLUMN" (the percentages of each value).
         validation_from: with a split by time, when the validation set begins, as 2026-11-25 or 2026-11-25T08:00:00.
         test_from: with a split by time, when the test set begins.
+        fit: a JSON list of transforms that are fitted on the train set alone: impute, scale, categories, vocabulary
+            (docs/data.md). Shards hold the values as they came; readers and served models apply what was learnt.
         incremental: keep what a later run needs to read only what is new: 8 bytes a row, and statistics.
         keep_versions: earlier versions of each set that stay in its folder when it is prepared again.
 
@@ -108,8 +112,8 @@ def prepare_data(
         test_from=test_from,
     )
     options = TableOptions(key=key, label=label, schema=schema, extra_columns=extra_columns, delimiter=delimiter)
-    parameters = {**asdict(options), **asdict(split)}
-    preparation = _Preparation(folders, split, label, rows_per_shard, keep_versions, incremental, parameters)
+    parameters = {**asdict(options), **asdict(split), **({"fit": fit} if fit else {})}
+    preparation = _Preparation(folders, split, label, rows_per_shard, keep_versions, incremental, fit, parameters)
 
     if previous is not None:
         try:
@@ -146,10 +150,12 @@ class _Preparation:
     rows_per_shard: int
     keep_versions: int
     incremental: bool
+    fit: str | None
     parameters: Mapping[str, Any]
 
     def run(self, table: Table, sources: Sequence[Source], earlier: Earlier | None = None) -> None:
         """Write the rows of a table, after those of an earlier run; `sources` are the files of both."""
+        from drivetrain.data.fitting import Fitting, declared_fits
         from drivetrain.data.shards import ShardWriter
 
         key, label, rows = self.split.key, self.label, self.rows_per_shard
@@ -157,6 +163,8 @@ class _Preparation:
             side: ShardWriter(folder, table.schema, key=key, label=label, rows_per_shard=rows)
             for side, folder in self.folders.items()
         }
+        fitting = Fitting(declared_fits(self.fit, table.schema, key=key, label=label), table.schema)
+        writers["train"].fit(fitting)
         try:
             for side, writer in writers.items():
                 writer.start()
@@ -164,7 +172,7 @@ class _Preparation:
                     writer.keep_state()
                 if earlier:
                     writer.continue_from(earlier.sets[side])
-            self._write(table, sources, writers, earlier)
+            self._write(table, sources, writers, earlier, fitting)
         except OSError as error:
             if error.errno in _NO_SPACE:
                 # Its room is free again before the message counts what is free.
@@ -177,7 +185,12 @@ class _Preparation:
                 writer.discard()
 
     def _write(
-        self, table: Table, sources: Sequence[Source], writers: Mapping[str, ShardWriter], earlier: Earlier | None
+        self,
+        table: Table,
+        sources: Sequence[Source],
+        writers: Mapping[str, ShardWriter],
+        earlier: Earlier | None,
+        fitting: Fitting,
     ) -> None:
         """Deal the rows out, check what can only be known of all of them, and replace what an earlier run wrote."""
         from drivetrain.data.checks import (
@@ -224,8 +237,11 @@ class _Preparation:
         if self.label is not None:
             check_classes(writers, self.label)
         read = [fingerprint(source) for source in sources]
+        fitted = fitting.result()
         manifests = {
-            side: writer.stage({"parameters": self.parameters, "sources": read, "parent": _parent(earlier, side)})
+            side: writer.stage(
+                {"parameters": self.parameters, "sources": read, "parent": _parent(earlier, side)}, fitted=fitted
+            )
             for side, writer in writers.items()
         }
         publish(writers.values(), self.keep_versions)

@@ -142,7 +142,8 @@ def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]
         lineage = manifest.lineage
         if not {"parameters", "sources", "keys", "statistics"} <= lineage.keys():
             raise NotUsableError("it was prepared without incremental=true")
-        for name, value in parameters.items():
+        for name in {**lineage["parameters"], **parameters}:
+            value = parameters.get(name)
             if lineage["parameters"].get(name) != value:
                 raise NotUsableError(f"{name} was {lineage['parameters'].get(name)!r}, and is {value!r} now")
         folder = root / side / manifest.version

@@ -17,6 +17,7 @@ A folder without manifest.json is not finished. The file is UTF-8 JSON:
       "statistics": {"id": {...}, "label": {...}, ...},
       "engine": "pyarrow 26.0.1",                      what wrote it
       "lineage": {...},                                where it comes from; see increments.py
+      "fitted": {...},                                 transforms fitted on train; see fitted.py (not without any)
       "content_hash": "<64 hex digits>"
     }
 
@@ -101,6 +102,7 @@ class Manifest:
     statistics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     engine: str = ""
     lineage: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    fitted: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def rows(self) -> int:
@@ -135,6 +137,7 @@ class Manifest:
             "statistics": self.statistics,
             "engine": self.engine,
             "lineage": self.lineage,
+            **({"fitted": self.fitted} if self.fitted else {}),
             "content_hash": self.content_hash,
         }
         text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -233,6 +236,7 @@ def _parsed(path: Path, content: object) -> Manifest:
         statistics=cast("dict[str, Mapping[str, Any]]", _entry(path, top, "statistics", dict)),
         engine="" if version == 1 else _entry(path, top, "engine", str),
         lineage={} if version == 1 else cast("dict[str, Any]", _entry(path, top, "lineage", dict)),
+        fitted=cast("dict[str, Any]", _entry(path, top, "fitted", dict)) if "fitted" in top else {},
     )
     for name, computed in (
         ("rows", manifest.rows),

@@ -14,6 +14,7 @@ from typing import Any
 from drivetrain.base.errors import InputError
 from drivetrain.base.file_locks import hold
 from drivetrain.data.arrow import Array, Batch, Schema, arrow
+from drivetrain.data.fitting import Fitting
 from drivetrain.data.increments import EarlierSet, Keeper, take_over
 from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest
 from drivetrain.data.shard_files import ShardFiles
@@ -46,7 +47,8 @@ class ShardWriter:
         self._schema = schema
         self._key = key
         self._label = label
-        self._files = ShardFiles(self._staging, schema, rows_per_shard, counted=self.statistics.add)
+        self._files = ShardFiles(self._staging, schema, rows_per_shard, counted=self._count)
+        self._fitting: Fitting | None = None
         self._keeper: Keeper | None = None
         self._manifest: Manifest
 
@@ -61,6 +63,10 @@ class ShardWriter:
         shutil.rmtree(self._staging, ignore_errors=True)
         self._staging.mkdir()
 
+    def fit(self, fitting: Fitting) -> None:
+        """Fit transforms on the rows of this set."""
+        self._fitting = fitting
+
     def keep_state(self) -> None:
         """Keep what the next run goes on from, beside the shards."""
         self._keeper = Keeper(self._staging)
@@ -74,6 +80,8 @@ class ShardWriter:
             self._files.shards.append(replace(shard, file=name))
         self._keeper.continue_from(earlier)
         self.statistics.restore(earlier.statistics)
+        if self._fitting:
+            self._fitting.restore(earlier.statistics["fitting"])
         self.rows = earlier.manifest.rows
 
     def append(self, batch: Batch, hashes: Array = None) -> None:
@@ -89,9 +97,12 @@ class ShardWriter:
         """Write what is pending."""
         self._files.finish()
 
-    def stage(self, lineage: Mapping[str, Any], *, engine: str = "") -> Manifest:
+    def stage(
+        self, lineage: Mapping[str, Any], *, engine: str = "", fitted: Mapping[str, Any] | None = None
+    ) -> Manifest:
         """Write the manifest beside the shards: the new version is whole, and nobody reads it yet."""
-        kept = self._keeper.finish(self.statistics.state()) if self._keeper else {}
+        state = {**self.statistics.state(), "fitting": self._fitting.state() if self._fitting else []}
+        kept = self._keeper.finish(state) if self._keeper else {}
         self._manifest = Manifest(
             key=self._key,
             label=self._label,
@@ -100,9 +111,15 @@ class ShardWriter:
             statistics=self.statistics.entries(),
             engine=engine or f"pyarrow {arrow().__version__}",
             lineage={**lineage, **kept},
+            fitted=fitted or {},
         )
         self._manifest.write(self._staging / MANIFEST_FILE)
         return self._manifest
+
+    def _count(self, group: Any) -> None:
+        self.statistics.add(group)
+        if self._fitting:
+            self._fitting.add(group)
 
     def discard(self) -> None:
         """Remove what was staged, by this run or one that was killed, and let other writers in. What cannot be removed

@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.data import tokens as _words
+from drivetrain.data.tokens import FIRST_WORD, PADDING, UNKNOWN, numbers_of, words_of
 from drivetrain.training import reader
-from drivetrain.training.input_pipeline import tokens as _words
 from drivetrain.training.input_pipeline.content import content_hash
 from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
 from drivetrain.training.input_pipeline.host_memory import HostArrays, host_folder
-from drivetrain.training.input_pipeline.tokens import FIRST_WORD, PADDING, UNKNOWN, numbers_of, words_of
 from drivetrain.training.process import Process
 from drivetrain.training.reader import Columns, Indices, Rows, check_choice, check_whole_number
 

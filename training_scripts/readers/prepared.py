@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.data import fitted as _fitted
+from drivetrain.data.fitted import identity
 from drivetrain.training import reader
 from drivetrain.training.input_pipeline import prepared as _prepared
 from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
@@ -37,6 +39,9 @@ class Options:
     """0 keeps every row at hand (decoded once a host). Otherwise rows are read as they come, in windows of as many
     rows: memory is that of a window and two row groups. The training's own field `shuffle_window` sets it."""
 
+    fitted: Mapping[str, Any] | None = None
+    """Fitted transforms of the data that a model was trained on; those of this data unless given."""
+
     def __post_init__(self) -> None:
         check_whole_number(self, "shuffle_window", least=0)
 
@@ -50,6 +55,9 @@ class Reader(reader.Reader):
         self.column_names = tuple(self.data.column_names)
         self.statistics = self.data.statistics
         self.content_hash = self.data.content_hash
+        if options.fitted is not None:
+            self.data.fitted = dict(options.fitted)
+        self.fitted = self.data.fitted
         self.label = options.label or self.data.label
         self.key = self.data.key
         if self.label is None and not options.unlabelled:
@@ -95,7 +103,10 @@ def _decoded(data: PreparedData, names: Sequence[str], process: Process) -> Tabl
             start += shard.rows
 
     shards = [shard.sha256 for shard in data.shards]
-    made_of = origin(data.content_hash, {"shards": shards, "columns": list(plain)}, sys.modules[__name__], _prepared)
+    modules = (sys.modules[__name__], _prepared, _fitted)
+    made_of = origin(
+        data.content_hash, {"shards": shards, "columns": list(plain), "fitted": identity(data.fitted)}, *modules
+    )
     filled = kept_arrays(process, layout.of_rows(data.rows), made_of, fill).arrays
     _give_back_memory()
     other = [name for name in names if name not in plain]

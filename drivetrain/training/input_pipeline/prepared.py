@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.data import fitted
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.reader import Columns, check_labels
 
@@ -67,6 +68,8 @@ class PreparedData:
             self.content_hash = str(manifest["content_hash"])
             self.column_names = [str(column["name"]) for column in manifest["schema"]]
             self.statistics: dict[str, Any] = manifest["statistics"]
+            self.fitted: dict[str, Any] = dict(manifest.get("fitted", {}))
+            """Transforms that `values` applies (drivetrain/data/fitted.py): those of the manifest, unless replaced."""
             self.shards = [
                 Shard(str(s["file"]), int(s["rows"]), int(s["bytes"]), str(s["sha256"])) for s in manifest["shards"]
             ]
@@ -135,7 +138,8 @@ class PreparedData:
                 yield file.read_row_group(group, columns=list(names), use_threads=False)
 
     def values(self, table: pa.Table, name: str, shard: Shard) -> NDArray[Any]:
-        """A column of a table as an array of shape [rows], or [rows, length] where it holds lists.
+        """A column of a table as an array of shape [rows], or [rows, length] where it holds lists, as its fitted
+        transforms change it.
 
         Numbers without gaps are a view of Arrow's memory.
 
@@ -145,6 +149,9 @@ class PreparedData:
         import pyarrow as pa
 
         column, path = table.column(name), self.folder / shard.file
+        state = self.fitted.get("columns", {}).get(name)
+        if state and not is_list(column.type):
+            return fitted.of_arrow(state, column, f"column {name!r} of shard {path}")
         if column.null_count:
             raise InputError(f"column {name!r} of shard {path} has {column.null_count} empty values.")
         if not is_list(column.type):
@@ -158,7 +165,8 @@ class PreparedData:
                 f"column {name!r} of shard {path} has lists with empty values or of different lengths. Allowed are "
                 "lists of one length, full of numbers."
             )
-        return inner.to_numpy(zero_copy_only=False).reshape(len(chunk), len(inner) // rows)
+        lists = inner.to_numpy(zero_copy_only=False).reshape(len(chunk), len(inner) // rows)
+        return fitted.of_lists(state, lists, f"column {name!r} of shard {path}") if state else lists
 
     def locate(self, row: int) -> str:
         """Where row `row` (counted over all shards, from 0) is, for a message: shard file and row in it, from 1."""

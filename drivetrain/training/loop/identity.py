@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from drivetrain.data.fitted import identity
 from drivetrain.steps.signature import values_before
 from drivetrain.training.config import MAY_CHANGE, Config
 from drivetrain.training.input_pipeline.dataset import Dataset
@@ -68,7 +69,10 @@ def training_identity(
     given = {
         name: _one_writing(value) if name.endswith("_options") else value for name, value in asdict(config).items()
     }
-    return Identity(dataset.content_hash, given, code_hashes(recipe), hashed)
+    data = dataset.content_hash
+    if "columns" in dataset.fitted:  # what the shards do not hold, and the model sees all the same
+        data = hashlib.sha256(f"{data} {identity(dataset.fitted)}".encode()).hexdigest()
+    return Identity(data, given, code_hashes(recipe), hashed)
 
 
 def _one_writing(options: str) -> str:

@@ -37,6 +37,12 @@ class Inputs:
     fitted: Mapping[str, Any] | None = None
 
     @property
+    def texts(self) -> frozenset[str]:
+        """Columns whose values in a request are text, also where they look like numbers."""
+        columns = (self.fitted or {}).get("columns", {})
+        return frozenset(name for name, state in columns.items() if state["type"] == "text")
+
+    @property
     def names(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns)
 

@@ -67,12 +67,16 @@ def columns_from(table: Table, inputs: Inputs) -> dict[str, NDArray[Any]]:
     """Named values as the model takes them, raw ones (a text) turned into columns as the training's reader did."""
     if not table or not len(next(iter(table.values()))):
         raise InputError("the request has no rows.")
+    if inputs.raw is not None and not inputs.raw.NAMES:
+        table = {**table, **inputs.raw.columns(table, inputs.options or {}, inputs.fitted or {})}
     missing = [name for name in inputs.names if name not in table]
-    if missing and inputs.raw is not None and all(name in table for name in inputs.raw.NAMES):
+    if missing and inputs.raw is not None and inputs.raw.NAMES and all(name in table for name in inputs.raw.NAMES):
         table = {**table, **inputs.raw.columns(table, inputs.options or {}, inputs.fitted or {})}
         missing = [name for name in inputs.names if name not in table]
     if missing:
-        instead = f", or {', '.join(inputs.raw.NAMES)} in their place" if inputs.raw is not None else ""
+        instead = (
+            f", or {', '.join(inputs.raw.NAMES)} in their place" if inputs.raw is not None and inputs.raw.NAMES else ""
+        )
         raise InputError(
             f"the rows lack {_listed(missing)}. The model takes {_listed(inputs.names)}{instead}; the rows have "
             f"{_listed(list(table))}."
@@ -219,8 +223,11 @@ def _csv(body: Body, inputs: Inputs) -> Table:
         for number, row in enumerate(rows[1:], start=1):
             if len(row) != len(head):
                 raise InputError(f"row {number} has {len(row)} values; the header has {len(head)} names.")
-        return {name: [_cell(row[place]) for row in rows[1:]] for place, name in enumerate(head)}
-    values = [[_cell(cell) for cell in row] for row in rows]
+        readers = [str if name in inputs.texts else _cell for name in head]
+        return {name: [readers[place](row[place]) for row in rows[1:]] for place, name in enumerate(head)}
+    readers = [str if name in inputs.texts else _cell for name in inputs.names]
+    readers += [_cell] * max(0, max(map(len, rows)) - len(readers))
+    values = [[readers[place](cell) for place, cell in enumerate(row)] for row in rows]
     if len(inputs.columns) == 1 and inputs.columns[0].shape:
         shape = inputs.columns[0].shape
         for number, row in enumerate(values, start=1):

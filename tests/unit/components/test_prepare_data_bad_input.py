@@ -364,7 +364,7 @@ def test_a_disk_that_is_really_full(tmp_path: Path) -> None:
 def test_an_interrupted_run_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "raw.csv").write_text(GOOD)
 
-    def interrupt(self: object, lineage: object) -> None:
+    def interrupt(self: object, lineage: object, **more: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(tabular_shards.ShardWriter, "stage", interrupt)

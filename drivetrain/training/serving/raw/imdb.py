@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.input_pipeline.tokens import numbers_of, tokens_of
+from drivetrain.data.tokens import numbers_of, tokens_of
 
 NAMES = ("text",)
 TYPES = {"text/plain": "text"}

@@ -78,7 +78,7 @@ def test_an_edit_in_what_the_recipe_imports(recipe: str, imports: str, edited: s
 
 
 def test_blanks_and_order_in_options_make_no_other_training() -> None:
-    dataset: Any = SimpleNamespace(content_hash="d1")
+    dataset: Any = SimpleNamespace(content_hash="d1", fitted={})
 
     def identity(options: str) -> Identity:
         config = Config(recipe="digits_cnn", recipe_options=options)
@@ -91,7 +91,7 @@ def test_blanks_and_order_in_options_make_no_other_training() -> None:
 
 def test_a_field_that_came_later_counts_where_it_says_something_new(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if `ema_decay` had come after trainings were begun: they have no such field, and went on without."""
-    dataset: Any = SimpleNamespace(content_hash="d1")
+    dataset: Any = SimpleNamespace(content_hash="d1", fitted={})
 
     def identity(**fields: Any) -> Identity:
         config = Config(recipe="digits_cnn", **fields)

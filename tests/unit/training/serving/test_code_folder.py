@@ -110,9 +110,7 @@ def test_the_same_files_give_the_same_texts_whatever_was_imported(own: Path) -> 
 
 def test_what_a_reader_made_columns_of_goes_along_where_it_is_wanted() -> None:
     recipe = load_recipe("imdb_sentiment", {})
-    assert {f"{OURS}/training/serving/raw/imdb.py", f"{OURS}/training/input_pipeline/tokens.py"} <= code_of(
-        recipe, "imdb"
-    ).keys()
+    assert {f"{OURS}/training/serving/raw/imdb.py", f"{OURS}/data/tokens.py"} <= code_of(recipe, "imdb").keys()
     assert f"{OURS}/training/serving/raw/imdb.py" not in code_of(recipe, "prepared")
     assert f"{OURS}/training/serving/raw/imdb.py" not in code_of(recipe, "my_readers.imdb")
 

@@ -1,13 +1,13 @@
-"""Words of a text and their numbers: as the reader `imdb` gives them to a model, and as a request's become them."""
+"""Words of a text and their numbers: as readers give them to a model, and as a request's become them."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
+from drivetrain.data.arrow import numpy
 
 PADDING, UNKNOWN = 0, 1
 FIRST_WORD = 2
@@ -24,9 +24,9 @@ def numbers_of(vocabulary: Sequence[str]) -> dict[str, int]:
     return {word: FIRST_WORD + number for number, word in enumerate(vocabulary)}
 
 
-def tokens_of(text: str, numbers: Mapping[str, int], length: int) -> tuple[NDArray[np.int64], int]:
-    """A text as tokens of shape [length], filled up with PADDING, and how many of them are none (at least 1)."""
+def tokens_of(text: str, numbers: Mapping[str, int], length: int) -> tuple[Any, int]:
+    """A text as int64 tokens of shape [length], filled up with PADDING, and how many of them are none (at least 1)."""
     found = [numbers.get(word, UNKNOWN) for word in words_of(text)[:length]] or [UNKNOWN]
-    tokens = np.full(length, PADDING, dtype=np.int64)
+    tokens = numpy().full(length, PADDING, dtype="int64")
     tokens[: len(found)] = found
     return tokens, len(found)

@@ -1,0 +1,234 @@
+"""Transforms that are fitted on the train set: what is learnt, and that training and serving see the same values."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from drivetrain.base.errors import InputError
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.data.manifest import Manifest
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.process import Process
+from drivetrain.training.serving.inputs import inputs_of
+from drivetrain.training.serving.request import columns_of
+from drivetrain.training_scripts.readers import prepared
+
+ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
+SIDES = ("train", "validation", "test")
+FIT: list[dict[str, Any]] = [
+    {"impute": {"columns": ["age"], "with": "mean"}},
+    {"scale": {"columns": ["age", "size"], "method": "standard"}},
+    {"impute": {"columns": ["count"], "with": "median"}},
+    {"scale": {"columns": ["count"], "method": "min_max"}},
+    {"impute": {"columns": ["flag"], "with": {"value": 0}}},
+    {"categories": {"columns": ["city", "code"], "min_rows": 2}},
+    {"vocabulary": {"columns": ["note"], "size": 5, "length": 4}},
+    {"scale": {"columns": ["image"], "each": "position"}},
+]
+COLUMNS = ("age", "size", "count", "flag", "city", "code", "note", "image")
+
+
+def rows(count: int, seed: int = 0) -> list[dict[str, Any]]:
+    draw = random.Random(seed)
+    return [
+        {
+            "id": f"{seed}-{number}",
+            "label": number % 2,
+            "age": draw.choice([None, math.nan, draw.gauss(40, 10), draw.gauss(40, 10)]),
+            "size": draw.gauss(0, 1e-3),
+            "count": draw.choice([None, draw.randrange(1000), draw.randrange(1000)]),
+            "flag": draw.choice([None, True, False]),
+            "city": draw.choice(["Bern", "Oslo", "São Paulo", None, f"rare{number}"]),
+            "code": draw.choice(["007", "12", "x"]),
+            "note": draw.choice(["Good film", "a BAD film, don't", "", "film " * 9, None]),
+            "image": [draw.randrange(256), draw.randrange(256), 7],
+        }
+        for number in range(count)
+    ]
+
+
+SCHEMA = pa.schema(
+    {
+        **{"id": pa.string(), "label": pa.int64(), "age": pa.float32(), "size": pa.float64(), "count": pa.int32()},
+        **{"flag": pa.bool_(), "city": pa.string(), "code": pa.string(), "note": pa.string()},
+        "image": pa.list_(pa.uint8()),
+    }
+)
+
+
+def write(path: Path, given: list[dict[str, Any]]) -> None:
+    path.parent.mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(given, SCHEMA), path)
+
+
+def prepare(raw: Path, out: Path, previous: Path | None = None, **parameters: Any) -> None:
+    given = {"key": "id", "label": "label", "fit": json.dumps(FIT), **parameters}
+    prepare_data(raw, *(out / side for side in SIDES), previous, **given)
+
+
+def of_side(folder: Path) -> list[dict[str, Any]]:
+    return [row for shard in Manifest.read(folder).shards for row in pq.read_table(folder / shard.file).to_pylist()]
+
+
+def present(given: list[dict[str, Any]], name: str) -> list[Any]:
+    found = (row[name] for row in given)
+    return [value for value in found if value is not None and not (isinstance(value, float) and math.isnan(value))]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    write(tmp_path / "raw" / "1.parquet", rows(600))
+    prepare(tmp_path / "raw", tmp_path)
+    return tmp_path
+
+
+def read(folder: Path, fitted: Any = None) -> dict[str, Any]:
+    reader = prepared.Reader(folder, prepared.Options(fitted=fitted), ALONE)
+    reader.open(COLUMNS)
+    return dict(reader.read(slice(0, len(reader)), COLUMNS))
+
+
+def test_it_learns_of_the_train_set_alone(place: Path) -> None:
+    manifests = [Manifest.read(place / side) for side in SIDES]
+    assert manifests[0].fitted == manifests[1].fitted == manifests[2].fitted
+    learnt = {name: [*state["changes"]] for name, state in manifests[0].fitted["columns"].items()}
+    train = of_side(place / "train")
+    assert len(train) < 600
+    ages = present(train, "age")
+    assert learnt["age"][0]["impute"] == pytest.approx(np.mean(ages))
+    assert learnt["age"][1]["scale"] == pytest.approx({"center": np.mean(ages), "width": np.std(ages)})
+    counts = present(train, "count")
+    assert sorted(counts)[len(counts) // 2 - 1] <= learnt["count"][0]["impute"] <= sorted(counts)[len(counts) // 2]
+    assert learnt["count"][1]["scale"] == {"center": min(counts), "width": max(counts) - min(counts)}
+    assert learnt["flag"] == [{"impute": 0}]
+    cities = Counter(present(train, "city"))
+    assert learnt["city"][0]["categories"] == sorted(
+        (city for city, number in cities.items() if number > 1), key=lambda city: (-cities[city], city)
+    )
+    assert learnt["note"][0]["vocabulary"]["words"][0] == "film" and len(learnt["note"][0]["vocabulary"]["words"]) == 5
+    images = np.array([row["image"] for row in train], float)
+    assert learnt["image"][0]["scale"]["center"] == pytest.approx(images.mean(axis=0).tolist())
+    assert learnt["image"][0]["scale"]["width"] == pytest.approx([*images.std(axis=0)[:2].tolist(), 1.0])
+
+
+def test_training_and_serving_see_the_same_values_row_by_row(place: Path) -> None:
+    """Each row of each side by itself as a request, against the columns that a training reads."""
+    fitted = Manifest.read(place / "train").fitted
+    for side in SIDES:
+        found = read(place / side)
+        described = [{"name": n, "dtype": v.dtype.str, "shape": list(v.shape[1:])} for n, v in found.items()]
+        inputs = inputs_of({"inputs": {"columns": described, "reader": "prepared"}, "data": {"fitted": fitted}})
+        for number, row in enumerate(of_side(place / side)):
+            asked = {name: None if row[name] != row[name] else row[name] for name in COLUMNS}
+            served = columns_of(json.dumps([asked]), "application/json", inputs)
+            for name in COLUMNS:
+                assert served[name].dtype == found[name].dtype
+                np.testing.assert_array_equal(served[name][0], found[name][number], err_msg=f"{side} {number} {name}")
+        lines = "age,size,count,flag,city,code,note\n,0.5,7,1,Bern,007,film\n"
+        flat = inputs_of({"inputs": {"columns": described[:-1], "reader": "prepared"}, "data": {"fitted": fitted}})
+        assert columns_of(lines, "text/csv", flat)["code"][0] == 1 + fitted["columns"]["code"]["changes"][0][
+            "categories"
+        ].index("007")
+
+
+def test_other_data_is_read_with_what_a_model_came_with(place: Path) -> None:
+    write(place / "raw" / "1.parquet", rows(600, seed=1))
+    before = Manifest.read(place / "train").fitted
+    prepare(place / "raw", place)
+    now = Manifest.read(place / "train").fitted
+    assert before != now
+    test = of_side(place / "test")
+    for given, used in ((before, before), (None, now)):
+        center, width = used["columns"]["size"]["changes"][0]["scale"].values()
+        expected = np.array([(row["size"] - center) / width for row in test], "float32")
+        np.testing.assert_array_equal(read(place / "test", given)["size"], expected)
+
+
+def test_a_training_is_another_one_when_what_was_fitted_is(place: Path) -> None:
+    class Recipe:
+        columns = ("size",)
+        num_classes = 2
+
+    given: Any = Recipe()
+    dataset = Dataset(place / "train", given, ALONE)
+    assert dataset.fitted == Manifest.read(place / "train").fitted
+    assert dataset.inputs["columns"] == [{"name": "size", "dtype": "<f4", "shape": []}]
+    assert "fitted" not in dataset.inputs["options"]
+
+
+def test_an_increment_learns_as_a_full_run(place: Path) -> None:
+    prepare(place / "raw", place / "out", incremental=True)
+    write(place / "raw" / "2.parquet", rows(200, seed=2))
+    prepare(place / "raw", place / "out", place / "out", incremental=True)
+    prepare(place / "raw", place / "full", incremental=True)
+    found, full = (Manifest.read(place / name / "train") for name in ("out", "full"))
+    assert found.lineage["parent"]
+    for name, state in full.fitted["columns"].items():
+        for one, other in zip(found.fitted["columns"][name]["changes"], state["changes"], strict=True):
+            ((change, learnt),) = one.items()
+            if change == "scale":
+                assert [*learnt.values()] == [pytest.approx(value) for value in other[change].values()]
+            else:
+                assert learnt == (pytest.approx(other[change]) if change == "impute" else other[change])
+
+
+@pytest.mark.parametrize(
+    ("fit", "expected"),
+    [
+        ("{", "fit is not JSON"),
+        ("[]", "fit is not a list of changes. Example: [{"),
+        ([{"scale": ["age"]}], "fit, change 1 is {'scale': ['age']}"),
+        ([{"scales": {"columns": ["age"]}}], "fit, change 1: there is no change 'scales'. Did you mean 'scale'?"),
+        ([{"scale": {"columns": ["agee"]}}], "there is no column 'agee'. Did you mean 'age'?"),
+        ([{"scale": {"columns": ["age"], "metod": 1}}], "scale has no option 'metod'. Did you mean 'method'?"),
+        ([{"scale": {"columns": ["label"]}}], "column 'label' is the key or the label"),
+        ([{"scale": {"columns": ["city"]}}], "scale of column 'city', which is a string column"),
+        ([{"vocabulary": {"columns": ["age"]}}], "which is a float32 column"),
+        ([{"impute": {"columns": ["city"], "with": "mean"}}], "impute of column 'city', which is a string column"),
+        ([{"impute": {"columns": ["city"], "with": "mode"}}], "with is 'mode'. Allowed: \"mean\", "),
+        ([{"impute": {"columns": ["city"], "with": {"value": 5}}}], "which is a string column"),
+        ([{"categories": {"columns": ["city"], "max": 0}}], "min_rows, max are whole numbers from 1 on"),
+        ([{"scale": {"columns": ["age"]}}, {"impute": {"columns": ["age"], "with": "mean"}}], "comes after scale"),
+        ([{"scale": {"columns": ["none"]}}], "column 'none' has no value in train"),
+    ],
+)
+def test_what_cannot_be_fitted_is_one_error(tmp_path: Path, fit: Any, expected: str) -> None:
+    table = pa.Table.from_pylist(rows(100), SCHEMA).append_column("none", pa.nulls(100, pa.float64()))
+    (tmp_path / "raw").mkdir()
+    pq.write_table(table, tmp_path / "raw" / "1.parquet")
+    with pytest.raises(InputError) as caught:
+        prepare(tmp_path / "raw", tmp_path, fit=fit if isinstance(fit, str) else json.dumps(fit))
+    assert expected in str(caught.value)
+    assert not (tmp_path / "train" / "manifest.json").exists()
+
+
+def test_a_value_that_nothing_fills_in_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "raw" / "1.parquet", rows(100))
+    prepare(tmp_path / "raw", tmp_path, fit=json.dumps([{"scale": {"columns": ["age"]}}]))
+    reader = prepared.Reader(tmp_path / "train", prepared.Options(), ALONE)
+    with pytest.raises(InputError, match=r"column 'age' of shard .*, row \d+: the value is missing. Impute it"):
+        reader.open(("age",))
+    fitted = Manifest.read(tmp_path / "train").fitted
+    inputs = inputs_of(
+        {
+            "inputs": {"columns": [{"name": "age", "dtype": "<f4", "shape": []}], "reader": "prepared"},
+            "data": {"fitted": fitted},
+        }
+    )
+    for body, expected in (
+        ('[{"age": null}]', "age, row 1: the value is missing"),
+        ('[{"age": 1}, {"age": "old"}]', "age, row 2: 'old' is not of the type float32"),
+    ):
+        with pytest.raises(InputError, match=expected):
+            columns_of(body, "application/json", inputs)
