@@ -52,6 +52,8 @@ def prepare_data(
     validation_from: str = "",
     test_from: str = "",
     fit: str | None = None,
+    on_leakage: Literal["ignore", "report", "fail"] = "report",
+    groups: str = "",
     incremental: bool = False,
     keep_versions: int = 1,
 ) -> None:
@@ -88,6 +90,10 @@ def prepare_data(
         test_from: with a split by time, when the test set begins.
         fit: a JSON list of transforms that are fitted on the train set alone: impute, scale, categories, vocabulary
             (docs/data.md). Shards hold the values as they came; readers and served models apply what was learnt.
+        on_leakage: what to do where validation or test has a row that train has, too, but for the key, or a value of
+            groups: report prints and writes into the manifest how many. A run with previous looks only with fail,
+            which prepares all anew.
+        groups: columns of which a value should be on one side alone, separated by commas, such as "user,patient".
         incremental: keep what a later run needs to read only what is new: 8 bytes a row, and statistics.
         keep_versions: earlier versions of each set that stay in its folder when it is prepared again.
 
@@ -113,12 +119,16 @@ def prepare_data(
     )
     options = TableOptions(key=key, label=label, schema=schema, extra_columns=extra_columns, delimiter=delimiter)
     parameters = {**asdict(options), **asdict(split), **({"fit": fit} if fit else {})}
-    preparation = _Preparation(folders, split, label, rows_per_shard, keep_versions, incremental, fit, parameters)
+    preparation = _Preparation(
+        folders, split, label, rows_per_shard, keep_versions, incremental, fit, on_leakage, groups, parameters
+    )
 
     if previous is not None:
         try:
             if split.kind == "strata":
                 raise NotUsableError("rows change sides in a split by strata when data grows")
+            if on_leakage == "fail":
+                raise NotUsableError("on_leakage=fail compares all rows")
             earlier = open_earlier(previous, list(folders), parameters)
             new = earlier.new_sources(find_sources(raw))
             if late := earlier.out_of_order(new):
@@ -151,6 +161,8 @@ class _Preparation:
     keep_versions: int
     incremental: bool
     fit: str | None
+    on_leakage: str
+    groups: str
     parameters: Mapping[str, Any]
 
     def run(self, table: Table, sources: Sequence[Source], earlier: Earlier | None = None) -> None:
@@ -202,6 +214,7 @@ class _Preparation:
         )
         from drivetrain.data.increments import fingerprint
         from drivetrain.data.lanes import Lane
+        from drivetrain.data.leakage import Leakage, report
         from drivetrain.data.shards import publish
         from drivetrain.data.sides import Sides
         from drivetrain.data.split import RepeatedHashes, key_hashes
@@ -209,10 +222,15 @@ class _Preparation:
         key, salt = self.split.key, self.split.salt
         sides = Sides(self.split, table)
         repeated = RepeatedHashes()
+        leakage = Leakage(table.schema, key, self.groups)
+        looks = self.on_leakage != "ignore" and not earlier
 
         def deal(batch: Batch, hashes: Array) -> None:
-            for side, mask in sides.masks(batch, hashes).items():
+            masks = sides.masks(batch, hashes)
+            for side, mask in masks.items():
                 writers[side].append(batch.filter(mask), hashes.filter(mask))
+            if looks:
+                leakage.add(batch, masks)
 
         dealing = Lane()
         try:
@@ -236,11 +254,16 @@ class _Preparation:
         check_sides(writers, self.split.percents)
         if self.label is not None:
             check_classes(writers, self.label)
+        leaks = leakage.found() if looks else {}
+        if looks:
+            report(leaks, {side: writer.rows for side, writer in writers.items()}, self.on_leakage)
         read = [fingerprint(source) for source in sources]
         fitted = fitting.result()
         manifests = {
             side: writer.stage(
-                {"parameters": self.parameters, "sources": read, "parent": _parent(earlier, side)}, fitted=fitted
+                {"parameters": self.parameters, "sources": read, "parent": _parent(earlier, side)},
+                fitted=fitted,
+                leakage=leaks.get(side),
             )
             for side, writer in writers.items()
         }

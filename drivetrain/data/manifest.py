@@ -18,6 +18,7 @@ A folder without manifest.json is not finished. The file is UTF-8 JSON:
       "engine": "pyarrow 26.0.1",                      what wrote it
       "lineage": {...},                                where it comes from; see increments.py
       "fitted": {...},                                 transforms fitted on train; see fitted.py (not without any)
+      "leakage": {...},                                what train has, too; see leakage.py (where looked for)
       "content_hash": "<64 hex digits>"
     }
 
@@ -103,6 +104,7 @@ class Manifest:
     engine: str = ""
     lineage: Mapping[str, Any] = field(default_factory=dict[str, Any])
     fitted: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    leakage: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def rows(self) -> int:
@@ -138,6 +140,7 @@ class Manifest:
             "engine": self.engine,
             "lineage": self.lineage,
             **({"fitted": self.fitted} if self.fitted else {}),
+            **({"leakage": self.leakage} if self.leakage else {}),
             "content_hash": self.content_hash,
         }
         text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
@@ -237,6 +240,7 @@ def _parsed(path: Path, content: object) -> Manifest:
         engine="" if version == 1 else _entry(path, top, "engine", str),
         lineage={} if version == 1 else cast("dict[str, Any]", _entry(path, top, "lineage", dict)),
         fitted=cast("dict[str, Any]", _entry(path, top, "fitted", dict)) if "fitted" in top else {},
+        leakage=cast("dict[str, Any]", _entry(path, top, "leakage", dict)) if "leakage" in top else {},
     )
     for name, computed in (
         ("rows", manifest.rows),

@@ -98,7 +98,12 @@ class ShardWriter:
         self._files.finish()
 
     def stage(
-        self, lineage: Mapping[str, Any], *, engine: str = "", fitted: Mapping[str, Any] | None = None
+        self,
+        lineage: Mapping[str, Any],
+        *,
+        engine: str = "",
+        fitted: Mapping[str, Any] | None = None,
+        leakage: Mapping[str, Any] | None = None,
     ) -> Manifest:
         """Write the manifest beside the shards: the new version is whole, and nobody reads it yet."""
         state = {**self.statistics.state(), "fitting": self._fitting.state() if self._fitting else []}
@@ -112,6 +117,7 @@ class ShardWriter:
             engine=engine or f"pyarrow {arrow().__version__}",
             lineage={**lineage, **kept},
             fitted=fitted or {},
+            leakage=leakage or {},
         )
         self._manifest.write(self._staging / MANIFEST_FILE)
         return self._manifest

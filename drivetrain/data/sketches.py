@@ -116,7 +116,7 @@ class Distinct:
     def add(self, values: Array) -> None:
         """Take in values without nulls: numbers, text, dates or time stamps."""
         np = numpy()
-        hashes = _mixed(_as_integers(values))
+        hashes = mixed(as_integers(values))
         if len(self._smallest) == K:
             hashes = hashes[hashes < self._smallest[-1]]
         if len(hashes):
@@ -141,11 +141,11 @@ def _one_of_each(stride: int, count: int, seed: int) -> Any:
     """The place of one of each `stride` places that follow one another, drawn by the seed."""
     np = numpy()
     first = np.arange(0, count, stride)
-    drawn = _mixed(np.arange(seed, seed + len(first), dtype="<u8") << np.uint64(20)) % np.uint64(stride)
+    drawn = mixed(np.arange(seed, seed + len(first), dtype="<u8") << np.uint64(20)) % np.uint64(stride)
     return np.minimum(first + drawn.astype(first.dtype), count - 1)
 
 
-def _as_integers(values: Array) -> Any:
+def as_integers(values: Array) -> Any:
     """Values as unsigned 64-bit integers; equal ones are equal, others mostly differ."""
     pa = arrow()
     kinds = pa.types
@@ -186,15 +186,15 @@ def _of_texts(values: Array) -> Any:
             taken = words[starts[chosen] + 8 * word]
             if masks is not None:
                 taken &= np.array(masks, "<u8")[left[chosen]]
-            mixed = (found[chosen] ^ taken) * factor
-            found[chosen] = mixed ^ (mixed >> half)
+            product = (found[chosen] ^ taken) * factor
+            found[chosen] = product ^ (product >> half)
     for row in np.flatnonzero(lengths > _WORDS * 8).tolist():
         text = data[starts[row] : starts[row] + lengths[row]]
         found[row] = zlib.crc32(text) | int(lengths[row]) << 32
     return found
 
 
-def _mixed(values: Any) -> Any:
+def mixed(values: Any) -> Any:
     """SplitMix64's output function (Steele, Lea, Flood 2014)."""
     np = numpy()
     found = values + np.uint64(0x9E3779B97F4A7C15)

@@ -1,0 +1,104 @@
+"""Rows and groups that are on several sides: counted, said, and refused where that is asked for."""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.data.manifest import Manifest
+
+SIDES = ("train", "validation", "test")
+SCHEMA = pa.schema(
+    {
+        **{"id": pa.int64(), "user": pa.string(), "x": pa.float64(), "n": pa.int8(), "flag": pa.bool_()},
+        **{"day": pa.date32(), "price": pa.decimal128(6, 2), "image": pa.list_(pa.int64()), "none": pa.null()},
+    }
+)
+
+
+def rows(count: int) -> list[dict[str, Any]]:
+    draw = random.Random(1)
+    return [
+        {
+            **{
+                "id": key,
+                "user": f"u{draw.randrange(150)}",
+                "x": draw.choice([None, 0.0, 0.5]),
+                "n": draw.randrange(2),
+            },
+            **{"flag": draw.choice([None, True]), "day": dt.date(2026, 1, draw.randrange(1, 3))},
+            **{"price": Decimal(draw.randrange(2)), "image": [draw.randrange(2), 7], "none": None},
+        }
+        for key in range(count)
+    ]
+
+
+def prepare(folder: Path, given: list[dict[str, Any]], **parameters: Any) -> dict[str, list[dict[str, Any]]]:
+    (folder / "raw").mkdir(exist_ok=True)
+    pq.write_table(pa.Table.from_pylist(given, SCHEMA), folder / "raw" / "1.parquet")
+    prepare_data(folder / "raw", *(folder / side for side in SIDES), key="id", **parameters)
+    return {
+        side: [
+            row
+            for shard in Manifest.read(folder / side).shards
+            for row in pq.read_table(folder / side / shard.file).to_pylist()
+        ]
+        for side in SIDES
+    }
+
+
+def without_key(row: dict[str, Any]) -> str:
+    return repr({name: value for name, value in row.items() if name != "id"})
+
+
+def test_what_train_has_too_is_counted_and_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sides = prepare(tmp_path, rows(2000), groups="user, n")
+    said = capsys.readouterr().out
+    train = sides["train"]
+    for side in ("validation", "test"):
+        known = {without_key(row) for row in train}
+        equal = sum(without_key(row) in known for row in sides[side])
+        assert 0 < equal < len(sides[side])
+        shared = {name: len({r[name] for r in sides[side]} & {r[name] for r in train}) for name in ("user", "n")}
+        assert Manifest.read(tmp_path / side).leakage == {"rows": equal, "groups": shared}
+        assert f"leakage: {equal:,} of {len(sides[side]):,} rows of {side} are equal to a row of train, but for" in said
+        assert f"leakage: {shared['user']:,} values of 'user' are in {side} and in train" in said
+    assert Manifest.read(tmp_path / "train").leakage == {}
+
+
+def test_a_split_by_group_shares_no_group(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare(tmp_path, rows(2000), groups="user", split_by="group:user", on_leakage="fail")
+    assert "leakage" not in capsys.readouterr().out
+    assert Manifest.read(tmp_path / "test").leakage == {"rows": 0, "groups": {"user": 0}}
+
+
+def test_it_is_refused_where_that_is_asked_for(tmp_path: Path) -> None:
+    prepare(tmp_path, rows(500), on_leakage="ignore")
+    assert Manifest.read(tmp_path / "test").leakage == {}
+    before = (tmp_path / "test" / "manifest.json").read_bytes()
+    with pytest.raises(
+        InputError, match=r"the sides leak: \d+ of \d+ rows of validation are equal .*on_leakage=report"
+    ):
+        prepare(tmp_path, rows(500), on_leakage="fail")
+    assert (tmp_path / "test" / "manifest.json").read_bytes() == before
+    with pytest.raises(InputError, match=r"groups: there is no column 'usr'. Did you mean 'user'"):
+        prepare(tmp_path, rows(500), groups="usr")
+
+
+def test_an_increment_compares_all_rows_or_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    prepare(tmp_path, rows(500), incremental=True)
+    capsys.readouterr()
+    prepare(tmp_path, rows(500), incremental=True, previous=tmp_path)
+    assert "leakage" not in capsys.readouterr().out
+    with pytest.raises(InputError, match="the sides leak"):
+        prepare(tmp_path, rows(500), incremental=True, previous=tmp_path, on_leakage="fail")
+    assert "all is prepared anew: on_leakage=fail compares all rows" in capsys.readouterr().out
