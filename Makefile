@@ -25,8 +25,9 @@ IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
 TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py
+SPARK_TESTS = tests/contract/test_engines.py
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow synth check types format golden facts targets shapes hashes bench pictures weights faults mutants clean
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark synth check types format golden facts targets shapes hashes bench pictures weights faults mutants clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -45,7 +46,7 @@ run: setup  ## Run the flagship pipeline on real data and show what it made
 	$(BIN)/drivetrain run retraining
 
 test: setup  ## The quick tests (five minutes on two cores)
-	$(BIN)/python -m pytest $(LANES) -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk and not tensorflow' $(ARGS)
+	$(BIN)/python -m pytest $(LANES) -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk and not tensorflow and not spark' $(ARGS)
 
 test-changed: setup  ## The quick tests that your changes can reach: ARGS="--within 3", "--base main", "--list"
 	$(BIN)/python -m tests.changed $(ARGS)
@@ -92,6 +93,14 @@ test-sdk: setup .venvs/sdk/.installed  ## Compare with what the SageMaker SDK bu
 
 test-tensorflow: setup .venvs/tensorflow/.installed  ## Train, resume and evaluate under TensorFlow's strategies
 	$(BIN)/python -m pytest -m tensorflow $(TENSORFLOW_TESTS) $(ARGS)
+
+# Only what .venv lacks: Spark's workers are processes of the interpreter that runs the tests.
+.venvs/spark/.installed: tests/spark-requirements.txt | $(STAMP)
+	@$(BIN)/python -m pip $(PIP_INSTALL) --no-deps --upgrade --target $(@D) -r tests/spark-requirements.txt
+	@touch $@
+
+test-spark: setup .venvs/spark/.installed  ## Run transformations on Spark, value by value as on Polars; needs Java
+	PYTHONPATH=.venvs/spark $(BIN)/python -m pytest -m spark $(SPARK_TESTS) $(ARGS)
 
 synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeline: ARGS="retraining --infra infra.yaml"
 	.venvs/infra/bin/python -m drivetrain.infra.app $(or $(ARGS),retraining)

@@ -12,6 +12,13 @@ if [ "$(id -u)" = 0 ] && ! { command -v mpicc && command -v mpirun && command -v
   DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openmpi-bin libopenmpi-dev iproute2 >/dev/null
 fi"""
 
+# What Spark runs on.
+JAVA = """
+if [ "$(id -u)" = 0 ] && ! command -v java >/dev/null; then
+  apt-get update -qq
+  DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openjdk-17-jre-headless >/dev/null
+fi"""
+
 
 def _tests(verb: str, seconds: int, *needs: str, part: str = "", words: str = "") -> Job:
     """`part`: what a piece of a suite that is longer than the others is called, and `words` what chooses it."""
@@ -24,9 +31,10 @@ JOBS = [
     Job("setup", "make setup", 120),
     # What the longest suite needs, then environments of their own.
     Job("mpi", MPI.strip(), 5, aside=True),
+    Job("java", JAVA.strip(), 5, aside=True),
     *(
         Job(f"install-{name}", f"make .venvs/{name}/.installed", seconds, ("setup",), aside=True)
-        for name, seconds in (("toolkit", 4), ("image", 3), ("tensorflow", 3), ("sdk", 2), ("infra", 1))
+        for name, seconds in (("toolkit", 4), ("image", 3), ("tensorflow", 3), ("spark", 3), ("sdk", 2), ("infra", 1))
     ),
     Job("check", "make check", 90, ("setup",)),
     _tests("test", 500),
@@ -37,6 +45,7 @@ JOBS = [
     _tests("test-infra", 60, "install-infra"),
     _tests("test-sdk", 60, "install-sdk"),
     _tests("test-tensorflow", 90, "install-tensorflow"),
+    _tests("test-spark", 120, "java", "install-spark"),
     Job("run", "make run", 20, ("setup",)),
     Job("faults", 'make faults ARGS="--quick"', 600, ("setup",)),
     # Shows that every benchmark runs; its figures are those of a busy machine.

@@ -51,7 +51,7 @@ def transform_data(
         schema: types of columns of raw, as for prepare_data.
         extra_columns: what to do with columns that the schema does not name.
         delimiter: what separates the cells of a CSV file; one character, or tab.
-        engine: what runs the plan.
+        engine: what runs the plan: polars, or spark (needs drivetrain[spark] and Java 17).
         memory_mib: MiB of rows that a join, an aggregation, a window, a deduplication or a sort holds; more go to disk.
         rows_per_file: rows of each Parquet file but the last.
         keep_versions: earlier versions of the table that stay in the folder when it is written again.

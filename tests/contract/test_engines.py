@@ -28,7 +28,8 @@ from drivetrain.data.transform.plan import Plan
 from drivetrain.data.transform.types import arrow_type
 from tests.contract.engines import operation_cases as cases
 
-ENGINES = engines.names()
+# Spark runs where PySpark is (`make test-spark`).
+ENGINES = [pytest.param(name, marks=pytest.mark.spark if name == "spark" else ()) for name in engines.names()]
 
 
 def table_of(columns: Mapping[str, tuple[str, list[Any]]], batch_rows: int = 1 << 20) -> engines.Table:
@@ -330,3 +331,28 @@ def test_no_rows(engine: str, tmp_path: Path) -> None:
 def test_an_unknown_engine_is_named() -> None:
     with pytest.raises(InputError, match=r"there is no engine 'polar'. Did you mean 'polars'"):
         engines.engine("polar")
+
+
+@pytest.mark.spark
+def test_spark_and_polars_write_the_same_bytes(tmp_path: Path) -> None:
+    """One writer makes the shards, so that a table's name does not depend on the engine."""
+    from drivetrain.components.transform_data import transform_data
+    from drivetrain.data.manifest import Manifest
+
+    (tmp_path / "raw").mkdir()
+    table = pa.table({name: pa.array([row[name] for row in ROWS], arrow_type(kind)) for name, kind in TYPES.items()})
+    pa.parquet.write_table(table, tmp_path / "raw" / "rows.parquet")
+    plan = (
+        Plan()
+        .filter(~op("is_null", "group"))
+        .derive(twice=col("n") * 2, name=op("upper", "group"), bucket=op("bucket", "id", 7, "s"), half=col("x") / 2)
+        .window({"before": op("lag", "n", 1)}, by="group", order_by="part")
+        .deduplicate(by=("group", "n"), order_by="id")
+        .sort("bucket", "x")
+    )
+    found = {}
+    for engine in ("polars", "spark"):
+        transform_data(tmp_path / "raw", tmp_path / engine, plan=plan.to_json(), engine=engine, rows_per_file=10)
+        found[engine] = Manifest.read(tmp_path / engine)
+    assert found["polars"].content_hash == found["spark"].content_hash
+    assert found["spark"].engine.startswith("spark ") and len(found["spark"].shards) > 1

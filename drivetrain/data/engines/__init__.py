@@ -18,13 +18,13 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, cast
+from typing import Any, Protocol, cast
 
 from drivetrain.base.errors import InputError, did_you_mean
-from drivetrain.data.arrow import Batch, Schema
+from drivetrain.data.arrow import Batch, Schema, arrow
 from drivetrain.data.transform.plan import Plan
-from drivetrain.data.transform.types import type_of
-from drivetrain.data.transform.verbs import Columns
+from drivetrain.data.transform.types import arrow_type, type_of
+from drivetrain.data.transform.verbs import Columns, MapBatches
 
 
 @dataclass(frozen=True)
@@ -72,3 +72,36 @@ def engine(name: str) -> Engine:
     if name not in names():
         raise InputError(f"there is no engine {name!r}. {did_you_mean(name, names())}")
     return cast("Engine", importlib.import_module(f"drivetrain.data.engines.{name}"))
+
+
+def mapped(verb: MapBatches, batches: Iterator[Batch]) -> Iterator[Batch]:
+    """A user's function on each batch; what it gives is held against the columns that were promised.
+
+    Raises:
+        InputError: it is not there, or gives something else.
+    """
+    pa = arrow()
+    name, function = _function(verb.function)
+    schema = pa.schema([(column, arrow_type(kind)) for column, kind in verb.columns])
+    for batch in batches:
+        made = function(batch)
+        if not isinstance(made, pa.RecordBatch) or made.schema.names != schema.names:
+            found = made.schema.names if isinstance(made, pa.RecordBatch) else f"a {type(made).__name__}"
+            raise InputError(
+                f"map_batches: {name} gave {found}. It must give a pyarrow.RecordBatch of the columns {schema.names}."
+            )
+        yield made.cast(schema)
+
+
+def _function(given: Callable[[Any], Any] | str) -> tuple[str, Callable[[Any], Any]]:
+    """A user's function with its name for messages."""
+    if not isinstance(given, str):
+        return getattr(given, "__qualname__", repr(given)), given
+    module, colon, name = given.partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name) if colon else None
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"map_batches: {given!r} is not found ({error}). Give it as package.module:name.") from None
+    if not callable(found):
+        raise InputError(f"map_batches: {given!r} is no function. Give one as package.module:name.")
+    return given, found

@@ -7,15 +7,13 @@ merges the results in the order that they must have. The rows of one group, part
 
 from __future__ import annotations
 
-import importlib
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Batch, arrow
-from drivetrain.data.engines import Table
+from drivetrain.data.engines import Table, mapped
 from drivetrain.data.engines.polars.expressions import casted, hashed, translated
 from drivetrain.data.engines.polars.frames import (
     BUCKETS,
@@ -86,24 +84,14 @@ class Verbs:
                 return self._joined(verb)
 
     def _mapped(self, verb: verbs.MapBatches) -> Lazy:
-        """The user's function on each batch; what it gives is held against the columns that were promised."""
-        pa = arrow()
-        name, function = _function(verb.function)
-        schema, given = _arrow_schema(dict(verb.columns)), _arrow_schema(self._columns)
+        """The user's function on each batch."""
+        given = _arrow_schema(self._columns)
 
         def batches() -> Iterator[Batch]:
             for piece in pieces(self._frame):
-                for batch in piece.to_arrow().cast(given).combine_chunks().to_batches():
-                    made = function(batch)
-                    if not isinstance(made, pa.RecordBatch) or made.schema.names != schema.names:
-                        found = made.schema.names if isinstance(made, pa.RecordBatch) else f"a {type(made).__name__}"
-                        raise InputError(
-                            f"map_batches: {name} gave {found}. It must give a pyarrow.RecordBatch of the columns "
-                            f"{schema.names}."
-                        )
-                    yield made.cast(schema)
+                yield from piece.to_arrow().cast(given).combine_chunks().to_batches()
 
-        return scan(batches, dict(verb.columns))
+        return scan(lambda: mapped(verb, batches()), dict(verb.columns))
 
     def _sorted(self, by: Sequence[str]) -> Lazy:
         def in_order(frame: Frame) -> Frame:
@@ -195,17 +183,3 @@ def _deduplicated(rows: Frame, verb: verbs.Deduplicate) -> Frame:
 
 def _arrow_schema(columns: Columns) -> Any:
     return arrow().schema([(name, types.arrow_type(kind)) for name, kind in columns.items()])
-
-
-def _function(given: Callable[[Any], Any] | str) -> tuple[str, Callable[[Any], Any]]:
-    """A user's function with its name for messages."""
-    if not isinstance(given, str):
-        return getattr(given, "__qualname__", repr(given)), given
-    module, colon, name = given.partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name) if colon else None
-    except (ImportError, AttributeError, ValueError) as error:
-        raise InputError(f"map_batches: {given!r} is not found ({error}). Give it as package.module:name.") from None
-    if not callable(found):
-        raise InputError(f"map_batches: {given!r} is no function. Give one as package.module:name.")
-    return given, found

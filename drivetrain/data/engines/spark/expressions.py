@@ -1,0 +1,293 @@
+"""The operations on Spark: one line each, and wrappers where Spark means something else.
+
+What the operations mean stands in drivetrain/data/transform/operations.py. In ANSI mode what does not fit is an error.
+"""
+
+# A lambda of the tables below has no place for the types of its arguments, which are pyspark.sql.Column.
+# pyright: basic
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from functools import cache, reduce
+from typing import Any
+
+from drivetrain.data.engines.spark.frames import Column, Frame, functions, spark_type
+from drivetrain.data.transform import types
+from drivetrain.data.transform.expressions import Call, Expression, Literal
+from drivetrain.data.transform.expressions import Column as Named
+from drivetrain.data.transform.verbs import result_type
+
+_TOGETHER = {
+    *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "between", "is_in"),
+    *("fill_null", "fill_nan", "coalesce", "null_if"),
+}
+_LARGEST = {"uint8": 2**8 - 1, "uint16": 2**16 - 1, "uint32": 2**32 - 1, "uint64": 2**64 - 1}
+_FLOAT = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i)(nan|inf|infinity))$"
+
+
+def translated(expression: Expression, frame: Frame, over: Any = None) -> Column:
+    """The expression for Spark, cast to the type that it is declared to have; an aggregate `over` a window."""
+    sql = functions()
+    if isinstance(expression, Named):
+        return frame.column(expression.name)
+    kind = result_type(expression, frame.columns, "expression")
+    if isinstance(expression, Literal):
+        return sql.lit(expression.value).cast(spark_type(kind))
+    assert isinstance(expression, Call)
+    name = expression.operation.name
+    kinds = [result_type(argument, frame.columns, name) for argument in expression.arguments]
+    parts = [translated(argument, frame) for argument in expression.arguments]
+    constants = [
+        argument.value
+        for place, argument in enumerate(expression.arguments)
+        if isinstance(argument, Literal) and expression.operation.is_constant(place)
+    ]
+    if name == "cast":
+        return casted(parts[0], kinds[0], kind)
+    if name == "to_zone":
+        return parts[0].cast("timestamp")
+    if name in _TIMES:
+        return _TIMES[name](parts, kinds, constants).cast(spark_type(kind))
+    if name in _TOGETHER and not any(types.is_decimal(each) for each in kinds):
+        shared = types.common_type(kinds)
+        assert shared
+        parts = [part.cast(spark_type(shared)) for part in parts]
+    elif name in _OF_CONSTANTS:
+        return _OF_CONSTANTS[name](parts[0], *constants).cast(spark_type(kind))
+    elif (
+        expression.operation.place == "row"
+        and all(types.is_kind(each, "number") for each in kinds)
+        and (types.is_float(kind) or kind == "int64")
+    ):
+        parts = [part.cast(spark_type(kind)) for part in parts]
+    if expression.operation.place != "row":
+        floating = bool(kinds) and types.is_float(kinds[0])
+        integer = bool(kinds) and types.is_integer(kinds[0])
+        given = [
+            part.cast("decimal(38, 0)") if integer and name in ("sum", "cumulative_sum") else part for part in parts
+        ]
+        found = _AGGREGATES[name](*given, *constants)
+        if floating and name in ("min", "max"):
+            found = sql.coalesce(
+                _over(_AGGREGATES[name](_when(~sql.isnan(parts[0]), parts[0])), over), _over(found, over)
+            )
+        else:
+            found = _over(found, over)
+        return found.cast(spark_type(kind))
+    integers = kind == "int64" and all(types.is_integer(each) or each == "null" for each in kinds)
+    found = _EXACT[name](*parts) if integers and name in _EXACT else _plain()[name](*parts)
+    return found.cast(spark_type(kind))
+
+
+def casted(value: Column, given: str, wanted: str) -> Column:
+    """Values in another type; an error where one does not fit."""
+    sql = functions()
+    if given == "string" and (types.is_integer(wanted) or types.is_decimal(wanted)):
+        pattern = r"^[+-]?[0-9]+$" if types.is_integer(wanted) else r"^[+-]?[0-9]*\.?[0-9]+$"
+        value = _checked(value, value.rlike(pattern), wanted)
+    elif given == "string" and types.is_float(wanted):
+        value = _checked(value, value.rlike(_FLOAT), wanted)
+    elif given == "string" and wanted == "date32":
+        value = _checked(value, value.rlike(r"^\d{4}-\d\d-\d\d$"), wanted)
+    elif given == "string" and types.is_timestamp(wanted):
+        value = _checked(value, value.rlike(r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?$"), wanted)
+    elif given == "string" and wanted == "bool":
+        value = _checked(value, sql.lower(value).isin("true", "false"), wanted)
+    elif types.is_timestamp(given) and wanted == "date32":
+        return sql.to_date(_local(value, given))
+    if wanted in _LARGEST:
+        if types.is_float(given):  # towards zero, as integers are
+            value = value.cast("decimal(38, 0)") if wanted == "uint64" else value.cast("bigint")
+        wide = value.cast("decimal(38, 0)")
+        value = _checked(wide, (wide >= 0) & (wide <= sql.lit(str(_LARGEST[wanted])).cast("decimal(38, 0)")), wanted)
+    return value.cast(spark_type(wanted))
+
+
+def hashed(key: Column, salt: str) -> Column:
+    """The 64 bits of drivetrain.data.split as decimal(20, 0); null of null. In Python, row by row."""
+
+    def digest(text: str | None) -> Any:
+        # Workers get this function by its code, and need nothing of ours.
+        import decimal
+        import hashlib
+
+        if text is None:
+            return None
+        found = hashlib.blake2b(prefix + text.encode(), digest_size=8).digest()
+        return decimal.Decimal(int.from_bytes(found, "little"))
+
+    prefix = salt.encode() + b"\0"
+    digest.__module__ = "__main__"  # so that it is sent by value
+    return functions().udf(digest, "decimal(20, 0)")(key.cast("string"))
+
+
+def _checked(value: Column, fits: Column, wanted: str) -> Column:
+    sql = functions()
+    shown = sql.concat(sql.lit("'"), value.cast("string"), sql.lit(f"' is not of the type {wanted}"))
+    return sql.when(value.isNull() | fits, value).otherwise(sql.raise_error(shown))
+
+
+def _over(value: Column, window: Any) -> Column:
+    return value if window is None else value.over(window)
+
+
+def _when(condition: Column, value: Column) -> Column:
+    return functions().when(condition, value)
+
+
+def _local(value: Column, kind: str) -> Column:
+    """A time stamp as the clock of its zone shows it, in a session of UTC."""
+    zone = types.zone_of(kind)
+    return functions().from_utc_timestamp(value, zone) if zone else value
+
+
+def _micros(value: Column) -> Column:
+    return functions().unix_micros(value.cast("timestamp"))
+
+
+def _truncated(parts: Any, kinds: Any, constants: Any) -> Column:
+    sql, (value, kind, unit) = functions(), (parts[0], kinds[0], constants[0])
+    local = _local(value, kind).cast("timestamp")
+    begun = sql.date_trunc(unit, local)
+    zone = types.zone_of(kind)
+    if zone and unit not in ("hour", "minute", "second"):
+        return sql.to_utc_timestamp(begun, zone)
+    # Within an hour the clock does not change: an hour that comes twice has two beginnings.
+    return sql.timestamp_micros(_micros(value) - (_micros(local) - _micros(begun)))
+
+
+def _part(name: str) -> Callable[[Any, Any, Any], Column]:
+    return lambda parts, kinds, constants: getattr(functions(), name)(_local(parts[0], kinds[0]))
+
+
+# Of time stamps, which need to know their zone.
+_TIMES: Mapping[str, Callable[[Any, Any, Any], Column]] = {
+    **{name: _part(name) for name in ("year", "month", "hour", "minute", "second")},
+    "day": _part("dayofmonth"),
+    "day_of_year": _part("dayofyear"),
+    "weekday": lambda parts, kinds, constants: functions().weekday(_local(parts[0], kinds[0])) + 1,
+    "to_date": lambda parts, kinds, constants: functions().to_date(_local(parts[0], kinds[0])),
+    "truncate": _truncated,
+    "add_seconds": lambda parts, kinds, constants: functions().timestamp_micros(
+        _micros(parts[0]) + parts[1].cast("bigint") * 1_000_000
+    ),
+    "seconds_between": lambda parts, kinds, constants: (_micros(parts[0]) - _micros(parts[1])).cast("double") / 1e6,
+    "epoch_seconds": lambda parts, kinds, constants: _micros(parts[0]).cast("double") / 1e6,
+}
+
+
+def _divided(a: Column, b: Column) -> Column:
+    """As IEEE 754 has it; Spark raises an error for a zero."""
+    sql = functions()
+    infinity = sql.when(b.cast("string") == "-0.0", sql.lit(-math.inf)).otherwise(sql.lit(math.inf))
+    return sql.when(b == 0, a * infinity).otherwise(a / sql.when(b != 0, b))
+
+
+def _whole(value: Column, name: str) -> Column:
+    """floor and ceil give integers on Spark, and 0 for NaN."""
+    sql = functions()
+    small = sql.abs(value) < float(1 << 52)
+    return sql.when(small, getattr(sql, name)(sql.when(small, value)).cast("double")).otherwise(value)
+
+
+def _floor_divided(a: Column, b: Column) -> Column:
+    sql = functions()
+    divisor = sql.when(b != 0, b)
+    rest = a % divisor
+    down = sql.when((rest != 0) & ((rest < 0) != (divisor < 0)), 1).otherwise(0)
+    return sql.call_function("div", a, divisor) - down
+
+
+def _modulo(a: Column, b: Column) -> Column:
+    sql = functions()
+    divisor = sql.when(b != 0, b)
+    rest = a % divisor
+    return sql.when((rest != 0) & ((rest < 0) != (divisor < 0)), rest + divisor).otherwise(rest)
+
+
+def _clipped(a: Column, low: Column, high: Column) -> Column:
+    sql = functions()
+    return sql.when(a < low, low).when((a > high) & ~sql.isnan(a.cast("double")), high).otherwise(a)
+
+
+# Of integers, in 64 bits; an error beyond.
+_EXACT: Mapping[str, Callable[..., Column]] = {
+    "floor_divide": _floor_divided,
+    "modulo": _modulo,
+    "sign": lambda a: functions().when(a > 0, 1).when(a < 0, -1).otherwise(a),
+}
+# Of a value and constants, which are given as they are.
+_OF_CONSTANTS: Mapping[str, Callable[..., Column]] = {
+    "round": lambda a, digits: functions().bround(a, digits),
+    "contains": lambda a, text: a.contains(text),
+    "starts_with": lambda a, text: a.startswith(text),
+    "ends_with": lambda a, text: a.endswith(text),
+    "replace": lambda a, old, new: functions().replace(a, functions().lit(old), functions().lit(new)),
+    "slice": lambda a, start, count: functions().substring(a, start + 1, count),
+    "key_hash": hashed,
+    "bucket": lambda a, count, salt: hashed(a, salt) % functions().lit(count).cast("decimal(20, 0)"),
+}
+_AGGREGATES: Mapping[str, Callable[..., Column]] = {
+    "sum": lambda a: functions().sum(a),
+    "mean": lambda a: functions().avg(a),
+    "variance": lambda a: functions().var_samp(a),
+    "standard_deviation": lambda a: functions().stddev_samp(a),
+    "min": lambda a: functions().min(a),
+    "max": lambda a: functions().max(a),
+    "count": lambda a: functions().count(a),
+    "rows": lambda: functions().count(functions().lit(1)),
+    "distinct": lambda a: functions().size(functions().collect_set(a)),
+    "quantile": lambda a, _, fraction: functions().percentile(a, fraction),
+    "any": lambda a: functions().bool_or(a),
+    "all": lambda a: functions().bool_and(a),
+    "cumulative_sum": lambda a: functions().sum(a),
+}
+
+
+@cache
+def _plain() -> Mapping[str, Callable[..., Column]]:
+    sql = functions()
+    return {
+        "add": lambda a, b: a + b,
+        "subtract": lambda a, b: a - b,
+        "multiply": lambda a, b: a * b,
+        "divide": _divided,
+        "negate": lambda a: -a,
+        "absolute": sql.abs,
+        "power": sql.pow,
+        "square_root": sql.sqrt,
+        "exp": sql.exp,
+        "log": lambda a: sql.when(a == 0, sql.lit(-math.inf)).when(a < 0, sql.lit(math.nan)).otherwise(sql.ln(a)),
+        "sin": sql.sin,
+        "cos": sql.cos,
+        "floor": lambda a: _whole(a, "floor"),
+        "ceiling": lambda a: _whole(a, "ceil"),
+        "sign": sql.signum,
+        "clip": _clipped,
+        "equal": lambda a, b: a == b,
+        "not_equal": lambda a, b: a != b,
+        "less": lambda a, b: a < b,
+        "less_equal": lambda a, b: a <= b,
+        "greater": lambda a, b: a > b,
+        "greater_equal": lambda a, b: a >= b,
+        "between": lambda a, low, high: (a >= low) & (a <= high),
+        "is_in": lambda a, *values: reduce(lambda one, other: one | other, [a == value for value in values]),
+        "and": lambda a, b: a & b,
+        "or": lambda a, b: a | b,
+        "xor": lambda a, b: a != b,
+        "not": lambda a: ~a,
+        "is_null": lambda a: a.isNull(),
+        "is_nan": lambda a: sql.when(a.isNotNull(), sql.isnan(a)),
+        "fill_null": sql.coalesce,
+        "fill_nan": lambda a, b: sql.when(sql.isnan(a), b).otherwise(a),
+        "coalesce": sql.coalesce,
+        "null_if": lambda a, b: sql.when(a == b, None).otherwise(a),
+        "if_else": lambda a, b, c: sql.when(a, b).otherwise(c),
+        "lower": sql.lower,
+        "upper": sql.upper,
+        "strip": lambda a: sql.regexp_replace(a, r"(?U)^\s+|\s+$", ""),
+        "length": sql.length,
+        "concat": lambda *parts: sql.concat(*parts),
+    }
