@@ -21,7 +21,7 @@ DataType = Any
 BATCH_ROWS = 1 << 16
 BUCKETS = 64
 # No column of a user's has this name.
-_BUCKET = "\0bucket"
+_BUCKET = "\1bucket"
 
 
 def polars() -> Any:
@@ -146,7 +146,21 @@ def merged(frames: Iterator[Frame], order: Sequence[str], folder: Path) -> Lazy:
         files.append(place / f"{number:06d}.arrow")
         # In small batches, since all files are read at a time.
         frame.with_columns(**keys).write_ipc(files[-1], compression="lz4", record_batch_size=BATCH_ROWS // BUCKETS)
-    return pl.merge_sorted([pl.scan_ipc(file) for file in files], key=list(keys), maintain_order=True).drop(list(keys))
+    return pl.merge_sorted([_run(file) for file in files], key=list(keys), maintain_order=True).drop(list(keys))
+
+
+def _run(file: Path) -> Lazy:
+    """The rows of a file, batch by batch: a scan of Polars reads ahead, and there are many files."""
+    pa, pl = arrow(), polars()
+
+    def frames() -> Iterator[Frame]:
+        with pa.OSFile(str(file)) as opened:
+            batches = pa.ipc.open_file(opened)
+            for number in range(batches.num_record_batches):
+                yield pl.from_arrow(batches.get_batch(number), schema=schema)
+
+    schema = pl.read_ipc_schema(file)
+    return lazy(frames, schema)
 
 
 def _merge_keys(schema: Any, order: Sequence[str]) -> dict[str, Any]:
@@ -156,6 +170,6 @@ def _merge_keys(schema: Any, order: Sequence[str]) -> dict[str, Any]:
     for name in order:
         kind = schema[name]
         least = "" if kind == pl.String else b"" if kind == pl.Binary else 0
-        keys[f"{name}\0null"] = pl.col(name).is_null()
-        keys[f"{name}\0value"] = pl.col(name).fill_null(pl.lit(least).cast(kind))
+        keys[f"{name}\1null"] = pl.col(name).is_null()
+        keys[f"{name}\1value"] = pl.col(name).fill_null(pl.lit(least).cast(kind))
     return keys

@@ -35,8 +35,8 @@ from drivetrain.data.transform.expressions import columns_of
 from drivetrain.data.transform.verbs import Columns
 
 # The place of a row among all, and within its partition; no column of a user's has these names.
-_ROW = "\0row"
-_NUMBER = "\0number"
+_ROW = "\1row"
+_NUMBER = "\1number"
 
 
 class Verbs:
