@@ -10,15 +10,18 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.group.gloo import group_timeout
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
@@ -55,6 +58,8 @@ OF_ZERO = (
 OFFLOADS = ("offload_optimizer", "offload_param", "cpu_offload", "cpu_offload_params")
 # What else it may say, besides what a field of ours says (see `_ours`).
 FREE = ("zero_optimization", "dump_state", "steps_per_print", "wall_clock_breakdown")
+# Names of torch's that DeepSpeed still uses.
+DEPRECATED = r"`torch\.distributed\.\w+` is deprecated"
 AUTO = "auto"  # what configurations for transformers' Trainer leave to it
 
 
@@ -103,24 +108,10 @@ class Strategy(strategy.Strategy):
     """See drivetrain.training.torch.strategy.Strategy."""
 
     options: Options
-    needs_mesh = False
     engine: Any
 
     def check(self) -> None:
-        if self.config.precision in ("fp64", "fp16"):
-            reason = {
-                "fp64": "DeepSpeed keeps its parameters in fp32",
-                "fp16": "DeepSpeed scales the loss itself, and so do we: they would not agree",
-            }[self.config.precision]
-            raise InputError(
-                f"precision {self.config.precision!r} under strategy 'deepspeed': {reason}. Use precision fp32, tf32 or "
-                "bf16; or strategy fsdp."
-            )
-        if self.config.compile and self.options.stage == 3:
-            raise InputError(
-                "compile=True under strategy 'deepspeed' of stage 3, which fetches parameters in hooks that compiled "
-                "layers do not run. Use stage 1 or 2; or strategy fsdp."
-            )
+        refuse_common_options(self.config, self.options.stage)
         refuse_contradictions(self.options.ds_config, self.config)
 
     def build_optimizer(self) -> torch.optim.Optimizer:
@@ -191,6 +182,27 @@ class Strategy(strategy.Strategy):
         }
 
 
+def refuse_common_options(config: Config, stage: int) -> None:
+    """
+    Raises:
+        InputError: common options that DeepSpeed does not have.
+    """
+    why_not = {
+        "fp64": "DeepSpeed keeps its parameters in fp32",
+        "fp16": "DeepSpeed scales the loss itself, and so do we: they would not agree",
+    }
+    if config.precision in why_not:
+        raise InputError(
+            f"precision {config.precision!r} under strategy 'deepspeed': {why_not[config.precision]}. Use precision "
+            "fp32, tf32 or bf16; or strategy fsdp."
+        )
+    if config.compile and stage == 3:
+        raise InputError(
+            "compile=True under strategy 'deepspeed' of stage 3, which fetches parameters in hooks that compiled "
+            "layers do not run. Use stage 1 or 2; or strategy fsdp."
+        )
+
+
 def refuse_contradictions(given: Mapping[str, Any], config: Config) -> None:
     """
     Raises:
@@ -226,9 +238,7 @@ def refuse_contradictions(given: Mapping[str, Any], config: Config) -> None:
             raise InputError(f"ds_config: {name} is not supported under strategy 'deepspeed'. Allowed are {allowed}.")
 
 
-def start_engine(
-    model: nn.Module, optimizer: torch.optim.Optimizer, process: Process, settings: dict[str, Any]
-) -> Any:
+def start_engine(model: nn.Module, optimizer: torch.optim.Optimizer, process: Process, settings: dict[str, Any]) -> Any:
     """A DeepSpeedEngine in the processes that have joined.
 
     Raises:
@@ -244,11 +254,13 @@ def start_engine(
             f"strategy 'deepspeed' needs the package deepspeed ({error}). Install drivetrain[deepspeed]; or use "
             "strategy fsdp, which needs torch alone."
         ) from error
-    logger.setLevel("WARNING")
-    # An optional kernel that is compiled for minutes at its first use; a process that is killed meanwhile leaves a lock
-    # behind that later ones wait for.
-    deepspeed.ops.__compatible_ops__["deepspeed_shm_comm"] = False
-    groups._WORLD_GROUP = None  # of processes that this one may have been joined with before
+    logger.setLevel("ERROR")
+    warnings.filterwarnings("ignore", message=DEPRECATED, category=FutureWarning)
+    # No optional kernels: to find out which could be compiled starts a compiler for each; the first use of one takes
+    # minutes, and a process that is killed meanwhile leaves a lock behind that later ones wait for.
+    deepspeed.ops.__compatible_ops__ = {}
+    # DeepSpeed's own would wait half an hour for a peer that hangs.
+    groups._WORLD_GROUP = dist.new_group(range(process.world_size), timeout=group_timeout())
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings, dist_init_required=False)
     return engine
 
@@ -367,9 +379,10 @@ class Stage3(ZeroState):
         return {name: self._slice(value) if hasattr(value, "ds_tensor") else value for name, value in state.items()}
 
     def refresh(self) -> None:
+        # Some are still whole, or fetched ahead, with the values from before.
+        self.zero.empty_partition_cache()
         kept = list(self.zero.persistent_parameters)
         if kept:  # small ones, which stay whole between the steps
-            kept[0].partition(kept)
             kept[0].all_gather(kept)
 
     def _slice(self, parameter: Any) -> FlatSlice:
@@ -378,6 +391,6 @@ class Stage3(ZeroState):
 
     @staticmethod
     def _range(parameter: Any) -> tuple[int, int]:
-        size, rank = parameter.partition_numel(), torch.distributed.get_rank()
+        size, rank = parameter.partition_numel(), dist.get_rank()
         start = min(size * rank, parameter.ds_numel)
         return start, min(size, parameter.ds_numel - start)
