@@ -258,7 +258,7 @@ def start_engine(model: nn.Module, optimizer: torch.optim.Optimizer, process: Pr
     warnings.filterwarnings("ignore", message=DEPRECATED, category=FutureWarning)
     # No optional kernels: to find out which could be compiled starts a compiler for each; the first use of one takes
     # minutes, and a process that is killed meanwhile leaves a lock behind that later ones wait for.
-    deepspeed.ops.__compatible_ops__ = {}
+    vars(deepspeed.ops)["__compatible_ops__"] = {}
     # DeepSpeed's own would wait half an hour for a peer that hangs.
     groups._WORLD_GROUP = dist.new_group(range(process.world_size), timeout=group_timeout())
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings, dist_init_required=False)
@@ -348,7 +348,7 @@ class Stage12(ZeroState):
     """Parameters are whole on every rank; partitions are ranges of all parameters of a group one after the other."""
 
     def places(self, name: str) -> tuple[Tensor, int, int, int]:
-        parameter = self.parameters[name]
+        parameter: Any = self.parameters[name]
         (group,) = (number for number, names in enumerate(self.names) if name in names)
         partition = self.zero.single_partition_of_fp32_groups[group]
         mapping = parameter._hp_mapping
@@ -369,7 +369,8 @@ class Stage3(ZeroState):
         return self.zero.fp32_partitioned_groups_flat[group], place, start, count
 
     def shape(self, name: str) -> torch.Size:
-        return self.parameters[name].ds_shape
+        parameter: Any = self.parameters[name]
+        return parameter.ds_shape
 
     def sliced(self) -> dict[str, Any]:
         """The parameters as this rank holds them."""
