@@ -35,7 +35,7 @@ class Suggestion:
     """A setting that says what was edited."""
 
     setting: str
-    """As in the file, `epochs`, and with dots for what is nested, `deployment.region`."""
+    """As in the file, `epochs`, and with dots for what is nested, `deployment.targets.sagemaker.region`."""
     old: Any
     new: str
     edits: tuple[Change, ...]

@@ -101,7 +101,7 @@ def test_what_is_wrong_is_said_in_a_line(offline: dict[str, Any]) -> None:
         "trigger": "Step 'last': DependsOn: Trigger 'Faild'. Did you mean 'Failed'? Allowed: Any, Completed, Failed, "
         "Stopped.",
         "region": "The SDK's session works in us-east-1, and the pipeline is for eu-west-1, where its images are. Give "
-        "a session of that region, or set deployment.region.",
+        "a session of that region, or set deployment.targets.sagemaker.region.",
     }
 
 

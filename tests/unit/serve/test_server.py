@@ -130,7 +130,7 @@ def test_an_approval_starts_a_run(world: World) -> None:
 
 @pytest.mark.parametrize("region", ["us-east-1", "cn-north-1", "us-gov-west-1"])
 def test_the_loop_guard_knows_this_machines_executions_of_any_region(world: World, region: str) -> None:
-    here = pipeline(APPROVED).model_copy(update={"deployment": Deployment(region=region)})
+    here = pipeline(APPROVED).model_copy(update={"deployment": Deployment(targets={"sagemaker": {"region": region}})})
     server = world.serve(here)
     own = Facts(id="abc", pipeline="retrain", region=region, account="000000000000", started=0.0)
     world.approve("a", execution=own.execution_arn)
