@@ -31,6 +31,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from drivetrain.base.addresses import address_problem
 from drivetrain.base.errors import InputError
 from drivetrain.registry import model_package
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
@@ -82,10 +83,10 @@ class KubeflowRegistry:
     keeps_history = False
 
     def __init__(self, address: str) -> None:
-        parts = urllib.parse.urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname or any(sign in address for sign in "@?#"):
+        if problem := address_problem(address):
             raise InputError(
-                f"registry 'kubeflow:{shown(address)[:80]}' is no address. Write kubeflow:http://HOST:PORT or https://."
+                f"registry 'kubeflow:{shown(address)[:80]}' is no address: {problem}. Write kubeflow:http://HOST:PORT "
+                "or kubeflow:https://HOST."
             )
         self.address = address.rstrip("/")
 
