@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from inspect import signature
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.spec.pipeline import Parameter
@@ -26,8 +26,8 @@ def retries(label: str, given: Sequence[RetryPolicy]) -> tuple[RetryPolicy, ...]
     Raises:
         SpecError: something that is no policy.
     """
-    several: Any = (given,) if isinstance(given, RetryPolicy) else given
-    policies: tuple[Any, ...] = tuple(several) if isinstance(several, list | tuple) else (several,)
+    whole: Any = given
+    policies: tuple[Any, ...] = tuple(cast("list[Any]", whole)) if isinstance(whole, list | tuple) else (whole,)
     for policy in policies:
         if not isinstance(policy, RetryPolicy | Mapping):  # a mapping is read as a policy, with its own refusals
             raise SpecError(

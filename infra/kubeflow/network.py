@@ -123,30 +123,6 @@ def _of_steps(needs: Needs) -> Iterator[Json]:
     yield to_address(infrastructure.kubernetes_api, needs)
 
 
-def _to_registry(needs: Needs) -> Iterator[Json]:
-    """To the model registry, where its place is an address."""
-    place = (needs.settings.registry or "").partition(":")[2]
-    if place.startswith(("http://", "https://")):
-        yield to_address(place, needs)
-
-
-def _both(port: int) -> list[Json]:
-    return [{"port": port, "protocol": protocol} for protocol in ("TCP", "UDP")]
-
-
-def _of_steps(needs: Needs) -> Iterator[Json]:
-    """Whom the pods of steps need: the storage, the registry, the API of Kubernetes (Argo's executor, and steps that
-    make TrainJobs), and Kubeflow's own services (metadata, the Pipelines API)."""
-    settings = needs.settings
-    yield to_address(settings.s3_endpoint or AWS, needs)
-    yield from _to_registry(needs)
-    yield {
-        "to": [{"namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: settings.infrastructure.platform_namespace}}}]
-    }
-    assert settings.infrastructure.kubernetes_api is not None, "checked with the settings"
-    yield to_address(settings.infrastructure.kubernetes_api, needs)
-
-
 def to_address(address: str, needs: Needs) -> Json:
     """An egress rule that lets through to a URL.
 
