@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import open_registry
 from drivetrain.targets.kubeflow.deploy.executions import following, logs
 from drivetrain.targets.kubeflow.deploy.starter import State
@@ -213,7 +214,7 @@ def test_an_approval_in_the_registry_starts_the_deployed_pipeline(
         kubeflow.write_settings(registry=f"kubeflow:{address}")
         kubeflow("apply", "nightly.py", "--yes")
         registry = open_registry(f"kubeflow:{address}")
-        registry.register("champions", "0" * 64, {})
+        registry.register("champions", "0" * 64, ModelRecord())
 
         def started(method: str, path: str) -> str:
             if (method, path) == ("POST", "/apis/v2beta1/runs"):
