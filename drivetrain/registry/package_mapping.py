@@ -105,13 +105,11 @@ def _specification(artifact: str, serving: Serving) -> Json:
 def _serving(specification: Any) -> Serving:
     containers = _texts_or_entries(_at(specification, "Containers"))
     first: Any = containers[0] if containers else {}
-    environment = _at(first, "Environment")
-    image = _at(first, "Image")
+    given, image = _at(first, "Environment"), _at(first, "Image")
+    environment: Mapping[Any, Any] = cast("Mapping[Any, Any]", given) if isinstance(given, Mapping) else {}
     return Serving(
         image=image if isinstance(image, str) else "",
-        environment={str(name): str(value) for name, value in environment.items()}
-        if isinstance(environment, Mapping)
-        else {},
+        environment={str(name): str(value) for name, value in environment.items()},
         content_types=_texts(specification, "SupportedContentTypes"),
         response_types=_texts(specification, "SupportedResponseMIMETypes"),
         instance_types=_texts(specification, "SupportedRealtimeInferenceInstanceTypes")

@@ -69,7 +69,7 @@ def decision_in(card: Mapping[str, Any]) -> dict[str, Any] | None:
     """The decision record that a card holds in pieces; None where it holds none, or no whole one."""
     about: Any = card.get("additional_information")
     details: Any = cast("Mapping[str, Any]", about).get("custom_details") if isinstance(about, Mapping) else None
-    texts = cast("Mapping[str, Any]", details) if isinstance(details, Mapping) else {}
+    texts: Mapping[str, Any] = cast("Mapping[str, Any]", details) if isinstance(details, Mapping) else {}
     pieces = [name for name in texts if name.startswith(CARD_RECORD) and name[len(CARD_RECORD) :].isdigit()]
     text = "".join(str(texts[name]) for name in sorted(pieces, key=lambda name: int(name[len(CARD_RECORD) :])))
     try:
