@@ -148,4 +148,4 @@ def test_what_the_definition_names_lies_in_the_bucket(online: dict[str, Any], ac
 
 def test_settings_for_this_machine_are_refused_before_anything_is_written(online: dict[str, Any]) -> None:
     for name, said in zip(("bucket", "role"), online["unset"].values(), strict=True):
-        assert said.startswith(f"deployment.{name} is not set: ")
+        assert said.startswith(f"deployment.targets.sagemaker.{name} is not set: ")
