@@ -99,7 +99,7 @@ def register_model(
     registration.checked_evidence(evidence, content_hash)
     if metrics is None and measured is not None:
         metrics = registration.metrics_of(measured)
-    record = registration.record_of(
+    record = registration.model_record(
         files,
         evidence,
         metrics or {},

@@ -233,7 +233,7 @@ def _card(artifact: str, known: Evidence, numbers: Mapping[str, float]) -> Card:
     )
 
 
-def record_of(
+def model_record(
     files: Mapping[str, str],
     evidence: Evidence,
     numbers: Mapping[str, float],

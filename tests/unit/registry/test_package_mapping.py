@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain.registry.model_card import as_package_card, model_card
@@ -110,6 +110,7 @@ _JSON = st.recursive(
 _NAMES = [*request_of(RECORD), "SourceUri", "Tags"]
 
 
+@settings(max_examples=30)
 @given(st.dictionaries(st.sampled_from(_NAMES), _JSON))
 def test_whatever_stands_in_a_request_comes_back(request_: dict[str, Any]) -> None:
     assert request_of(record_of({**request_of(RECORD), **request_})) == {**request_of(RECORD), **request_}

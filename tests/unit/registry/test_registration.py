@@ -113,7 +113,7 @@ def test_all_that_is_known_is_registered(model: Path, report: Path, decided: Pat
 def test_the_package_is_one_that_the_service_takes(model: Path) -> None:
     files = files_in(model)
     known = content_hash(model)
-    record = registration.record_of(
+    record = registration.model_record(
         files,
         Evidence(DESCRIPTION, evaluation(known), decision(known)),
         {"accuracy": 0.98},
@@ -124,7 +124,7 @@ def test_the_package_is_one_that_the_service_takes(model: Path) -> None:
     )
     assert record.lineage.keys() == {"data", "test-data", "config", "code"} and record.serving is not None
     assert check_arguments("RegisterModel", {"ModelPackageGroupName": "digits", **request_of(record)}, {}) == []
-    here = request_of(registration.record_of(files, Evidence(), {}, artifact=model.as_uri()))
+    here = request_of(registration.model_record(files, Evidence(), {}, artifact=model.as_uri()))
     assert (
         check_arguments("RegisterModel", {"ModelPackageGroupName": "digits", **here}, {}) == []
         and here["SourceUri"] == model.as_uri()
@@ -237,14 +237,14 @@ def test_a_decision_on_many_slices_and_classes_fits_into_a_card(model: Path) -> 
 
 def test_numbers_of_single_classes_are_left_out_of_a_card_that_would_be_too_long() -> None:
     numbers = {f"accuracy_class_{n}": n / 7 for n in range(4000)} | {"accuracy": 0.5}
-    record = registration.record_of({}, Evidence(), numbers, artifact="")
+    record = registration.model_record({}, Evidence(), numbers, artifact="")
     assert model_package.metrics(request_of(record)) == {"accuracy": 0.5}
     few = dict(list(numbers.items())[:500])
-    record = registration.record_of({}, Evidence(), few, artifact="")
+    record = registration.model_record({}, Evidence(), few, artifact="")
     assert model_package.metrics(request_of(record)) == few
 
 
 def test_a_card_that_is_too_long_is_refused() -> None:
     numbers = {f"accuracy{n}": n / 7 for n in range(4000)}
     with pytest.raises(InputError, match="of which the service takes 100,000"):
-        registration.record_of({}, Evidence(), numbers, artifact="")
+        registration.model_record({}, Evidence(), numbers, artifact="")
