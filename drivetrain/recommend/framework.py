@@ -75,14 +75,14 @@ def framework_problem(step: JobStep, parameters: Sequence[Parameter], torch: str
         if facts.framework != TORCH:
             return (
                 f"strategy {name!r} runs on {facts.framework}, and the stock image holds torch. Give an image with "
-                f"{facts.framework} (deployment.image, or the step's image), or a recipe and a strategy of torch: "
-                f"{', '.join(strategies)}."
+                f"{facts.framework} (deployment.targets.sagemaker.image, or the step's image), or a recipe and a "
+                f"strategy of torch: {', '.join(strategies)}."
             )
         if _numbers(torch) < _numbers(facts.min_torch):
             possible = [each.name for each in strategies.values() if _numbers(each.min_torch) <= _numbers(torch)]
             return (
                 f"strategy {name!r} needs torch {facts.min_torch}, and the image has {torch}. Give a newer image "
-                f"(deployment.image), or one of these strategies: {', '.join(possible)}."
+                f"(deployment.targets.sagemaker.image), or one of these strategies: {', '.join(possible)}."
             )
     return None
 
