@@ -258,7 +258,7 @@ def start_engine(model: nn.Module, optimizer: torch.optim.Optimizer, process: Pr
     warnings.filterwarnings("ignore", message=DEPRECATED, category=FutureWarning)
     # No optional kernels: to find out which could be compiled starts a compiler for each; the first use of one takes
     # minutes, and a process that is killed meanwhile leaves a lock behind that later ones wait for.
-    vars(deepspeed.ops)["__compatible_ops__"] = {}
+    deepspeed.ops.__dict__["__compatible_ops__"] = {}
     # DeepSpeed's own would wait half an hour for a peer that hangs.
     groups._WORLD_GROUP = dist.new_group(range(process.world_size), timeout=group_timeout())
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings, dist_init_required=False)
