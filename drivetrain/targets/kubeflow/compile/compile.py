@@ -345,6 +345,8 @@ class _Compiler(References):
         scope.tasks[name]["parameterIterator"] = {"itemInput": ITEM_INPUT, "items": {"raw": compact(list(items))}}
         scope.tasks[name]["iteratorPolicy"] = {"parallelismLimit": step.max_concurrency}
         body.inputs[ITEM_INPUT] = Channel("parameters", ITEM_INPUT, body, type="STRING")
+        if step.selector is not None:  # what is compared is handed on, whether a step reads the best iteration or not
+            self.channel(step.selector.value)
         self.fill(step.body)
 
     @staticmethod

@@ -354,6 +354,9 @@ class Book:
                 return f"{outer} was not decided"
             if self.outcomes[outer] is not (branch == "then"):
                 return f"{outer} took the other branch"
+        for dependency in self.graph.by_name[row].depends_on:
+            if dependency.trigger is not None and self.status.get(dependency.step) == "NotExecuted":
+                return f"{dependency.step} ended NotExecuted, and the step waits for {dependency.trigger}"
         for needed in sorted(self.graph.needs[row], key=[step.name for step in self.graph.steps].index):
             if self.status.get(needed) in ("Failed", "NotExecuted"):
                 return f"{needed} {'failed' if self.status[needed] == 'Failed' else 'was not executed'}"

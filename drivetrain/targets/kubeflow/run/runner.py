@@ -189,8 +189,8 @@ def _follow(child: subprocess.Popen[bytes], pipe: int, stop: int, book: Book) ->
         while waiting:
             for key, _ in selector.select():
                 if key.fd == stop:
-                    os.read(stop, 4096)
-                    _stop(child, book, at_once=stopped)
+                    asked = len(os.read(stop, 4096))  # a byte each time
+                    _stop(child, book, at_once=stopped or asked > 1)
                     stopped = True
                 elif key.fd == ended:
                     waiting = False
