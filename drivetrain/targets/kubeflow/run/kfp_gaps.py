@@ -5,6 +5,8 @@
 - A pipeline without branches and loops ends at its first failure, whatever does not depend on it.
 - A task that runs however another one ended runs, too, where that one has not run at all.
 
+And each task has a shell and an interpreter of its own; ours are forks of one (task_forks.py).
+
 All hold of kfp 2.17 (kfp/local/orchestrator); `mend` refuses a kfp in which it does not find what it mends.
 """
 
@@ -15,6 +17,8 @@ import re
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol
+
+from drivetrain.targets.kubeflow.run.task_forks import TaskForks
 
 _INPUT = r"inputs\.parameter_values\['([^']+)'\]"
 # Of the CEL that ../compile/words.py writes: in a literal everything special is escaped, so it ends at the next quote.
@@ -81,8 +85,8 @@ def _has_failed(io_store: Any, task: str) -> bool:
         return False
 
 
-def mend() -> None:
-    """Put ours in the place of kfp's.
+def mend() -> TaskForks:
+    """Put ours in the place of kfp's; gives what runs the tasks, which is to be ended.
 
     Raises:
         GapError: this kfp has no such functions.
@@ -90,11 +94,16 @@ def mend() -> None:
     try:
         enhanced: Any = importlib.import_module("kfp.local.orchestrator.enhanced_dag_orchestrator")
         plain: Any = importlib.import_module("kfp.local.orchestrator.dag_orchestrator")
+        handler: Any = importlib.import_module("kfp.local.subprocess_task_handler")
         evaluator, run_dag = enhanced.ConditionEvaluator, enhanced.run_enhanced_dag
         execute_task, failure = enhanced.execute_task, enhanced.status.Status.FAILURE
+        run_process = handler.run_local_subprocess
         _ = evaluator.evaluate_condition, plain.run_dag
     except (ImportError, AttributeError) as error:
         raise GapError(f"this kfp is not as 2.17 is: {error}") from None
+    forks = TaskForks(run_process)
+    handler.run_local_subprocess = forks.run
     evaluator.evaluate_condition = staticmethod(holds)
     enhanced.execute_task = strict(execute_task, failure)
     plain.run_dag = run_dag
+    return forks
