@@ -13,6 +13,7 @@ What to run stands in $DRIVETRAIN_TASK, a JSON object:
     texts                        the same as JSON text, in which nothing looks like a placeholder of the platform
     logs                         training metric -> the regular expression that finds it in the program's log
     logged                       output parameter -> the training metric whose last value it is
+    archives                     inputs that the program finds as one archive of that name (model.tar.gz)
     retries                      whether the platform tries the task again (earlier.py)
     train_job                    the program runs on the nodes of a TrainJob, of which this is (train_job.py)
     fail                         instead of a program: the words with which the task fails

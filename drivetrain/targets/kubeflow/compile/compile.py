@@ -265,6 +265,7 @@ class _Compiler(References):
         }
         if isinstance(step, TrainingStep) and step.logs:
             task.document["logs"] = dict(step.logs)
+        task.document |= self.archives(step)
         if isinstance(step, TrainingStep) and num_nodes(step):
             task.document["train_job"] = train_job_of(
                 step,
@@ -306,9 +307,8 @@ class _Compiler(References):
 
     def fill_fail(self, step: FailStep) -> None:
         """A task that fails; one that was moved is triggered by the conditions that led to it."""
-        task = self.task(step)
+        task, conditions = self.task(step), list[str]()
         task.document["fail"] = self.word(step.message, task)
-        conditions: list[str] = []
 
         def take(reference: Reference) -> str:
             channel = self.channel(reference)

@@ -7,7 +7,7 @@ from typing import Any
 
 from drivetrain.spec.graph import Graph, find_cycle
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.steps import BaseStep, ForEachStep, TrainingStep
+from drivetrain.spec.steps import BaseStep, ForEachStep, JobStep, TrainingStep
 from drivetrain.spec.values import (
     EagerValue,
     ExecutionRef,
@@ -153,6 +153,18 @@ class References:
         if isinstance(value, OutputRef | IterationRef):
             return self.channel(value)
         return self.imports.input(value, f"{step}-{name}")
+
+    def archives(self, step: JobStep) -> Json:
+        """What the document says of inputs that the program is to find as one archive, and of that one's name: what
+        trainings made, as SageMaker hands it on. Components of ours open both, and are spared the packing."""
+        found: dict[str, str] = {}
+        if step.program.target.startswith("drivetrain.components."):
+            return {}
+        for name, value in step.inputs.items():
+            made = value.of if isinstance(value, IterationRef) else value
+            if isinstance(made, OutputRef) and isinstance(self.graph.by_name[made.step], TrainingStep):
+                found[name] = f"{made.output}.tar.gz"
+        return {"archives": found} if found else {}
 
     def word(self, value: EagerValue, task: Task) -> Word:
         """A value as a word of the task's document."""
