@@ -102,7 +102,7 @@ def test_events_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert events[-2]["event"] == "execution_finished" and events[-1]["event"] == "summary"
     assert events[-1]["metrics"]["fit"] == {"loss": 0.333333, "score": 0.9975}
     assert {event["step"] for event in events if event["event"] == "step_finished"} == {
-        *("make", "fit", "copy-twice", "last", "gate", "register-model", "stop")
+        *("make", "fit", "copy-twice", "last", "names", "gate", "register-model", "stop")
     }
 
 
@@ -137,6 +137,14 @@ def test_an_attempt_that_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert (first.status, second.status) == ("Failed", "Succeeded")
     assert first.reason is not None and first.reason.startswith("exit code 75")
     assert all((home.logs(execution, "sometimes", number) / "algo-1.log").exists() for number in (1, 2))
+
+
+def test_attempts_of_a_policy_are_tries_after_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "lost_each_time") == 1
+    assert re.search(r"✗ crash +failed +\S+ s +3 attempts", capsys.readouterr().out)
+    with Ledger(Home(tmp_path)) as ledger:
+        tries = ledger.attempts(ledger.execution("latest").id, "crash")
+    assert [each.status for each in tries] == ["Failed"] * 3
 
 
 @pytest.fixture
