@@ -45,8 +45,8 @@ from drivetrain.targets.kubeflow.compile import fails
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes
-from drivetrain.targets.kubeflow.image_names import ALLOWED, image_problem
 from drivetrain.targets.kubeflow.compile.values import NO_PLACEHOLDERS, PLACEHOLDER, integers_in, problem_of
+from drivetrain.targets.kubeflow.image_names import ALLOWED, image_problem
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
