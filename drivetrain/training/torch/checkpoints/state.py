@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.manifest import DamagedError
