@@ -333,6 +333,19 @@ def test_an_unknown_engine_is_named() -> None:
         engines.engine("polar")
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("memory", MEMORY)
+def test_shuffle(engine: str, memory: int, tmp_path: Path) -> None:
+    """The order is that of the keys' hashes, whatever the order was before; equal keys stay in theirs."""
+    rows = [{**row, "id": row["id"] // 2} for row in ROWS]
+    found = ran(engine, Plan().shuffle("id", seed=7), of_rows(rows, TYPES), tmp_path, memory)
+
+    def drawn(row: dict[str, Any]) -> int:
+        return int.from_bytes(hashlib.blake2b(b"7\0%d" % row["id"], digest_size=8).digest(), "little")
+
+    compared(found, sorted(rows, key=drawn))
+
+
 @pytest.mark.spark
 def test_spark_and_polars_write_the_same_bytes(tmp_path: Path) -> None:
     """One writer makes the shards, so that a table's name does not depend on the engine."""

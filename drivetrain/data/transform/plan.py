@@ -69,6 +69,12 @@ class Plan:
     def sample(self, key: str, *, percent: int, salt: str = "") -> Plan:
         return self._then(verbs.Sample(key, percent, salt))
 
+    def shuffle(self, key: str, *, seed: int = 0) -> Plan:
+        given: object = seed  # as JSON has it
+        if not isinstance(given, int) or isinstance(given, bool):
+            raise InputError(f"shuffle: the seed is {given!r}. Allowed: whole numbers.")
+        return self._then(verbs.Shuffle(key, seed))
+
     def map_batches(self, function: Callable[[Any], Any] | str, columns: Mapping[str, str]) -> Plan:
         """`function` is one, or "package.module:name" of one that travels with the code."""
         return self._then(verbs.MapBatches(function, tuple((name, type_named(kind)) for name, kind in columns.items())))
@@ -183,6 +189,7 @@ _READERS: Mapping[str, Callable[[Plan, Any, str], Plan]] = {
     "sample": lambda plan, given, where: plan.sample(
         **_options(given, where, {"key", "percent", "salt"}, needs={"key", "percent"})
     ),
+    "shuffle": lambda plan, given, where: plan.shuffle(**_options(given, where, {"key", "seed"}, needs={"key"})),
     "map_batches": lambda plan, given, where: plan.map_batches(
         **_options(given, where, {"function", "columns"}, needs={"function", "columns"})
     ),
@@ -216,6 +223,8 @@ def _entry(verb: Verb) -> Mapping[str, object]:
             return {"sort": verb.by}
         case verbs.Sample():
             return {"sample": {"key": verb.key, "percent": verb.percent, "salt": verb.salt}}
+        case verbs.Shuffle():
+            return {"shuffle": {"key": verb.key, "seed": verb.seed}}
         case verbs.MapBatches():
             if not isinstance(verb.function, str):
                 raise InputError(

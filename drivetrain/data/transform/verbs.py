@@ -1,7 +1,8 @@
 """The verbs of a transformation: frozen data, each of which says which columns come of it.
 
 Rows keep their order through select, rename, cast, filter, derive, window, deduplicate and sample. A join has the order
-of its left side, then of its right; an aggregation is sorted by what it groups by; sort puts null last.
+of its left side, then of its right; an aggregation is sorted by what it groups by; sort puts null last. shuffle
+draws an order.
 """
 
 from __future__ import annotations
@@ -241,6 +242,18 @@ class Sample:
 
 
 @dataclass(frozen=True)
+class Shuffle:
+    """Rows in an order that is drawn by the hash of their key with the seed: reading from start to end is random."""
+
+    key: str
+    seed: int
+
+    def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
+        _check_key(self.key, columns, "shuffle")
+        return columns
+
+
+@dataclass(frozen=True)
 class MapBatches:
     """A function of the user's: a pyarrow.RecordBatch in, one with these columns out; batches are cut anyhow."""
 
@@ -253,7 +266,8 @@ class MapBatches:
         return dict(self.columns)
 
 
-Verb = Select | Rename | Cast | Filter | Derive | Join | Aggregate | Window | Deduplicate | Sort | Sample | MapBatches
+_OfRows = Select | Rename | Cast | Filter | Derive | Sample | Shuffle | MapBatches
+Verb = _OfRows | Join | Aggregate | Window | Deduplicate | Sort
 
 # From -> to. A cast that two engines make in two ways (a float's text, a fraction's truncation) is not here.
 _CASTS = {

@@ -32,6 +32,7 @@ PLAN = (
     .deduplicate(by=["id", "name"], order_by="when")
     .sort("id")
     .sample("id", percent=10, salt="s")
+    .shuffle("id", seed=3)
     .map_batches("my_package.features:add", {"id": "string", "size": "double"})
     .aggregate({"mean": op("mean", "size"), "rows": op("rows")}, by="id")
     .select("mean", "rows")
@@ -46,7 +47,7 @@ def refused(make: Callable[[], Any]) -> str:
 
 def test_a_plan_is_data_and_comes_back_from_json() -> None:
     assert Plan.from_json(PLAN.to_json()) == PLAN
-    assert len(PLAN.verbs) == 12 and hash(PLAN) == hash(Plan.from_json(PLAN.to_json()))
+    assert len(PLAN.verbs) == 13 and hash(PLAN) == hash(Plan.from_json(PLAN.to_json()))
 
 
 def test_the_columns_that_come_of_it_are_known_before_it_runs() -> None:
@@ -85,6 +86,7 @@ def test_bare_values_are_columns_and_literals() -> None:
         (lambda: 1 < col("x") < 2, "an expression has no truth value"),  # type: ignore[operator]
         (lambda: col("x") == 3, "compared with 3 by ==, which tells nothing while a transformation is declared"),
         (lambda: (col("x") > 0) & (col("x") != 3), 'Write op("equal", a, b)'),
+        (lambda: Plan().shuffle("id", seed="x"), "shuffle: the seed is 'x'"),  # type: ignore[arg-type]
         (lambda: Plan().derive(y=[5]), "a literal is [5]. Allowed: numbers, text, true, false and null."),
         (lambda: Plan().aggregate({"y": col("x")}), "aggregate: 'y' is not an operation"),  # type: ignore[dict-item]
         (lambda: Plan().window({"y": 5}, by="x"), "window: 'y' is not an operation"),  # type: ignore[dict-item]
@@ -132,6 +134,7 @@ def test_what_is_not_listed_is_refused_when_it_is_declared(make: Callable[[], An
         (Plan().window({"a": op("lag", "x", -1)}, by="id", order_by="x"), "lag is given -1"),
         (Plan().deduplicate(by=()), "deduplicate: it names no column"),
         (Plan().sample("x", percent=10), "sample: the key 'x' is of the type float64. Allowed: integers and text."),
+        (Plan().shuffle("x"), "shuffle: the key 'x' is of the type float64. Allowed: integers and text."),
         (Plan().sample("id", percent=0), "sample: percent is 0. Allowed: 1 to 99."),
         (Plan().sort(), "sort: it names no column"),
         (Plan().select(), "select: it names no column. Name those that remain."),

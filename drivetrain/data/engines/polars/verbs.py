@@ -37,6 +37,7 @@ from drivetrain.data.transform.verbs import Columns
 # The place of a row among all, and within its partition; no column of a user's has these names.
 _ROW = "\1row"
 _NUMBER = "\1number"
+_DRAWN = "\1drawn"
 
 
 class Verbs:
@@ -74,6 +75,9 @@ class Verbs:
                 return self._mapped(verb)
             case verbs.Sort():
                 return self._sorted(verb.by)
+            case verbs.Shuffle():
+                drawn = frame.with_columns(hashed(pl.col(verb.key), str(verb.seed)).alias(_DRAWN))
+                return Verbs(drawn, columns, {}, self._scratch, self._memory)._sorted([_DRAWN]).drop(_DRAWN)
             case verbs.Aggregate():
                 return self._aggregated(verb)
             case verbs.Window():

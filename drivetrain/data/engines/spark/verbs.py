@@ -47,7 +47,9 @@ class Verbs:
             case verbs.MapBatches():
                 return self._mapped(verb, columns)
             case verbs.Sort():
-                return self._sorted(verb.by)
+                return self._sorted({name: frame.column(name) for name in verb.by})
+            case verbs.Shuffle():
+                return self._sorted({"": hashed(frame.column(verb.key), str(verb.seed))})
             case verbs.Aggregate():
                 return self._aggregated(verb, columns)
             case verbs.Window():
@@ -69,10 +71,9 @@ class Verbs:
         batches: Iterator[Any] = mapped(verb, read(self._frame, self._scratch / "given"))
         return of_batches(self._spark, batches, columns, self._scratch / "made")
 
-    def _sorted(self, by: Sequence[str]) -> Frame:
-        keys = {name: fresh("order") for name in by}
-        data = self._frame.data.withColumns({key: self._frame.column(name) for name, key in keys.items()})
-        return replace(self._frame, data=data, order=(*keys.values(), *self._frame.order))
+    def _sorted(self, by: Mapping[str, Column]) -> Frame:
+        keys = {fresh("order"): column for column in by.values()}
+        return replace(self._frame, data=self._frame.data.withColumns(keys), order=(*keys, *self._frame.order))
 
     def _aggregated(self, verb: verbs.Aggregate, columns: Columns) -> Frame:
         frame = self._frame
