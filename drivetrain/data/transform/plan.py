@@ -70,7 +70,7 @@ class Plan:
         return self._then(verbs.Sample(key, percent, salt))
 
     def shuffle(self, key: str, *, seed: int = 0) -> Plan:
-        given: object = seed  # as JSON has it
+        given = cast("object", seed)  # as JSON has it
         if not isinstance(given, int) or isinstance(given, bool):
             raise InputError(f"shuffle: the seed is {given!r}. Allowed: whole numbers.")
         return self._then(verbs.Shuffle(key, seed))
