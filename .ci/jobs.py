@@ -45,7 +45,7 @@ JOBS = [
     _tests("test-infra", 60, "install-infra"),
     _tests("test-sdk", 60, "install-sdk"),
     _tests("test-tensorflow", 90, "install-tensorflow"),
-    _tests("test-spark", 120, "java", "install-spark"),
+    _tests("test-spark", 180, "java", "install-spark"),
     Job("run", "make run", 20, ("setup",)),
     Job("faults", 'make faults ARGS="--quick"', 600, ("setup",)),
     # Shows that every benchmark runs; its figures are those of a busy machine.
