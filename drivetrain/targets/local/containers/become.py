@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # typing itself would cost a tenth of the start
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Mapping
-    from types import TracebackType
+    from types import CodeType, TracebackType
     from typing import NoReturn
 else:
     import _signal as signal  # see ending.py
@@ -33,7 +33,10 @@ _START = ["python3", "-I", "-S", "-c"]
 # What _end needs, which must not count as the program's own.
 _AT_THE_END = ("atexit", "ctypes", "gc", "io", "threading", "weakref")
 _OURS = os.path.dirname(os.path.abspath(__file__))
+_START_FILE = os.path.join(_OURS, *3 * [os.pardir], "steps", "start.py")
 _execve = os.execve
+# The text of our start file -> the code object of it: compiling it takes longer than all that it does.
+_compiled: dict[bytes, CodeType] = {}
 
 
 class Become(BaseException):
@@ -45,12 +48,16 @@ class Become(BaseException):
 
 
 def load(names: list[str]) -> None:
-    """Import modules ahead of the job; sys.path is left as an interpreter without a script has it."""
+    """Import modules ahead of the job, and compile the start file; sys.path is left as an interpreter without a script
+    has it."""
     import importlib
 
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _OURS]
     for name in (*names, *_AT_THE_END):
         importlib.import_module(name)
+    with open(_START_FILE, "rb") as file:
+        content = file.read()
+    _compiled[content] = compile(content, os.path.normpath(_START_FILE), "exec")
     import gc
 
     gc.freeze()  # a collection in a fork would copy the memory of all that is shared
@@ -171,6 +178,7 @@ def _be(command: list[str], path: list[str]) -> None:
         sys.modules["numpy.random"].__dict__["seed"]()
     if command[:4] == _START:
         sys.argv[:] = ["-c", *command[5:]]
+        main.__dict__["compile"] = _compile
         exec(compile(command[4], "<string>", "exec"), main.__dict__)  # the definition's own words  # nosec B102
     else:
         import runpy
@@ -180,6 +188,11 @@ def _be(command: list[str], path: list[str]) -> None:
         sys.argv[:] = ["-m", *command[3:]]
         as_main: Callable[[str], object] = getattr(runpy, "_run_module_as_main")  # noqa: B009  (`python -m` calls it)
         as_main(command[2])
+
+
+def _compile(content: bytes, path: str, mode: str) -> CodeType:
+    """`compile`, as the words of START_COMMAND call it for a start file that they have hashed."""
+    return _compiled.get(content) or compile(content, path, mode)
 
 
 def _without_our_frames(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

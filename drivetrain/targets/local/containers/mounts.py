@@ -107,7 +107,7 @@ def refuse_literals(command: Sequence[str], environment: Mapping[str, str], code
             if path in seen or not path.is_file() or path.stat().st_size > _LARGEST_SCRIPT:
                 continue
             seen.add(path)
-            if path.name.endswith((".tar", ".tar.gz")) and path.with_name("start.py").exists():
+            if path.suffix == ".tar" and path.with_name("start.py").exists():
                 scripts = _archived_scripts(path)
             elif path.suffix in (".py", ".sh") or path in entries:
                 scripts = iter([(path.name, path.read_bytes())])
