@@ -51,7 +51,6 @@ def refuse_lacking(
     """
     from drivetrain.spec.graph import Graph
     from drivetrain.spec.steps import JobStep
-    from drivetrain.targets.assets.requirements import normal
 
     wheels = [name for asset in assets if (name := asset.uri.rpartition("/")[2]).endswith(".whl")]
     there: set[str] = set()
@@ -67,6 +66,8 @@ def refuse_lacking(
         found = [(name, need, "") for name, need in _not_installed(_needs(step, pipeline.parameters))]
         found += [(name, name, place) for name, place in _not_importable(step.parameters, folder)]
         for name, need, place in found:
+            from drivetrain.targets.assets.requirements import normal
+
             if normal(name) in there | _ELSEWHERE:
                 continue
             lacking.setdefault(need, set()).add(step.name)
@@ -85,12 +86,13 @@ def refuse_lacking(
 
 def _needs(step: JobStep, parameters: tuple[Parameter, ...]) -> Sequence[str]:
     """What a step's program imports; a training's strategy says which framework that is."""
-    from drivetrain.catalog.strategies import AUTO, TORCH, read_strategy, strategy_names
     from drivetrain.spec.steps import is_our_training
-    from drivetrain.spec.trainings import ways
 
     if not is_our_training(step):
         return step.program.needs
+    from drivetrain.catalog.strategies import AUTO, TORCH, read_strategy, strategy_names
+    from drivetrain.spec.trainings import ways
+
     names = {training.strategy for training in ways(step, parameters)} - {None, AUTO}
     frameworks = {read_strategy(name).framework for name in names & {*strategy_names()} if name} or {TORCH}
     return [each for need in step.program.needs for each in (sorted(frameworks) if need == TORCH else [need])]
@@ -98,6 +100,8 @@ def _needs(step: JobStep, parameters: tuple[Parameter, ...]) -> Sequence[str]:
 
 def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:
     """(distribution, requirement)."""
+    if not needs:
+        return
     from drivetrain.targets.assets.requirements import parse
 
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
