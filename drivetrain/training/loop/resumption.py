@@ -1,4 +1,4 @@
-"""Which checkpoints a training goes on from.
+"""Which checkpoint a training resumes from.
 
     <checkpoints>/<data>-<fields and code>/step-00000120/...
 
@@ -36,7 +36,7 @@ _ENDS = ("epochs", "max_steps", "early_stopping", "monitor")
 
 @dataclass(frozen=True)
 class Found:
-    """A training in a folder beside ours, by its newest checkpoint."""
+    """A training whose folder lies beside ours, described by its newest checkpoint."""
 
     folder: str
     step: int
@@ -113,7 +113,8 @@ def found_beside(root: Place, data: str) -> list[Found]:
 
 
 def _of_other_data(root: Place, identity: Identity) -> tuple[str, ...]:
-    """Lines on unfinished trainings that are this one but for their data: whoever has added a file to it may wonder."""
+    """Lines about unfinished trainings that differ from this one only in their data, for users who added a file and
+    expected it to resume."""
     ending = identity.name.removeprefix(identity.data)
     return tuple(
         f"beginning anew: the unfinished training in {one.folder} at step {one.step} is of other data"
@@ -142,7 +143,7 @@ def _found(root: Place, belongs: Callable[[str], bool]) -> list[Found]:
 
 
 def choose(found: list[Found], identity: Identity, on_change: str, total_steps: int, where: str) -> Choice:
-    """Where to go on, or to begin.
+    """Choose where to resume, or where to start.
 
     Args:
         found: the trainings of the same data.
@@ -176,7 +177,7 @@ def choose(found: list[Found], identity: Identity, on_change: str, total_steps: 
 
 
 def _why_beside(found: list[Found], identity: Identity, folder: str, total_steps: int) -> tuple[str, ...]:
-    """Why a finished training of the same name is not gone on from: nobody has asked for another folder."""
+    """Why a finished training of the same name is not resumed."""
     before = next((one for one in found if one.folder == identity.name and one.finished), None)
     if before is None:
         return ()
@@ -193,7 +194,7 @@ def _why_beside(found: list[Found], identity: Identity, folder: str, total_steps
 def refuse_other(
     saved: Mapping[str, Any], step: int, identity: Identity, config: Config, total_steps: int, where: str
 ) -> None:
-    """What is about to be loaded is perhaps not the newest, which was damaged, but of what the training was before.
+    """Refuse a checkpoint that an earlier version of the training wrote; it is loaded when newer ones are damaged.
 
     Raises:
         InputError: it is.
@@ -208,7 +209,7 @@ def refuse_other(
 
 
 def changes(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is another thing now, for people: `learning_rate 0.003 -> 0.5`, `code of faces edited`."""
+    """What changed, for people: `learning_rate 0.003 -> 0.5`, `code of faces edited`."""
     lines = [f"{name} {was!r} -> {now[name]!r}" for name, was in _differing(saved, now) if name not in MAY_CHANGE]
     was, code = saved.get("code") or {}, now["code"]
     for module in sorted({*was, *code}):
@@ -228,15 +229,15 @@ def _fits(one: Found, now: Mapping[str, Any], total_steps: int) -> bool:
 
 
 def _differing(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Fields with other values, with the old ones; what an older version did not know is told by `Since`, or had its
-    default."""
+    """Fields whose values differ, with their old values. For a field that an older version did not have, `Since` gives
+    the old behaviour; otherwise it had its default."""
     defaults = {field.name: field.default for field in fields(Config)} | values_before(Config)
     before = {name: saved.get(name, default) for name, default in defaults.items()}
     return [(name, was) for name, was in before.items() if was != now[name]]
 
 
 def _counts_otherwise(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether nobody could go on from there, not even on purpose."""
+    """Whether resuming is impossible, even on request."""
     return any(name in _COUNTS for name, _ in _differing(saved, now))
 
 
