@@ -1,4 +1,4 @@
-"""The checkpoints of a training: what its loop calls.
+"""The checkpoints of a training, as its loop uses them.
 
     with Checkpointer(open_place(folder), process) as checkpoints:
         values = checkpoints.load_newest(strategy)       # None: a fresh start
@@ -98,7 +98,7 @@ class Checkpointer:
     def load_newest(
         self, strategy: Strategy, *, best: dict[str, Any] | None = None, check: Check | None = None
     ) -> dict[str, Any] | None:
-        """Go on from the newest checkpoint that all ranks find whole; damaged ones are set aside, with a report.
+        """Load the newest checkpoint that is whole on all ranks; damaged ones are quarantined, with a report.
 
         Args:
             strategy: gets the model's, the optimizer's and the average's state.
@@ -139,7 +139,7 @@ class Checkpointer:
         metrics: Mapping[str, float] | None = None,
         finished: bool = False,
     ) -> None:
-        """Keep the state after `step`; returns when it is copied. A save that is still being written is waited for.
+        """Save the state after `step`; returns when it is copied. A save that is still being written is waited for.
 
         Where it cannot be written (a full disk, on any rank) a line says so, and the checkpoint before it stands.
 
@@ -213,7 +213,8 @@ class Checkpointer:
         return self._durable
 
     def close(self) -> None:
-        """Wait for the last save, and leave the place to others. (To be called: a process may end without a word.)"""
+        """Wait for the last save and release the place. Must be called: a process may end without running
+        destructors."""
         try:
             self.wait()
         finally:
@@ -316,14 +317,14 @@ class Checkpointer:
 
 
 def _held(framework: Framework, tensors: Mapping[str, Any]) -> list[Piece]:
-    """What this rank could write."""
+    """The pieces that this rank could write."""
     pieces = [framework.piece_of(name, tensor) for name, tensor in tensors.items()]
     return [piece for piece in pieces if not piece.is_nothing]
 
 
 @contextmanager
 def beating() -> Generator[None]:
-    """Let reading and writing inside count as getting on, for `PATIENCE` seconds at most."""
+    """Count reading and writing inside the block as progress, for at most `PATIENCE` seconds."""
     over = threading.Event()
 
     def keep_beating() -> None:

@@ -1,9 +1,9 @@
-"""Which checkpoint a training goes on from: the newest one that every rank has found whole where it needs it.
+"""Which checkpoint a training resumes from: the newest one of which every rank found the parts that it needs whole.
 
     each rank      its folder's manifest, index and values; the files that it needs, read and checked
     all together   a no of any rank sets the checkpoint aside, and the next older one is looked at
 
-Nothing of the strategy is touched before all have said yes.
+The strategy is unchanged until all ranks agree.
 """
 
 from __future__ import annotations
