@@ -1,8 +1,8 @@
-"""A command that goes on in the interpreter that supervised it, which has loaded what the command needs (standard
+"""Runs a command in the interpreter that supervises it, which has already imported what the command needs (standard
 library only).
 
-Starting an interpreter, three times a step, takes longer than most of what a small step does. A supervisor that was
-started ahead of its job (spares.py) has imported what the start file and a component import. The process that it forks
+A small step spends most of its time on starting interpreters, three of them. A supervisor that was started ahead of its
+job (spares.py) has already imported what the start file and a component import. The process that it forks
 for the command then becomes the start file, and after that the component, without exec. What a program can see of it is
 as if it had been executed: variables, working folder, arguments, sys.path, signal handlers, open files, `__main__`, and
 how it ends. Native code alone could tell: what it registers with the C library's atexit is not called.
@@ -40,7 +40,7 @@ _compiled: dict[bytes, CodeType] = {}
 
 
 class Become(BaseException):
-    """Unwinds this process to its first line, where it goes on as another program."""
+    """Unwinds the stack to the top of this process, which then continues as another program."""
 
     def __init__(self, command: list[str]) -> None:
         super().__init__(command)
@@ -64,7 +64,7 @@ def load(names: list[str]) -> None:
 
 
 def prepare(command: list[str], environment: dict[str, str]) -> NoReturn:
-    """Make this fork of a supervisor what exec would have made of it, and go on as `command`."""
+    """Bring this fork of a supervisor into the state that exec would give it, and continue as `command`."""
     os.environ.clear()
     os.environ.update(environment)
     for name in os.listdir("/proc/self/fd"):
@@ -89,7 +89,7 @@ def prepare(command: list[str], environment: dict[str, str]) -> NoReturn:
 
 
 def run(program: Become) -> None:
-    """Be the program, and those that it becomes; what it raises is its own."""
+    """Run the program, and the programs that it becomes in turn. Its exceptions pass through."""
     os.execv, os.execve = _go_on_with_these_variables, _go_on
     sys.excepthook = _without_our_frames
     for name in _AT_THE_END:
@@ -191,7 +191,7 @@ def _be(command: list[str], path: list[str]) -> None:
 
 
 def _compile(content: bytes, path: str, mode: str) -> CodeType:
-    """`compile`, as the words of START_COMMAND call it for a start file that they have hashed."""
+    """Replaces `compile` for the text of START_COMMAND, which has checked the hash of the start file."""
     return _compiled.get(content) or compile(content, path, mode)
 
 
@@ -223,6 +223,6 @@ def _execv(path: str, command: list[str]) -> NoReturn:
 
 
 def _is_customised(environment: Mapping[str, str]) -> bool:
-    """Whether an interpreter that starts would run a file of the user's first (the module `site` looks for them)."""
+    """Whether a new interpreter would first run a file of the user's (sitecustomize, usercustomize)."""
     folders = environment.get("PYTHONPATH", "").split(os.pathsep)
     return any(os.path.exists(os.path.join(f, n + ".py")) for f in folders for n in ("sitecustomize", "usercustomize"))

@@ -87,7 +87,7 @@ def look_up(
 
 
 def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> Iterator[str]:
-    """The URIs that a step wrote and under which something else lies now, or nothing."""
+    """The URIs that a step wrote whose content is gone or changed."""
     for written in ledger.written(execution, step):
         if not _is_as_written(written, store.path(written.uri)):
             yield written.uri
@@ -117,7 +117,7 @@ def _missed(
 
 
 def _is_as_written(written: ObjectEntry, path: Path) -> bool:
-    """Whether a file still is what a step wrote; it is only read where its time is another."""
+    """Whether a file is unchanged since a step wrote it; it is read only if its time differs."""
     try:
         found = path.stat()
         if not S_ISREG(found.st_mode) or found.st_size != written.bytes:
