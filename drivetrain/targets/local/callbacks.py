@@ -166,7 +166,7 @@ def _reason(failure: str) -> str:
 
 def _waiting_are(token: str, found: Mapping[str, Question]) -> str:
     if not found:
-        return "None waits at all: a step asks when it runs (drivetrain run)."
+        return "No step is waiting: a step asks when it runs (drivetrain run)."
     return did_you_mean(token, found)
 
 

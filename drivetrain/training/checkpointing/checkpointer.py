@@ -209,7 +209,7 @@ class Checkpointer:
                     beat()
             self._thread = None
         if self._failure is not None:
-            raise RuntimeError(f"no checkpoint can be kept any more: {self._failure}") from self._failure
+            raise RuntimeError(f"no more checkpoints can be saved: {self._failure}") from self._failure
         return self._durable
 
     def close(self) -> None:
@@ -268,7 +268,7 @@ class Checkpointer:
         self._durable, self._failure = not problem, self._writer.lost
         if problem:
             self.say(
-                f"checkpoint {job.step} could not be kept: {problem}. Training goes on, and the one before it stands."
+                f"checkpoint {job.step} could not be saved: {problem}. Training continues; the one before it remains."
             )
 
     def _set_generators(self, framework: Framework, loaded: Loaded) -> None:
@@ -280,7 +280,7 @@ class Checkpointer:
             return
         was = loaded.manifest.values.get("world_size")
         self.say(
-            f"random numbers start anew: the checkpoint is of {was} processes, these are {self.process.world_size}"
+            f"random numbers are seeded anew: {was} processes wrote the checkpoint, now {self.process.world_size} run"
         )
         framework.seed_everything(self.options.seed, rank, loaded.manifest.step)
 

@@ -118,8 +118,8 @@ class Journal:
             if not self._has_complained:
                 self._has_complained = True
                 self.say(
-                    f"metrics cannot be written to {folder} ({error.strerror}): training goes on, and what is printed "
-                    "here is what there is of them. Free some room: the model will need it at the end."
+                    f"metrics cannot be written to {folder} ({error.strerror}): training continues, and its metrics "
+                    "are only printed here. Free some space: the model needs it at the end."
                 )
 
     def _print(self, epoch: int, step: int, values: Mapping[str, float], seconds_left: float | None) -> None:

@@ -93,7 +93,7 @@ def find_training(
             said = {"problem": str(error)}
         except OSError as error:
             said = {
-                "problem": f"checkpoints in {checkpoints} cannot be looked for: {error}. Mend that, or give another."
+                "problem": f"cannot look for checkpoints in {checkpoints}: {error}. Fix that, or give another place."
             }
     said = json.loads(process.broadcast_bytes(json.dumps(said).encode() if process.is_main else None))
     if "problem" in said:
@@ -117,7 +117,7 @@ def _of_other_data(root: Place, identity: Identity) -> tuple[str, ...]:
     expected it to resume."""
     ending = identity.name.removeprefix(identity.data)
     return tuple(
-        f"beginning anew: the unfinished training in {one.folder} at step {one.step} is of other data"
+        f"starting fresh: the unfinished training in {one.folder} at step {one.step} has other data"
         for one in _found(root, lambda folder: folder.endswith(ending))
         if not one.finished
     )
@@ -165,10 +165,10 @@ def choose(found: list[Found], identity: Identity, on_change: str, total_steps: 
         resumable = nearest.step <= total_steps and not _counts_otherwise(nearest.config, now)
         if on_change == "resume" and resumable:
             return Choice(nearest.folder, (f"going on although {said}",))
-        ways = "on_change=resume to go on from it all the same, " if resumable else ""
+        ways = "on_change=resume to resume it anyway, " if resumable else ""
         raise InputError(
             f"an unfinished training of the same data lies in {where}/{nearest.folder} at step {nearest.step}, and "
-            f"{said}. Undo that, or give {ways}on_change=fresh to begin anew beside it."
+            f"{said}. Undo that, or give {ways}on_change=fresh to start fresh beside it."
         )
     taken = {one.folder for one in found}
     names = [identity.name, *(f"{identity.name}-{number}" for number in range(2, len(taken) + 2))]
@@ -187,8 +187,8 @@ def _why_beside(found: list[Found], identity: Identity, folder: str, total_steps
         now = identity.saved
         differing = [(name, was) for name, was in _differing(before.config, now) if name not in LOOKS_ON]
         changed = [f"{name} {was!r} -> {now[name]!r}" for name, was in differing]
-        why = f"was another one: {', '.join(dict.fromkeys([*changed, *changes(before.config, now)]))}"
-    return (f"beginning anew in {folder}: the finished training in {before.folder} {why}",)
+        why = f"differs: {', '.join(dict.fromkeys([*changed, *changes(before.config, now)]))}"
+    return (f"starting fresh in {folder}: the finished training in {before.folder} {why}",)
 
 
 def refuse_other(
@@ -204,7 +204,7 @@ def refuse_other(
     if step > total_steps or (changes(saved, now) and not resumes):
         raise InputError(
             f"the newest whole checkpoint lies in {where} at step {step}, and "
-            f"{_described(one, now, total_steps)}. Undo that, or give on_change=fresh to begin anew."
+            f"{_described(one, now, total_steps)}. Undo that, or give on_change=fresh to start fresh."
         )
 
 
@@ -245,7 +245,7 @@ def _described(one: Found, now: Mapping[str, Any], total_steps: int) -> str:
     changed = changes(one.config, now)
     lines = [f"these changed since: {', '.join(changed)}"] if changed else []
     if _counts_otherwise(one.config, now):
-        lines.append("its steps have another number of samples")
+        lines.append("its steps have a different number of samples")
     if one.step > total_steps:
         lines.append(f"this training ends at step {total_steps}: epochs or max_steps are fewer than they were")
     return ", and ".join(lines)

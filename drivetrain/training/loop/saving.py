@@ -200,7 +200,7 @@ class Saving:
         elif self._saved_step == step:
             what = f"at step {step}, which is saved"
         else:
-            what = f"at step {step}, which could not be saved: an earlier checkpoint stands"
+            what = f"at step {step}, which could not be saved: an earlier checkpoint remains"
         self._say(f"stopped by SIGTERM {what}")
         raise StoppedError(f"stopped by SIGTERM {what}")
 
@@ -223,9 +223,9 @@ class Saving:
         if durable > self._stop_window and not self._has_warned:
             self._has_warned = True
             self._say(
-                f"a save took {durable:.0f} s, and a machine that is taken away leaves {self._stop_window} s for the "
-                "last one: it will not be whole then, and the next start goes on from the one before. Save often "
-                "(checkpoint_every), to a faster disk, or from more hosts (fsdp), of which each writes a part."
+                f"a save took {durable:.0f} s, but a machine that is taken away leaves only {self._stop_window} s for "
+                "the last one: it will be incomplete, and the next start resumes from the one before. Save more often "
+                "(checkpoint_every), to a faster disk, or from more hosts (fsdp), each of which writes a part."
             )
         if self._record:
             self._record.saved(self._step, stall, durable, of_step=self._begun_step)

@@ -62,7 +62,7 @@ def look_up(
     """
     if step.type == "Transform":
         # It asks a model of the same execution (step_types/transform.py), which the service gives a new name each time.
-        return Explanation(False, ("the model that it asks is made anew in each execution",))
+        return Explanation(False, ("its model is created anew in each execution",))
     fields = key_fields(step.type, arguments)
     if fields is None:
         return Explanation(False, (f"steps of type {step.type} are not cached",))
@@ -83,7 +83,7 @@ def look_up(
         *overlooked(step_type(step.type).key or (), earlier.arguments, masking(arguments)),
         *_changed_bytes(earlier, ledger, store),
     )
-    return Explanation(True, (f"every key attribute is that of {earlier.execution}",), (), warnings, earlier)
+    return Explanation(True, (f"all key attributes equal those of {earlier.execution}",), (), warnings, earlier)
 
 
 def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> Iterator[str]:

@@ -175,7 +175,7 @@ def _row_of(manifest: Manifest, folder: str, names: Mapping[str, int]) -> Row:
     if wrong:
         state, problem = DAMAGED, _first(wrong)
     elif missing:
-        state, problem = INCOMPLETE, f"{len(missing)} of {len(manifest.files)} files are not there ({missing[0]})"
+        state, problem = INCOMPLETE, f"{len(missing)} of {len(manifest.files)} files are missing ({missing[0]})"
     else:
         state, problem = GOOD, None
     values = manifest.values

@@ -164,7 +164,7 @@ def choose_step(
     if given == NEWEST:
         step = newest()
         if step is None:
-            raise InputError(f"{place} has no whole checkpoint. Look at what there is: list.")
+            raise InputError(f"{place} has no whole checkpoint. `list` shows what there is.")
         return step
     if given == BEST:
         step = best()

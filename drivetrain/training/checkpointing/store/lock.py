@@ -189,7 +189,7 @@ class Lock:
         """
         if not self.is_mine():
             raise LostLockError(
-                f"{self._place.uri} is not this training's any more: while it stood still another one took it over. "
+                f"{self._place.uri} belongs to another training now, which took it over while this one was suspended. "
                 "This one writes nothing more there."
             )
 

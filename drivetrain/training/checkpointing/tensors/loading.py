@@ -270,10 +270,10 @@ class Vote:
                     where += f" (and stays there, as it cannot be moved: {error})"
             self.say(f"{where} is damaged: {no.text}. Looking for an older one.")
             return ""
-        self.say(f"{where} is passed by: {no.text}. Looking for an older one.")
+        self.say(f"skipping {where}: {no.text}. Looking for an older one.")
         if no.kind == MISSING:  # removed, or never wholly restored: nothing that another start would find
             return ""
-        return f"{where} cannot be used: {no.text}. There is no older one that could."
+        return f"{where} cannot be used: {no.text}. No older one can be used."
 
 
 def _check_same(manifest: Manifest, values: dict[str, Any]) -> None:
