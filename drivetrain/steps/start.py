@@ -39,7 +39,7 @@ MAX_ENTRIES = 100_000
 # compresses 3 to 20 times, a bomb 1000 times. What is refused is refused within a second.
 MAX_RATIO = 100
 FREE_BYTES = 64 * 1024 * 1024
-_CHUNK = 1024 * 1024
+_CHUNK = 64 * 1024  # of more, the memory takes longer to get than the bytes
 _BLOCK = 512
 # Parts of a tar's header: mode and owner, time, the kind of file and of tar; and the sum of their bytes, with the eight
 # of the sum itself as blanks.
