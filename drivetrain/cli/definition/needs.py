@@ -65,9 +65,11 @@ def refuse_lacking(
             continue
         found = [(name, need, "") for name, need in _not_installed(_needs(step, pipeline.parameters))]
         found += [(name, name, place) for name, place in _not_importable(step.parameters, folder)]
-        for name, need, place in found:
-            from drivetrain.targets.assets.requirements import normal
+        if not found:
+            continue
+        from drivetrain.targets.assets.requirements import normal
 
+        for name, need, place in found:
             if normal(name) in there | _ELSEWHERE:
                 continue
             lacking.setdefault(need, set()).add(step.name)
