@@ -13,9 +13,9 @@ becomes its JSON text.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticUndefined
@@ -251,6 +251,23 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
     # YAML takes 2026-01-01 for a date and 12:30 for a number.
     hint = " Put it in quotes." if first["type"] == "string_type" and not isinstance(given, dict | list | None) else ""
     return f"Setting {where} is {given!r:.80}: {first['msg'].rstrip('.')}.{hint}{more}"
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    """A pipeline's own settings as JSON values, defaults included; nested ones under `a.b`. Without those that every
+    pipeline has; secrets are masked."""
+    from drivetrain.base.masking import Masking
+
+    own = settings.model_dump(mode="json", exclude=set(Settings.model_fields), fallback=shown)
+    return dict(_leaves(Masking.of(own)(own)))
+
+
+def _leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(cast("dict[str, Any]", value), f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value
 
 
 def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean, shown
 from drivetrain.client import running
 from drivetrain.client.comparison import Comparison
 from drivetrain.targets.local.home import Home
@@ -82,6 +81,8 @@ class Run:
     """
 
     def __init__(self, id: str = "latest", *, home: str | Path | None = None) -> None:
+        if not isinstance(id, str):  # type: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"Run({shown(id)}): give the id of a run, the beginning of one, or 'latest'.")
         self._home = Home(home)
         self._kept: RunFacts | None = None
         self.id = id
@@ -135,10 +136,10 @@ class Run:
         """The pipeline's parameters; values that look like secrets read `***`."""
         return dict(self._facts.parameters)
 
-    @cached_property
-    def settings(self) -> dict[str, str]:
-        """The settings that it was started with, beside those of files and variables, as text; empty where the run
-        was made of a Pipeline object, or its folder was removed."""
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of its pipeline with their values, defaults included; empty where the run was made of a
+        Pipeline object, or its folder was removed."""
         from drivetrain.report.content.comparison import given_settings
 
         return given_settings(self._home, self.id)
@@ -233,6 +234,7 @@ class Run:
 
         Raises:
             UserError: it has succeeded, goes on already, or cannot go on with these settings.
+            KeyboardInterrupt: it was stopped by Ctrl-C or a signal.
         """
         self._kept = None
         running.resume(self._home, self.id, settings)
@@ -296,6 +298,7 @@ def run(
 
     Raises:
         UserError: what is wrong with any of it, before anything starts.
+        KeyboardInterrupt: the run was stopped by Ctrl-C or a signal; the same call goes on with it.
     """
     place = Home(home)
     given = None if config is None else Path(config)

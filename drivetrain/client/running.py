@@ -31,6 +31,7 @@ def start(
     quiet: bool,
 ) -> str:
     """Run a pipeline, or go on with the same run where it was interrupted; gives the execution. See `dt.run`."""
+    from drivetrain.authoring.settings import values_of
     from drivetrain.studio.compiling import compile_edited
     from drivetrain.targets.local.options import Options
 
@@ -45,6 +46,7 @@ def start(
         callbacks=dict(local.callbacks),
         region=built.pipeline.deployment.region,
         origin=_origin(pipeline, config, settings),
+        settings=values_of(loaded.settings),
     )
 
     def begin(runner: Runner) -> Summary:
@@ -74,8 +76,9 @@ def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bo
     from drivetrain.cli.operands import compiled_again
 
     overrides = _overrides(settings)
-    built = compiled_again(origin, overrides)
-    options = replace(Request.load(home.run(execution)).options, origin={**origin, "set": [*origin["set"], *overrides]})
+    built, values = compiled_again(origin, overrides)
+    origin = {**origin, "set": [*origin["set"], *overrides]}
+    options = replace(Request.load(home.run(execution)).options, origin=origin, settings=values)
     _watched(home, lambda runner: runner.resume(execution, options, text=built.text, assets=built.assets), quiet=quiet)
 
 
@@ -152,6 +155,9 @@ def _watched(home: Home, begin: Callable[[Runner], Summary], *, quiet: bool) -> 
     record_environment(home, summary.execution)
     with Ledger(home) as ledger:
         save_page(home, run_facts(ledger, summary.execution))
+    if summary.status == "Stopped":
+        # The runner has handled the signal: whoever called, a cell or a script, is to end too.
+        raise KeyboardInterrupt(f"run {summary.execution} was stopped; dt.Run({summary.execution!r}).resume() goes on")
     return summary
 
 

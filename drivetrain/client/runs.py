@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
 
+from drivetrain.base.errors import UserError, shown
 from drivetrain.client.frames import frame, table
 from drivetrain.client.run import Run
 from drivetrain.targets.local.home import Home
@@ -54,9 +55,16 @@ def runs(pipeline: str | None = None, *, limit: int = MOST, home: str | Path | N
         pipeline: of this pipeline alone.
         limit: how many at most.
         home: the folder of runs; $DRIVETRAIN_HOME, else `.drivetrain` in the working folder, unless given.
+
+    Raises:
+        UserError: an argument of another kind.
     """
     from drivetrain.targets.local.ledger.reader import Ledger
 
+    if pipeline is not None and not isinstance(pipeline, str):  # type: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"runs({shown(pipeline)}): give the name of a pipeline, or none for all.")
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:  # type: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"runs(limit={shown(limit)}): give a whole number from 1, such as limit={MOST}.")
     with Ledger(Home(home)) as ledger:
         rows = ledger.executions(limit, pipeline)
     return Runs([Run(row.id, home=home) for row in rows])

@@ -146,6 +146,7 @@ def run(
         selected=selected,
         selected_from=from_,
         origin=work.origin,
+        settings=work.settings,
         region=work.region,
     )
     return watch.start(

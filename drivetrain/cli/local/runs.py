@@ -104,7 +104,8 @@ def compare(
         list[str], typer.Argument(metavar="ID...", help="Two runs or more: ids, beginnings of ids, or `latest`.")
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.html", help="Write the page of it instead.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.html", help="Write its page (with --json, too)."),
     ] = None,
     home: Home = None,
     as_json: Json = False,
@@ -125,9 +126,10 @@ def compare(
     found = compared(local_home(home), executions)
     if output is not None:
         comparing.write_page(found, output)
+    if as_json:
+        say_json({**comparing.as_json(found), **({} if output is None else {"page": str(output)})})
+    elif output is not None:
         say(f"Wrote {output}.")
-    elif as_json:
-        say_json(comparing.as_json(found))
     else:
         say(comparing.comparison_text(found))
 

@@ -102,8 +102,9 @@ def resume(
                 "there is nothing to compile anew. Start it again with what shall be different: a training goes on "
                 "from its checkpoints where they are kept in the same place."
             )
-        built = compiled_again(options.origin, overrides)
-        options = replace(options, origin={**options.origin, "set": [*options.origin["set"], *overrides]})
+        built, settings = compiled_again(options.origin, overrides)
+        origin = {**options.origin, "set": [*options.origin["set"], *overrides]}
+        options = replace(options, origin=origin, settings=settings)
         text, assets = built.text, built.assets
 
     def run(runner: Runner) -> Summary:
