@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion
     from drivetrain.report.content.facts import RunFacts, StepFacts
     from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.local.ledger.rows import ExecutionRow
 
 # Of an execution that goes on, or can be resumed: its facts are read anew each time.
 _OPEN = ("Executing", "Interrupted")
@@ -143,6 +144,50 @@ class Run:
         from drivetrain.report.content.comparison import given_settings
 
         return given_settings(self._home, self.id)
+
+    @property
+    def name(self) -> str | None:
+        """What it is called; see `label`."""
+        return self._row.name
+
+    @property
+    def note(self) -> str | None:
+        """What was written about it; see `label`."""
+        return self._row.note
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags that it was given; see `label`."""
+        from drivetrain.targets.local.ledger.reader import Ledger
+        from drivetrain.targets.local.ledger.run_values import values_of
+
+        with Ledger(self._home) as ledger:
+            return values_of(ledger, [self.id])[self.id].get("tag", {})
+
+    @property
+    def _row(self) -> ExecutionRow:
+        from drivetrain.targets.local.ledger.reader import Ledger
+
+        with Ledger(self._home) as ledger:
+            return ledger.execution(self.id)
+
+    def label(self, *, name: str | None = None, note: str | None = None, **tags: str | None) -> None:
+        """Name it, write a note about it, tag it: `run.label(name="best", note="a longer warm-up", team="vision")`.
+
+        A name stands for the id. What is left out stays; an empty name or note, and a tag of None, are taken away.
+
+        Raises:
+            UserError: a name or tag that cannot be given, or that another run has.
+        """
+        from drivetrain.targets.local.organising.labels import change_name, change_note, change_tags
+
+        if tags:
+            given = {key: text for key, text in tags.items() if text is not None}
+            change_tags(self._home, self.id, given, tuple(key for key in tags if key not in given))
+        if name is not None:
+            change_name(self._home, self.id, name or None)
+        if note is not None:
+            change_note(self._home, self.id, note)
 
     @property
     def steps(self) -> Mapping[str, Step]:
@@ -276,6 +321,7 @@ def run(
     cache: bool = True,
     fresh: bool = False,
     quiet: bool = False,
+    tags: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Run:
     """Run a pipeline on this machine; comes back when it has ended, however it ended.
@@ -294,6 +340,7 @@ def run(
         cache: whether unchanged steps are taken from the cache.
         fresh: start anew, even where the same run was interrupted.
         quiet: print no progress.
+        tags: marks to find the run by: {"team": "vision"}.
         settings: settings of the pipeline, such as `epochs=20`. None are taken by a Pipeline, which is built already.
 
     Raises:
@@ -302,5 +349,6 @@ def run(
     """
     place = Home(home)
     given = None if config is None else Path(config)
-    id = running.start(pipeline, place, dict(parameters or {}), given, settings, cache=cache, fresh=fresh, quiet=quiet)
+    more = {"cache": cache, "fresh": fresh, "quiet": quiet}
+    id = running.start(pipeline, place, dict(parameters or {}), given, settings, tags=tags or {}, **more)
     return Run(id, home=place.root)

@@ -77,6 +77,9 @@ def run(
         list[str] | None,
         typer.Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
     ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="NAME=TEXT", help="Mark the run, to find it. Repeatable.")
+    ] = None,
     interrupt: Interrupt = None,
     paths: Annotated[
         Literal["auto", "namespace", "rewrite"],
@@ -113,12 +116,19 @@ def run(
     functions = run_options.pairs("--lambda", function, "ARN=FILE.py:FUNCTION or ARN=MODULE:FUNCTION")
     callbacks = run_options.pairs("--callback", callback, "STEP=FILE.py:FUNCTION or STEP=MODULE:FUNCTION")
     selected = run_options.selected(select, from_)
+    tags = run_options.tags(tag)
     local_data, interruptions = run_options.data(data), run_options.interruptions(interrupt)
     loaded = _load(target, definition, config, set_, on)
     if loaded is not None and loaded[1] != DEFAULT:
         given = {"--no-cache": no_cache, "--explain-cache": explain_cache, "--fresh": fresh, "--parallel": parallel}
         given |= {"--select": select, "--stub": stub, "--image-command": image_command, "--lambda": function}
-        given |= {"--callback": callback, "--data": data, "--interrupt": interrupt, "--paths": paths != "auto"}
+        given |= {
+            "--callback": callback,
+            "--data": data,
+            "--interrupt": interrupt,
+            "--paths": paths != "auto",
+            "--tag": tag,
+        }
         return _run_on(*loaded, parameters, home, given, as_json=as_json)
     work = _work(target, definition, config, set_, None if loaded is None else loaded[0])
 
@@ -147,6 +157,7 @@ def run(
         selected_from=from_,
         origin=work.origin,
         settings=work.settings,
+        tags=tags,
         region=work.region,
     )
     return watch.start(

@@ -9,6 +9,7 @@ import typer
 
 from drivetrain.cli.groups import CommandGroup, new_app
 from drivetrain.cli.home import home_option, local_home
+from drivetrain.cli.local import organise
 from drivetrain.cli.options import Execution, Home, Interrupt, Json, Set
 
 SpotDiscount = Annotated[
@@ -28,27 +29,53 @@ def list_(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, max=1_000_000, metavar="N", help="How many, the newest first.")
     ] = 20,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", "-w", metavar="CONDITION", help='Only runs it holds for: "accuracy > 0.98".'),
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option("--sort", metavar="NAME", help="By this value; -NAME for the greatest first.")
+    ] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """List executions, the newest first."""
+    """List executions, the newest first.
+
+    A condition compares metrics, settings, parameters, tag.NAME, and id, pipeline, status, started, ended, seconds,
+    name, note by = != < <= > >= and ~ (contains), joined with and, or, not and parentheses.
+
+    \b
+    Examples:
+      drivetrain runs list --where "accuracy > 0.98 and tag.team = vision" --sort -accuracy
+      drivetrain runs list --where "status = failed and started > 2026-11-20" --json
+    """
     from drivetrain.cli.terminal import say, say_json
+    from drivetrain.report.content.concluding import enter_missing
     from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.run_values import values_of
+    from drivetrain.targets.local.organising.search import FIELDS, search
     from drivetrain.targets.local.request import why_not_resumed
 
+    if where is not None or sort is not None or as_json:
+        enter_missing(local_home(home))
     with Ledger(local_home(home)) as ledger:
-        rows = ledger.executions(limit, pipeline)
+        rows = search(ledger, where=where, sort=sort, pipeline=pipeline, limit=limit).rows
+        values = values_of(ledger, [row.id for row in rows])
     if as_json:
-        from dataclasses import asdict
+        from drivetrain.cli.local.outcome import listed_json
 
-        say_json([asdict(row) for row in rows])
+        say_json([listed_json(row, values[row.id]) for row in rows])
     elif rows:
         from drivetrain.cli.local.outcome import listed
+        from drivetrain.targets.local.organising.where import names_in
 
-        say(listed(rows))
+        asked = [*names_in(where or ""), *([sort.lstrip("+-")] if sort else [])]
+        say(listed(rows, values, [name for name in dict.fromkeys(asked) if name not in FIELDS]))
         interrupted = (row.id for row in rows if row.status == "Interrupted")
         if interrupted := next((id for id in interrupted if not why_not_resumed(local_home(home).run(id))), None):
             say(f"\nAn interrupted run goes on: drivetrain runs resume {interrupted}{home_option(home)}")
+    elif where is not None or pipeline is not None:
+        say("No such run.")
     else:
         say("Nothing has been run yet. Start with: drivetrain run retraining")
 
@@ -246,3 +273,6 @@ def report(
         import webbrowser
 
         webbrowser.open(path.as_uri())
+
+
+organise.add_to(app)

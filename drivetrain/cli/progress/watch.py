@@ -240,13 +240,9 @@ def told_of_signals(tell: Callable[[], None]) -> Generator[None]:
 
 def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, home_option: str) -> int:
     """Write the page, say what came out, and give the exit code."""
-    from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.report.content.concluding import conclude
 
-    record_environment(home, summary.execution)
-    with Ledger(home) as ledger:
-        facts = run_facts(ledger, summary.execution)
-    report = save_page(home, facts)
+    facts, report = conclude(home, summary.execution)
     if as_json:
         import json
 

@@ -80,10 +80,14 @@ def _header(run: RunFacts) -> Markup:
     facts = [("Execution", el("code", run.id)), ("Started", moment_with_zone(run.started))]
     if run.ended is not None:
         facts.append(("Ended", moment_with_zone(run.ended)))
+    if run.name:
+        facts.insert(0, ("Name", run.name))
+    facts += [(name, text) for name, text in run.tags.items()]
     return el(
         "header",
         el("div", el("h1", run.pipeline), status_mark(run.status), class_="headline"),
         el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in facts], class_="inline"),
+        el("p", run.note, class_="note") if run.note else None,
         _verdicts(run),
         el("div", tiles, class_="tiles"),
     )

@@ -126,6 +126,18 @@ def test_runs_are_listed_the_newest_first(first: dt.Run, second: dt.Run, failed:
     assert table.startswith("<table>") and f"<td>{failed.id}</td>" in table and "<td>0.9</td>" in table
 
 
+def test_runs_are_labelled_and_found_by_their_labels(first: dt.Run, second: dt.Run, failed: dt.Run) -> None:
+    assert [run.id for run in dt.runs(where="rows = 5", sort="least")] == [second.id, failed.id]
+    assert [run.id for run in dt.runs(where="accuracy < 0.4")] == [first.id]
+    second.label(name="second", note="five rows", team="vision", stage="b")
+    assert (second.name, second.note, second.tags) == ("second", "five rows", {"team": "vision", "stage": "b"})
+    assert dt.Run("second").id == second.id and [run.id for run in dt.runs(where="tag.team != none")] == [second.id]
+    second.label(name="", note="", team=None, stage=None)
+    assert (second.name, second.note, second.tags) == (None, None, {})
+    with pytest.raises(dt.UserError, match="where: no run has 'lines'"):
+        dt.runs(where="lines = 5")
+
+
 def test_a_comparison_shows_what_differs_alone(first: dt.Run, second: dt.Run) -> None:
     found = first.compare(second.id)
     assert found.settings == {"rows": (3, 5), "fit.rows": ("3", "5")}  # the first has the default
