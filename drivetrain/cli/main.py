@@ -44,6 +44,7 @@ COMMANDS = {
     "models": "models.models",
     "triggers": "local.triggers",
     "serve": "local.serve",
+    "ui": "local.ui",
     "prices": "deployed.prices",
     "doctor": "project.doctor",
     "version": "version",

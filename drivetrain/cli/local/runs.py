@@ -255,19 +255,33 @@ def callback(
 def report(
     execution: Execution = "latest",
     open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    site: Annotated[
+        Path | None, typer.Option("--site", metavar="FOLDER", help="The pages of all runs and models, with their list.")
+    ] = None,
     spot_discount: SpotDiscount = None,
     price: Price = None,
     home: Home = None,
 ) -> None:
-    """Write the HTML page of a run anew and print where it is."""
+    """Write the HTML page of a run anew and print where it is.
+
+    \b
+    Examples:
+      drivetrain runs report latest --open
+      drivetrain runs report --site public
+    """
     from drivetrain.cli.local.interruption_text import read_prices
     from drivetrain.cli.terminal import say
     from drivetrain.report.content.from_ledger import run_facts, save_page
     from drivetrain.targets.local.ledger.reader import Ledger
 
     prices = read_prices(price, spot_discount)
-    with Ledger(local_home(home)) as ledger:
-        path = save_page(ledger.home, run_facts(ledger, execution), prices)
+    if site is not None:
+        from drivetrain.cli.local.site import write
+
+        path = write(site, execution, home)
+    else:
+        with Ledger(local_home(home)) as ledger:
+            path = save_page(ledger.home, run_facts(ledger, execution), prices)
     say(str(path))
     if open_:
         import webbrowser

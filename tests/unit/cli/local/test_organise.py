@@ -68,6 +68,14 @@ def test_what_would_go_is_shown_before_it_goes(drivetrain: CommandLine) -> None:
     assert drivetrain("runs", "prune", "--keep", "9", *home) == "Nothing to remove.\n"
 
 
+def test_the_pages_of_all_runs_are_written_to_a_folder(drivetrain: CommandLine) -> None:
+    drivetrain.run()
+    home = ("--home", drivetrain.home)
+    assert drivetrain("runs", "report", "--site", "public", *home) == f"{drivetrain.folder / 'public/index.html'}\n"
+    assert "nightly" in (drivetrain.folder / "public/index.html").read_text()
+    assert "--site is of all runs, abc is one" in drivetrain.error("runs", "report", "abc", "--site", "public", *home)
+
+
 @pytest.mark.parametrize("age", ["30", "d", "-1d"])
 def test_a_wrong_age_is_refused(drivetrain: CommandLine, age: str) -> None:
     error = drivetrain.error("runs", "prune", "--keep", "1", f"--older-than={age}", "--home", drivetrain.home)
