@@ -46,8 +46,8 @@ def list_(
 
     \b
     Examples:
-      drivetrain runs list --where "accuracy > 0.98 and tag.team = vision" --sort -accuracy
-      drivetrain runs list --where "status = failed and started > 2026-11-20" --json
+      drivetrain runs list -w "accuracy > 0.98 and tag.team = vision"
+      drivetrain runs list -w "status = failed" --sort -accuracy --json
     """
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.report.content.concluding import enter_missing
