@@ -11,7 +11,7 @@ import typer
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.groups import new_app
-from drivetrain.cli.options import Config, Home, Interrupt, Set
+from drivetrain.cli.options import Config, Home, Interrupt, Quiet, Set
 from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
@@ -21,11 +21,21 @@ if TYPE_CHECKING:
 app = new_app()
 
 
+def _pipelines(incomplete: str) -> list[str]:
+    from drivetrain.cli.completion import pipelines
+
+    return pipelines(incomplete)
+
+
 @app.command()
 def run(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="PIPELINE", help="A pipeline's name (see `drivetrain list`), or FILE.py[:FUNCTION]."),
+        typer.Argument(
+            metavar="PIPELINE",
+            help="A pipeline's name (see `drivetrain list`), or FILE.py[:FUNCTION].",
+            autocompletion=_pipelines,
+        ),
     ] = None,
     definition: Annotated[
         Path | None,
@@ -86,6 +96,7 @@ def run(
         typer.Option("--paths", help="How programs find /opt/ml: a private mount, or paths rewritten."),
     ] = "auto",
     home: Home = None,
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines, for scripts.")] = False,
 ) -> int:
     """Run a pipeline on this machine.
@@ -129,7 +140,7 @@ def run(
             "--paths": paths != "auto",
             "--tag": tag,
         }
-        return _run_on(*loaded, parameters, home, given, as_json=as_json)
+        return _run_on(*loaded, parameters, home, given, as_json=as_json, quiet=quiet)
     work = _work(target, definition, config, set_, None if loaded is None else loaded[0])
 
     def from_settings(given: Mapping[str, str]) -> list[str]:
@@ -169,6 +180,7 @@ def run(
         source=work.source,
         fresh=fresh,
         as_json=as_json,
+        quiet=quiet,
         home_option=home_option(home),
     )
 
@@ -211,6 +223,7 @@ def _run_on(
     given: Mapping[str, object],
     *,
     as_json: bool,
+    quiet: bool,
 ) -> int:
     """Run a pipeline as another target's own local runner does."""
     from drivetrain.cli.home import home_option, local_home
@@ -231,5 +244,6 @@ def _run_on(
         folder,
         lambda observer: found.run(built, parameters, folder.root, observer),
         as_json=as_json,
+        quiet=quiet,
         home_option=home_option(home),
     )

@@ -10,7 +10,7 @@ import typer
 from drivetrain.cli.groups import CommandGroup, new_app
 from drivetrain.cli.home import home_option, local_home
 from drivetrain.cli.local import organise
-from drivetrain.cli.options import Execution, Home, Interrupt, Json, Set
+from drivetrain.cli.options import Execution, Home, Interrupt, Json, Quiet, Set
 
 SpotDiscount = Annotated[
     float | None,
@@ -194,6 +194,7 @@ def resume(
     set_: Set = None,
     interrupt: Interrupt = None,
     home: Home = None,
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines.")] = False,
 ) -> int:
     """Go on with a run that was interrupted or failed.
@@ -217,6 +218,7 @@ def resume(
         overrides=tuple(set_ or ()),
         interruptions=run_options.interruptions(interrupt) if interrupt else None,
         as_json=as_json,
+        quiet=quiet,
         home_option=home_option(home),
     )
 
