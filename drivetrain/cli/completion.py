@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.groups import COMPLETE, new_app
 
 app = new_app()
 MOST_RUNS = 50
@@ -29,10 +29,8 @@ def completion(
     """
     from typer.completion import get_completion_inspect_parameters, shell_complete
 
-    from drivetrain.cli import main
-
     get_completion_inspect_parameters()  # makes its scripts known
-    shell_complete(typer.main.get_command(main.app), {}, "drivetrain", main.COMPLETE, f"source_{shell}")
+    shell_complete(typer.main.get_command(app), {}, "drivetrain", COMPLETE, f"source_{shell}")
 
 
 def complete(commands: typer.Typer) -> int:

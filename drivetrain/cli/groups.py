@@ -10,6 +10,9 @@ import typer
 import typer.core
 import typer.main
 
+COMPLETE = "_DRIVETRAIN_COMPLETE"
+"""The variable by which a shell asks for the words that may come next (completion.py)."""
+
 
 class CommandGroup(typer.core.TyperGroup):
     """A group in the order in which its commands were written."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import gc
 import os
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
-from drivetrain.cli.groups import CommandGroup, LazyGroup
+from drivetrain.cli.groups import COMPLETE, CommandGroup, LazyGroup
 
 # Heading of the help -> command -> the module below this folder that holds it, as `--help` lists them.
 GROUPS: dict[str, dict[str, str]] = {
@@ -62,8 +63,9 @@ GROUPS: dict[str, dict[str, str]] = {
     },
 }
 COMMANDS = {name: module for commands in GROUPS.values() for name, module in commands.items()}
-COMPLETE = "_DRIVETRAIN_COMPLETE"
-"""The variable by which a shell asks for the words that may come next; see completion.py."""
+
+
+_show_warning = warnings.showwarning
 
 
 class Main(LazyGroup):
@@ -112,7 +114,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
         return complete(app)
     try:
-        result = app(args=None if arguments is None else list(arguments), prog_name="drivetrain", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_notice
+            given = None if arguments is None else list(arguments)
+            result = app(args=given, prog_name="drivetrain", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except (BrokenPipeError, SystemExit):  # typer exits by itself for a broken pipe, and for nothing else
@@ -128,6 +133,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return report_error(error)
         except OSError:
             return _reader_went_away()
+
+
+def _say_notice(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """A warning for people as a note; any other as Python says it."""
+    from drivetrain.spec.deployment import OutsideOfBlockWarning
+
+    if issubclass(category, OutsideOfBlockWarning):
+        print(f"note: {message}", file=sys.stderr)
+    else:
+        _show_warning(message, category, *where, **more)
 
 
 def _reader_went_away() -> int:

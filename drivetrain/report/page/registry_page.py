@@ -60,7 +60,7 @@ def _group(name: str, versions: Sequence[ModelVersion], address: Callable[[str],
 
 def _row(version: ModelVersion, address: Callable[[str], str], *, decides: bool) -> Markup:
     numbers = list(overall(Measured(step="", numbers=version.metrics)).items())[:MAX_NUMBERS]
-    run = (version.execution or "").rpartition("/")[2]
+    run = version.lineage.get("execution", "").rpartition("/")[2]
     status = el("span", approval_words(version.status), class_=f"status is-{version.status.lower()}")
     return el(
         "tr",

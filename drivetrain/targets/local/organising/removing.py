@@ -11,7 +11,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _PENDING = "removing.json"
 _TABLES = ("steps", "attempts", "artifacts", "objects", "metrics", "events", "run_values")
 _UNITS = {"h": 3_600, "d": 86_400, "w": 7 * 86_400}
-_STORED = re.compile(r's3://[^"\\\s]+')
+_STORED = re.compile(r"s3://[^\"'\\\s]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,10 +165,10 @@ def _by_models(ledger: Ledger, wanted: set[str]) -> Iterator[tuple[str, str]]:
     arns = {version.arn for version in versions}
     for version in versions:
         why = f"{version.group} version {version.version} is its model"
-        maker = (version.execution or "").rpartition("/")[2]
+        maker = version.lineage.get("execution", "").rpartition("/")[2]
         if maker in wanted:
             yield maker, why
-        for uri in set(_STORED.findall(json.dumps(version.package))):
+        for uri in set(_STORED.findall(json.dumps(asdict(version.record), default=str))):
             writer, _ = ledger.writer_of(uri)
             if writer in wanted:
                 yield str(writer), f"{version.group} version {version.version} needs what it wrote"
