@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.report.content.comparison import Compared, given_settings
 from drivetrain.report.content.facts import Curve, RunFacts
 from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page
+from drivetrain.report.notices import send
 from drivetrain.targets.local.ledger.run_values import CURVE, INDEXED, Value, enter_values
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ _MAIN = ("validation_loss", "val_loss", "eval_loss", "loss", "train_loss", "trai
 
 
 def conclude(home: Home, execution: str) -> tuple[RunFacts, Path]:
-    """Write down what an ended run came to; gives its facts and the file of its page."""
+    """Write down what an ended run came to, and send notices of it; gives its facts and the file of its page."""
     from drivetrain.targets.local.ledger.reader import Ledger
 
     record_environment(home, execution)
@@ -31,6 +33,8 @@ def conclude(home: Home, execution: str) -> tuple[RunFacts, Path]:
         facts = run_facts(ledger, execution)
     page = save_page(home, facts)
     _enter(home, [facts])
+    for problem in send(facts):
+        print(f"warning: {problem}", file=sys.stderr)
     return facts, page
 
 
