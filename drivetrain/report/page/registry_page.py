@@ -47,7 +47,10 @@ def _group(name: str, versions: Sequence[ModelVersion], address: Callable[[str],
     head = ("Version", "Status", *(("Decide",) if decides else ()), "Numbers", "Registered", "Run")
     rows = [_row(version, address, decides=decides) for version in versions[:MAX_VERSIONS]]
     table = el(
-        "table", el("thead", el("tr", [el("th", text, scope="col") for text in head])), el("tbody", rows), class_="runs"
+        "table",
+        el("thead", el("tr", [el("th", text, scope="col") for text in head])),
+        el("tbody", rows),
+        class_="runs versions",
     )
     more = len(versions) - MAX_VERSIONS
     return section(

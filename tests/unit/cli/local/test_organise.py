@@ -12,7 +12,10 @@ from tests.fixtures.many_runs import write_runs
 from tests.unit.cli.conftest import CommandLine
 
 
-def test_runs_are_found_by_what_was_said_and_what_came_out(drivetrain: CommandLine) -> None:
+def test_runs_are_found_by_what_was_said_and_what_came_out(
+    drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     drivetrain.run("--tag", "team=vision", "--tag", "version=1.10")
     drivetrain.run("--param", "MinAccuracy=0.5", accuracy=0.7)
     home = ("--home", drivetrain.home)
