@@ -74,12 +74,15 @@ class Pages:
     def changed(self, path: str) -> str:
         """A text that is another one when a page may have changed: cheap, for it is asked for all the time."""
         files: list[Path] = [self.home.ledger, self.home.ledger.with_name(self.home.ledger.name + "-wal")]
+        at_work = None
         if path.startswith("/runs/"):
-            files += sorted(self.home.run(path.removeprefix("/runs/")).glob("*/attempt-*/logs/*.log"))
+            id = path.removeprefix("/runs/")
+            files += sorted(self.home.run(id).glob("*/attempt-*/logs/*.log"))
+            at_work = self.home.is_running(id)  # a runner that is killed changes no file
         elif path == "/starts":
             files.append(self.home.root / "serving" / "started.jsonl")
         stamps = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists()]
-        return json.dumps(stamps)
+        return json.dumps([stamps, at_work])
 
     def _index(self, query: Query) -> Page:
         from drivetrain.report.content.concluding import enter_missing

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import http.client
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import pytest
 
@@ -197,6 +200,32 @@ def test_what_triggers_started_is_listed(ask: Asked) -> None:
     )
     page = ask("/starts")
     assert "small-approved-1" in page and "2026-11-26 00:00:00" in page and "not run: the server ended" in page
+
+
+def test_a_runner_that_was_killed_is_seen(ask: Asked, runs: list[dt.Run]) -> None:
+    with ask.home.lock(runs[0].id):
+        ask(f"/runs/{runs[0].id}")
+        tag = str(ask.headers["ETag"])
+        ask(f"/runs/{runs[0].id}", code=304, X_Live="1", If_None_Match=tag)
+    ask(f"/runs/{runs[0].id}", code=200, X_Live="1", If_None_Match=tag)
+
+
+def test_the_command_prints_the_address_and_ends_by_ctrl_c(place: Path, runs: list[dt.Run]) -> None:
+    command = [sys.executable, "-m", "drivetrain.cli.main", "ui"]
+    with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = urlsplit(process.stdout.readline().strip())
+        connection = http.client.HTTPConnection(address.netloc, timeout=60)
+        connection.request("GET", f"/?{address.query}")
+        answer = connection.getresponse()
+        cookie = str(answer.headers["Set-Cookie"]).partition(";")[0]
+        assert answer.status == 303
+        answer.read()
+        connection.request("GET", "/", headers={"Cookie": cookie})
+        assert runs[0].id in connection.getresponse().read().decode()
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
 
 
 def test_a_port_that_is_taken_is_refused(ask: Asked) -> None:
