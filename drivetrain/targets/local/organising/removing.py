@@ -122,7 +122,8 @@ def finish_removal(home: Home) -> None:
                 if uri not in written:
                     store.remove(uri, below=uri[: uri.index("/", len("s3://"))])
             for id in pending["runs"]:
-                shutil.rmtree(home.run(id), ignore_errors=True)
+                if home.run(id).exists():
+                    shutil.rmtree(home.run(id))
     file.unlink()
 
 
@@ -135,9 +136,10 @@ def _kept(ledger: Ledger, wanted: set[str]) -> dict[str, str]:
     given = json.dumps(sorted(wanted))
     chosen = "(SELECT value FROM json_each(?))"
     for id, pipeline in ledger.rows(f"SELECT id, pipeline FROM executions WHERE id IN {chosen}", given):
-        if pipeline in at_work:
-            going_on = "it goes on" if home.is_running(id) else f"run {at_work[pipeline]} of the same pipeline goes on"
-            kept[id] = f"{going_on}, and may take results from it" if not home.is_running(id) else going_on
+        if home.is_running(id):
+            kept[id] = "it goes on"
+        elif pipeline in at_work:
+            kept[id] = f"run {at_work[pipeline]} of the same pipeline goes on, and may take results from it"
     for id, why in _by_models(ledger, wanted):
         kept.setdefault(id, why)
     uses = ledger.rows(
