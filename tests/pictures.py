@@ -2,6 +2,7 @@
 
 docs/pictures/run.svg    what `drivetrain run retraining` prints on a terminal
 docs/pictures/page.png   the page of that run
+docs/pictures/ui.png     the runs in the browser (drivetrain ui)
 """
 
 from __future__ import annotations
@@ -13,10 +14,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
+
+from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.targets.local.home import Home
+from drivetrain.ui.pages import Pages
+from drivetrain.ui.server import Server
+from tests.fixtures.browser import Browser
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -57,6 +65,18 @@ def draw_terminal(text: str, title: str, file: Path) -> None:
         file.write_text(console.export_svg(title=title), encoding="utf-8")
 
 
+def draw_list(home: Home, file: Path) -> None:
+    """Write the picture of the list of runs."""
+    server = Server(Pages(home, lambda: LocalRegistry(home.ledger)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with Browser() as browser:
+        browser.look(1100, height=520)
+        browser.open(server.address)
+        browser.picture(file)
+    server.shutdown()
+    server.server_close()
+
+
 def main() -> None:
     browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if browser is None:
@@ -77,7 +97,8 @@ def main() -> None:
         subprocess.run(
             [browser, *options, shot, (folder / page).as_uri()], check=True, stderr=subprocess.DEVNULL, timeout=120
         )
-    print(f"Wrote {FOLDER}/run.svg and page.png.")
+        draw_list(Home(folder / "home"), FOLDER / "ui.png")
+    print(f"Wrote {FOLDER}/run.svg, page.png and ui.png.")
 
 
 if __name__ == "__main__":

@@ -11,15 +11,14 @@ import ast
 import builtins
 import hashlib
 import inspect
-import linecache
 import symtable
 import sys
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from drivetrain.authoring.cell_sources import made_once, own_modules, source_of
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.steps import JobStep, flatten
@@ -31,8 +30,10 @@ MOST_CHARACTERS = 10_000
 """Of a value that travels as a literal."""
 _PLAIN = (str, int, float, bool, bytes, type(None))
 
-# Module -> its text, of the components that steps were made of in this process.
+# Module -> its text, of the components that steps were made of in this process; and the modules that it imports from
+# the user's own files.
 _MODULES: dict[str, str] = {}
+_IMPORTED: dict[str, dict[str, Path]] = {}
 
 
 def target_of(component: Component[..., Any]) -> str:
@@ -44,18 +45,24 @@ def target_of(component: Component[..., Any]) -> str:
     function = component.function
     if not isinstance(function, FunctionType) or function.__module__ != CELLS or component.file.exists():
         return component.target
-    text = _Writer(function).module()
+    writer = _Writer(function)
+    text = writer.module()
     name = PREFIX + hashlib.sha256(text.encode()).hexdigest()[:16]
     _MODULES[name] = text
+    _IMPORTED[name] = own_modules(text, function.__name__)
     return f"{name}:{function.__name__}"
 
 
 def write_modules(pipeline: Pipeline, folder: Path) -> bool:
-    """Write the modules of cells that the steps of a pipeline are made of; gives whether there is one."""
+    """Write the modules of cells that the steps of a pipeline are made of, and the user's own modules that they import;
+    gives whether there is one."""
     targets = {step.program.target for step in flatten(pipeline.steps) if isinstance(step, JobStep)}
     names = sorted({target.partition(":")[0] for target in targets} & _MODULES.keys())
     for name in names:
         (folder / f"{name}.py").write_text(_MODULES[name], encoding="utf-8")
+        for place, file in _IMPORTED[name].items():
+            (folder / place).parent.mkdir(parents=True, exist_ok=True)
+            (folder / place).write_bytes(file.read_bytes())
     return bool(names)
 
 
@@ -81,6 +88,7 @@ class _Writer:
         if isinstance(thing, FunctionType) and thing.__closure__:
             raise self.refused(name, "it is made inside of another function. Define it in a cell of its own.")
         text = self.source(name, thing)
+        self.refuse_changed(name, thing, text)
         known = self.function.__globals__
         for used in _used(text):
             # A name of a builtin is taken where a cell has given it another meaning.
@@ -90,16 +98,35 @@ class _Writer:
         self.definitions.append(text)
 
     def source(self, name: str, thing: Any) -> str:
-        if isinstance(thing, type):
-            found = _class_source(thing)
-        else:
+        found = source_of(thing)
+        if found is not None:
+            return found
+        if not isinstance(thing, type) and thing.__code__.co_filename.startswith(("<timed", "<magic")):
+            raise self.refused(
+                name, "its cell has a magic such as %%time, which hides its source. Take that line out of the cell."
+            )
+        raise self.refused(name, "its source is not known. Write it to a file, and import it.")
+
+    def refuse_changed(self, name: str, thing: Any, text: str) -> None:
+        """
+        Raises:
+            SpecError: a default, or a value in a class, was made of what another cell has changed since: the program
+                would have another one than the cell.
+        """
+        for what, expression, value in made_once(thing, text):
             try:
-                found = textwrap.dedent(inspect.getsource(thing)).rstrip()
-            except OSError:
-                found = None
-        if found is None:
-            raise self.refused(name, "its source is not known. Write it to a file, and import it.")
-        return found
+                names = dict(vars(thing)) if isinstance(thing, type) else {}
+                now = eval(compile(ast.Expression(expression), "<cell>", "eval"), self.function.__globals__, names)
+                # A class may make something else of what is written in it: an Enum does.
+                same = bool(now is value or now == value or (names and type(now) is not type(value)))
+            except Exception:  # what it was made of is gone, or cannot be compared: then it cannot be told
+                continue
+            if not same:
+                raise self.refused(
+                    name,
+                    f"{what} was {shown(value)} when its cell ran, and {ast.unparse(expression)} is {shown(now)} now. "
+                    f"Run the cell of {name} again.",
+                )
 
     def take(self, name: str, value: Any) -> None:
         """Take what a name stands for: as an import, a literal, or by its source."""
@@ -132,23 +159,6 @@ class _Writer:
         own = self.function.__name__
         what = f"{own}()" if name == own else f"{own}() uses {name!r} of another cell:"
         return SpecError(f"step({own}): {what} {why}" if name != own else f"step({own}): {why}")
-
-
-def _class_source(thing: type) -> str | None:
-    """The text of a class, of the last cell that defines one of its name; `inspect` finds those of files alone."""
-    for file in reversed(list(linecache.cache)):
-        text = "".join(linecache.getlines(file))
-        if Path(file).exists() or f"class {thing.__name__}" not in text:
-            continue
-        try:
-            body = ast.parse(text).body
-        except SyntaxError:
-            continue  # a cell that did not run either
-        for node in body:
-            if isinstance(node, ast.ClassDef) and node.name == thing.__name__:
-                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-                return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
-    return None
 
 
 def _used(text: str) -> Iterator[str]:

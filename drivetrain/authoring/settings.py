@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError, PydanticUndefined
@@ -55,11 +55,14 @@ RESERVED_ENVIRONMENT = frozenset(
         "DRIVETRAIN_MAX_RESTARTS",
         "DRIVETRAIN_NETWORK_INTERFACE",
         "DRIVETRAIN_NODES",
+        "DRIVETRAIN_NOTICE_MAIL",
+        "DRIVETRAIN_NOTICE_URL",
         "DRIVETRAIN_PORT",
         "DRIVETRAIN_PRICES",
         "DRIVETRAIN_PROCESSES",
         "DRIVETRAIN_REHEARSE_FILE",
         "DRIVETRAIN_REHEARSE_STEP",
+        "DRIVETRAIN_SMTP",
         "DRIVETRAIN_RENDEZVOUS",
         "DRIVETRAIN_RESOLVE_TIMEOUT",
         "DRIVETRAIN_SOURCE",
@@ -306,6 +309,23 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
     # YAML takes 2026-01-01 for a date and 12:30 for a number.
     hint = " Put it in quotes." if first["type"] == "string_type" and not isinstance(given, dict | list | None) else ""
     return f"Setting {where} is {given!r:.80}: {first['msg'].rstrip('.')}.{hint}{more}"
+
+
+def values_of(settings: Settings) -> dict[str, Any]:
+    """A pipeline's own settings as JSON values, defaults included; nested ones under `a.b`. Without those that every
+    pipeline has; secrets are masked."""
+    from drivetrain.base.masking import Masking
+
+    own = settings.model_dump(mode="json", exclude=set(Settings.model_fields), fallback=shown)
+    return dict(_leaves(Masking.of(own)(own)))
+
+
+def _leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(cast("dict[str, Any]", value), f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value
 
 
 def _source(path: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> str | None:

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
 # HTML elements without content; writing them as <br/> is right in HTML and in XML.
-_VOID = frozenset({"br", "hr", "img", "meta", "link", "path", "rect", "circle", "line", "polyline", "polygon", "use"})
+_VOID = frozenset(
+    {"br", "hr", "img", "input", "meta", "link", "path", "rect", "circle", "line", "polyline", "polygon", "use"}
+)
 # XML 1.0 allows no other control characters, and a terminal would obey them. Those of writing direction would show a
 # text in another order than it has: "gpj.exe" as "exe.jpg" (https://www.unicode.org/reports/tr36/#Bidirectional_Text_Spoofing).
 _DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
 
 import typer
 import typer.core
 import typer.main
+
+COMPLETE = "_DRIVETRAIN_COMPLETE"
+"""The variable by which a shell asks for the words that may come next (completion.py)."""
 
 
 class CommandGroup(typer.core.TyperGroup):
@@ -24,6 +27,20 @@ class LazyGroup(CommandGroup):
     """A group whose commands live in files of their own: each has an `app` (or `command`)."""
 
     modules: ClassVar[Mapping[str, str]] = {}
+    headings: ClassVar[Mapping[str, Collection[str]]] = {}
+    """Heading of the help -> the commands below it; without headings they are listed as they are."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        if not self.headings:
+            super().format_commands(ctx, formatter)
+            return
+        width = max(map(len, self.modules))
+        for heading, names in self.headings.items():
+            helps = {
+                name: self.get_command(ctx, name).get_short_help_str(formatter.width - 6 - width) for name in names
+            }
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, text in helps.items()])
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.modules)

@@ -7,6 +7,7 @@ Exit codes: 0 done, 1 the run failed, 2 bad input (one message, no traceback), 7
 from __future__ import annotations
 
 import gc
+import os
 import sys
 import warnings
 from collections.abc import Sequence
@@ -14,41 +15,54 @@ from typing import Annotated, Any, NoReturn, TextIO
 
 import typer
 
-from drivetrain.cli.groups import CommandGroup, LazyGroup
+from drivetrain.cli.groups import COMPLETE, CommandGroup, LazyGroup
 
-# Command -> the module below this folder that holds it, in the order in which `--help` lists them.
-COMMANDS = {
-    "init": "project.init",
-    "run": "local.run",
-    "list": "definition.list_pipelines",
-    "show": "definition.show",
-    "compile": "definition.compile",
-    "diff": "definition.diff",
-    "import": "definition.import_",
-    "check": "definition.check",
-    "schema": "definition.schema",
-    "infra": "definition.infra",
-    "plan": "deployed.plan",
-    "apply": "deployed.apply",
-    "pull": "deployed.pull",
-    "start": "deployed.start",
-    "status": "deployed.status",
-    "logs": "deployed.cloud_logs",
-    "stop": "deployed.stop",
-    "executions": "deployed.executions",
-    "destroy": "deployed.destroy",
-    "submit": "local.submit",
-    "recommend": "recommend.recommend",
-    "runs": "local.runs",
-    "checkpoints": "local.checkpoints",
-    "evaluations": "local.evaluations",
-    "models": "models.models",
-    "triggers": "local.triggers",
-    "serve": "local.serve",
-    "prices": "deployed.prices",
-    "doctor": "project.doctor",
-    "version": "version",
+# Heading of the help -> command -> the module below this folder that holds it, as `--help` lists them.
+GROUPS: dict[str, dict[str, str]] = {
+    "Run on this machine": {
+        "run": "local.run",
+        "runs": "local.runs",
+        "ui": "local.ui",
+        "submit": "local.submit",
+        "checkpoints": "local.checkpoints",
+        "evaluations": "local.evaluations",
+        "models": "models.models",
+    },
+    "Write pipelines": {
+        "init": "project.init",
+        "list": "definition.list_pipelines",
+        "show": "definition.show",
+        "compile": "definition.compile",
+        "check": "definition.check",
+        "diff": "definition.diff",
+        "import": "definition.import_",
+        "schema": "definition.schema",
+        "recommend": "recommend.recommend",
+    },
+    "Deploy": {
+        "infra": "definition.infra",
+        "plan": "deployed.plan",
+        "apply": "deployed.apply",
+        "pull": "deployed.pull",
+        "start": "deployed.start",
+        "status": "deployed.status",
+        "logs": "deployed.cloud_logs",
+        "stop": "deployed.stop",
+        "executions": "deployed.executions",
+        "destroy": "deployed.destroy",
+        "prices": "deployed.prices",
+    },
+    "Start by themselves": {
+        "triggers": "local.triggers",
+        "serve": "local.serve",
+    },
+    "This installation": {
+        "doctor": "project.doctor",
+        "completion": "completion",
+        "version": "version",
+    },
 }
+COMMANDS = {name: module for commands in GROUPS.values() for name, module in commands.items()}
 
 
 _show_warning = warnings.showwarning
@@ -58,6 +72,7 @@ class Main(LazyGroup):
     """All commands."""
 
     modules = COMMANDS
+    headings = GROUPS
 
 
 app = typer.Typer(
@@ -94,6 +109,10 @@ def drivetrain(
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command line `arguments` (those of the process unless given)."""
+    if COMPLETE in os.environ:
+        from drivetrain.cli.completion import complete
+
+        return complete(app)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_notice
@@ -135,8 +154,6 @@ def _reader_went_away() -> int:
 
 def _forget(stream: TextIO) -> None:
     """Lead a stream to nowhere: Python flushes it once more when it ends, which would fail again."""
-    import os
-
     null = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(null, stream.fileno())
@@ -162,8 +179,6 @@ def main() -> NoReturn:
 
 def _mend_streams() -> None:
     """What is said must not end what is done: neither where a stream is closed (`>&-`) nor where it has no ✓."""
-    import os
-
     for name in ("stdout", "stderr"):
         stream: Any = getattr(sys, name)
         if stream is None:

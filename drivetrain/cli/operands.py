@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.authoring.settings import LocalRun, Settings, build
+from drivetrain.authoring.settings import LocalRun, Settings, build, values_of
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.options import region_of
 
@@ -38,6 +38,8 @@ class Work:
     folder: Path = field(default_factory=Path.cwd)
     origin: Mapping[str, Any] | None = None
     """What `compiled_again` takes; None for a definition that came as it is."""
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The pipeline's settings with their values, defaults included."""
 
     @staticmethod
     def from_pipeline(
@@ -70,6 +72,7 @@ class Work:
                 "set": list(overrides or ()),
                 "folder": str(Path.cwd()),
             },
+            settings=values_of(loaded.settings),
         )
 
     @staticmethod
@@ -127,8 +130,8 @@ def compiled_for(loaded: Loaded, on: str, *, local: bool = False) -> CompiledFor
     return find_target(on).compile(loaded.pipeline, loaded.source, loaded.base, wheels_optional=local)
 
 
-def compiled_again(origin: Mapping[str, Any], overrides: Sequence[str]) -> Compiled:
-    """The pipeline of an earlier run, with further settings.
+def compiled_again(origin: Mapping[str, Any], overrides: Sequence[str]) -> tuple[Compiled, dict[str, Any]]:
+    """The pipeline of an earlier run, with further settings, and all of its settings.
 
     Raises:
         UserError: it is no longer where it was, or as `compiled`.
@@ -138,7 +141,8 @@ def compiled_again(origin: Mapping[str, Any], overrides: Sequence[str]) -> Compi
     try:
         with chdir(origin["folder"]):  # from where its paths start
             config = None if origin["config"] is None else Path(origin["config"])
-            return compiled(origin["target"], config, [*origin["set"], *overrides], local=True)
+            loaded = _load(origin["target"], config, [*origin["set"], *overrides])
+            return _compile(loaded, local=True), values_of(loaded.settings)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}, where this run was started, is not there any more.") from None
 

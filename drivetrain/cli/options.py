@@ -12,6 +12,7 @@ Home = Annotated[
     typer.Option("--home", metavar="DIR", help="Folder of runs and models  [default: $DRIVETRAIN_HOME or .drivetrain]"),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the run's id alone; what failed, on stderr.")]
 Config = Annotated[Path | None, typer.Option("--config", "-c", metavar="FILE", help="YAML file with settings.")]
 Set = Annotated[
     list[str] | None,
@@ -34,6 +35,20 @@ Interrupt = Annotated[
         help="Rehearse the loss of a training's machines: train@step=120, train@poisson=60s,notice=2s. Repeatable.",
     ),
 ]
+
+
+def _runs(incomplete: str) -> list[str]:
+    from drivetrain.cli.completion import runs
+
+    return runs(incomplete)
+
+
 Execution = Annotated[
-    str, typer.Argument(metavar="ID", help="An execution's id, the beginning of it, or `latest`.", show_default=False)
+    str,
+    typer.Argument(
+        metavar="ID",
+        help="A run's id, the beginning of it, its name, or `latest`.",
+        show_default=False,
+        autocompletion=_runs,
+    ),
 ]

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean, shown
 from drivetrain.client import running
 from drivetrain.client.comparison import Comparison
 from drivetrain.targets.local.home import Home
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion
     from drivetrain.report.content.facts import RunFacts, StepFacts
     from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.targets.local.ledger.rows import ExecutionRow
 
 # Of an execution that goes on, or can be resumed: its facts are read anew each time.
 _OPEN = ("Executing", "Interrupted")
@@ -82,6 +82,8 @@ class Run:
     """
 
     def __init__(self, id: str = "latest", *, home: str | Path | None = None) -> None:
+        if not isinstance(id, str):  # type: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"Run({shown(id)}): give the id of a run, the beginning of one, or 'latest'.")
         self._home = Home(home)
         self._kept: RunFacts | None = None
         self.id = id
@@ -135,13 +137,57 @@ class Run:
         """The pipeline's parameters; values that look like secrets read `***`."""
         return dict(self._facts.parameters)
 
-    @cached_property
-    def settings(self) -> dict[str, str]:
-        """The settings that it was started with, beside those of files and variables, as text; empty where the run
-        was made of a Pipeline object, or its folder was removed."""
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of its pipeline with their values, defaults included; empty where the run was made of a
+        Pipeline object, or its folder was removed."""
         from drivetrain.report.content.comparison import given_settings
 
         return given_settings(self._home, self.id)
+
+    @property
+    def name(self) -> str | None:
+        """What it is called; see `label`."""
+        return self._row.name
+
+    @property
+    def note(self) -> str | None:
+        """What was written about it; see `label`."""
+        return self._row.note
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """The tags that it was given; see `label`."""
+        from drivetrain.targets.local.ledger.reader import Ledger
+        from drivetrain.targets.local.ledger.run_values import values_of
+
+        with Ledger(self._home) as ledger:
+            return values_of(ledger, [self.id])[self.id].get("tag", {})
+
+    @property
+    def _row(self) -> ExecutionRow:
+        from drivetrain.targets.local.ledger.reader import Ledger
+
+        with Ledger(self._home) as ledger:
+            return ledger.execution(self.id)
+
+    def label(self, *, name: str | None = None, note: str | None = None, **tags: str | None) -> None:
+        """Name it, write a note about it, tag it: `run.label(name="best", note="a longer warm-up", team="vision")`.
+
+        A name stands for the id. What is left out stays; an empty name or note, and a tag of None, are taken away.
+
+        Raises:
+            UserError: a name or tag that cannot be given, or that another run has.
+        """
+        from drivetrain.targets.local.organising.labels import change_name, change_note, change_tags
+
+        if tags:
+            given = {key: text for key, text in tags.items() if text is not None}
+            change_tags(self._home, self.id, given, tuple(key for key in tags if key not in given))
+        if name is not None:
+            change_name(self._home, self.id, name or None)
+        if note is not None:
+            change_note(self._home, self.id, note)
 
     @property
     def steps(self) -> Mapping[str, Step]:
@@ -233,6 +279,7 @@ class Run:
 
         Raises:
             UserError: it has succeeded, goes on already, or cannot go on with these settings.
+            KeyboardInterrupt: it was stopped by Ctrl-C or a signal.
         """
         self._kept = None
         running.resume(self._home, self.id, settings)
@@ -274,6 +321,7 @@ def run(
     cache: bool = True,
     fresh: bool = False,
     quiet: bool = False,
+    tags: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> Run:
     """Run a pipeline on this machine; comes back when it has ended, however it ended.
@@ -292,12 +340,15 @@ def run(
         cache: whether unchanged steps are taken from the cache.
         fresh: start anew, even where the same run was interrupted.
         quiet: print no progress.
+        tags: marks to find the run by: {"team": "vision"}.
         settings: settings of the pipeline, such as `epochs=20`. None are taken by a Pipeline, which is built already.
 
     Raises:
         UserError: what is wrong with any of it, before anything starts.
+        KeyboardInterrupt: the run was stopped by Ctrl-C or a signal; the same call goes on with it.
     """
     place = Home(home)
     given = None if config is None else Path(config)
-    id = running.start(pipeline, place, dict(parameters or {}), given, settings, cache=cache, fresh=fresh, quiet=quiet)
+    more = {"cache": cache, "fresh": fresh, "quiet": quiet}
+    id = running.start(pipeline, place, dict(parameters or {}), given, settings, tags=tags or {}, **more)
     return Run(id, home=place.root)

@@ -30,10 +30,13 @@ def start(
     cache: bool,
     fresh: bool,
     quiet: bool,
+    tags: Mapping[str, str],
 ) -> str:
     """Run a pipeline, or go on with the same run where it was interrupted; gives the execution. See `dt.run`."""
+    from drivetrain.authoring.settings import values_of
     from drivetrain.studio.compiling import compile_edited
     from drivetrain.targets.local.options import Options
+    from drivetrain.targets.local.organising.labels import checked_tags
 
     loaded = _with_cells(_loaded(pipeline, config, settings))
     built = compile_edited(loaded, wheels_optional=True, edits_optional=True)
@@ -46,6 +49,8 @@ def start(
         callbacks=dict(local.callbacks),
         region=region_of(built.pipeline.deployment),
         origin=_origin(pipeline, config, settings),
+        settings=values_of(loaded.settings),
+        tags=checked_tags(tags),
     )
 
     def begin(runner: Runner) -> Summary:
@@ -75,8 +80,9 @@ def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bo
     from drivetrain.cli.operands import compiled_again
 
     overrides = _overrides(settings)
-    built = compiled_again(origin, overrides)
-    options = replace(Request.load(home.run(execution)).options, origin={**origin, "set": [*origin["set"], *overrides]})
+    built, values = compiled_again(origin, overrides)
+    origin = {**origin, "set": [*origin["set"], *overrides]}
+    options = replace(Request.load(home.run(execution)).options, origin=origin, settings=values)
     _watched(home, lambda runner: runner.resume(execution, options, text=built.text, assets=built.assets), quiet=quiet)
 
 
@@ -139,8 +145,7 @@ def _overrides(settings: Mapping[str, Any]) -> list[str]:
 
 def _watched(home: Home, begin: Callable[[Runner], Summary], *, quiet: bool) -> Summary:
     from drivetrain.cli.progress.watch import Watcher, new_progress
-    from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.report.content.concluding import conclude
     from drivetrain.targets.local.runner import Runner
 
     if quiet:
@@ -150,9 +155,10 @@ def _watched(home: Home, begin: Callable[[Runner], Summary], *, quiet: bool) -> 
         with watcher:
             summary = begin(Runner(home, watcher))
         watcher.raise_what_went_wrong()
-    record_environment(home, summary.execution)
-    with Ledger(home) as ledger:
-        save_page(home, run_facts(ledger, summary.execution))
+    conclude(home, summary.execution)
+    if summary.status == "Stopped":
+        # The runner has handled the signal: whoever called, a cell or a script, is to end too.
+        raise KeyboardInterrupt(f"run {summary.execution} was stopped; dt.Run({summary.execution!r}).resume() goes on")
     return summary
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
 
+from drivetrain.base.errors import UserError, shown
 from drivetrain.client.frames import frame, table
 from drivetrain.client.run import Run
 from drivetrain.targets.local.home import Home
@@ -47,18 +48,41 @@ class Runs(Sequence[Run]):
         return table([_row(run) for run in self._found])
 
 
-def runs(pipeline: str | None = None, *, limit: int = MOST, home: str | Path | None = None) -> Runs:
+def runs(
+    pipeline: str | None = None,
+    *,
+    where: str | None = None,
+    sort: str | None = None,
+    limit: int = MOST,
+    home: str | Path | None = None,
+) -> Runs:
     """The latest runs on this machine, the newest first.
+
+        dt.runs(where="accuracy > 0.98 and tag.team = vision", sort="-accuracy")
 
     Args:
         pipeline: of this pipeline alone.
+        where: only runs that this holds for: comparisons of metrics, settings, parameters and tags, joined with and,
+            or, not and parentheses (docs/runs.md).
+        sort: by this value; `-accuracy` for the greatest first.
         limit: how many at most.
         home: the folder of runs; $DRIVETRAIN_HOME, else `.drivetrain` in the working folder, unless given.
-    """
-    from drivetrain.targets.local.ledger.reader import Ledger
 
+    Raises:
+        UserError: an argument of another kind, a mistake in `where`, or a name that no run has.
+    """
+    from drivetrain.report.content.concluding import enter_missing
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.organising.search import search
+
+    if pipeline is not None and not isinstance(pipeline, str):  # type: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"runs({shown(pipeline)}): give the name of a pipeline, or none for all.")
+    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:  # type: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"runs(limit={shown(limit)}): give a whole number from 1, such as limit={MOST}.")
+    if where is not None or sort is not None:
+        enter_missing(Home(home))
     with Ledger(Home(home)) as ledger:
-        rows = ledger.executions(limit, pipeline)
+        rows = search(ledger, where=where, sort=sort, pipeline=pipeline, limit=limit).rows
     return Runs([Run(row.id, home=home) for row in rows])
 
 

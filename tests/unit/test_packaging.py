@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("targets.kubeflow", "targets.sagemaker.target"),  # the latter runs what it compiles by targets.local
     ("studio",),
     ("report",),
-    ("schemas", "serve"),
+    ("schemas", "serve", "ui"),
     ("cli", "infra", "pipelines"),
     ("client",),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from drivetrain.report.content.reasons import in_a_line, known_paths
 
 if TYPE_CHECKING:
     from drivetrain.report.content.spot_savings import Prices
+    from drivetrain.targets.local.ledger.rows import ExecutionRow
 
 MAX_NUMBERS = 6
 
@@ -25,6 +26,12 @@ def headline(run: RunFacts) -> str:
         f"{paint(f'{sign} {printable(run.pipeline)} {status_word(run.status)}', run.status)} "
         f"{took} {duration(run.seconds)}  {paint(run.id, 'dim')}"
     )
+
+
+def _labels(run: RunFacts) -> list[str]:
+    """Its name and tags, and the note."""
+    marks = [*([paint(run.name, "bold")] if run.name else []), *(f"{name}={text}" for name, text in run.tags.items())]
+    return [*([" ".join(marks)] if marks else []), *([printable(run.note)] if run.note else [])]
 
 
 def steps_table(run: RunFacts) -> str:
@@ -113,7 +120,7 @@ def summary(
     prices: Prices | None = None,
 ) -> str:
     """All of it, a paragraph each."""
-    blocks = [headline(run)]
+    blocks = ["\n".join([headline(run), *_labels(run)])]
     if with_steps and run.steps:
         blocks.append(steps_table(run))
     blocks += ["\n".join(lines) for lines in (interrupted(run, prices), results(run), models(run)) if lines]
@@ -151,6 +158,9 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
     return {
         "execution": run.id,
         "pipeline": run.pipeline,
+        "name": run.name,
+        "note": run.note,
+        "tags": dict(run.tags),
         "status": run.status,
         "started": run.started,
         "ended": run.ended,
@@ -179,9 +189,14 @@ def _last_values(run: RunFacts) -> dict[str, dict[str, float]]:
     return found
 
 
-def listed(rows: Iterable[Any]) -> str:
-    """Executions as a table: id, pipeline, status, when, how long."""
-    listed_rows = list(rows)
+Values = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Execution -> kind -> name -> value."""
+
+
+def listed(rows: Iterable[ExecutionRow], values: Values | None = None, columns: Sequence[str] = ()) -> str:
+    """Executions as a table: id, pipeline, status, when, how long; the values of `columns`, and names and tags where
+    there are some."""
+    listed_rows, known = list(rows), values or {}
     cells = [
         [
             row.id,
@@ -189,8 +204,28 @@ def listed(rows: Iterable[Any]) -> str:
             f"{SIGNS.get(row.status, '•')} {status_word(row.status)}",
             moment(row.started),
             "" if row.seconds is None else duration(row.seconds),
+            *(_value_text(known.get(row.id, {}), name) for name in columns),
+            " ".join([row.name or "", *(f"{k}={v}" for k, v in known.get(row.id, {}).get("tag", {}).items())]).strip(),
         ]
         for row in listed_rows
     ]
-    styles = [["bold", "", row.status, "", ""] for row in listed_rows]
-    return table(("execution", "pipeline", "status", "started", "time"), cells, styles=styles)
+    head = ["execution", "pipeline", "status", "started", "time", *columns, "name and tags"]
+    if not any(line[-1] for line in cells):
+        head, cells = head[:-1], [line[:-1] for line in cells]
+    styles = [["bold", "", row.status, *[""] * (len(head) - 3)] for row in listed_rows]
+    return table(head, cells, styles=styles)
+
+
+def listed_json(row: ExecutionRow, values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """An execution of a list for scripts."""
+    from dataclasses import asdict
+
+    kinds = {"settings": "setting", "metrics": "metric", "tags": "tag"}
+    return {**asdict(row), "seconds": row.seconds} | {key: values.get(kind, {}) for key, kind in kinds.items()}
+
+
+def _value_text(values: Mapping[str, Mapping[str, Any]], name: str) -> str:
+    from drivetrain.targets.local.ledger.run_values import value_named
+
+    value = value_named(values, name)
+    return "" if value is None else number(value) if isinstance(value, int | float) else str(value)

@@ -11,7 +11,7 @@ import typer
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.groups import new_app
-from drivetrain.cli.options import Config, Home, Interrupt, Set
+from drivetrain.cli.options import Config, Home, Interrupt, Quiet, Set
 from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
@@ -21,11 +21,21 @@ if TYPE_CHECKING:
 app = new_app()
 
 
+def _pipelines(incomplete: str) -> list[str]:
+    from drivetrain.cli.completion import pipelines
+
+    return pipelines(incomplete)
+
+
 @app.command()
 def run(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="PIPELINE", help="A pipeline's name (see `drivetrain list`), or FILE.py[:FUNCTION]."),
+        typer.Argument(
+            metavar="PIPELINE",
+            help="A pipeline's name (see `drivetrain list`), or FILE.py[:FUNCTION].",
+            autocompletion=_pipelines,
+        ),
     ] = None,
     definition: Annotated[
         Path | None,
@@ -77,12 +87,16 @@ def run(
         list[str] | None,
         typer.Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
     ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", metavar="NAME=TEXT", help="Mark the run, to find it. Repeatable.")
+    ] = None,
     interrupt: Interrupt = None,
     paths: Annotated[
         Literal["auto", "namespace", "rewrite"],
         typer.Option("--paths", help="How programs find /opt/ml: a private mount, or paths rewritten."),
     ] = "auto",
     home: Home = None,
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines, for scripts.")] = False,
 ) -> int:
     """Run a pipeline on this machine.
@@ -113,13 +127,20 @@ def run(
     functions = run_options.pairs("--lambda", function, "ARN=FILE.py:FUNCTION or ARN=MODULE:FUNCTION")
     callbacks = run_options.pairs("--callback", callback, "STEP=FILE.py:FUNCTION or STEP=MODULE:FUNCTION")
     selected = run_options.selected(select, from_)
+    tags = run_options.tags(tag)
     local_data, interruptions = run_options.data(data), run_options.interruptions(interrupt)
     loaded = _load(target, definition, config, set_, on)
     if loaded is not None and loaded[1] != DEFAULT:
         given = {"--no-cache": no_cache, "--explain-cache": explain_cache, "--fresh": fresh, "--parallel": parallel}
         given |= {"--select": select, "--stub": stub, "--image-command": image_command, "--lambda": function}
-        given |= {"--callback": callback, "--data": data, "--interrupt": interrupt, "--paths": paths != "auto"}
-        return _run_on(*loaded, parameters, home, given, as_json=as_json)
+        given |= {
+            "--callback": callback,
+            "--data": data,
+            "--interrupt": interrupt,
+            "--paths": paths != "auto",
+            "--tag": tag,
+        }
+        return _run_on(*loaded, parameters, home, given, as_json=as_json, quiet=quiet)
     work = _work(target, definition, config, set_, None if loaded is None else loaded[0])
 
     def from_settings(given: Mapping[str, str]) -> list[str]:
@@ -146,6 +167,8 @@ def run(
         selected=selected,
         selected_from=from_,
         origin=work.origin,
+        settings=work.settings,
+        tags=tags,
         region=work.region,
     )
     return watch.start(
@@ -157,6 +180,7 @@ def run(
         source=work.source,
         fresh=fresh,
         as_json=as_json,
+        quiet=quiet,
         home_option=home_option(home),
     )
 
@@ -199,6 +223,7 @@ def _run_on(
     given: Mapping[str, object],
     *,
     as_json: bool,
+    quiet: bool,
 ) -> int:
     """Run a pipeline as another target's own local runner does."""
     from drivetrain.cli.home import home_option, local_home
@@ -219,5 +244,6 @@ def _run_on(
         folder,
         lambda observer: found.run(built, parameters, folder.root, observer),
         as_json=as_json,
+        quiet=quiet,
         home_option=home_option(home),
     )

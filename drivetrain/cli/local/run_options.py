@@ -30,6 +30,17 @@ def pairs(option: str, given: Iterable[str] | None, example: str) -> dict[str, s
     return found
 
 
+def tags(given: Iterable[str] | None) -> dict[str, str]:
+    """`NAME=TEXT` texts.
+
+    Raises:
+        UserError: what no tag can be.
+    """
+    from drivetrain.targets.local.organising.labels import checked_tags
+
+    return checked_tags(pairs("--tag", given, "NAME=TEXT, such as team=vision"))
+
+
 def stubs(given: Iterable[str] | None) -> dict[str, dict[str, Any]]:
     """`STEP=FILE.json` texts with the files read. `STEP` alone gives nothing but what a step of its type always says.
 

@@ -9,7 +9,8 @@ import typer
 
 from drivetrain.cli.groups import CommandGroup, new_app
 from drivetrain.cli.home import home_option, local_home
-from drivetrain.cli.options import Execution, Home, Interrupt, Json, Set
+from drivetrain.cli.local import organise
+from drivetrain.cli.options import Execution, Home, Interrupt, Json, Quiet, Set
 
 SpotDiscount = Annotated[
     float | None,
@@ -28,27 +29,53 @@ def list_(
     limit: Annotated[
         int, typer.Option("--limit", "-n", min=1, max=1_000_000, metavar="N", help="How many, the newest first.")
     ] = 20,
+    where: Annotated[
+        str | None,
+        typer.Option("--where", "-w", metavar="CONDITION", help='Only runs it holds for: "accuracy > 0.98".'),
+    ] = None,
+    sort: Annotated[
+        str | None, typer.Option("--sort", metavar="NAME", help="By this value; -NAME for the greatest first.")
+    ] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """List executions, the newest first."""
+    """List executions, the newest first.
+
+    A condition compares metrics, settings, parameters, tag.NAME, and id, pipeline, status, started, ended, seconds,
+    name, note by = != < <= > >= and ~ (contains), joined with and, or, not and parentheses.
+
+    \b
+    Examples:
+      drivetrain runs list -w "accuracy > 0.98 and tag.team = vision"
+      drivetrain runs list -w "status = failed" --sort -accuracy --json
+    """
     from drivetrain.cli.terminal import say, say_json
+    from drivetrain.report.content.concluding import enter_missing
     from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.run_values import values_of
+    from drivetrain.targets.local.organising.search import FIELDS, search
     from drivetrain.targets.local.request import why_not_resumed
 
+    if where is not None or sort is not None or as_json:
+        enter_missing(local_home(home))
     with Ledger(local_home(home)) as ledger:
-        rows = ledger.executions(limit, pipeline)
+        rows = search(ledger, where=where, sort=sort, pipeline=pipeline, limit=limit).rows
+        values = values_of(ledger, [row.id for row in rows])
     if as_json:
-        from dataclasses import asdict
+        from drivetrain.cli.local.outcome import listed_json
 
-        say_json([asdict(row) for row in rows])
+        say_json([listed_json(row, values[row.id]) for row in rows])
     elif rows:
         from drivetrain.cli.local.outcome import listed
+        from drivetrain.targets.local.organising.where import names_in
 
-        say(listed(rows))
+        asked = [*names_in(where or ""), *([sort.lstrip("+-")] if sort else [])]
+        say(listed(rows, values, [name for name in dict.fromkeys(asked) if name not in FIELDS]))
         interrupted = (row.id for row in rows if row.status == "Interrupted")
         if interrupted := next((id for id in interrupted if not why_not_resumed(local_home(home).run(id))), None):
             say(f"\nAn interrupted run goes on: drivetrain runs resume {interrupted}{home_option(home)}")
+    elif where is not None or pipeline is not None:
+        say("No such run.")
     else:
         say("Nothing has been run yet. Start with: drivetrain run retraining")
 
@@ -104,7 +131,8 @@ def compare(
         list[str], typer.Argument(metavar="ID...", help="Two runs or more: ids, beginnings of ids, or `latest`.")
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE.html", help="Write the page of it instead.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE.html", help="Write its page (with --json, too)."),
     ] = None,
     home: Home = None,
     as_json: Json = False,
@@ -125,9 +153,10 @@ def compare(
     found = compared(local_home(home), executions)
     if output is not None:
         comparing.write_page(found, output)
+    if as_json:
+        say_json({**comparing.as_json(found), **({} if output is None else {"page": str(output)})})
+    elif output is not None:
         say(f"Wrote {output}.")
-    elif as_json:
-        say_json(comparing.as_json(found))
     else:
         say(comparing.comparison_text(found))
 
@@ -165,6 +194,7 @@ def resume(
     set_: Set = None,
     interrupt: Interrupt = None,
     home: Home = None,
+    quiet: Quiet = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines.")] = False,
 ) -> int:
     """Go on with a run that was interrupted or failed.
@@ -188,6 +218,7 @@ def resume(
         overrides=tuple(set_ or ()),
         interruptions=run_options.interruptions(interrupt) if interrupt else None,
         as_json=as_json,
+        quiet=quiet,
         home_option=home_option(home),
     )
 
@@ -226,21 +257,38 @@ def callback(
 def report(
     execution: Execution = "latest",
     open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    site: Annotated[
+        Path | None, typer.Option("--site", metavar="FOLDER", help="The pages of all runs and models, with their list.")
+    ] = None,
     spot_discount: SpotDiscount = None,
     price: Price = None,
     home: Home = None,
 ) -> None:
-    """Write the HTML page of a run anew and print where it is."""
+    """Write the HTML page of a run anew and print where it is.
+
+    \b
+    Examples:
+      drivetrain runs report latest --open
+      drivetrain runs report --site public
+    """
     from drivetrain.cli.local.interruption_text import read_prices
     from drivetrain.cli.terminal import say
     from drivetrain.report.content.from_ledger import run_facts, save_page
     from drivetrain.targets.local.ledger.reader import Ledger
 
     prices = read_prices(price, spot_discount)
-    with Ledger(local_home(home)) as ledger:
-        path = save_page(ledger.home, run_facts(ledger, execution), prices)
+    if site is not None:
+        from drivetrain.cli.local.site import write
+
+        path = write(site, execution, home)
+    else:
+        with Ledger(local_home(home)) as ledger:
+            path = save_page(ledger.home, run_facts(ledger, execution), prices)
     say(str(path))
     if open_:
         import webbrowser
 
         webbrowser.open(path.as_uri())
+
+
+organise.add_to(app)

@@ -29,6 +29,8 @@ from drivetrain.targets.events import (
 
 # Training metrics come many a second; a log wants to be read.
 METRICS_EVERY_S = 5.0
+MANY_STEPS = 20
+"""A run with more has a line a step: when it ends, not when it starts."""
 
 
 def _print_line(line: str) -> None:
@@ -66,6 +68,8 @@ class PlainProgress:
             case StepStarted():
                 if event.attempt > 1 and not event.why:
                     return [f"{event.step}: attempt {event.attempt} started"]
+                if len(self.view.steps) > MANY_STEPS:
+                    return []
                 return [f"{event.step}: {', '.join(event.why)}, so it runs" if event.why else f"{event.step}: started"]
             case StepExpanded():
                 done = f", {len(event.finished)} done before" if event.finished else ""
@@ -86,7 +90,7 @@ class PlainProgress:
             case CacheExplained():
                 return explanation(event)
             case StepFinished() if step is not None:
-                return [_ending(event, step)]
+                return [_ending(event, step, why=len(self.view.steps) > MANY_STEPS)]
             case ExecutionFinished():
                 return [f"{self.view.pipeline} {status_word(event.status)} in {duration(event.seconds)}"]
             case _:
@@ -106,7 +110,7 @@ class PlainProgress:
         return [f"{step.name}: {step.numbers()}"]
 
 
-def _ending(event: StepFinished, step: StepView) -> str:
+def _ending(event: StepFinished, step: StepView, *, why: bool) -> str:
     if event.status == "NotExecuted":
         return f"{event.step}: not run"
     if event.status == "Cached":
@@ -115,7 +119,8 @@ def _ending(event: StepFinished, step: StepView) -> str:
     said = ", ".join(part for part in more if part)
     # Of a decision nobody wants to know how long it took.
     took = f" in {duration(event.seconds)}" if event.seconds else ""
-    return f"{event.step}: {status_word(event.status)}{took}" + (f": {said}" if said else "")
+    reasons = f" ({', '.join(step.why)})" if why and step.why else ""
+    return f"{event.step}: {status_word(event.status)}{took}{reasons}" + (f": {said}" if said else "")
 
 
 def explanation(event: CacheExplained) -> list[str]:
@@ -124,6 +129,22 @@ def explanation(event: CacheExplained) -> list[str]:
     lines += [f"    {name}: {before} -> {after}" for name, before, after in event.fields]
     lines += [f"    warning: {warning}" for warning in event.warnings]
     return lines
+
+
+class NoProgress:
+    """Prints nothing."""
+
+    def __init__(self) -> None:
+        self.view = RunView()
+
+    def __enter__(self) -> NoProgress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    def __call__(self, event: Event) -> None:
+        self.view.apply(event)
 
 
 class EventLines:

@@ -47,6 +47,7 @@ def start(
     source: str = "definition",
     fresh: bool = False,
     as_json: bool = False,
+    quiet: bool = False,
     home_option: str = "",
 ) -> int:
     """Run a definition, or go on with the run of the same definition and parameters that was killed; gives the exit
@@ -60,12 +61,12 @@ def start(
         interrupted = None if fresh else runner.find_interrupted(text, parameters, options, source=source)
         if interrupted is None:
             return runner.start(text, parameters, options, assets=assets, source=source)
-        say_to_user(
-            f"The same run was interrupted: going on with {interrupted} (--fresh starts a new one).", as_json=as_json
-        )
+        if not quiet:
+            said = f"The same run was interrupted: going on with {interrupted} (--fresh starts a new one)."
+            say_to_user(said, as_json=as_json)
         return runner.resume(interrupted, options)
 
-    return _watch(home, run, as_json=as_json, home_option=home_option)
+    return _watch(home, run, as_json=as_json, quiet=quiet, home_option=home_option)
 
 
 def resume(
@@ -75,6 +76,7 @@ def resume(
     overrides: Sequence[str] = (),
     interruptions: tuple[Interruption, ...] | None = None,
     as_json: bool = False,
+    quiet: bool = False,
     home_option: str = "",
 ) -> int:
     """Go on with an execution; gives the exit code.
@@ -87,7 +89,9 @@ def resume(
         UserError: there is no such execution, it cannot go on, or it was not made of a pipeline with settings.
     """
     if not overrides and interruptions is None:
-        return _watch(home, lambda runner: runner.resume(execution), as_json=as_json, home_option=home_option)
+        return _watch(
+            home, lambda runner: runner.resume(execution), as_json=as_json, quiet=quiet, home_option=home_option
+        )
     id, options = _saved_options(home, execution)
     # Who changes how it runs says anew what it shall survive: a training on demand is not taken away.
     options = replace(options, interruptions=interruptions or ())
@@ -102,14 +106,15 @@ def resume(
                 "there is nothing to compile anew. Start it again with what shall be different: a training goes on "
                 "from its checkpoints where they are kept in the same place."
             )
-        built = compiled_again(options.origin, overrides)
-        options = replace(options, origin={**options.origin, "set": [*options.origin["set"], *overrides]})
+        built, settings = compiled_again(options.origin, overrides)
+        origin = {**options.origin, "set": [*options.origin["set"], *overrides]}
+        options = replace(options, origin=origin, settings=settings)
         text, assets = built.text, built.assets
 
     def run(runner: Runner) -> Summary:
         return runner.resume(id, options, text=text, assets=assets)
 
-    return _watch(home, run, as_json=as_json, home_option=home_option)
+    return _watch(home, run, as_json=as_json, quiet=quiet, home_option=home_option)
 
 
 def _saved_options(home: Home, execution: str) -> tuple[str, Options]:
@@ -128,23 +133,31 @@ def say_to_user(text: str, *, as_json: bool) -> None:
     print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
 
 
-def _watch(home: Home, run: Callable[[Runner], Summary], *, as_json: bool, home_option: str) -> int:
+def _watch(home: Home, run: Callable[[Runner], Summary], *, as_json: bool, quiet: bool, home_option: str) -> int:
     from drivetrain.targets.local.runner import Runner
 
-    return watched(home, lambda observer: run(Runner(home, observer)), as_json=as_json, home_option=home_option)
+    return watched(
+        home, lambda observer: run(Runner(home, observer)), as_json=as_json, quiet=quiet, home_option=home_option
+    )
 
 
-def watched(home: Home, run: Callable[[Observer], Summary], *, as_json: bool, home_option: str) -> int:
+def watched(
+    home: Home, run: Callable[[Observer], Summary], *, as_json: bool, quiet: bool = False, home_option: str
+) -> int:
     """Show what `run` tells its observer, then what came of it; gives the exit code."""
-    watcher = Watcher(new_progress(as_json=as_json))
-    with watcher, told_of_signals(lambda: watcher.stopping(as_json)):
+    watcher = Watcher(new_progress(as_json=as_json, quiet=quiet))
+    with watcher, told_of_signals(lambda: watcher.stopping(as_json or quiet)):
         summary = run(watcher)
     watcher.raise_what_went_wrong()
-    return _conclude(home, summary, watcher, as_json=as_json, home_option=home_option)
+    return _conclude(home, summary, watcher, as_json=as_json, quiet=quiet, home_option=home_option)
 
 
-def new_progress(*, as_json: bool) -> Progress:
+def new_progress(*, as_json: bool, quiet: bool = False) -> Progress:
     """The progress that fits where stdout leads."""
+    if quiet and not as_json:
+        from drivetrain.cli.progress.plain import NoProgress
+
+        return NoProgress()
     if as_json:
         from drivetrain.cli.progress.plain import EventLines
 
@@ -237,15 +250,11 @@ def told_of_signals(tell: Callable[[], None]) -> Generator[None]:
         os.close(reading)
 
 
-def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, home_option: str) -> int:
+def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, quiet: bool, home_option: str) -> int:
     """Write the page, say what came out, and give the exit code."""
-    from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.report.content.concluding import conclude
 
-    record_environment(home, summary.execution)
-    with Ledger(home) as ledger:
-        facts = run_facts(ledger, summary.execution)
-    report = save_page(home, facts)
+    facts, report = conclude(home, summary.execution)
     if as_json:
         import json
 
@@ -253,7 +262,7 @@ def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, 
 
         print(json.dumps({"event": "summary", "report": str(report), **facts_as_json(facts)}, default=str), flush=True)
     else:
-        _say_outcome(home, facts, report, watcher, home_option)
+        _say_outcome(home, facts, report, watcher, home_option, quiet=quiet)
     return exit_code(facts)
 
 
@@ -269,13 +278,22 @@ def exit_code(facts: RunFacts) -> int:
     return BAD_INPUT if failed and all(is_bad_input(step.reason) for step in failed) else FAILED
 
 
-def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, home_option: str) -> None:
+def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, home_option: str, *, quiet: bool) -> None:
     from drivetrain.cli.local.outcome import summary
-    from drivetrain.cli.progress.plain import PlainProgress
+    from drivetrain.cli.progress.plain import MANY_STEPS, PlainProgress
     from drivetrain.cli.terminal import say
 
-    # On a terminal the last picture of the progress is the table of the steps already.
-    with_steps = isinstance(watcher.progress, PlainProgress)
+    if quiet:
+        say(facts.id)
+        if facts.failures() or facts.status == "Stopped":
+            from drivetrain.cli.local.failure import failure_block
+            from drivetrain.cli.local.outcome import headline
+
+            told = [headline(facts), *(failure_block(home, facts.id, step) for step in facts.failures())]
+            print("\n\n".join(told), file=sys.stderr)
+        return
+    # On a terminal the last picture of the progress is the table of the steps already; of many steps each has its line.
+    with_steps = isinstance(watcher.progress, PlainProgress) and len(facts.steps) <= MANY_STEPS
     say("\n" + summary(facts, report, with_steps=with_steps, home_option=home_option))
     if facts.status == "Stopped" and facts.can_go_on:
         say(f"Go on: drivetrain runs resume {facts.id}{home_option}")

@@ -20,10 +20,10 @@ CONFIDENCE = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """One of the runs. `given` are the settings that it was started with, as text."""
+    """One of the runs. `given` are the settings of its pipeline."""
 
     facts: RunFacts
-    given: Mapping[str, str] = field(default_factory=dict[str, str])
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -112,15 +112,18 @@ def compare(home: Home, executions: Iterable[str]) -> Comparison:
     return Comparison(runs=runs, paired=paired)
 
 
-def given_settings(home: Home, execution: str) -> dict[str, str]:
-    """The settings that a run was started with, beside those of files and variables; empty where the run was made of a
-    Pipeline object, or its folder was removed."""
+def given_settings(home: Home, execution: str) -> dict[str, Any]:
+    """The settings of the pipeline with their values, defaults included; empty where the run was made of a Pipeline
+    object, or its folder was removed. Of a run of an earlier version, the text of those that it was started with."""
     from drivetrain.targets.local.request import Request
 
     try:
-        origin = Request.load(home.run(execution)).options.origin or {}
+        options = Request.load(home.run(execution)).options
     except UserError:
         return {}
+    if options.settings:
+        return dict(options.settings)
+    origin = options.origin or {}
     return dict(text.partition("=")[::2] for text in origin.get("set", ()))
 
 

@@ -132,6 +132,10 @@ class RunFacts:
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
     written: float = 0.0
     """When these facts were read."""
+    name: str | None = None
+    """What the user calls it; `note` is what they wrote about it, `tags` what they marked it with."""
+    note: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
     can_go_on: bool = True
     """Whether the run can be resumed if it did not succeed."""
 

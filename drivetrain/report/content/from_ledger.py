@@ -16,6 +16,7 @@ from drivetrain.base.formatting import duration, printable
 from drivetrain.report.content.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, SavedState, StepFacts
 from drivetrain.report.content.reasons import is_bad_input
 from drivetrain.report.dag.dag import Dag, Node
+from drivetrain.targets.local.ledger.run_values import values_of
 from drivetrain.targets.local.request import why_not_resumed
 from drivetrain.targets.sagemaker.document.members import object_in
 
@@ -61,6 +62,9 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         definition_hash=row.definition_hash,
         code_hash=next((found for step in rows for found in [_code_hash(step)] if found), ""),
         parameters=row.parameters,
+        name=row.name,
+        note=row.note,
+        tags=values_of(ledger, [row.id])[row.id].get("tag", {}),
         steps=steps,
         dag=_dag(steps, definition),
         curves=tuple(

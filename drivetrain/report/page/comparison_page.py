@@ -11,21 +11,26 @@ from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.charts import MAX_SERIES, Series, line_chart
 from drivetrain.report.charts.curves import words
 from drivetrain.report.content.comparison import Compared, Comparison
-from drivetrain.report.document import document, section
+from drivetrain.report.document import Around, document, section
 from drivetrain.report.page.steps_section import short_value, status_mark
 
 MAX_CHARTS = 24
 
 
-def comparison_page(found: Comparison) -> str:
+def comparison_page(found: Comparison, around: Around | None = None) -> str:
     """The whole page."""
     pipelines = list(dict.fromkeys(run.facts.pipeline for run in found.runs))
     title = f"{' and '.join(pipelines)}: {len(found.runs)} runs compared"
     return document(
         title,
         el("header", el("div", el("h1", title), class_="headline")),
-        el("main", _runs(found), _settings(found), _metrics(found), _curves(found), _decisions(found), _origin(found)),
+        el(
+            "main",
+            [_runs(found), _settings(found), _metrics(found), _curves(found), _decisions(found), _origin(found)],
+            id="content",
+        ),
         el("footer", f"Written by drivetrain at {moment_with_zone(time.time())}."),
+        around=around,
     )
 
 

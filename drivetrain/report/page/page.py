@@ -14,7 +14,7 @@ from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.content.facts import RunFacts
 from drivetrain.report.content.reasons import known_paths
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
-from drivetrain.report.document import definitions, document, place_code, section, tile
+from drivetrain.report.document import Around, definitions, document, place_code, section, tile
 from drivetrain.report.page.steps_section import short_value, status_mark, steps_section
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 MAX_FAILURES = 10
 
 
-def render(run: RunFacts, prices: Prices | None = None) -> str:
-    """The whole page; `prices` say what spot machines saved."""
+def render(run: RunFacts, prices: Prices | None = None, around: Around | None = None, log: Content = None) -> str:
+    """The whole page; `prices` say what spot machines saved, `log` is a section with the end of a log."""
     title = f"{run.pipeline} · {status_word(run.status)} · {run.id}"
     return document(
         title,
@@ -33,6 +33,7 @@ def render(run: RunFacts, prices: Prices | None = None) -> str:
         el(
             "main",
             _failure(run),
+            log,
             _decisions(run),
             _graph(run),
             _training(run),
@@ -45,12 +46,14 @@ def render(run: RunFacts, prices: Prices | None = None) -> str:
             _parameters(run),
             _lineage(run),
             _environment(run),
+            id="content",
         ),
         el("footer", f"Written by drivetrain at {moment_with_zone(run.written)}."),
         styles=(
             *(("evaluation.css",) if run.evaluations or run.decisions else ()),
             *(("tuning.css",) if run.tunings else ()),
         ),
+        around=around,
     )
 
 
@@ -80,13 +83,25 @@ def _header(run: RunFacts) -> Markup:
     facts = [("Execution", el("code", run.id)), ("Started", moment_with_zone(run.started))]
     if run.ended is not None:
         facts.append(("Ended", moment_with_zone(run.ended)))
+    if run.name:
+        facts.insert(0, ("Name", run.name))
+    facts += [(name, text) for name, text in run.tags.items()]
     return el(
         "header",
         el("div", el("h1", run.pipeline), status_mark(run.status), class_="headline"),
         el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in facts], class_="inline"),
+        el("p", run.note, class_="note") if run.note else None,
         _verdicts(run),
         el("div", tiles, class_="tiles"),
+        _progress(run) if run.ended is None else None,
     )
+
+
+def _progress(run: RunFacts) -> Markup:
+    """How many steps are over, of a run that goes on."""
+    over = sum(step.status not in ("Waiting", "Executing") for step in run.steps)
+    total = len(run.steps)
+    return el("progress", f"{over} of {total}", value=over, max=total, aria_label=f"{over} of {total} steps are over")
 
 
 def _verdicts(run: RunFacts) -> list[Markup]:

@@ -27,7 +27,7 @@ def notice(status: dict[str, Any], run: str, pipeline: str) -> dict[str, str]:
     return {"text": text, "pipeline": pipeline, "run": run, "state": state, "error": error}
 
 
-def post(url: str, content: dict[str, str], wait_s: float = 2.0) -> None:
+def post(url: str, content: dict[str, Any], wait_s: float = 2.0) -> None:
     """Post it; what the last attempt raises, or one that another would not change, is raised."""
     data = json.dumps(content).encode()
     for attempt in range(1, ATTEMPTS + 1):

@@ -46,6 +46,8 @@ class Options:
             execution `selected_from`, or the pipeline's latest.
         origin: how the definition was made (target, settings file, overrides), so that it can be made again with other
             settings; None for a definition that came as it is.
+        settings: the pipeline's settings with their values, defaults included; for people, nothing runs by them.
+        tags, name: what the user calls the run, to find it again.
         stop_grace_s: what a job gets between SIGTERM and SIGKILL when the user stops the run.
         region, account: stand in ARNs.
     """
@@ -64,6 +66,9 @@ class Options:
     selected: tuple[str, ...] = ()
     selected_from: str | None = None
     origin: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    name: str | None = None
     stop_grace_s: float = 10.0
     region: str = "us-east-1"
     account: str = "000000000000"

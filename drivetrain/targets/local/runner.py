@@ -22,6 +22,7 @@ from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import ExecutionRow, StepRow
+from drivetrain.targets.local.ledger.run_values import begun_with
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.request import Request, why_not_resumed
@@ -94,6 +95,8 @@ class Runner:
                 request_hash=request.hash,
                 parameters=bound,
                 steps=[(step.name, step.type, step.display_name or step.name) for step in definition.walk()],
+                name=options.name,
+                values=begun_with(masking(bound), masking(options.settings), options.tags),
             )
             return self._run(definition, request, id, started, store, ledger, resumed=False)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import linecache
+import sys
 from collections.abc import Callable
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +94,62 @@ def test_the_same_cells_are_the_same_module(cell: Run, tmp_path: Path) -> None:
 def test_what_cannot_travel_is_refused_by_name(cell: Run, before: str, body: str, message: str) -> None:
     names = cell(f"{HEAD}{before}\n@component\ndef fit(model: Output) -> None:\n    {body}\n")
     with pytest.raises(SpecError, match=message):
+        step(names["fit"])
+
+
+def test_modules_beside_a_notebook_travel(
+    cell: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    beside, travelled = tmp_path / "beside", tmp_path / "travelled"
+    (beside / "shop_shapes").mkdir(parents=True)
+    travelled.mkdir()
+    (beside / "shop_rules.py").write_text("import json\nimport shop_shapes.square\nSIDES = 4\n")
+    (beside / "shop_shapes" / "square.py").write_text("def area(side):\n    return side * side\n")
+    monkeypatch.syspath_prepend(beside)
+    request.addfinalizer(lambda: [sys.modules.pop(name) for name in list(sys.modules) if name.startswith("shop_")])
+    names = cell(
+        f"{HEAD}import shop_rules\n@component\ndef fit(model: Output) -> dict[str, float]:\n"
+        "    import numpy\n    from shop_shapes import square\n"
+        "    return {'area': square.area(3), 'sides': shop_rules.SIDES}\n"
+    )
+    text, program = written(names["fit"], travelled)
+    assert program(travelled) == {"area": 9, "sides": 4} and "import shop_rules" in text
+    there = sorted(file.relative_to(travelled).as_posix() for file in travelled.rglob("shop_*"))
+    assert there == ["shop_rules.py", "shop_shapes"] and (travelled / "shop_shapes" / "square.py").is_file()
+    assert not list(travelled.glob("numpy*"))
+    (beside / f"shop_fast{EXTENSION_SUFFIXES[0]}").write_bytes(b"")
+    names = cell(f"{HEAD}@component\ndef fit(model: Output) -> None:\n    import shop_fast\n")
+    with pytest.raises(SpecError, match=r"imports 'shop_fast' from shop_fast\S+, which is no Python file"):
+        step(names["fit"])
+
+
+def test_what_a_later_cell_changed_is_refused_where_the_program_would_differ(cell: Run, tmp_path: Path) -> None:
+    cell("ROWS = 7\n" + HEAD)
+    names = cell("@component\ndef fit(model: Output, rows: int = ROWS) -> None:\n    print(rows, ROWS)\n")
+    cell("ROWS = 9\n")
+    with pytest.raises(SpecError, match=r"the default of 'rows' was 7 when its cell ran, and ROWS is 9 now\. Run the"):
+        step(names["fit"])
+    cell("import enum\nclass Scale:\n    by = ROWS\nclass Kind(enum.Enum):\n    A = ROWS\n")
+    names = cell(
+        "@component\ndef fit(model: Output) -> dict[str, float]:\n    return {'by': Scale.by, 'k': len(Kind)}\n"
+    )
+    assert written(names["fit"], tmp_path)[1](tmp_path) == {"by": 9, "k": 1}
+    cell("ROWS = 11\n")
+    with pytest.raises(SpecError, match=r"fit\(\) uses 'Scale' of another cell: its by was 9 .* ROWS is 11 now"):
+        step(names["fit"])
+
+
+def test_a_cell_under_a_magic_is_read_or_named(cell: Run, tmp_path: Path) -> None:
+    body = HEAD + "@component\ndef fit(model: Output, rows: int = 2) -> dict[str, float]:\n    return {'rows': rows}\n"
+    names = cell("def get_ipython():\n    raise RuntimeError\n")
+    file = "/nowhere/ipykernel_1/timed.py"
+    whole = f"get_ipython().run_cell_magic('time', '', {body!r})\n"
+    linecache.cache[file] = (len(whole), None, whole.splitlines(keepends=True), file)
+    exec(compile(body, "<timed exec>", "exec"), names)  # as IPython's %%time does
+    text, program = written(names["fit"], tmp_path)
+    assert program(tmp_path) == {"rows": 2} and text.count("def fit") == 1
+    del linecache.cache[file]
+    with pytest.raises(SpecError, match=r"step\(fit\): its cell has a magic such as %%time, .* Take that line out"):
         step(names["fit"])
 
 

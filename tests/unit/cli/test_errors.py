@@ -95,6 +95,15 @@ def test_the_place_in_the_users_file_is_named(tmp_path: Path) -> None:
         ("script('a.py', output=['a'])", "script('a.py') does not take 'output'. Did you mean 'outputs'?"),
         ("Pipeline(name='p', steps=[step(load), step(load)])", "'load'"),
         ("Pipeline(name='p', steps=[load])", "holds load, which is no step yet. Write step(load)."),
+        (
+            "Pipeline(name='p', steps=[step(load)['data']])",
+            "holds Output 'data' of step 'load', which is a value",
+        ),
+        (
+            "Pipeline(name='p', steps=[3])",
+            "Pipeline(steps=...) holds 3, which is no step. Give what step(",
+        ),
+        ("Pipeline(name='p', steps=3)", "Pipeline(steps=...) is 3. Give a list of steps: steps=[...]."),
         ("Pipeline(name='p', steps=step(load))", "Pipeline(steps=...) is the step 'load'. Give a list: steps=[...]."),
     ],
 )

@@ -12,7 +12,8 @@ from drivetrain.cli.main import COMMANDS
 
 HEAVY = ("torch", "tensorflow", "kfp", "sagemaker", "boto3", "botocore", "numpy", "pyarrow", "pandas", "sklearn")
 EVERY = [(name,) for name in COMMANDS] + [
-    *[("runs", name) for name in ("list", "show", "logs", "resume", "callback", "report")],
+    *[("runs", name) for name in ("list", "show", "compare", "logs", "resume", "callback", "report")],
+    *[("runs", name) for name in ("tag", "name", "note", "delete", "prune")],
     *[("checkpoints", name) for name in ("list", "show", "verify", "export")],
     ("evaluations", "show"),
     *[("models", name) for name in ("list", "show", "compare", "approve", "reject", "predict")],
@@ -62,8 +63,14 @@ def listed(text: str) -> list[str]:
 
 def test_help_lists_every_command_with_a_whole_sentence(drivetrain) -> None:
     text = drivetrain("--help")
-    assert [line.split()[0] for line in listed(text)] == list(COMMANDS)
-    assert all(line.endswith(".") and not line.endswith("..") for line in listed(text))
+    below: dict[str, list[str]] = {}
+    for line in text.partition("Options:\n")[2].partition("\n\n")[2].splitlines():
+        if line.endswith(":"):
+            below[line[:-1]] = []
+        elif line:
+            assert line.endswith(".") and not line.endswith(".."), line
+            below[list(below)[-1]].append(line.split()[0])
+    assert below == {heading: list(names) for heading, names in main.GROUPS.items()}
     assert drivetrain() == text
 
 
@@ -83,6 +90,31 @@ def test_every_module_is_a_file_of_the_folder() -> None:
     assert all((folder / f"{module.replace('.', '/')}.py").is_file() for module in COMMANDS.values())
 
 
+def test_shells_complete_commands_pipelines_and_runs(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
+    for shell in ("bash", "zsh", "fish"):
+        assert f"_DRIVETRAIN_COMPLETE=complete_{shell}" in drivetrain("completion", shell)
+    assert "'bash', 'zsh', 'fish'" in drivetrain.error("completion", "csh")
+    drivetrain.run()
+    drivetrain("runs", "name", "latest", "best-of-all", "--home", drivetrain.home)
+    (drivetrain.folder / "nightly_pipeline.py").touch()
+    monkeypatch.setenv("DRIVETRAIN_HOME", str(drivetrain.home))
+
+    def words(line: str) -> list[str]:
+        """What bash is told of the last word."""
+        with monkeypatch.context() as shell:
+            shell.setenv(main.COMPLETE, "complete_bash")
+            shell.setenv("COMP_WORDS", line)
+            shell.setenv("COMP_CWORD", str(line.count(" ")))
+            return drivetrain().split()
+
+    assert words("drivetrain ru") == ["run", "runs"]
+    assert words("drivetrain runs show be") == ["best-of-all"]
+    assert words("drivetrain run ni") == ["nightly_pipeline.py"] and "retraining" in words("drivetrain run re")
+    assert words("drivetrain run --quie") == ["--quiet"]
+    drivetrain.home.joinpath("ledger.db").write_bytes(b"no ledger" * 100)
+    assert words("drivetrain runs show l") == []
+
+
 def test_version(drivetrain) -> None:
     assert drivetrain("--version").startswith("drivetrain 0.")
     assert drivetrain("version") == drivetrain("--version")
@@ -90,7 +122,7 @@ def test_version(drivetrain) -> None:
 
 
 def test_mistyped_words_are_answered_with_the_closest(drivetrain) -> None:
-    assert "Did you mean 'compile'?" in drivetrain.error("compil")
+    assert "Did you mean 'compile', 'completion'?" in drivetrain.error("compil")
     assert "Did you mean 'list'?" in drivetrain.error("runs", "lst")
     assert "--definition" in drivetrain.error("run", "--definiton", "x.json")
     assert "Did you mean 'retraining'?" in drivetrain.error("run", "retrainin")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -14,7 +16,8 @@ from typing import Any
 import pytest
 
 import drivetrain as dt
-from drivetrain.client import frames
+from drivetrain.client import frames, running
+from drivetrain.targets.events import StepStarted
 
 FILE = """
 from drivetrain import Pipeline, Settings, fail, register, step, when
@@ -123,9 +126,21 @@ def test_runs_are_listed_the_newest_first(first: dt.Run, second: dt.Run, failed:
     assert table.startswith("<table>") and f"<td>{failed.id}</td>" in table and "<td>0.9</td>" in table
 
 
+def test_runs_are_labelled_and_found_by_their_labels(first: dt.Run, second: dt.Run, failed: dt.Run) -> None:
+    assert [run.id for run in dt.runs(where="rows = 5", sort="least")] == [second.id, failed.id]
+    assert [run.id for run in dt.runs(where="accuracy < 0.4")] == [first.id]
+    second.label(name="second", note="five rows", team="vision", stage="b")
+    assert (second.name, second.note, second.tags) == ("second", "five rows", {"team": "vision", "stage": "b"})
+    assert dt.Run("second").id == second.id and [run.id for run in dt.runs(where="tag.team != none")] == [second.id]
+    second.label(name="", note="", team=None, stage=None)
+    assert (second.name, second.note, second.tags) == (None, None, {})
+    with pytest.raises(dt.UserError, match="where: no run has 'lines'"):
+        dt.runs(where="lines = 5")
+
+
 def test_a_comparison_shows_what_differs_alone(first: dt.Run, second: dt.Run) -> None:
     found = first.compare(second.id)
-    assert found.settings == {"rows": (None, "5"), "fit.rows": ("3", "5")}
+    assert found.settings == {"rows": (3, 5), "fit.rows": ("3", "5")}  # the first has the default
     assert found.metrics["accuracy"] == (0.3, 0.5)
     assert list(found.data) == ["score.model", "register-model.model"] and found.same_code
     assert "accuracy: 0.3, 0.5" in repr(found) and "data of score.model: differs" in repr(found)
@@ -163,7 +178,7 @@ def test_frames_come_from_the_library_that_is_there(
 def test_a_pipeline_object_and_a_function_run_too(place: Path, first: dt.Run) -> None:
     module = importlib.import_module("small_pipeline")  # the runs have put the folder on the path
     by_function = dt.run(module.small, quiet=True, rows=3)
-    assert by_function.steps["fit"].status == "Cached" and by_function.settings == {}
+    assert by_function.steps["fit"].status == "Cached" and by_function.settings == {"rows": 3, "least": 0.0}
     with pytest.raises(dt.UserError, match=r"rows=\.\.\.\): it is built already"):
         dt.run(module.small(module.Small()), rows=4)
     with pytest.raises(dt.UserError, match=r"run\(\) is given 3\."):
@@ -172,11 +187,44 @@ def test_a_pipeline_object_and_a_function_run_too(place: Path, first: dt.Run) ->
         dt.run(module.small, row=3)
 
 
+def test_arguments_of_another_kind_are_one_clear_error() -> None:
+    with pytest.raises(dt.UserError, match=r"Run\(None\): give the id of a run"):
+        dt.Run(None)  # type: ignore[arg-type]
+    with pytest.raises(dt.UserError, match=r"runs\(3\): give the name of a pipeline"):
+        dt.runs(3)  # type: ignore[arg-type]
+    for wrong in ("a", 0, True, 2.5):
+        with pytest.raises(dt.UserError, match=r"runs\(limit=.*\): give a whole number from 1"):
+            dt.runs(limit=wrong)  # type: ignore[arg-type]
+
+
+def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(event: object) -> None:
+        if isinstance(event, StepStarted):
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(running, "_unseen", interrupt)
+    file = tmp_path / "long_pipeline.py"
+    file.write_text(
+        "from drivetrain import Pipeline, step\n"
+        "from drivetrain.components import Output, component\n"
+        "@component\n"
+        "def wait(done: Output) -> None:\n"
+        "    import time\n"
+        "    time.sleep(600)\n"
+        "def long() -> Pipeline:\n"
+        '    return Pipeline(name="long", steps=[step(wait)])\n'
+    )
+    with pytest.raises(KeyboardInterrupt, match=r"was stopped; dt\.Run\('[0-9a-f]+'\)\.resume\(\) goes on"):
+        dt.run(str(file), quiet=True, home=tmp_path / "home")
+    run = dt.runs("long", home=tmp_path / "home")[0]
+    assert run.status == "Stopped" and run.steps["wait"].status == "Stopped"
+
+
 def test_a_run_goes_on_with_other_settings(failed: dt.Run) -> None:
     run = dt.Run(failed.id)
     assert run.resume(least=0.1) is run
     assert run.status == "Succeeded" and run.steps["fit"].status == "Cached"
-    assert run.settings == {"rows": "5", "least": "0.1"}
+    assert run.settings == {"rows": 5, "least": 0.1}
     with pytest.raises(dt.UserError, match="there is nothing to resume"):
         run.resume()
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 from collections.abc import Callable
 from dataclasses import replace
 
-_EXECUTION = "id, pipeline, status, started, ended, idle, reason, definition_hash, parameters"
+_EXECUTION = "id, pipeline, status, started, ended, idle, reason, definition_hash, parameters, name, note"
 _STEP = (
     "execution, name, type, display_name, status, started, ended, attempts, cache_of, reason, value, why, arguments,"
     " response, parent, iteration, item"
@@ -96,11 +96,14 @@ class Ledger:
     def executions(self, limit: int = 20, pipeline: str | None = None) -> list[ExecutionRow]:
         """The latest executions, newest first: in the order in which they were entered, whatever the clock said."""
         where, values = ("WHERE pipeline = ?", [pipeline]) if pipeline else ("", [])
-        sql = f"SELECT {_EXECUTION} FROM executions {where} ORDER BY rowid DESC LIMIT ?"
-        return [self._execution(row) for row in self._rows(sql, *values, limit)]
+        return self.selected(f"{where} ORDER BY rowid DESC LIMIT ?", *values, limit)
+
+    def selected(self, rest: str, *values: Any) -> list[ExecutionRow]:
+        """Executions by the rest of a query that reads them as `e`."""
+        return [self._execution(row) for row in self.rows(f"SELECT {_EXECUTION} FROM executions e {rest}", *values)]
 
     def execution(self, id: str) -> ExecutionRow:
-        """One execution by its id, the beginning of its id, or `latest`.
+        """One execution by its id, the beginning of its id, the name that it was given, or `latest`.
 
         Raises:
             UserError: there is none, or several begin so.
@@ -112,20 +115,21 @@ class Ledger:
             return found[0]
         pattern = id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         sql = f"SELECT {_EXECUTION} FROM executions WHERE id LIKE ? ESCAPE '\\' ORDER BY rowid DESC LIMIT 10"
-        rows = self._rows(sql, pattern) if id else []
+        rows = self.rows(sql, pattern) if id else []
+        rows = rows or self.rows(f"SELECT {_EXECUTION} FROM executions WHERE name = ? ORDER BY rowid DESC LIMIT 10", id)
         exact = [row for row in rows if row[0] == id] or rows
         if len(exact) == 1:
             return self._execution(exact[0])
         if exact:
-            raise UserError(f"Several executions begin with {id!r}: {', '.join(row[0] for row in exact)}.")
-        known = [row[0] for row in self._rows("SELECT id FROM executions ORDER BY rowid DESC LIMIT 12")]
+            raise UserError(f"Several executions are called {id!r}: {', '.join(row[0] for row in exact)}.")
+        known = [row[0] for row in self.rows("SELECT id FROM executions ORDER BY rowid DESC LIMIT 12")]
         raise UserError(f"No execution {id!r} in {self.home.root}. {did_you_mean(id, known)}")
 
     def steps(self, execution: str) -> list[StepRow]:
         """The steps of an execution in the definition's order, branches included; after a ForEach the steps of its
         iterations."""
         sql = f"SELECT {_STEP} FROM steps WHERE execution = ? ORDER BY position, iteration, rowid"
-        return self._with_ends([self._step(row) for row in self._rows(sql, execution)])
+        return self._with_ends([self._step(row) for row in self.rows(sql, execution)])
 
     def step(self, execution: str, name: str) -> StepRow:
         """One step.
@@ -133,16 +137,16 @@ class Ledger:
         Raises:
             UserError: the execution has no such step.
         """
-        rows = self._rows(f"SELECT {_STEP} FROM steps WHERE execution = ? AND name = ?", execution, name)
+        rows = self.rows(f"SELECT {_STEP} FROM steps WHERE execution = ? AND name = ?", execution, name)
         if not rows:
-            known = [row[0] for row in self._rows("SELECT name FROM steps WHERE execution = ?", execution)]
+            known = [row[0] for row in self.rows("SELECT name FROM steps WHERE execution = ?", execution)]
             raise UserError(f"Execution {execution} has no step {name!r}. {did_you_mean(name, known)}")
         return self._with_ends([self._step(rows[0])])[0]
 
     def attempts(self, execution: str, step: str | None = None) -> list[AttemptRow]:
         """The attempts of an execution, or of one of its steps, in the order in which they started."""
         sql = f"SELECT {_ATTEMPT} FROM attempts WHERE execution = ? AND (? IS NULL OR step = ?) ORDER BY rowid"
-        return [_attempt(row) for row in self._rows(sql, execution, step, step)]
+        return [_attempt(row) for row in self.rows(sql, execution, step, step)]
 
     def metrics(self, execution: str, step: str | None = None, *, most: int = 4000) -> list[MetricRow]:
         """Training metrics of the last attempt of each step, in the order in which they were logged.
@@ -154,7 +158,7 @@ class Ledger:
             FROM metrics m JOIN steps s ON s.execution = m.execution AND s.name = m.step AND s.attempts = m.attempt
             WHERE m.execution = ? AND (? IS NULL OR m.step = ?)
         """
-        counts = self._rows(f"SELECT m.step, m.name, count(*) {logged} GROUP BY 1, 2", execution, step, step)
+        counts = self.rows(f"SELECT m.step, m.name, count(*) {logged} GROUP BY 1, 2", execution, step, step)
         thinned = {(step, name): _Thinned(count, most) for step, name, count in counts}
         sql = f"SELECT m.rowid, m.step, m.name, m.seconds, m.value {logged} ORDER BY m.rowid"
         with self._guard, unreadable_errors(self.home.ledger):
@@ -167,28 +171,28 @@ class Ledger:
     def artifacts(self, execution: str, step: str | None = None) -> list[ArtifactRow]:
         """What the steps read and wrote."""
         sql = f"SELECT {_ARTIFACT} FROM artifacts WHERE execution = ? AND (? IS NULL OR step = ?) ORDER BY rowid"
-        return [_artifact(row) for row in self._rows(sql, execution, step, step)]
+        return [_artifact(row) for row in self.rows(sql, execution, step, step)]
 
     def objects(self, execution: str, step: str | None = None) -> list[ObjectRow]:
         """Every object written, with its checksum, by URI."""
         sql = "SELECT uri, sha256, bytes, execution, step FROM objects WHERE execution = ? AND (? IS NULL OR step = ?)"
-        rows = self._rows(sql + " ORDER BY uri", execution, step, step)
+        rows = self.rows(sql + " ORDER BY uri", execution, step, step)
         return [ObjectRow(uri=r[0], sha256=r[1], bytes=r[2], execution=r[3], step=r[4]) for r in rows]
 
     def events(self, execution: str, step: str | None = None) -> list[EventRow]:
         """What EventBridge would have told of an execution, or of one of its steps, in order."""
         sql = "SELECT number, step, time, event FROM events WHERE execution = ? AND (? IS NULL OR step = ?)"
-        rows = self._rows(sql + " ORDER BY number", execution, step, step)
+        rows = self.rows(sql + " ORDER BY number", execution, step, step)
         return [_event(row) for row in rows]
 
     def last_event(self) -> int:
         """The number of the latest event of all; 0 while there is none."""
-        return self._rows("SELECT coalesce(max(number), 0) FROM events")[0][0]
+        return self.rows("SELECT coalesce(max(number), 0) FROM events")[0][0]
 
     def execution_events(self, after: int) -> list[EventRow]:
         """The events of executions themselves, not of their steps, since the one with the number `after`, in order."""
         sql = "SELECT number, step, time, event FROM events WHERE number > ? AND step IS NULL ORDER BY number"
-        return [_event(row) for row in self._rows(sql, after)]
+        return [_event(row) for row in self.rows(sql, after)]
 
     def earlier_success(self, pipeline: str, step: str, key: str | None = None) -> EarlierStep | None:
         """The latest success of a step of a pipeline that really ran: with this cache key, or with any.
@@ -202,7 +206,7 @@ class Ledger:
             ORDER BY (SELECT max(attempts.rowid) FROM attempts WHERE execution = steps.execution AND step = steps.name)
               DESC, ended DESC LIMIT 1
         """
-        rows = self._rows(sql, pipeline, step, key, key)
+        rows = self.rows(sql, pipeline, step, key, key)
         if not rows:
             return None
         row = rows[0]
@@ -219,17 +223,17 @@ class Ledger:
     def written(self, execution: str, step: str) -> list[ObjectEntry]:
         """Every object that a step wrote, as it was then."""
         sql = "SELECT uri, sha256, bytes, mtime_ns FROM objects WHERE execution = ? AND step = ?"
-        return [ObjectEntry(*row) for row in self._rows(sql, execution, step)]
+        return [ObjectEntry(*row) for row in self.rows(sql, execution, step)]
 
     def inputs_read(self, execution: str, step: str) -> list[tuple[str, str, str, str]]:
         """Name, URI, stamp and digest of every input that a step read."""
         sql = "SELECT name, uri, stamp, digest FROM artifacts WHERE execution = ? AND step = ? AND flow = 'input'"
-        return [(row[0], row[1], row[2], row[3]) for row in self._rows(sql, execution, step)]
+        return [(row[0], row[1], row[2], row[3]) for row in self.rows(sql, execution, step)]
 
     def checksum(self, uri: str, size: int, mtime_ns: int) -> str | None:
         """The sha256 of an object that a step wrote, if size and time say that it is still the same."""
         sql = "SELECT sha256 FROM objects WHERE uri = ? AND bytes = ? AND mtime_ns = ? LIMIT 1"
-        rows = self._rows(sql, uri, size, mtime_ns)
+        rows = self.rows(sql, uri, size, mtime_ns)
         return rows[0][0] if rows else None
 
     def writer_of(self, uri: str) -> tuple[str | None, str | None]:
@@ -237,7 +241,7 @@ class Ledger:
         bucket_end = uri.find("/", len("s3://"))
         stem = uri.rstrip("/")
         while len(stem) > bucket_end > 0:
-            rows = self._rows(
+            rows = self.rows(
                 "SELECT execution, step FROM artifacts WHERE uri IN (?, ?) AND flow = 'output' "
                 "ORDER BY rowid DESC LIMIT 1",
                 stem,
@@ -251,18 +255,19 @@ class Ledger:
     def latest_unfinished(self, request_hash: str) -> str | None:
         """The newest execution of the same request, if the ledger does not know how it ended."""
         sql = "SELECT id, status FROM executions WHERE request_hash = ? ORDER BY rowid DESC LIMIT 1"
-        rows = self._rows(sql, request_hash)
+        rows = self.rows(sql, request_hash)
         return rows[0][0] if rows and rows[0][1] == "Executing" else None
 
-    def _rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+    def rows(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """What a query gives."""
         with self._guard, unreadable_errors(self.home.ledger):
             return self._connection.execute(sql, values).fetchall()
 
     def _execution(self, row: tuple[Any, ...]) -> ExecutionRow:
-        id, pipeline, status, started, ended, idle, reason, definition_hash, parameters = row
+        id, pipeline, status, started, ended, idle, reason, definition_hash, parameters, name, note = row
         if status == "Executing" and not self.home.is_running(id):
             status = "Interrupted"
-            ended = ended if ended is not None else max(started, last_sign(self.home, self._rows, id))
+            ended = ended if ended is not None else max(started, last_sign(self.home, self.rows, id))
         return ExecutionRow(
             id=id,
             pipeline=pipeline,
@@ -273,6 +278,8 @@ class Ledger:
             reason=reason,
             definition_hash=definition_hash,
             parameters=json.loads(parameters),
+            name=name,
+            note=note,
         )
 
     def _with_ends(self, steps: list[StepRow]) -> list[StepRow]:
@@ -280,7 +287,7 @@ class Ledger:
         at_work = any(step.status == "Executing" and step.ended is None for step in steps)
         if not at_work or self.home.is_running(steps[0].execution):
             return steps
-        return with_ends(self.home, self._rows, steps)
+        return with_ends(self.home, self.rows, steps)
 
     def _step(self, row: tuple[Any, ...]) -> StepRow:
         return StepRow(

@@ -33,6 +33,9 @@ class ExecutionRow:
     reason: str | None
     definition_hash: str
     parameters: Mapping[str, Any]
+    name: str | None = None
+    """What the user calls it; `note` is what they wrote about it."""
+    note: str | None = None
 
     @property
     def seconds(self) -> float | None:

@@ -20,15 +20,21 @@ from drivetrain.base.errors import UserError
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION = 3
+VERSION = 4
 _BUSY_TIMEOUT_S = 10.0
 _TABLE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) (\(.*?\n\));", re.DOTALL)
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS executions (
   id TEXT PRIMARY KEY, pipeline TEXT NOT NULL, status TEXT NOT NULL, started REAL NOT NULL, ended REAL, reason TEXT,
-  definition_hash TEXT NOT NULL, request_hash TEXT NOT NULL, parameters TEXT NOT NULL, idle REAL
+  definition_hash TEXT NOT NULL, request_hash TEXT NOT NULL, parameters TEXT NOT NULL, idle REAL, name TEXT, note TEXT
 );
+CREATE TABLE IF NOT EXISTS run_values (
+  name TEXT NOT NULL, execution TEXT NOT NULL, kind TEXT NOT NULL, value, text TEXT,
+  PRIMARY KEY (name, execution, kind)
+);
+CREATE INDEX IF NOT EXISTS run_values_by_execution ON run_values (execution);
+CREATE INDEX IF NOT EXISTS executions_by_pipeline ON executions (pipeline);
 CREATE TABLE IF NOT EXISTS steps (
   execution TEXT NOT NULL REFERENCES executions (id), name TEXT NOT NULL, pipeline TEXT NOT NULL,
   position INTEGER NOT NULL, type TEXT NOT NULL, display_name TEXT NOT NULL, status TEXT, started REAL, ended REAL,
@@ -38,6 +44,7 @@ CREATE TABLE IF NOT EXISTS steps (
   PRIMARY KEY (execution, name)
 );
 CREATE INDEX IF NOT EXISTS steps_by_success ON steps (pipeline, name, status, ended);
+CREATE INDEX IF NOT EXISTS steps_by_origin ON steps (cache_of) WHERE cache_of IS NOT NULL;
 CREATE TABLE IF NOT EXISTS attempts (
   execution TEXT NOT NULL, step TEXT NOT NULL, number INTEGER NOT NULL, status TEXT NOT NULL, started REAL NOT NULL,
   ended REAL, reason TEXT, error_type TEXT, processes TEXT NOT NULL DEFAULT '[]', moves TEXT NOT NULL DEFAULT '[]',
@@ -70,6 +77,7 @@ CREATE INDEX IF NOT EXISTS events_by_execution ON events (execution, number);
 _ADDED_COLUMNS: Mapping[int, tuple[tuple[str, str, str], ...]] = {
     2: (("steps", "parent", "TEXT"), ("steps", "iteration", "INTEGER"), ("steps", "item", "TEXT")),
     3: (("executions", "idle", "REAL"),),
+    4: (("executions", "name", "TEXT"), ("executions", "note", "TEXT")),
 }
 
 

@@ -23,6 +23,7 @@ from drivetrain.targets.local.ledger.attempts import end_attempt, end_of_life, n
 from drivetrain.targets.local.ledger.full import full_ledger_errors
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import ArtifactEntry, AttemptRow, Child, Move, ObjectEntry, StepRow, dump
+from drivetrain.targets.local.ledger.run_values import enter_values
 from drivetrain.targets.local.ledger.schema import open_to_write
 from drivetrain.targets.local.ledger.status_events import STOPPING, last_told, tell_execution, tell_step
 
@@ -47,7 +48,7 @@ class LedgerWriter(Ledger):
         return open_to_write(self.home.ledger)
 
     @contextmanager
-    def _transaction(self) -> Generator[sqlite3.Connection]:
+    def transaction(self) -> Generator[sqlite3.Connection]:
         with self._guard, full_ledger_errors(self.home.ledger):
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -68,14 +69,18 @@ class LedgerWriter(Ledger):
         request_hash: str,
         parameters: Mapping[str, Any],
         steps: Sequence[tuple[str, str, str]],
+        name: str | None = None,
+        values: Iterable[tuple[str, str, Any]] = (),
     ) -> float:
-        """Enter an execution and its steps (name, type, display name); gives the time of its start."""
+        """Enter an execution, its steps (name, type, display name) and what it is found by (kind, name, value); gives
+        the time of its start."""
         now = time.time()
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
-                "INSERT INTO executions VALUES (?, ?, 'Executing', ?, NULL, NULL, ?, ?, ?, 0)",
-                (execution, pipeline, now, definition_hash, request_hash, dump(self.masking(parameters))),
+                "INSERT INTO executions VALUES (?, ?, 'Executing', ?, NULL, NULL, ?, ?, ?, 0, ?, NULL)",
+                (execution, pipeline, now, definition_hash, request_hash, dump(self.masking(parameters)), name),
             )
+            enter_values(db, execution, values)
             db.executemany(
                 "INSERT INTO steps (execution, pipeline, position, name, type, display_name) VALUES (?, ?, ?, ?, ?, ?)",
                 [(execution, pipeline, position, *step) for position, step in enumerate(steps)],
@@ -87,12 +92,12 @@ class LedgerWriter(Ledger):
 
     def died(self, execution: str, alive: float) -> None:
         """The runner of an execution that has no end was killed, at `alive` or after."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             end_of_life(db, execution, alive)
 
     def reopen(self, execution: str, kept: Collection[str] = ()) -> None:
         """An execution goes on: what has not been done is to be done again, but the failures in `kept` stay."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             before = _status_of(db, execution)
             reopen(db, execution, kept, time.time())
             if before != "Executing" or last_told(db, execution, None) == STOPPING:
@@ -110,7 +115,7 @@ class LedgerWriter(Ledger):
     ) -> None:
         """An execution goes on with another definition: enter its steps (name, type, display name), and forget what
         those in `again` gave. Their attempts stay, as a history."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 "UPDATE executions SET definition_hash = ?, request_hash = ?, parameters = ? WHERE id = ?",
                 (definition_hash, request_hash, dump(self.masking(parameters)), execution),
@@ -140,7 +145,7 @@ class LedgerWriter(Ledger):
         """Record that the user asked to stop the execution, with events for it and its running steps."""
         if self.facts is None:
             return
-        with self._transaction() as db:
+        with self.transaction() as db:
             if _status_of(db, execution) != "Executing":
                 return  # it has come to its end meanwhile
             tell_execution(db, self.facts, execution, "Executing", status=STOPPING)
@@ -149,7 +154,7 @@ class LedgerWriter(Ledger):
                 tell_step(db, self.facts, execution, name, "Executing", status=STOPPING)
 
     def finish(self, execution: str, status: ExecutionStatus, reason: str | None) -> None:
-        with self._transaction() as db:
+        with self.transaction() as db:
             before = _status_of(db, execution)
             db.execute(
                 "UPDATE executions SET status = ?, ended = ?, reason = ? WHERE id = ?",
@@ -170,7 +175,7 @@ class LedgerWriter(Ledger):
         """Enter a first attempt at a step with its resolved arguments; gives the attempt's number (a resumed
         execution counts on)."""
         fields = None if cache_fields is None else dump(self.masking(cache_fields))
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 "UPDATE steps SET status = 'Executing', started = ?, ended = NULL, why = ?, arguments = ?, "
                 "cache_key = ?, cache_fields = ? WHERE execution = ? AND name = ?",
@@ -181,12 +186,12 @@ class LedgerWriter(Ledger):
 
     def retry_step(self, execution: str, step: str) -> int:
         """Enter a further attempt of the same process at a step; gives its number."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             return next_attempt(db, execution, step)
 
     def record_processes(self, execution: str, step: str, number: int, processes: Sequence[ProcessRecord]) -> None:
         """Enter the supervisors of an attempt, before they start anything."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 "UPDATE attempts SET processes = ? WHERE execution = ? AND step = ? AND number = ?",
                 (dump([asdict(process) for process in processes]), execution, step, number),
@@ -205,7 +210,7 @@ class LedgerWriter(Ledger):
         objects: Iterable[ObjectEntry],
     ) -> None:
         """The step has succeeded: enter its result and where its outputs go."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 "UPDATE attempts SET status = 'Publishing', moves = ? WHERE execution = ? AND step = ? AND number = ?",
                 (dump([asdict(move) for move in moves]), execution, step, number),
@@ -232,7 +237,7 @@ class LedgerWriter(Ledger):
         self, execution: str, step: str, number: int, status: str, reason: str | None, error_type: str | None = None
     ) -> None:
         """An attempt failed, and another one will follow."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             end_attempt(db, execution, step, number, status, reason, error_type)
 
     def finish_step(
@@ -247,7 +252,7 @@ class LedgerWriter(Ledger):
     ) -> float:
         """A step has ended; gives the seconds since it was started, 0 when it never was."""
         now = time.time()
-        with self._transaction() as db:
+        with self.transaction() as db:
             if number is not None:
                 end_attempt(db, execution, step, number, status, reason, error_type)
             db.execute(
@@ -279,7 +284,7 @@ class LedgerWriter(Ledger):
         """A step that takes no time: a condition, a cached or stubbed one, one that is not executed; `reused` where
         an execution of other steps takes it over."""
         now = time.time()
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 "UPDATE steps SET status = ?, started = ?, ended = ?, arguments = ?, response = ?, value = ?, "
                 "reason = ?, cache_of = ?, why = ?, cache_key = ?, cache_fields = ? WHERE execution = ? AND name = ?",
@@ -302,7 +307,7 @@ class LedgerWriter(Ledger):
     ) -> dict[str, StepRow]:
         """A ForEach begins, or goes on: enter the steps of its iterations, unless they are there. Gives them by name,
         as the ledger has them."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             known = {row[0] for row in db.execute("SELECT name FROM steps WHERE execution = ?", (execution,))}
             db.execute(
                 "UPDATE steps SET status = 'Executing', started = ?, ended = NULL, arguments = ? WHERE execution = ? "
@@ -338,7 +343,7 @@ class LedgerWriter(Ledger):
     ) -> float:
         """A ForEach has ended, since the steps of its iterations have; gives the seconds since it began."""
         now = time.time()
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute(
                 "UPDATE steps SET status = ?, ended = ?, response = ?, value = ?, reason = ? WHERE execution = ? AND "
                 "name = ?",
@@ -360,12 +365,12 @@ class LedgerWriter(Ledger):
 
     def note_step(self, execution: str, step: str, value: str) -> None:
         """Record a remark about a running step; its result replaces it."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.execute("UPDATE steps SET value = ? WHERE execution = ? AND name = ?", (value, execution, step))
 
     def log_metrics(self, execution: str, step: str, number: int, values: Sequence[tuple[str, float, float]]) -> None:
         """Enter metrics (name, seconds, value)."""
-        with self._transaction() as db:
+        with self.transaction() as db:
             db.executemany(
                 "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)",
                 [(execution, step, number, name, seconds, value) for name, seconds, value in values],
@@ -378,7 +383,7 @@ class LedgerWriter(Ledger):
     def moves(self, attempt: AttemptRow) -> list[Move]:
         """Where the outputs of a Publishing attempt go."""
         sql = "SELECT moves FROM attempts WHERE execution = ? AND step = ? AND number = ?"
-        text = self._rows(sql, attempt.execution, attempt.step, attempt.number)[0][0]
+        text = self.rows(sql, attempt.execution, attempt.step, attempt.number)[0][0]
         return [Move(**move) for move in json.loads(text)]
 
 

@@ -52,6 +52,16 @@ def test_a_line_when_something_starts_or_ends() -> None:
     assert told(ExecutionFinished("e-1", "Succeeded", 26.0)) == ["retraining succeeded in 26.0 s"]
 
 
+def test_of_many_steps_each_has_one_line() -> None:
+    told = Told()
+    names = [f"step-{number}" for number in range(40)]
+    told(ExecutionStarted("e-1", "wide", tuple((name, "Processing", name) for name in names)))
+    lines: list[str] = []
+    for name in names:
+        lines += told(StepStarted(name, 1, why=("code changed",)), StepFinished(name, "Succeeded", 0.5))
+    assert lines == [f"{name}: succeeded in 0.50 s (code changed)" for name in names]
+
+
 def test_every_line_says_when() -> None:
     told = Told()
     told(ExecutionStarted("e-1", "p", STEPS))

@@ -230,7 +230,7 @@ def test_metrics_are_read_while_more_are_logged(writer: LedgerWriter, monkeypatc
     begin(writer, "e")
     number = writer.start_step("e", "train", arguments={})
     writer.log_metrics("e", "train", number, [("loss", 1.0, 0.5)])
-    query = writer._rows
+    query = writer.rows
 
     def rows(sql: str, *values: Any) -> list[tuple[Any, ...]]:
         found = query(sql, *values)
@@ -238,7 +238,7 @@ def test_metrics_are_read_while_more_are_logged(writer: LedgerWriter, monkeypatc
             writer.log_metrics("e", "train", number, [("epoch", 2.0, 1.0), ("loss", 2.0, 0.25)])
         return found
 
-    monkeypatch.setattr(writer, "_rows", rows)
+    monkeypatch.setattr(writer, "rows", rows)
     assert [(row.name, row.value) for row in writer.metrics("e")] == [("loss", 0.5), ("loss", 0.25)]
 
 

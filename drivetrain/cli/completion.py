@@ -1,0 +1,71 @@
+"""`drivetrain completion`: what a shell needs to complete commands, options, pipelines and runs.
+
+The script that it prints asks this program, by a variable, for the words that may come next (Typer's protocol).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from drivetrain.cli.groups import COMPLETE, new_app
+
+app = new_app()
+MOST_RUNS = 50
+
+
+@app.command()
+def completion(
+    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+) -> None:
+    """Print the script by which a shell completes drivetrain.
+
+    \b
+    Examples:
+      eval "$(drivetrain completion bash)"
+      drivetrain completion fish > ~/.config/fish/completions/drivetrain.fish
+    """
+    from typer.completion import get_completion_inspect_parameters, shell_complete
+
+    get_completion_inspect_parameters()  # makes its scripts known
+    shell_complete(typer.main.get_command(app), {}, "drivetrain", COMPLETE, f"source_{shell}")
+
+
+def complete(commands: typer.Typer) -> int:
+    """Print the words that may come next, as the script of a shell asks for them; gives the exit code."""
+    import sys
+
+    from typer.completion import get_completion_inspect_parameters
+
+    get_completion_inspect_parameters()  # makes what answers the scripts known
+    try:
+        commands(prog_name="drivetrain", standalone_mode=False)
+    except SystemExit as error:
+        sys.stdout.flush()
+        return error.code if isinstance(error.code, int) else 0
+    return 0
+
+
+def runs(incomplete: str) -> list[str]:
+    """Names and ids of runs here that begin so; none where the ledger cannot be read."""
+    from drivetrain.base.errors import UserError
+    from drivetrain.cli.home import local_home
+    from drivetrain.targets.local.ledger.reader import Ledger
+
+    try:
+        with Ledger(local_home(None)) as ledger:
+            rows = ledger.executions(MOST_RUNS)
+    except UserError:
+        return []  # a shell asks while somebody types: there is no place for a message
+    known = ["latest", *(row.name for row in rows if row.name), *(row.id for row in rows)]
+    return [word for word in known if word.startswith(incomplete)]
+
+
+def pipelines(incomplete: str) -> list[str]:
+    """Names of ready pipelines, and files here, that begin so."""
+    from drivetrain.authoring.loading import ready_pipelines
+
+    files = [path.name for path in sorted(Path.cwd().glob("*.py"))]
+    return [word for word in [*ready_pipelines(), *files] if word.startswith(incomplete)]

@@ -1,0 +1,66 @@
+"""`drivetrain ui`: the runs and models of this machine in the browser."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from drivetrain.cli.groups import new_app
+from drivetrain.cli.home import local_home
+from drivetrain.cli.options import Home
+
+app = new_app()
+
+
+@app.command()
+def ui(
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65_535, metavar="N", help="Of this machine  [default: a free one]")
+    ] = 0,
+    open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    home: Home = None,
+) -> None:
+    """Look at runs and models in the browser, while they go on.
+
+    It lists runs, filters and compares them, follows one as it runs, and approves or rejects models. It listens on this
+    machine alone, and only who has the address that it prints may look. Ctrl-C ends it.
+
+    \b
+    Examples:
+      drivetrain ui
+      drivetrain ui --open --port 8300
+    """
+    import signal
+    import sys
+    import threading
+
+    from drivetrain.cli.models.registry import opened
+    from drivetrain.cli.terminal import say
+    from drivetrain.ui.pages import Pages
+    from drivetrain.ui.server import Server
+
+    server = Server(Pages(local_home(home), lambda: opened(None, home)), port)
+    ended = threading.Event()
+
+    def end(number: int, frame: object) -> None:
+        ended.set()
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGTERM, signal.SIGHUP)}
+    thread = threading.Thread(target=server.serve_forever, name="ui", daemon=True)
+    thread.start()
+    try:
+        say(f"{server.address}\nCtrl-C ends.")
+        sys.stdout.flush()
+        if open_:
+            import webbrowser
+
+            webbrowser.open(server.address)
+        ended.wait()
+    except KeyboardInterrupt:
+        say()  # the terminal shows ^C
+    finally:
+        server.shutdown()
+        server.server_close()
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,105 @@
+"""What a list of runs and models shows of each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.report.content.concluding import main_curve, thinned
+from drivetrain.report.content.facts import Curve
+from drivetrain.targets.local.ledger.run_values import CURVE, KINDS, value_named, values_of
+from drivetrain.targets.local.organising.search import FIELDS, search
+from drivetrain.targets.local.organising.where import names_in
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.rows import ExecutionRow
+
+MAX_COLUMNS = 3
+_FIRST = ("accuracy", "auroc", "f1_macro", "rmse", "loss", "validation_loss")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Line:
+    """One run of the list; `values` are those of the list's columns, None where it has none."""
+
+    row: ExecutionRow
+    seconds: float | None
+    values: tuple[Any, ...]
+    tags: Mapping[str, str]
+    curve_name: str = ""
+    curve: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Index:
+    """A page of the list. `columns` are the names of the values that it shows."""
+
+    lines: tuple[Line, ...] = ()
+    columns: tuple[str, ...] = ()
+    total: int = 0
+    pipelines: tuple[str, ...] = field(default=())
+
+
+def index(
+    ledger: Ledger,
+    *,
+    where: str | None = None,
+    sort: str | None = None,
+    pipeline: str | None = None,
+    limit: int = 50,
+    offset: int = 0,
+) -> Index:
+    """A page of the runs that are looked for (organising/search.py), with the values that they were looked for by, and
+    what most of them measured.
+
+    Raises:
+        UserError: as `search`.
+    """
+    found = search(ledger, where=where, sort=sort, pipeline=pipeline, limit=limit, offset=offset)
+    values = values_of(ledger, [row.id for row in found.rows])
+    columns = _columns(values, [*names_in(where or ""), *([sort.lstrip("+-")] if sort else [])])
+    return Index(
+        lines=tuple(_line(ledger, row, values[row.id], columns) for row in found.rows),
+        columns=columns,
+        total=found.total,
+        pipelines=tuple(row[0] for row in ledger.rows("SELECT DISTINCT pipeline FROM executions ORDER BY 1")),
+    )
+
+
+def _columns(values: Mapping[str, Mapping[str, Mapping[str, Any]]], asked: list[str]) -> tuple[str, ...]:
+    counted = Counter(name for of_run in values.values() for name in of_run.get("metric", {}) if "_class_" not in name)
+    rank = {name: place for place, name in enumerate(_FIRST)}
+    likely = sorted(counted, key=lambda name: (rank.get(name, len(rank)), -counted[name], name))
+    wanted = [name for name in asked if name not in FIELDS and not name.startswith("tag.")]
+    return tuple(dict.fromkeys([*wanted, *[name for name in likely if name in rank or counted[name] > 1]]))[
+        : max(MAX_COLUMNS, len(wanted))
+    ]
+
+
+def _line(ledger: Ledger, row: ExecutionRow, values: Mapping[str, Mapping[str, Any]], columns: tuple[str, ...]) -> Line:
+    name, text = next(iter(values.get(CURVE, {}).items()), ("", "[]"))
+    points = tuple(json.loads(text))
+    if not points and row.ended is None:
+        name, points = _curve_so_far(ledger, row.id)
+    known = {kind: values.get(kind, {}) for kind in KINDS}
+    return Line(
+        row=row,
+        seconds=row.seconds,
+        values=tuple(value_named(known, column) for column in columns),
+        tags=values.get("tag", {}),
+        curve_name=name,
+        curve=points,
+    )
+
+
+def _curve_so_far(ledger: Ledger, execution: str) -> tuple[str, tuple[float, ...]]:
+    """Of a run that goes on."""
+    points: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    for row in ledger.metrics(execution, most=80):
+        points.setdefault((row.step, row.name), []).append((row.seconds, row.value))
+    curve = main_curve(Curve(step=step, name=name, points=tuple(each)) for (step, name), each in points.items())
+    return ("", ()) if curve is None else (curve.name, tuple(thinned(curve)))

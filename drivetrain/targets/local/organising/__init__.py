@@ -1,0 +1,1 @@
+"""Find runs again, name them, and throw them away."""

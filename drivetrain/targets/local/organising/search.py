@@ -1,0 +1,171 @@
+"""Runs by what they were started with and what came out: comparisons (where.py) and an order, as one query."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.ledger.rows import ExecutionRow
+from drivetrain.targets.local.ledger.run_values import KINDS, kind_and_name, number_in
+from drivetrain.targets.local.organising.where import All, Comparison, Expression, Not, mistake, parse
+
+# What every run has, as SQL. `status` and `seconds` are worked out: a runner may have been killed.
+_TEXTS = {"id": "e.id", "pipeline": "e.pipeline", "name": "e.name", "note": "e.note", "reason": "e.reason"}
+_TIMES = {"started": "e.started", "ended": "e.ended"}
+FIELDS = (*_TEXTS, "status", *_TIMES, "seconds")
+_KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
+_RANK = "CASE v.kind " + " ".join(f"WHEN '{kind}' THEN {place}" for place, kind in enumerate(KINDS)) + " END"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A page of the runs that were looked for, and how many there are in all."""
+
+    rows: list[ExecutionRow]
+    total: int
+
+
+@dataclass(frozen=True)
+class _Sql:
+    text: str
+    values: tuple[Any, ...] = ()
+
+
+def search(
+    ledger: Ledger,
+    *,
+    where: str | None = None,
+    sort: str | None = None,
+    pipeline: str | None = None,
+    limit: int = 20,
+    offset: int = 0,
+) -> Found:
+    """Runs that `where` holds for, by the value of a name (`-accuracy`: the greatest first), else the newest first.
+
+    Runs that lack the value by which they are sorted come last.
+
+    Raises:
+        UserError: the expression is wrong, or no run has a value of a name.
+    """
+    looked = _Looked(ledger)
+    conditions: list[_Sql] = []
+    if pipeline is not None:
+        conditions.append(_Sql("e.pipeline = ?", (pipeline,)))
+    if where is not None:
+        conditions.append(looked.condition(parse(where), where))
+    order = _Sql("e.rowid DESC") if sort is None else looked.order(sort)
+    text = f"WHERE {' AND '.join(each.text for each in conditions)}" if conditions else ""
+    values = [value for each in conditions for value in each.values]
+    total = ledger.rows(f"SELECT count(*) FROM executions e {text}", *values)[0][0]
+    rows = ledger.selected(f"{text} ORDER BY {order.text} LIMIT ? OFFSET ?", *values, *order.values, limit, offset)
+    return Found(rows, total)
+
+
+class _Looked:
+    """Makes SQL of expressions; values are bound, never written into the text."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self.ledger = ledger
+        open_ones = [row[0] for row in ledger.rows("SELECT id FROM executions WHERE status = 'Executing'")]
+        self.killed = json.dumps([id for id in open_ones if not ledger.home.is_running(id)])
+        self.now = time.time()
+
+    def condition(self, expression: Expression, text: str) -> _Sql:
+        if isinstance(expression, Comparison):
+            return self.comparison(expression, text)
+        if isinstance(expression, Not):
+            inner = self.condition(expression.of, text)
+            # Without a value SQL says neither yes nor no.
+            return _Sql(f"NOT COALESCE({inner.text}, 0)", inner.values)
+        parts = [self.condition(part, text) for part in expression.parts]
+        between = " AND " if isinstance(expression, All) else " OR "
+        return _Sql(f"({between.join(part.text for part in parts)})", _all_values(parts))
+
+    def comparison(self, one: Comparison, text: str) -> _Sql:
+        field = self.field(one.name)
+        if field is not None:
+            return _compared(field, one, text)
+        kind, name = kind_and_name(one.name)
+        if not self.is_known(kind, name):
+            raise mistake(text, one.at[0], f"no run has {one.name!r}. {did_you_mean(one.name, self.names())}")
+        chosen = _Sql("v.name = ? AND v.execution = e.id AND v.kind IN " + _kinds(kind), (name,))
+        if one.value is None:
+            sign = "NOT EXISTS" if one.operator == "=" else "EXISTS"
+            return _Sql(f"{sign} (SELECT 1 FROM run_values v WHERE {chosen.text})", chosen.values)
+        found = _compared(_Sql("v.value"), one, text)
+        return _Sql(
+            f"EXISTS (SELECT 1 FROM run_values v WHERE {chosen.text} AND {found.text})",
+            (*chosen.values, *found.values),
+        )
+
+    def order(self, sort: str) -> _Sql:
+        name, direction = (sort[1:], "DESC") if sort.startswith("-") else (sort.removeprefix("+"), "ASC")
+        found = self.field(name)
+        if found is None:
+            kind, name = kind_and_name(name)
+            if not self.is_known(kind, name):
+                raise UserError(f"sort: no run has {name!r}. {did_you_mean(name, self.names())}")
+            found = _Sql(
+                "(SELECT v.value FROM run_values v WHERE v.name = ? AND v.execution = e.id AND v.kind IN "
+                f"{_kinds(kind)} ORDER BY {_RANK} LIMIT 1)",
+                (name,),
+            )
+        return _Sql(f"({found.text}) IS NULL, {found.text} {direction}, e.rowid DESC", (*found.values, *found.values))
+
+    def field(self, name: str) -> _Sql | None:
+        if name in _TEXTS or name in _TIMES:
+            return _Sql((_TEXTS | _TIMES)[name])
+        if name == "status":
+            interrupted = "e.status = 'Executing' AND e.id IN (SELECT value FROM json_each(?))"
+            return _Sql(f"CASE WHEN {interrupted} THEN 'Interrupted' ELSE e.status END", (self.killed,))
+        if name == "seconds":
+            return _Sql("(COALESCE(e.ended, ?) - e.started - COALESCE(e.idle, 0))", (self.now,))
+        return None
+
+    def is_known(self, kind: str | None, name: str) -> bool:
+        """Whether a run has it; of no runs at all nothing is known, which is no mistake."""
+        sql = f"SELECT 1 FROM run_values WHERE name = ? AND kind IN {_kinds(kind)} LIMIT 1"
+        return bool(self.ledger.rows(sql, name)) or not self.ledger.rows("SELECT 1 FROM executions LIMIT 1")
+
+    def names(self) -> Sequence[str]:
+        found = self.ledger.rows(f"SELECT DISTINCT name FROM run_values WHERE kind IN ({_KINDS})")
+        return [*FIELDS, *(row[0] for row in found)]
+
+
+def _compared(left: _Sql, one: Comparison, text: str) -> _Sql:
+    """One value beside another; `left` may be missing, and then nothing holds but `= none`."""
+    if one.value is None:
+        return _Sql(f"{left.text} IS {'' if one.operator == '=' else 'NOT '}NULL", left.values)
+    if one.operator == "~":
+        return _Sql(f"instr(lower({left.text}), lower(?)) > 0", (*left.values, one.value))
+    if left.text in _TIMES.values():
+        return _Sql(f"{left.text} {one.operator} ?", (_seconds(one, text),))
+    number = None if left.text in _TEXTS.values() else number_in(one.value)
+    if number is not None:
+        kept = f"typeof({left.text}) IN ('integer', 'real') AND {left.text} {one.operator} ?"
+        return _Sql(f"({kept})", (*left.values, *left.values, number))
+    if one.name == "seconds":
+        raise mistake(text, one.at[1], f"seconds is a number, {one.value!r} is none.")
+    return _Sql(f"{left.text} {one.operator} ? COLLATE NOCASE", (*left.values, one.value))
+
+
+def _seconds(one: Comparison, text: str) -> float:
+    try:
+        return datetime.fromisoformat(str(one.value)).timestamp()
+    except ValueError:
+        said = f"{one.name} is a time, {one.value!r} is none. Give 2026-11-20, or '2026-11-20 14:30'."
+        raise mistake(text, one.at[1], said) from None
+
+
+def _kinds(kind: str | None) -> str:
+    return f"({_KINDS})" if kind is None else f"('{kind}')"
+
+
+def _all_values(parts: Sequence[_Sql]) -> tuple[Any, ...]:
+    return tuple(value for part in parts for value in part.values)

@@ -1,0 +1,6 @@
+"""The pages of this machine's runs and models, served to the browser of whoever started it.
+
+server.py   HTTP on the loopback address: who may ask, and for what
+pages.py    what each address shows
+live.js     brings what has changed into a page that is open
+"""

@@ -1,0 +1,226 @@
+"""What each address shows, as whole pages; a script of the page asks again, and takes what has changed."""
+
+from __future__ import annotations
+
+import getpass
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.markup import Content, Markup, el
+from drivetrain.report.content.logs import tail
+from drivetrain.report.document import Around, document, section
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.reader import Ledger
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from drivetrain.registry.registry import ModelVersion, Registry
+    from drivetrain.report.content.facts import RunFacts
+
+LINKS = (("Runs", "/"), ("Models", "/models"), ("Started by triggers", "/starts"))
+SCRIPT = "/live.js"
+LOG_LINES = 200
+MAX_COMPARED = 12
+MAX_STARTS = 200
+MAX_PAGE = 1_000_000
+Query = Mapping[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Page:
+    """What is answered: a page's text; or the address to go to instead."""
+
+    text: str = ""
+    status: int = 200
+    location: str = ""
+
+
+class Pages:
+    """The pages of a home and the registry that goes with it."""
+
+    def __init__(self, home: Home, registry: Callable[[], Registry]) -> None:
+        self.home = home
+        self._registry = registry
+
+    def get(self, path: str, query: Query) -> Page:
+        """The page at an address.
+
+        Raises:
+            UserError, InputError: what was asked for is not there.
+        """
+        if path == "/":
+            return self._index(query)
+        if path == "/models":
+            return self._models(query)
+        if path == "/compare":
+            return self._compare(query.get("run", []))
+        if path == "/starts":
+            return self._starts()
+        if path.startswith("/runs/") and path.count("/") == 2:
+            return self._run(path.removeprefix("/runs/"))
+        return error_page("There is no such page.", 404)
+
+    def post(self, path: str, form: Query) -> Page:
+        """Do what a form asks for."""
+        if path != "/models":
+            return error_page("There is no such page.", 404)
+        return self._decide(form)
+
+    def changed(self, path: str) -> str:
+        """A text that is another one when a page may have changed: cheap, for it is asked for all the time."""
+        files: list[Path] = [self.home.ledger, self.home.ledger.with_name(self.home.ledger.name + "-wal")]
+        at_work = None
+        if path.startswith("/runs/"):
+            id = path.removeprefix("/runs/")
+            files += sorted(self.home.run(id).glob("*/attempt-*/logs/*.log"))
+            at_work = self.home.is_running(id)  # a runner that is killed changes no file
+        elif path == "/starts":
+            files.append(self.home.root / "serving" / "started.jsonl")
+        stamps = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists()]
+        return json.dumps([stamps, at_work])
+
+    def _index(self, query: Query) -> Page:
+        from drivetrain.report.content.concluding import enter_missing
+        from drivetrain.report.content.index import Index, index
+        from drivetrain.report.page.index_page import Asked, index_page
+
+        where, sort, pipeline = (query.get(name, [""])[0].strip() for name in ("where", "sort", "pipeline"))
+        number = query.get("page", ["1"])[0]
+        page = int(number) if number.isascii() and number.isdigit() and 0 < int(number[:9]) <= MAX_PAGE else 1
+        asked = Asked(where=where, sort=sort, pipeline=pipeline, page=page)
+        enter_missing(self.home)
+        mistake, found = "", Index()
+        with Ledger(self.home) as ledger:
+            try:
+                found = index(
+                    ledger,
+                    where=where or None,
+                    sort=sort or None,
+                    pipeline=pipeline or None,
+                    limit=asked.per_page,
+                    offset=(page - 1) * asked.per_page,
+                )
+            except UserError as error:
+                mistake = str(error)
+                found = Index(pipelines=index(ledger, limit=1).pipelines)
+        asked = Asked(where=where, sort=sort, pipeline=pipeline, page=page, mistake=mistake)
+        text = index_page(found, asked, _around("/"), run_address, pages=None)
+        return Page(text, 400 if mistake else 200)
+
+    def _run(self, execution: str) -> Page:
+        from drivetrain.report.content.from_ledger import run_facts
+        from drivetrain.report.page.page import render
+
+        with Ledger(self.home) as ledger:
+            facts = run_facts(ledger, execution)
+        if facts.id != execution:
+            return Page(location=run_address(facts.id), status=303)
+        return Page(render(facts, around=_around(), log=self._log(facts)))
+
+    def _log(self, facts: RunFacts) -> Markup | None:
+        """The end of what is written now, of a run that goes on; or of what failed."""
+        steps = [step for step in facts.steps if step.status in ("Executing", "Failed")]
+        step = next((step for step in reversed(steps) if step.status == "Executing"), steps[-1] if steps else None)
+        if step is None:
+            return None
+        logs = sorted(self.home.logs(facts.id, step.name, max(step.attempts, 1)).glob("*.log"))
+        texts = [(log.stem, "\n".join(tail(log).splitlines()[-LOG_LINES:])) for log in logs]
+        written = "\n".join(f"{host}:\n{text}" if len(texts) > 1 else text for host, text in texts)
+        shown = el("pre", written or "Nothing is written yet.", id="log-tail", tabindex=0, aria_label="End of the log")
+        return section(f"Log of {step.title}", shown, id="log")
+
+    def _compare(self, runs: list[str]) -> Page:
+        from drivetrain.report.content.comparison import compare
+        from drivetrain.report.page.comparison_page import comparison_page
+
+        if len(runs) < 2:
+            return error_page("Choose two runs or more in the list, then compare them.", 400)
+        if len(runs) > MAX_COMPARED:
+            return error_page(f"{len(runs)} runs are chosen. Choose at most {MAX_COMPARED}.", 400)
+        return Page(comparison_page(compare(self.home, runs), around=_around()))
+
+    def _models(self, query: Query) -> Page:
+        from drivetrain.report.page.registry_page import registry_page
+
+        registry = self._registry()
+        groups = {group.name: registry.versions(group.name) for group in registry.groups()}
+        told = self._told(groups, query)
+        return Page(registry_page(groups, _around("/models"), run_address, decides=True, told=told))
+
+    def _told(self, groups: Mapping[str, list[ModelVersion]], query: Query) -> str | None:
+        """What came of a decision: of the version in the address, as it is now."""
+        from drivetrain.base.formatting import approval_words
+
+        group, version = query.get("group", [""])[0], query.get("version", [""])[0]
+        found = next((one for one in groups.get(group, []) if str(one.version) == version), None)
+        return f"{group} version {version} is {approval_words(found.status)}." if found else None
+
+    def _decide(self, form: Query) -> Page:
+        from drivetrain.registry.registry import make_champion
+
+        group, version, status, reason = (
+            form.get(name, [""])[0].strip() for name in ("group", "version", "status", "reason")
+        )
+        if status not in ("Approved", "Rejected"):
+            return error_page("A version is approved or rejected, nothing else.", 400)
+        registry = self._registry()
+        number = registry.version(group, version).version
+        try:
+            by = getpass.getuser()
+        except (KeyError, OSError):
+            by = None  # a container without a name for its user
+        if status == "Approved":
+            make_champion(registry, group, number, reason=reason or None, by=by)
+        else:
+            registry.set_status(group, number, "Rejected", reason=reason or None, by=by)
+        return Page(status=303, location=f"/models?group={quote(group)}&version={number}")
+
+    def _starts(self) -> Page:
+        """What `drivetrain serve` has started here, the newest first."""
+        file = self.home.root / "serving" / "started.jsonl"
+        lines = file.read_text(encoding="utf-8").splitlines()[-MAX_STARTS:] if file.exists() else []
+        said = [json.loads(line) for line in lines if line.endswith("}")]
+        forgotten = {(one["pipeline"], one["name"]) for one in said if "forgotten" in one}
+        rows = [
+            el(
+                "tr",
+                el("th", one["name"], scope="row"),
+                el("td", el("a", one["pipeline"], href=f"/?pipeline={quote(one['pipeline'])}")),
+                el("td", str(one["started"])[:19].replace("T", " ")),
+                el("td", "not run: the server ended" if (one["pipeline"], one["name"]) in forgotten else ""),
+            )
+            for one in reversed(said)
+            if "started" in one
+        ]
+        head = el("tr", [el("th", text, scope="col") for text in ("Start", "Pipeline", "When (UTC)", "")])
+        table: Content = el("div", el("table", el("thead", head), el("tbody", rows)), class_="scroll", tabindex=0)
+        if not rows:
+            table = el("p", "Nothing was started by a schedule or an event here: drivetrain serve does.")
+        body = el("main", section("Starts", table, id="starts"), id="content")
+        title = "Started by triggers"
+        return Page(document(title, el("header", el("h1", title)), body, around=_around("/starts")))
+
+
+def error_page(message: str, status: int) -> Page:
+    """A page that says what is wrong."""
+    said = section("This does not work", el("p", message, role="alert", class_="mistake"), id="mistake")
+    return Page(document("Error", el("main", said, id="content"), around=_around()), status)
+
+
+def answer_of(error: UserError | InputError) -> Page:
+    """The page of an error of the user's: what was asked for is not there, or cannot be done."""
+    return error_page(str(error), 404)
+
+
+def run_address(id: str) -> str:
+    """Of a run's page."""
+    return f"/runs/{quote(id, safe='')}"
+
+
+def _around(here: str = "") -> Around:
+    return Around(links=LINKS, here=here, scripts=(SCRIPT,))

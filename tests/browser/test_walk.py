@@ -1,0 +1,202 @@
+"""A person's way through the pages, in a real browser: run, watch, compare, approve, see the retraining start."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.targets.local.home import Home
+from drivetrain.training.launch.processes.parent import follows_parent
+from drivetrain.ui.pages import Pages
+from drivetrain.ui.server import Server
+from tests.fixtures.browser import Browser, program, until
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(program() is None, reason="no Chromium here: apt-get install chromium"),
+]
+
+# `shop` trains until it is let go on, and registers; an approval of its model starts `follow`.
+PIPELINES = """
+from drivetrain import Pipeline, RegistryEvent, Settings, register, step
+from drivetrain.components import Input, Output, component
+
+
+class Shop(Settings):
+    until: str = ""
+    rate: float = 0.5
+
+
+@component(job="training", logs={"validation_loss": r"loss=([0-9.]+)"})
+def fit(model: Output, until: str = "", rate: float = 0.5) -> None:
+    import time
+    from pathlib import Path
+
+    (model / "model.txt").write_text(str(rate))
+    for place in range(4):
+        print(f"loss={rate / (place + 1):.3f}", flush=True)
+    while until and not Path(until).exists():
+        time.sleep(0.05)
+
+
+@component
+def score(model: Input, rate: float = 0.5) -> dict[str, float]:
+    return {"accuracy": rate}
+
+
+@component
+def retrain(model: Output) -> None:
+    (model / "model.txt").write_text("again")
+
+
+def shop(settings: Shop) -> Pipeline:
+    model = step(fit, until=settings.until, rate=settings.rate)
+    scores = step(score, model=model["model"], rate=settings.rate)
+    version = register(model=model["model"], metrics=scores, group="shop")
+    return Pipeline(name="shop", steps=[model, scores, version])
+
+
+def follow() -> Pipeline:
+    approved = RegistryEvent(name="approved", group="shop")
+    return Pipeline(name="follow", steps=[step(retrain)], triggers=[approved])
+"""
+# What a screen reader needs, and what does not fit; an empty list where all is well.
+WRONG = """
+(() => {
+  const wrong = [];
+  const named = (e) => e.getAttribute("aria-label") || e.textContent.trim() || (e.labels && e.labels.length);
+  for (const e of document.querySelectorAll("a, button, input:not([type=hidden]), select"))
+    if (!named(e)) wrong.push("no name: " + e.outerHTML);
+  for (const e of document.querySelectorAll("svg[role=img]:not([aria-label])")) wrong.push("no name: a picture");
+  if (document.querySelectorAll("h1").length !== 1) wrong.push("not one h1");
+  const levels = [...document.querySelectorAll("h1, h2, h3")].map((e) => Number(e.tagName[1]));
+  levels.forEach((level, n) => { if (n && level > levels[n - 1] + 1) wrong.push("a heading is left out"); });
+  for (const e of document.querySelectorAll(".scroll")) if (e.tabIndex !== 0) wrong.push("cannot be scrolled by keys");
+  if (document.documentElement.scrollWidth > innerWidth) wrong.push("wider than the window");
+  const light = (color) => {
+    const [r, g, b] = color.match(/[0-9.]+/g).map((c) => c / 255)
+      .map((c) => (c <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  for (const e of document.querySelectorAll("h1, h2, p, a, th, td, button, label, .status, .tag, small")) {
+    if (!e.innerText || e.closest("svg") || e.classList.contains("skip") || e.closest(".skip")) continue;
+    let behind = e;
+    while (getComputedStyle(behind).backgroundColor === "rgba(0, 0, 0, 0)") behind = behind.parentElement;
+    const [a, b] = [light(getComputedStyle(e).color), light(getComputedStyle(behind).backgroundColor)];
+    const contrast = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
+    if (contrast < 4.5) wrong.push(`contrast ${contrast.toFixed(1)}: ${e.outerHTML.slice(0, 200)}`);
+  }
+  return wrong;
+})()
+"""
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    (tmp_path / "shop_pipelines.py").write_text(PIPELINES)
+    return Home(tmp_path / "home")
+
+
+@pytest.fixture
+def address(home: Home) -> Iterator[str]:
+    server = Server(Pages(home, lambda: LocalRegistry(home.ledger)))
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield server.address
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+@pytest.fixture
+def browser() -> Iterator[Browser]:
+    with Browser() as browser:
+        yield browser
+
+
+def started(home: Home, *words: str) -> subprocess.Popen[bytes]:
+    """The command line, in the folder of the pipelines; what it prints is in the file output.txt."""
+    folder = home.root.parent
+    with (folder / "output.txt").open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "drivetrain.cli.main", *words, "--home", str(home.root)],
+            cwd=folder,
+            stdout=output,
+            stderr=output,
+            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            preexec_fn=follows_parent(signal.SIGKILL),
+        )
+
+
+def test_run_watch_compare_approve_and_see_the_retraining_start(home: Home, address: str, browser: Browser) -> None:
+    go_on = home.root.parent / "go-on"
+    target = "shop_pipelines.py:shop"
+    assert started(home, "run", target, "--set", "rate=0.25", "--tag", "team=shop").wait(120) == 0
+    browser.open(address)
+    browser.wait_for("1 run")
+    run = started(home, "run", target, "--set", f"until={go_on}")
+    browser.wait_for("running", "#content")  # it appears by itself
+    browser.leave_by(lambda: browser.click(".runs tbody tr:first-child a"))
+    browser.wait_for("loss=0.125", "#log-tail")
+    browser.wait_for("Training", "#training")
+    assert "running" in browser.text("header") and browser.run("document.querySelector('progress').value") == 0
+    go_on.touch()
+    browser.wait_for("succeeded", "header")
+    browser.wait_for("0.5000", ".tiles")
+    assert browser.run("document.querySelector('#log-tail')") is None
+    assert run.wait(60) == 0
+
+    browser.leave_by(lambda: browser.click("nav.pages a"))
+    browser.wait_for("2 runs")
+    for row in (1, 2):
+        browser.click(f".runs tbody tr:nth-child({row}) input")
+    browser.leave_by(lambda: browser.click(".bar button"))
+    browser.wait_for("Settings that differ")
+    assert "rate" in browser.text() and "0.25" in browser.text()
+
+    serving = started(home, "serve", "shop_pipelines.py:follow")
+    until(lambda: b"serving; Ctrl-C ends" in (home.root.parent / "output.txt").read_bytes())
+    browser.leave_by(lambda: browser.click("nav.pages a[href='/models']"))
+    browser.wait_for("waiting for approval")
+    browser.leave_by(lambda: browser.click("button[aria-label='Approve shop version 2']"))
+    browser.wait_for("shop version 2 is approved.")
+    browser.open(address.partition("/?")[0] + "/?pipeline=follow")
+    browser.wait_for("succeeded", "#content")
+    browser.leave_by(lambda: browser.click("nav.pages a[href='/starts']"))
+    browser.wait_for("follow")
+    serving.send_signal(signal.SIGINT)
+    assert serving.wait(60) == 0
+    assert browser.errors == []
+
+
+def test_keys_find_their_way_and_every_width_fits(home: Home, address: str, browser: Browser) -> None:
+    for rate in ("0.25", "0.5"):
+        assert started(home, "run", "shop_pipelines.py:shop", "--set", f"rate={rate}", "--tag", "t=1").wait(120) == 0
+    base = address.partition("/?")[0]
+    browser.open(address)
+    ids = browser.run("[...document.querySelectorAll('input[name=run]')].map((e) => e.value)")
+    browser.press("Tab", 9)
+    assert browser.run("document.activeElement.textContent") == "Skip to the content"
+    browser.run("document.querySelector('input[name=where]').focus()")
+    browser.write("rate > 0.3")
+    browser.leave_by(lambda: browser.press("Enter", 13, "\r"))
+    browser.wait_for("1 run")
+    assert browser.run("document.querySelector('input[name=where]').value") == "rate > 0.3"
+    pages = ("/", "/models", f"/runs/{ids[0]}", f"/compare?run={ids[0]}&run={ids[1]}", "/starts")
+    for width in (400, 900, 1800):
+        for dark in (False, True):
+            browser.look(width, dark=dark)
+            for page in pages:
+                browser.open(base + page)
+                assert browser.run(WRONG) == [], (page, width, dark)
+    browser.run("document.querySelector('h1').style.color = 'var(--line)'")  # it does look
+    assert any("contrast 1." in each for each in browser.run(WRONG))
+    assert browser.errors == []

@@ -1,0 +1,247 @@
+"""The server of the pages: who may ask, what each address gives, and what it costs with ten thousand runs."""
+
+from __future__ import annotations
+
+import http.client
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import chdir
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+
+import drivetrain as dt
+from drivetrain.base.errors import UserError
+from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.ui.pages import Pages
+from drivetrain.ui.server import Server
+from tests.fixtures.many_runs import write_runs
+from tests.unit.client.test_client import FILE
+
+FORM = "application/x-www-form-urlencoded"
+
+
+class Asked:
+    """A server, and a browser's requests to it."""
+
+    def __init__(self, home: Home) -> None:
+        self.home = home
+        self.server = Server(Pages(home, lambda: LocalRegistry(home.ledger)))
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+        self.host = f"127.0.0.1:{self.server.server_port}"
+        self.own = {"Cookie": f"{self.server.cookie}={self.server.token}"}
+        self.headers: http.client.HTTPMessage
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def __call__(self, path: str, *, code: int = 200, body: str | None = None, **headers: str) -> str:
+        """The text of an answer; asserts its status. A header is left out where it is given as an empty text."""
+        connection = http.client.HTTPConnection(self.host, timeout=60)
+        given = {**self.own, "Origin": f"http://{self.host}", "Content-Type": FORM}
+        given |= {name.replace("_", "-"): text for name, text in headers.items()}
+        method = "GET" if body is None else "POST"
+        connection.request(method, path, body, {name: text for name, text in given.items() if text})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        assert answer.status == code, (answer.status, text)
+        self.headers = answer.headers
+        return text
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("ui")
+    (folder / "ui_runs.py").write_text(FILE)
+    with chdir(folder):
+        yield folder
+
+
+@pytest.fixture(scope="module")
+def runs(place: Path) -> list[dt.Run]:
+    return [
+        dt.run("ui_runs.py", quiet=True, rows=3, tags={"team": "<b>vision"}),
+        dt.run("ui_runs.py", quiet=True, rows=5),
+        dt.run("ui_runs.py", quiet=True, rows=5, least=0.9),
+    ]
+
+
+@pytest.fixture(scope="module")
+def ask(place: Path, runs: list[dt.Run]) -> Iterator[Asked]:
+    asked = Asked(Home())
+    yield asked
+    asked.close()
+
+
+def test_the_first_address_has_the_token_and_a_cookie_keeps_it(ask: Asked) -> None:
+    path = ask.server.address.partition(ask.host)[2]
+    assert ask(path, code=303, Cookie="") == "" and ask.headers["Location"] == "/"
+    cookie = str(ask.headers["Set-Cookie"])
+    assert ask.server.token in cookie and "HttpOnly" in cookie and "SameSite=Strict" in cookie
+    assert "<h1>Runs</h1>" in ask("/")
+    assert len(ask.server.token) >= 32
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Cookie": ""},
+        {"Cookie": "drivetrain=x"},
+        {"Host": "attacker.example"},  # a name that leads to this machine
+        {"Host": "127.0.0.1"},
+        {"Cookie": "\x7f=;;"},
+    ],
+)
+def test_who_does_not_know_the_token_or_comes_by_another_name_gets_nothing(
+    ask: Asked, headers: dict[str, str], runs: list[dt.Run]
+) -> None:
+    for path in ("/", f"/runs/{runs[0].id}", "/models", "/live.js", "/?token=wrong"):
+        said = ask(path, code=403, **headers)
+        assert said.startswith("Open the address that `drivetrain ui` has printed") and runs[0].id not in said
+
+
+def test_a_form_of_another_page_changes_nothing(ask: Asked) -> None:
+    form = urlencode({"group": "small", "version": "1", "status": "Approved"})
+    for origin in ("", "null", "http://attacker.example", "https://" + ask.host, f"http://{ask.host}.attacker.example"):
+        assert "must be sent from a page of this server" in ask("/models", code=403, body=form, Origin=origin)
+    ask("/models", code=403, body=form, Cookie="")
+    assert "at most 65,536 bytes" in ask("/models", code=413, body="x" * 65_537)
+    assert LocalRegistry(ask.home.ledger).version("small", 1).status == "PendingManualApproval"
+
+
+def test_the_list_is_filtered_sorted_and_says_what_is_wrong(ask: Asked, runs: list[dt.Run]) -> None:
+    page = ask("/")
+    assert [page.index(run.id) for run in reversed(runs)] == sorted(page.index(run.id) for run in runs)
+    assert "&lt;b&gt;vision" in page and "<b>vision" not in page
+    assert 'aria-label="Choose ' in page and "Skip to the content" in page
+    page = ask("/?" + urlencode({"where": "rows = 3 or accuracy < 0", "sort": "-accuracy"}))
+    assert runs[0].id in page and runs[1].id not in page and 'aria-sort="descending"' in page
+    page = ask("/?" + urlencode({"where": 'acuracy > "<i>"'}), code=400)
+    assert "Did you mean &#x27;accuracy&#x27;" in page and 'aria-invalid="true"' in page and "<i>" not in page
+    assert "No run fits." in ask("/?pipeline=none") and "No run fits." not in ask("/?page=nonsense")
+
+
+def test_the_page_of_a_run_and_a_comparison(ask: Asked, runs: list[dt.Run]) -> None:
+    page = ask(f"/runs/{runs[2].id}")
+    assert "Log of stop" in page and "What went wrong" in page and '<script src="/live.js" defer="">' in page
+    assert "script-src &#x27;self&#x27;" in page and "Log of" not in ask(f"/runs/{runs[0].id}")
+    assert ask(f"/runs/{runs[0].id[:6]}", code=303) == "" and ask.headers["Location"] == f"/runs/{runs[0].id}"
+    assert "No execution" in ask("/runs/nothing", code=404) and "no such page" in ask("/other", code=404)
+    ask("/runs/..%2F..%2Fledger.db", code=404)
+    page = ask(f"/compare?run={runs[0].id}&run={runs[1].id}")
+    assert "Settings that differ" in page and "fit.rows" in page
+    assert "Choose two runs or more" in ask(f"/compare?run={runs[0].id}", code=400)
+
+
+def test_a_page_is_sent_again_when_something_has_changed(ask: Asked, runs: list[dt.Run]) -> None:
+    ask(f"/runs/{runs[0].id}")
+    tag = str(ask.headers["ETag"])
+    assert ask(f"/runs/{runs[0].id}", code=304, X_Live="1", If_None_Match=tag) == ""
+    assert runs[0].id in ask(f"/runs/{runs[0].id}", If_None_Match=tag)  # a reload is a reload
+    runs[0].label(note="looked at")
+    assert "looked at" in ask(f"/runs/{runs[0].id}", X_Live="1", If_None_Match=tag)
+
+
+def test_what_goes_on_is_shown_with_its_progress_and_log(ask: Asked, runs: list[dt.Run]) -> None:
+    home = ask.home
+    with home.lock(runs[1].id), LedgerWriter(home) as ledger:
+        with ledger.transaction() as db:
+            db.execute("UPDATE executions SET status = 'Executing', ended = NULL WHERE id = ?", (runs[1].id,))
+            sql = "UPDATE steps SET status = 'Executing', ended = NULL WHERE execution = ? AND name = 'score'"
+            db.execute(sql, (runs[1].id,))
+        page = ask(f"/runs/{runs[1].id}")
+        assert "Log of score" in page and 'aria-label="4 of 5 steps are over"' in page
+        log = next(home.logs(runs[1].id, "score", 1).glob("*.log"))
+        tag = str(ask.headers["ETag"])
+        with log.open("a") as file:
+            file.write("epoch <3>\n")
+        assert "epoch &lt;3&gt;" in ask(f"/runs/{runs[1].id}", X_Live="1", If_None_Match=tag)
+        assert '<span class="status is-executing">running</span>' in ask("/")
+        with ledger.transaction() as db:
+            db.execute("UPDATE executions SET status = 'Succeeded', ended = 1 WHERE id = ?", (runs[1].id,))
+            db.execute("UPDATE steps SET status = 'Succeeded' WHERE execution = ? AND name = 'score'", (runs[1].id,))
+
+
+def test_a_version_is_approved_and_rejected(ask: Asked) -> None:
+    page = ask("/models")
+    assert 'aria-label="Approve small version 1"' in page and "waiting for approval" in page
+    form = {"group": "small", "version": "1", "status": "Approved", "reason": "good <enough>"}
+    ask("/models", code=303, body=urlencode(form))
+    page = ask(str(ask.headers["Location"]))
+    assert "small version 1 is approved." in page and "good &lt;enough&gt;" in page
+    assert 'aria-label="Approve small version 1"' not in page and 'aria-label="Reject small version 1"' in page
+    version = LocalRegistry(ask.home.ledger).events("small")[-1]
+    assert (version.status, version.reason) == ("Approved", "good <enough>") and version.by
+    ask("/models", code=303, body=urlencode({**form, "status": "Rejected", "reason": ""}))
+    assert LocalRegistry(ask.home.ledger).version("small", 1).status == "Rejected"
+    assert "nothing else" in ask("/models", code=400, body=urlencode({**form, "status": "Deleted"}))
+    ask("/models", code=404, body=urlencode({**form, "group": "none"}))
+    ask("/runs/x", code=404, body=urlencode(form))
+
+
+def test_what_triggers_started_is_listed(ask: Asked) -> None:
+    assert "Nothing was started by a schedule" in ask("/starts")
+    folder = ask.home.root / "serving"
+    folder.mkdir()
+    (folder / "started.jsonl").write_text(
+        '{"pipeline": "small", "name": "small-approved-1", "started": "2026-11-26T00:00:00+00:00", "parameters": []}\n'
+        '{"pipeline": "small", "name": "small-approved-1", "forgotten": true}\n{"half'
+    )
+    page = ask("/starts")
+    assert "small-approved-1" in page and "2026-11-26 00:00:00" in page and "not run: the server ended" in page
+
+
+def test_a_runner_that_was_killed_is_seen(ask: Asked, runs: list[dt.Run]) -> None:
+    with ask.home.lock(runs[0].id):
+        ask(f"/runs/{runs[0].id}")
+        tag = str(ask.headers["ETag"])
+        ask(f"/runs/{runs[0].id}", code=304, X_Live="1", If_None_Match=tag)
+    ask(f"/runs/{runs[0].id}", code=200, X_Live="1", If_None_Match=tag)
+
+
+def test_the_command_prints_the_address_and_ends_by_ctrl_c(place: Path, runs: list[dt.Run]) -> None:
+    command = [sys.executable, "-m", "drivetrain.cli.main", "ui"]
+    with subprocess.Popen(command, cwd=place, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        address = urlsplit(process.stdout.readline().strip())
+        connection = http.client.HTTPConnection(address.netloc, timeout=60)
+        connection.request("GET", f"/?{address.query}")
+        answer = connection.getresponse()
+        cookie = str(answer.headers["Set-Cookie"]).partition(";")[0]
+        assert answer.status == 303
+        answer.read()
+        connection.request("GET", "/", headers={"Cookie": cookie})
+        assert runs[0].id in connection.getresponse().read().decode()
+        connection.close()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+
+
+def test_a_port_that_is_taken_is_refused(ask: Asked) -> None:
+    with pytest.raises(UserError, match=r"cannot be had: .*Give another --port"):
+        Server(ask.server.pages, ask.server.server_port)
+
+
+@pytest.mark.slow
+def test_the_list_of_ten_thousand_runs_takes_less_than_a_second_of_cpu(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    write_runs(home, 10_000)
+    pages = Pages(home, lambda: LocalRegistry(home.ledger))
+    start = time.process_time()
+    first = pages.get("/", {}).text
+    deep = pages.get("/", {"page": ["150"], "where": ["epochs > 10"], "sort": ["-accuracy"]}).text
+    used = time.process_time() - start
+    assert "10,000 runs" in first and "page 1 of 200" in first and first.count("<tr>") == 51
+    assert "7,800 runs" in deep and "page 150 of 156" in deep
+    assert used <= 1.0, used
