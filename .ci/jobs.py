@@ -5,15 +5,15 @@ import sys
 
 from lanes import Job, main
 
-# Some launcher tests start plain MPI programs, and hosts in network namespaces; those of the pages a browser; Spark runs on
-# Java. They skip where these are missing. (One job: apt lets one in at a time.)
+# Some launcher tests start plain MPI programs, and hosts in network namespaces; those of the pages a browser; Spark runs
+# on Java. They skip where these are missing. (One job: apt lets one in at a time.)
 PROGRAMS = """
 if [ "$(id -u)" = 0 ]; then
   missing=
   for program in mpicc mpirun ip chromium java; do command -v $program >/dev/null || missing=yes; done
   if [ -n "$missing" ]; then
     apt-get update -qq
-    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends openmpi-bin libopenmpi-dev iproute2 \
+    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openmpi-bin libopenmpi-dev iproute2 \
       chromium openjdk-17-jre-headless >/dev/null
   fi
 fi"""
