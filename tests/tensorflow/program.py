@@ -2,18 +2,22 @@
 
     program.py '{"data": ..., "runs": [{"target": ..., "config": {...}}, ...], "evaluate": [...], "predict": [...]}'
 
-The last line is a JSON object: for each run how often its step was traced, and what the evaluations found.
+The last line is a JSON object: what is noted of each run (or why it was refused), and what the evaluations found.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.errors import InputError
 from drivetrain.training.config import Config, Folders
-from drivetrain.training.process import join_group
+from drivetrain.training.process import Process, join_group
 from drivetrain.training_scripts import evaluate, predict
 from drivetrain.training_scripts.train import train
 
@@ -21,20 +25,10 @@ from drivetrain.training_scripts.train import train
 def main() -> None:
     given: dict[str, Any] = json.loads(sys.argv[1])
     data = Path(given["data"])
-    found: dict[str, Any] = {"traces": [], "evaluations": [], "shards": []}
-    with join_group(60.0, "tensorflow") as process:
+    found: dict[str, Any] = {"runs": [], "evaluations": [], "shards": []}
+    with join_group(given.get("timeout", 60.0), "tensorflow") as process:
         for run in given.get("runs", []):
-            target = Path(run["target"])
-            folders = Folders(
-                train=data,
-                validation=data,
-                model=target / "model",
-                output=target / "output",
-                checkpoints=target / "checkpoints",
-            )
-            with counted_traces() as traces:
-                train(Config(**run["config"]), folders, process)
-            found["traces"].append(traces())
+            found["runs"].append(done(run, data, process))
         for model in given.get("evaluate", []):
             found["evaluations"].append(evaluate.run(Path(model), data, process, report=Path(f"{model}-report")))
         for model in given.get("predict", []):
@@ -44,27 +38,65 @@ def main() -> None:
         print(json.dumps(found), flush=True)
 
 
-class counted_traces:  # noqa: N801 (used as a function)
-    """How often the step of the strategies that are made inside was traced."""
+def done(run: dict[str, Any], data: Path, process: Process) -> dict[str, Any]:
+    """What is noted of a training; of one that is `refused`, only what was said."""
+    target = Path(run["target"])
+    folders = Folders(
+        train=Path(run.get("data", data)),
+        validation=data if run.get("validates", True) else None,
+        model=target / "model",
+        output=target / "output",
+        weights=Path(run["weights"]) if "weights" in run else None,
+        checkpoints=target / "checkpoints",
+    )
+    with noted() as notes:
+        try:
+            train(
+                Config(**run["config"]), folders, replace(process, world_size=run.get("world_size", process.world_size))
+            )
+        except InputError as error:
+            if not run.get("refused"):
+                raise
+            return {"refused": str(error)}
+    return notes()
 
-    def __enter__(self) -> Any:
-        from drivetrain.training.tensorflow.strategy import Strategy
 
-        self._made: list[Any] = []
-        self._init = Strategy.__init__
-        made, init = self._made, self._init
+@contextmanager
+def noted() -> Generator[Any]:
+    """What the strategies that are made inside come to."""
+    import tensorflow as tf
 
-        def noted(strategy: Any, *given: Any) -> None:
-            init(strategy, *given)
-            made.append(strategy)
+    from drivetrain.training.tensorflow.strategy import Strategy
 
-        Strategy.__init__ = noted  # type: ignore[method-assign]
-        return lambda: sum(strategy._step.experimental_get_tracing_count() for strategy in made)
+    made: list[Any] = []
+    init = Strategy.__init__
+    recipes = sys.modules.get("tests.tensorflow.noting")
+    if recipes:
+        recipes.Recipe.rows.clear()
+        recipes.Recipe.labels.clear()
 
-    def __exit__(self, *_: object) -> None:
-        from drivetrain.training.tensorflow.strategy import Strategy
+    def noting(strategy: Any, *given: Any) -> None:
+        init(strategy, *given)
+        made.append(strategy)
 
-        Strategy.__init__ = self._init  # type: ignore[method-assign]
+    def notes() -> dict[str, Any]:
+        (strategy,) = made
+        recipes = sys.modules.get("tests.tensorflow.noting")
+        return {
+            "traces": strategy._step.experimental_get_tracing_count(),
+            "computes_in": strategy.model.compute_dtype,
+            "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
+            "xla": bool(getattr(strategy._of_piece, "_jit_compile", False)),
+            "loss_scale": float(strategy.optimizer.dynamic_scale.numpy()) if strategy._scales else None,
+            "rows": list(recipes.Recipe.rows) if recipes else [],
+            "labels": [label for labels in recipes.Recipe.labels for label in labels] if recipes else [],
+        }
+
+    Strategy.__init__ = noting  # type: ignore[method-assign]
+    try:
+        yield notes
+    finally:
+        Strategy.__init__ = init  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

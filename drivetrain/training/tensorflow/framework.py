@@ -27,15 +27,17 @@ from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.tensors import arrays, generators
 from drivetrain.training.checkpointing.tensors.index import Index, Sizes
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.group import Group, tcp
 from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, Recipe, load_recipe, wrong_answer
 from drivetrain.training.seeds import seed_generators
 from drivetrain.training.strategy import WHOLE, framework_of
+from drivetrain.training.tensorflow import cluster, weights
+from drivetrain.training.tensorflow.precision import precision_of
+from drivetrain.training.tensorflow.strategy import in_format, variables_of
 
 Array = NDArray[Any]
-MODEL, OPTIMIZER, BEST, ENTRY = "model/", "optimizer/", "best/", "//"
+MODEL, OPTIMIZER, AVERAGE, BEST, ENTRY = "model/", "optimizer/", "average/", "best/", "//"
 
 
 class Framework:
@@ -55,23 +57,17 @@ class Framework:
     def device_kind(device: str) -> str:
         return device
 
-    @staticmethod
-    def join(process: Process, timeout: float) -> Group:
-        """Over plain TCP; gradients have TensorFlow's own connections.
-
-        Raises:
-            InputError: nobody says where rank 0 is.
-        """
-        try:
-            address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        except KeyError as error:
-            raise InputError(f"{error.args[0]} is not set. Start the processes with launcher=tf_config.") from None
-        return tcp.join(process.rank, process.world_size, address, port, timeout)
+    join = staticmethod(cluster.join)
 
     # Models.
 
+    @classmethod
+    def build_model(cls, recipe: Recipe) -> Any:
+        precision_of("fp32").set_up()  # a start is drawn alike for every precision
+        return cls._model(recipe)
+
     @staticmethod
-    def build_model(recipe: Recipe) -> Any:
+    def _model(recipe: Recipe) -> Any:
         model: Any = recipe.model()
         if not isinstance(model, keras.Model):
             raise wrong_answer(recipe, "model", model, "a keras.Model")
@@ -82,12 +78,7 @@ class Framework:
             )
         return model
 
-    @staticmethod
-    def load_weights(model: Any, path: Path) -> list[str]:
-        raise InputError(
-            f"weights {str(path)!r}: models of TensorFlow do not start from a file yet. Leave weights out, or load "
-            "them in the recipe's model()."
-        )
+    load_weights = staticmethod(weights.load_weights)
 
     @staticmethod
     def save_model(folder: Path, weights: Mapping[str, Array], description: Mapping[str, Any]) -> None:
@@ -102,18 +93,20 @@ class Framework:
         description = model_folder.read_description(folder)
         try:
             recipe = load_recipe(description["recipe"], description["recipe_options"])
+            fp64 = description["precision"] == "fp64"
         except (KeyError, TypeError) as error:
             raise model_folder.no_description(folder, error) from None
-        weights = load(model_folder.read_weights(folder, description))
-        model = cls.build_model(recipe)
-        variables = _variables(model)
-        if {name: tuple(v.shape) for name, v in variables.items()} != {n: w.shape for n, w in weights.items()}:
+        tensors = load(model_folder.read_weights(folder, description))
+        precision_of("fp64" if fp64 else "fp32").set_up()  # as its numbers are kept, however they were multiplied
+        model = cls._model(recipe)
+        variables = variables_of(model)
+        if {name: tuple(v.shape) for name, v in variables.items()} != {n: w.shape for n, w in tensors.items()}:
             raise InputError(
                 f"{folder / model_folder.WEIGHTS_FILE} does not fit recipe {description['recipe']!r}: it has "
-                f"{len(weights)} tensors, the model {len(variables)} of other names or shapes."
+                f"{len(tensors)} tensors, the model {len(variables)} of other names or shapes."
             )
         for name, variable in variables.items():
-            variable.assign(weights[name])
+            variable.assign(tensors[name])
         return recipe, model, description
 
     @classmethod
@@ -134,7 +127,7 @@ class Framework:
 
     @staticmethod
     def precision_of(model: Any) -> str:
-        return "float32"
+        return model.trainable_variables[0].dtype
 
     @staticmethod
     def is_tensor(value: object) -> bool:
@@ -164,6 +157,7 @@ class Framework:
 
     @staticmethod
     def on_device(batch: Any, device: str, precision: str) -> Batch:
+        batch = in_format(batch, precision)
         return Batch(tf.convert_to_tensor(batch.inputs), batch.targets)  # type: ignore[arg-type]
 
     without_gradients = nullcontext  # there is no tape
@@ -215,14 +209,15 @@ class Framework:
     @staticmethod
     def tensors_of(strategy: Any, best: Mapping[str, Array] | None = None) -> dict[str, Array]:
         return {
-            **{MODEL + name: variable.numpy() for name, variable in _variables(strategy.model).items()},
+            **{MODEL + name: variable.numpy() for name, variable in variables_of(strategy.model).items()},
             **{OPTIMIZER + name: variable.numpy() for name, variable in _optimizer(strategy).items()},
+            **{AVERAGE + name: variable.numpy() for name, variable in _averages(strategy).items()},
             **{BEST + name: value for name, value in (best or {}).items()},
         }
 
     @staticmethod
     def values_of(strategy: Any) -> dict[str, Any]:
-        names = [name for name, variable in _variables(strategy.model).items() if variable.trainable]
+        names = [name for name, variable in variables_of(strategy.model).items() if variable.trainable]
         return {"groups": [{"params": names, "optimizer": type(strategy.optimizer).__name__}]}
 
     @staticmethod
@@ -236,6 +231,8 @@ class Framework:
         own = {n: np.empty_like(v) for n, v in cls.model_parts(strategy).items()}
         best = own if any(name.startswith(BEST) for name in index.tensors) else None
         found = {name: np.empty_like(value) for name, value in cls.tensors_of(strategy, best).items()}
+        if not any(name.startswith(AVERAGE) for name in index.tensors):  # it begins with the parameters
+            found = {name: value for name, value in found.items() if not name.startswith(AVERAGE)}
         for name, value in found.items():
             if name not in index.tensors:
                 raise unknown_name("tensor", name, index.tensors, advice="The saved model is another one.")
@@ -249,9 +246,14 @@ class Framework:
     @staticmethod
     def adopt(strategy: Any, loaded: Mapping[str, Array], values: Mapping[str, Any]) -> dict[str, Array]:
         with strategy.distribution.scope():
-            for prefix, own in ((MODEL, _variables(strategy.model)), (OPTIMIZER, _optimizer(strategy))):
+            for prefix, own in ((MODEL, variables_of(strategy.model)), (OPTIMIZER, _optimizer(strategy))):
                 for name, variable in own.items():
                     variable.assign(loaded[prefix + name])
+            averages = {n: v for n, v in _averages(strategy).items() if AVERAGE + n in loaded}
+            for name, variable in averages.items():
+                variable.assign(loaded[AVERAGE + name])
+        if strategy.average and not averages:
+            strategy.average.begin()
         return {name.removeprefix(BEST): value for name, value in loaded.items() if name.startswith(BEST)}
 
     @staticmethod
@@ -260,7 +262,8 @@ class Framework:
 
     @staticmethod
     def model_parts(strategy: Any) -> dict[str, Array]:
-        return {name: variable.numpy() for name, variable in _variables(strategy.model).items()}
+        with strategy.in_evaluation():
+            return {name: variable.numpy() for name, variable in variables_of(strategy.model).items()}
 
     @staticmethod
     def gather(strategy: Any, tensors: Mapping[str, Array]) -> dict[str, Array]:
@@ -291,12 +294,11 @@ class _NoSeeds:
         return
 
 
-def _variables(model: Any) -> dict[str, Any]:
-    """By place and name: Keras numbers the names of layers by what a process has made before."""
-    return {f"{number:03d}.{variable.name}": variable for number, variable in enumerate(model.variables)}
-
-
 def _optimizer(strategy: Any) -> dict[str, Any]:
     """By place, and by the last word of its name: before it stands the name of a layer."""
     listed = enumerate(strategy.optimizer.variables)
     return {f"{number:03d}{ENTRY}{variable.name.rpartition('_')[2]}": variable for number, variable in listed}
+
+
+def _averages(strategy: Any) -> dict[str, Any]:
+    return strategy.average.values if strategy.average else {}
