@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.spec.pipeline import Parameter, Pipeline
+    from drivetrain.spec.graph import Graph
+    from drivetrain.spec.pipeline import Pipeline
     from drivetrain.spec.steps import JobStep
     from drivetrain.targets.assets.requirements import Requirement
     from drivetrain.targets.local.runner import Asset
@@ -61,10 +62,11 @@ def refuse_lacking(
         there = {wheel_name(name).distribution for name in wheels}
     lacking: dict[str, set[str]] = {}
     imports: dict[str, str] = {}
-    for step in Graph(pipeline).steps:
+    graph = Graph(pipeline)
+    for step in graph.steps:
         if not isinstance(step, JobStep) or step.name in left_out or (only and step.name not in only):
             continue
-        found = [(name, need, "") for name, need in _not_installed(_needs(step, pipeline.parameters))]
+        found = [(name, need, "") for name, need in _not_installed(_needs(step, graph))]
         found += [(name, name, place) for name, place in _not_importable(step.parameters, folder)]
         for name, need, place in found:
             if normal(name) in there | _ELSEWHERE:
@@ -83,17 +85,13 @@ def refuse_lacking(
         )
 
 
-def _needs(step: JobStep, parameters: tuple[Parameter, ...]) -> Sequence[str]:
-    """What a step's program imports; a training's strategy says which framework that is."""
-    from drivetrain.catalog.strategies import AUTO, TORCH, read_strategy, strategy_names
-    from drivetrain.spec.steps import is_our_training
-    from drivetrain.spec.trainings import ways
+def _needs(step: JobStep, graph: Graph) -> Sequence[str]:
+    """What a step's program imports, in each framework that it may run on."""
+    from drivetrain.catalog.strategies import TORCH
+    from drivetrain.recommend.framework import frameworks_of, needs_of
 
-    if not is_our_training(step):
-        return step.program.needs
-    names = {training.strategy for training in ways(step, parameters)} - {None, AUTO}
-    frameworks = {read_strategy(name).framework for name in names & {*strategy_names()} if name} or {TORCH}
-    return [each for need in step.program.needs for each in (sorted(frameworks) if need == TORCH else [need])]
+    found = sorted(frameworks_of(step, graph)) or [TORCH]
+    return list(dict.fromkeys(need for framework in found for need in needs_of(step, framework)))
 
 
 def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:

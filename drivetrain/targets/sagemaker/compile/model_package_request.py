@@ -8,14 +8,15 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.base.errors import SpecError
+from drivetrain.catalog.strategies import TORCH
+from drivetrain.recommend.framework import framework_of_step
 from drivetrain.registry.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE, is_training_image
 from drivetrain.spec.graph import Graph
-from drivetrain.spec.resources import Deployment
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
 from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
-from drivetrain.targets.sagemaker.images import SERVING_IMAGE, has_gpu, inference_image, machine_problem
+from drivetrain.targets.sagemaker.images import SERVING_IMAGE, STOCK, has_gpu, inference_image, machine_problem
 
 Json = dict[str, Any]
 
@@ -37,6 +38,9 @@ SERVING = {
     "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
     "SAGEMAKER_CONTAINER_LOG_LEVEL": "20",
 }
+# TensorFlow Serving's image finds code/inference.py by itself; which of the folders with a saved_model.pb it serves has
+# a name (https://github.com/aws/sagemaker-tensorflow-serving-container).
+SERVING_OF_TENSORFLOW = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "saved_model"}
 
 
 def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: str | None) -> Json:
@@ -49,8 +53,9 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     producer = producer_of(step, graph)
     container: Json = {"Image": image, "ModelDataUrl": spell(step.model, graph)}
     ours = producer is not None and producer.program.target == TRAIN
-    if ours:
-        container["Environment"] = dict(SERVING)
+    if producer is not None and ours:
+        of = framework_of_step(producer, graph)
+        container["Environment"] = dict(SERVING_OF_TENSORFLOW if of == "tensorflow" else SERVING)
     arguments: Json = {
         "ModelPackageGroupName": text(step.group, graph),
         "InferenceSpecification": {
@@ -80,17 +85,20 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     return arguments
 
 
-def serving_image(step: RegisterStep, deployment: Deployment) -> str:
-    """The container that serves the model: the step's, or the deployment's, or the stock inference image.
+def serving_image(step: RegisterStep, graph: Graph) -> str:
+    """The container that serves the model: the step's, or the deployment's, or the stock inference image of the
+    framework that the model was trained with.
 
     Raises:
         SpecError: a training image, by its name.
         UserError: there is no stock image for the region or the instance types.
     """
+    deployment, producer = graph.pipeline.deployment, producer_of(step, graph)
     image = step.image or deployment.serving_image
     if image is None:
         gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
-        image = inference_image(deployment.region, gpu=gpu)
+        framework = framework_of_step(producer, graph) if producer is not None else TORCH
+        image = inference_image(deployment.region, gpu, STOCK.get(framework, framework))
     for kind in step.instance_types or SERVING_TYPES:
         if problem := machine_problem(image, kind):
             raise SpecError(f"Step {step.name!r}: {problem}")
