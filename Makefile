@@ -25,7 +25,7 @@ IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
 TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
-  tests/tensorflow/test_refusals.py
+  tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py
 
 .PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow synth check types format golden facts targets shapes hashes bench pictures weights faults mutants clean
 

@@ -25,7 +25,7 @@ from drivetrain.training_scripts.train import train
 def main() -> None:
     given: dict[str, Any] = json.loads(sys.argv[1])
     data = Path(given["data"])
-    found: dict[str, Any] = {"runs": [], "evaluations": [], "shards": []}
+    found: dict[str, Any] = {"runs": [], "evaluations": [], "shards": [], "exports": []}
     with join_group(given.get("timeout", 60.0), "tensorflow") as process:
         for run in given.get("runs", []):
             found["runs"].append(done(run, data, process))
@@ -34,6 +34,7 @@ def main() -> None:
         for model in given.get("predict", []):
             output = Path(f"{model}-predictions")
             found["shards"].append(predict.run(Path(model), data, output, process)["shards_predicted"])
+        found["exports"] = [exported(Path(model), data) for model in given.get("exports", [])]
     if process.is_main:
         print(json.dumps(found), flush=True)
 
@@ -59,6 +60,32 @@ def done(run: dict[str, Any], data: Path, process: Process) -> dict[str, Any]:
                 raise
             return {"refused": str(error)}
     return notes()
+
+
+def exported(folder: Path, data: Path) -> dict[str, bool]:
+    """Whether what was exported, loaded again, gives the outputs of the model to the bit. The inputs and outputs of all
+    rows are left in `folder`."""
+    import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+    import numpy as np
+    import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+
+    from drivetrain.training.input_pipeline.dataset import Dataset
+    from drivetrain.training.serving.saved_model import SAVED_MODEL, SIGNATURE
+    from drivetrain.training.strategy import load_framework
+
+    framework = load_framework("tensorflow")
+    recipe, model, _ = framework.load_model(folder)
+    dataset = Dataset(data, recipe, Process(0, 1, 0, 1, "cpu"))
+    batch = dataset.batch(np.arange(len(dataset)))
+    inputs = np.asarray(framework.on_device(batch, "cpu", framework.precision_of(model)).inputs)
+    outputs = np.asarray(model(inputs, training=False))
+    np.savez(folder.parent / "computed.npz", inputs=inputs, outputs=outputs)
+    signature = tf.saved_model.load(str(folder / SAVED_MODEL)).signatures[SIGNATURE]
+    again = keras.models.load_model(folder / "model.keras")
+    return {
+        "saved_model": np.array_equal(signature(inputs=tf.constant(inputs))["outputs"], outputs),
+        "keras": np.array_equal(again(inputs, training=False), outputs),
+    }
 
 
 @contextmanager

@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 # oneDNN's kernels add up in other orders on other machines.
@@ -19,28 +18,27 @@ import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 import numpy as np
 import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 from numpy.typing import NDArray
-from safetensors.numpy import load, save
 
 from drivetrain.base.errors import InputError
-from drivetrain.training import model_folder
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.tensors import arrays, generators
 from drivetrain.training.checkpointing.tensors.index import Index, Sizes
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
-from drivetrain.training.recipe import Batch, Recipe, load_recipe, wrong_answer
+from drivetrain.training.recipe import Recipe
 from drivetrain.training.seeds import seed_generators
+from drivetrain.training.serving import code_folder
 from drivetrain.training.strategy import WHOLE, framework_of
-from drivetrain.training.tensorflow import cluster, weights
-from drivetrain.training.tensorflow.precision import precision_of
-from drivetrain.training.tensorflow.strategy import in_format, variables_of
+from drivetrain.training.tensorflow import cluster, models, weights
+from drivetrain.training.tensorflow.strategy import variables_of
+from drivetrain.training.tensorflow.values import Values
 
 Array = NDArray[Any]
 MODEL, OPTIMIZER, AVERAGE, BEST, ENTRY = "model/", "optimizer/", "average/", "best/", "//"
 
 
-class Framework:
+class Framework(Values):
     name = "tensorflow"
 
     @staticmethod
@@ -61,53 +59,14 @@ class Framework:
 
     # Models.
 
-    @classmethod
-    def build_model(cls, recipe: Recipe) -> Any:
-        precision_of("fp32").set_up()  # a start is drawn alike for every precision
-        return cls._model(recipe)
-
-    @staticmethod
-    def _model(recipe: Recipe) -> Any:
-        model: Any = recipe.model()
-        if not isinstance(model, keras.Model):
-            raise wrong_answer(recipe, "model", model, "a keras.Model")
-        if not model.trainable_variables:
-            raise InputError(
-                f"{type(recipe).__module__}: the model of the recipe has no variables to train. Build it: give its "
-                "first layer an input shape (keras.Input)."
-            )
-        return model
-
+    build_model = staticmethod(models.build_model)
     load_weights = staticmethod(weights.load_weights)
-
-    @staticmethod
-    def save_model(folder: Path, weights: Mapping[str, Array], description: Mapping[str, Any]) -> None:
-        model_folder.write_folder(folder, save({n: np.ascontiguousarray(v) for n, v in weights.items()}), description)
+    save_model = staticmethod(models.save_model)
+    load_model = staticmethod(models.load_model)
 
     @staticmethod
     def code_of(recipe: Recipe, reader: str) -> dict[str, str]:
-        return {}  # inference.py serves models of torch
-
-    @classmethod
-    def load_model(cls, folder: Path) -> tuple[Recipe, Any, dict[str, Any]]:
-        description = model_folder.read_description(folder)
-        try:
-            recipe = load_recipe(description["recipe"], description["recipe_options"])
-            fp64 = description["precision"] == "fp64"
-        except (KeyError, TypeError) as error:
-            raise model_folder.no_description(folder, error) from None
-        tensors = load(model_folder.read_weights(folder, description))
-        precision_of("fp64" if fp64 else "fp32").set_up()  # as its numbers are kept, however they were multiplied
-        model = cls._model(recipe)
-        variables = variables_of(model)
-        if {name: tuple(v.shape) for name, v in variables.items()} != {n: w.shape for n, w in tensors.items()}:
-            raise InputError(
-                f"{folder / model_folder.WEIGHTS_FILE} does not fit recipe {description['recipe']!r}: it has "
-                f"{len(tensors)} tensors, the model {len(variables)} of other names or shapes."
-            )
-        for name, variable in variables.items():
-            variable.assign(tensors[name])
-        return recipe, model, description
+        return code_folder.code_of(recipe, reader, "saved_model")
 
     @classmethod
     @contextmanager
@@ -123,45 +82,6 @@ class Framework:
             raise InputError(f"strategy_options {strategy_options}: nothing is shared out here. Leave them out.")
         yield lambda inputs: model(inputs, training=False), Layout(process, {"replicate": process.world_size})
 
-    # Values.
-
-    @staticmethod
-    def precision_of(model: Any) -> str:
-        return model.trainable_variables[0].dtype
-
-    @staticmethod
-    def is_tensor(value: object) -> bool:
-        return isinstance(value, np.ndarray) or bool(tf.is_tensor(value))
-
-    @staticmethod
-    def array(tensor: Any) -> Array:
-        return np.asarray(tensor)
-
-    @staticmethod
-    def on_host(outputs: Any) -> Any:
-        return outputs
-
-    @staticmethod
-    def softmax(outputs: Any) -> Array:
-        numbers = np.asarray(outputs, np.float64)
-        shifted = np.exp(numbers - numbers.max(axis=1, keepdims=True))
-        return shifted / shifted.sum(axis=1, keepdims=True)
-
-    @staticmethod
-    def sigmoid(outputs: Any) -> Array:
-        return 1.0 / (1.0 + np.exp(-np.asarray(outputs, np.float64)))
-
-    @staticmethod
-    def rows(batch: Any, places: Array) -> Batch:
-        return Batch(batch.inputs[places], batch.targets[places])
-
-    @staticmethod
-    def on_device(batch: Any, device: str, precision: str) -> Batch:
-        batch = in_format(batch, precision)
-        return Batch(tf.convert_to_tensor(batch.inputs), batch.targets)  # type: ignore[arg-type]
-
-    without_gradients = nullcontext  # there is no tape
-
     @staticmethod
     @contextmanager
     def computing_threads(number: int) -> Generator[None]:
@@ -171,7 +91,7 @@ class Framework:
 
     @staticmethod
     def probed(model: Any, batch: Any) -> Any:
-        return batch, model(tf.convert_to_tensor(batch.inputs), training=False)
+        return batch, model(batch.inputs, training=False)
 
     # Random numbers. (What a model draws while it trains comes from variables of its own, keras.random.SeedGenerator.)
 

@@ -27,6 +27,7 @@ from drivetrain.training.tensorflow.average import MovingAverage
 from drivetrain.training.tensorflow.optimizers import build_optimizer, learning_rate_of
 from drivetrain.training.tensorflow.precision import SMALLEST_LOSS_SCALE, precision_of
 from drivetrain.training.tensorflow.refusals import REFUSED
+from drivetrain.training.tensorflow.values import in_format
 
 
 class Strategy:
@@ -246,16 +247,6 @@ class Strategy:
 def variables_of(model: Any) -> dict[str, Any]:
     """By place and name: Keras numbers the names of layers by what a process has made before."""
     return {f"{number:03d}.{variable.name}": variable for number, variable in enumerate(model.variables)}
-
-
-def in_format(batch: Batch, parameters: str) -> Batch:
-    """The batch, its floating-point numbers in the format of the parameters."""
-
-    def cast(values: Any) -> Any:
-        numbers = np.asarray(values)
-        return numbers.astype(parameters, copy=False) if np.issubdtype(numbers.dtype, np.floating) else numbers
-
-    return Batch(cast(batch.inputs), cast(batch.targets))
 
 
 def _refuse(config: Config) -> None:

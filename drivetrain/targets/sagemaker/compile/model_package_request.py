@@ -40,7 +40,11 @@ SERVING = {
 }
 # TensorFlow Serving's image finds code/inference.py by itself; which of the folders with a saved_model.pb it serves has
 # a name (https://github.com/aws/sagemaker-tensorflow-serving-container).
-SERVING_OF_TENSORFLOW = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "saved_model"}
+SERVING_OF_TENSORFLOW = {
+    "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "saved_model",
+    # As training and evaluation compute (drivetrain/training/tensorflow/framework.py).
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+}
 
 
 def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: str | None) -> Json:
