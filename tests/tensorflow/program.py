@@ -29,8 +29,11 @@ def main() -> None:
     with join_group(given.get("timeout", 60.0), "tensorflow") as process:
         for run in given.get("runs", []):
             found["runs"].append(done(run, data, process))
+        for one in given.get("twins", []):
+            make_twin(one)
         for model in given.get("evaluate", []):
-            found["evaluations"].append(evaluate.run(Path(model), data, process, report=Path(f"{model}-report")))
+            of = Path(given.get("data_of", {}).get(model, data))
+            found["evaluations"].append(evaluate.run(Path(model), of, process, report=Path(f"{model}-report")))
         for model in given.get("predict", []):
             output = Path(f"{model}-predictions")
             found["shards"].append(predict.run(Path(model), data, output, process)["shards_predicted"])
@@ -60,6 +63,31 @@ def done(run: dict[str, Any], data: Path, process: Process) -> dict[str, Any]:
                 raise
             return {"refused": str(error)}
     return notes()
+
+
+def make_twin(given: dict[str, Any]) -> None:
+    """A model folder of `recipe` in `target` with the weights of the folder `torch`, taken in the order `names`."""
+    from safetensors.numpy import load_file
+
+    from drivetrain.training.model_folder import read_description
+    from drivetrain.training.recipe import load_recipe
+    from drivetrain.training.strategy import load_framework
+    from drivetrain.training.tensorflow.strategy import variables_of
+
+    framework, tensors = load_framework("tensorflow"), load_file(Path(given["torch"]) / "model.safetensors")
+    description = read_description(Path(given["torch"])) | {"framework": "tensorflow", "recipe": given["recipe"]}
+    description = {name: value for name, value in description.items() if name not in ("weights", "format")}
+    description["recipe_options"] = given["options"]
+    model = framework.build_model(load_recipe(given["recipe"], given["options"]))
+    # [out, in, rows, columns] is Keras's [rows, columns, in, out], [out, in] its [in, out], but for embeddings.
+    turned = {4: (2, 3, 1, 0), 2: (1, 0), 1: (0,)}
+    values = [tensors[name] for name in given["names"]]
+    kept = given.get("embeddings", [])
+    model.set_weights(
+        [v if n in kept else v.transpose(turned[v.ndim]) for n, v in zip(given["names"], values, strict=True)]
+    )
+    weights = {name: variable.numpy() for name, variable in variables_of(model).items()}
+    framework.save_model(Path(given["target"]), weights, description)
 
 
 def exported(folder: Path, data: Path) -> dict[str, bool]:
