@@ -85,8 +85,13 @@ def ours(work: Work, data: dict[str, Path], theirs: Any) -> Any:
 
 
 def ordered(names: Sequence[str]) -> list[str]:
-    """As Keras has them: by layer, an embedding's words before their places."""
-    names = [name for name in names if not name.endswith("num_batches_tracked")]
+    """As Keras has them: by layer, an embedding's words before their places, an attention's key before its query."""
+    swapped = {"query": "key", "key": "query"}
+    names = [
+        ".".join(swapped.get(part, part) for part in name.split("."))
+        for name in names
+        if not name.endswith("num_batches_tracked")
+    ]
     return sorted(names, key=lambda name: EMBEDDINGS.index(name) if name in EMBEDDINGS else len(EMBEDDINGS))
 
 

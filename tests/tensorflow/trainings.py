@@ -74,7 +74,7 @@ def run(given: dict[str, Any], *, processes: int = 1, launcher: str = "tf_config
 
 def started(command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
     given = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
-    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=180, check=False, cwd=ROOT)
+    return subprocess.run(command, env=given, capture_output=True, text=True, timeout=900, check=False, cwd=ROOT)
 
 
 class Work:

@@ -72,25 +72,25 @@ class Recipe:
         features = layers.Embedding(self.vocabulary, self.width, embeddings_initializer=start)(tokens)
         features = features + layers.Embedding(self.length, self.width, embeddings_initializer=start)(places)
         there = ops.cast(ops.not_equal(tokens, PADDING), features.dtype)
-        for _ in range(self.layers):
-            features = self._block(features, there)
+        for number in range(self.layers):
+            features = self._block(features, there, f"block{number}")
         weighed = ops.expand_dims(there, -1)
         mean = ops.sum(features * weighed, axis=1) / ops.sum(weighed, axis=1)
         mean = layers.Dropout(self.dropout)(layers.LayerNormalization(epsilon=EPSILON)(mean))
         return keras.Model(tokens, layers.Dense(self.num_classes)(mean))
 
-    def _block(self, features: Any, there: Any) -> Any:
+    def _block(self, features: Any, there: Any, name: str) -> Any:
         """Attention and a two-layer network, each added to what comes in; shape [samples, length, width]."""
         import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
         layers = keras.layers
-        attended = self._attention(layers.LayerNormalization(epsilon=EPSILON)(features), there)
+        attended = self._attention(layers.LayerNormalization(epsilon=EPSILON)(features), there, name)
         features = features + layers.Dropout(self.dropout)(attended)
-        inner = layers.Dense(self.hidden)(layers.LayerNormalization(epsilon=EPSILON)(features))
-        inner = layers.Dense(self.width)(keras.ops.gelu(inner, approximate=False))
+        inner = layers.Dense(self.hidden, name=f"{name}_up")(layers.LayerNormalization(epsilon=EPSILON)(features))
+        inner = layers.Dense(self.width, name=f"{name}_down")(keras.ops.gelu(inner, approximate=False))
         return features + layers.Dropout(self.dropout)(inner)
 
-    def _attention(self, x: Any, there: Any) -> Any:
+    def _attention(self, x: Any, there: Any, name: str) -> Any:
         """Attention to the words that are there."""
         import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
@@ -99,12 +99,13 @@ class Recipe:
         def by_head(y: Any) -> Any:
             return ops.transpose(ops.reshape(y, (-1, self.length, self.heads, size)), (0, 2, 1, 3))
 
-        query, key, value = (by_head(keras.layers.Dense(self.width)(x)) for _ in range(3))
+        names = (f"{name}_{part}" for part in ("query", "key", "value"))
+        query, key, value = (by_head(keras.layers.Dense(self.width, name=each)(x)) for each in names)
         scores = ops.matmul(query, ops.transpose(key, (0, 1, 3, 2))) / size**0.5
         scores = scores + (1.0 - ops.reshape(there, (-1, 1, 1, self.length))) * NOTHING
         mixed = ops.matmul(ops.softmax(scores, axis=-1), value)
         mixed = ops.reshape(ops.transpose(mixed, (0, 2, 1, 3)), (-1, self.length, self.width))
-        return keras.layers.Dense(self.width)(mixed)
+        return keras.layers.Dense(self.width, name=f"{name}_out")(mixed)
 
     def batch(self, columns: Columns, label: str) -> Batch:
         tokens: Any = columns["tokens"].astype(np.int64)
