@@ -1,4 +1,4 @@
-"""Which framework a step runs on; whether recipe and strategy are of one, and an image's torch is new enough."""
+"""Which framework a step runs on, and the packages that it needs; whether recipe, strategy and torch go together."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.catalog.strategies import (
     AUTO,
     TORCH,
+    StrategyFacts,
     all_strategies,
     framework_of_recipe,
     read_strategy,
@@ -68,9 +69,7 @@ def framework_of_step(step: JobStep, graph: Graph) -> str:
 def frameworks_of(step: JobStep, graph: Graph) -> frozenset[str]:
     """As `framework_of_step`, all of them; empty where nothing says which."""
     if is_our_training(step):
-        known = {*strategy_names()}
-        names = {training.strategy for training in ways(step, graph.pipeline.parameters)} & known
-        return frozenset(read_strategy(name).framework for name in names if name)
+        return frozenset(facts.framework for facts in strategies_of(step, graph.pipeline.parameters))
     if TORCH not in step.program.needs:
         return frozenset()
     found: set[str] = set()
@@ -82,9 +81,21 @@ def frameworks_of(step: JobStep, graph: Graph) -> frozenset[str]:
     return frozenset(found)
 
 
-def needs_of(step: JobStep, framework: str) -> tuple[str, ...]:
-    """What a step's program imports, where it runs on `framework`: programs declare torch for whichever it is."""
-    return tuple(framework if need == TORCH else need for need in step.program.needs)
+def needs_of(step: JobStep, graph: Graph, framework: str) -> tuple[str, ...]:
+    """What a step's program imports where it runs on `framework`, as requirements: programs declare torch for whichever
+    it is, and a training's strategy names packages of its own."""
+    own = (framework if need == TORCH else need for need in step.program.needs)
+    facts = [each for each in strategies_of(step, graph.pipeline.parameters) if each.framework == framework]
+    return tuple(dict.fromkeys((*own, *(need for each in facts for need in each.needs))))
+
+
+def strategies_of(step: JobStep, parameters: Sequence[Parameter]) -> list[StrategyFacts]:
+    """Those that a training step of ours may run with; none that nobody knows, which is refused elsewhere."""
+    if not is_our_training(step):
+        return []
+    names = dict.fromkeys(training.strategy for training in ways(step, tuple(parameters)))
+    known = strategy_names()
+    return [read_strategy(name) for name in names if name in known]
 
 
 def framework_problem(step: JobStep, parameters: Sequence[Parameter], torch: str) -> str | None:
@@ -100,7 +111,7 @@ def framework_problem(step: JobStep, parameters: Sequence[Parameter], torch: str
             possible = [each.name for each in strategies if _numbers(each.min_torch) <= _numbers(torch)]
             return (
                 f"strategy {name!r} needs torch {facts.min_torch}, and the image has {torch}. Give a newer image "
-                f"(deployment.image), or one of these strategies: {', '.join(possible)}."
+                f"(deployment.targets.sagemaker.image), or one of these strategies: {', '.join(possible)}."
             )
     return None
 

@@ -91,7 +91,7 @@ def _needs(step: JobStep, graph: Graph) -> Sequence[str]:
     from drivetrain.recommend.framework import frameworks_of, needs_of
 
     found = sorted(frameworks_of(step, graph)) or [TORCH]
-    return list(dict.fromkeys(need for framework in found for need in needs_of(step, framework)))
+    return list(dict.fromkeys(need for framework in found for need in needs_of(step, graph, framework)))
 
 
 def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -241,7 +241,7 @@ def test_every_step_has_the_image_of_its_framework(tmp_path: Path) -> None:
     )
     graph = Graph(pipeline)
     assert [framework_of_step(each, graph) for each in (keras, judged, torch)] == ["tensorflow", "tensorflow", "torch"]
-    assert needs_of(judged, "tensorflow")[0] == "tensorflow"
+    assert needs_of(judged, graph, "tensorflow")[0] == "tensorflow"
     built = compile_pipeline(pipeline, source=tmp_path, wheels_optional=True)
     images = {name: [each for each in found if "dkr.ecr" in each] for name, found in texts_by_step(built).items()}
     assert [len(found) for found in images.values()] == [1, 1, 1, 1]

@@ -44,6 +44,7 @@ from drivetrain.spec.values import (
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes
+from drivetrain.targets.kubeflow.image_names import ALLOWED, image_problem
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
@@ -228,6 +229,12 @@ def _machines(step: Step, graph: Graph) -> Iterator[Problem]:
         yield Problem(step.name, "cluster.count", f"is {cluster.count}; a task is one pod. Give 1.")
     if isinstance(cluster.spot, ParameterRef):
         yield Problem(step.name, "cluster.spot", "is a parameter. Give a Spot, or None.")
+
+
+@_rule
+def _images(step: Step, graph: Graph) -> Iterator[Problem]:
+    if isinstance(step, JobStep) and step.image and (problem := image_problem(step.image)):
+        yield Problem(step.name, "image", f"{step.image!r:.80} is no name of an image: {problem}. Give {ALLOWED}.")
 
 
 @_rule

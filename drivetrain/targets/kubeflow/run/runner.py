@@ -89,7 +89,7 @@ class Runner:
             self.home.lock(id),
         ):
             ledger.masking = Masking.of(bound, dict(compiled.ir))
-            ledger.facts = Facts(id, pipeline.name, pipeline.deployment.region, "000000000000", 0.0)
+            ledger.facts = Facts(id, pipeline.name, Options.region, Options.account, 0.0)
             Request(structure, bound, Options(pipeline=pipeline.name)).save(folder)
             forbid_resume(folder, NO_RESUME)
             write_whole(folder / PIPELINE, compiled.text)

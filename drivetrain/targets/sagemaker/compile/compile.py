@@ -48,6 +48,7 @@ from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments
 from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
+from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import refuse
 
 if TYPE_CHECKING:
@@ -149,7 +150,8 @@ class _Compiler:
     ) -> None:
         self.pipeline = pipeline
         self.graph = Graph(pipeline)
-        self.root = f"{pipeline.deployment.root}/{pipeline.name}"
+        self.place = settings_of(pipeline.deployment)
+        self.root = f"{self.place.root}/{pipeline.name}"
         self.source = source
         self.base = base
         self.wheels_optional = wheels_optional
@@ -174,7 +176,7 @@ class _Compiler:
             "Metadata": {},
             "Parameters": [_parameter(parameter) for parameter in self.pipeline.parameters],
             "PipelineExperimentConfig": {
-                "ExperimentName": self.pipeline.deployment.experiment or {"Get": "Execution.PipelineName"},
+                "ExperimentName": self.place.experiment or {"Get": "Execution.PipelineName"},
                 "TrialName": {"Get": "Execution.PipelineExecutionId"},
             },
             **self.mlflow(),
@@ -185,7 +187,7 @@ class _Compiler:
 
     def mlflow(self) -> Json:
         """The tracking server of all jobs."""
-        mlflow = self.pipeline.deployment.mlflow
+        mlflow = self.place.mlflow
         if not mlflow.arn:
             return {}
         from drivetrain.targets.sagemaker.compile.job_options import mlflow_fields
@@ -279,7 +281,7 @@ class _Compiler:
         from drivetrain.catalog.strategies import TORCH
         from drivetrain.recommend.framework import framework_of_step, framework_problem, needs_of
 
-        own = step.image or self.pipeline.deployment.image
+        own = step.image or self.place.image
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock, lacking = None, ()
         if own is None:
@@ -290,7 +292,7 @@ class _Compiler:
                 raise SpecError(f"Step {step.name!r}: {error}") from None
             if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
                 raise SpecError(f"Step {step.name!r}: {problem}")
-            lacking = missing(needs_of(step, framework), stock)
+            lacking = missing(needs_of(step, self.graph, framework), stock)
         if lacking not in self._code:
             self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
             self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
@@ -307,7 +309,7 @@ class _Compiler:
         from drivetrain.targets.assets.wheels import find_wheels
 
         try:
-            return find_wheels(lacking, stock, self.pipeline.deployment.wheels, self.base)
+            return find_wheels(lacking, stock, self.place.wheels, self.base)
         except UserError as error:
             if not self.wheels_optional:
                 raise
@@ -318,7 +320,7 @@ class _Compiler:
         """The stock image of a framework in the region."""
         key = (gpu, framework)
         if key not in self._stock:
-            self._stock[key] = stock_image(self.pipeline.deployment.region, gpu, STOCK.get(framework, framework))
+            self._stock[key] = stock_image(self.place.region, gpu, STOCK.get(framework, framework))
         return self._stock[key]
 
     def on_gpu(self, step: JobStep) -> bool:
@@ -346,7 +348,7 @@ class _Compiler:
         """CreateModelPackage's input."""
         from drivetrain.targets.sagemaker.compile import model_package_request
 
-        image = model_package_request.serving_image(step, self.graph)
+        image = model_package_request.serving_image(step, self.graph, self.place)
         producer = model_package_request.producer_of(step, self.graph)
         code = None if producer is None else self.site(producer).code.sha256
         return model_package_request.register_arguments(step, self.graph, image=image, code=code)

@@ -17,6 +17,7 @@ from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Referen
 from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
 from drivetrain.targets.sagemaker.images import SERVING_IMAGE, STOCK, has_gpu, inference_image, machine_problem
+from drivetrain.targets.sagemaker.settings import Settings
 
 Json = dict[str, Any]
 
@@ -89,7 +90,7 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     return arguments
 
 
-def serving_image(step: RegisterStep, graph: Graph) -> str:
+def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
     """The container that serves the model: the step's, or the deployment's, or the stock inference image of the
     framework that the model was trained with.
 
@@ -97,12 +98,12 @@ def serving_image(step: RegisterStep, graph: Graph) -> str:
         SpecError: a training image, by its name.
         UserError: there is no stock image for the region or the instance types.
     """
-    deployment, producer = graph.pipeline.deployment, producer_of(step, graph)
-    image = step.image or deployment.serving_image
+    producer = producer_of(step, graph)
+    image = step.image or place.serving_image
     if image is None:
         gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
         framework = framework_of_step(producer, graph) if producer is not None else TORCH
-        image = inference_image(deployment.region, gpu, STOCK.get(framework, framework))
+        image = inference_image(place.region, gpu, STOCK.get(framework, framework))
     for kind in step.instance_types or SERVING_TYPES:
         if problem := machine_problem(image, kind):
             raise SpecError(f"Step {step.name!r}: {problem}")

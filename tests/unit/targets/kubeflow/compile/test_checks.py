@@ -105,6 +105,13 @@ CASES: list[tuple[str, Callable[[], Any], str, str, str]] = [
         "Use a component or a script",
     ),
     (
+        "_images",
+        lambda: step(load, raw=RAW, image="a b"),
+        "load",
+        "image",
+        "it has a space. Give [REGISTRY[:PORT]/]NAME",
+    ),
+    (
         "_machines",
         lambda: fitted(cluster=Cluster(groups=(InstanceGroup(name="b", instance_type="ml.m5.large"),))),
         "fit",
