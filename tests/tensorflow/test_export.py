@@ -126,7 +126,7 @@ def serving(computed: Path) -> Iterator[tuple[str, list[str]]]:
             self.end_headers()
             self.wfile.write(body.encode())
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, format: str, *args: object) -> None:
             return
 
     server = HTTPServer(("127.0.0.1", 0), Requests)

@@ -81,6 +81,7 @@ def test_two_processes_come_to_what_one_comes_to(work: Work, pair: Any) -> None:
     assert work.distance("whole", "two") < 1e-6
     assert work.distance("adamw", "two_adamw") < 2e-5
     assert work.distance("fp64", "two_fp64") < 1e-10
+    assert (work.folder / "two/model/saved_model/1/saved_model.pb").is_file()
 
 
 def test_two_processes_go_on_where_one_was_cut_off(work: Work, pair: Any) -> None:
