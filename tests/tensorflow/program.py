@@ -132,15 +132,15 @@ def noted() -> Generator[Any]:
 
     def noting(strategy: Any, *given: Any) -> None:
         init(strategy, *given)
-        made.append(strategy)
+        made.append((strategy, tf.config.experimental.tensor_float_32_execution_enabled()))
 
     def notes() -> dict[str, Any]:
-        (strategy,) = made
+        ((strategy, tf32),) = made
         recipes = sys.modules.get("tests.tensorflow.noting")
         return {
             "traces": strategy._step.experimental_get_tracing_count(),
             "computes_in": strategy.model.compute_dtype,
-            "tf32": tf.config.experimental.tensor_float_32_execution_enabled(),
+            "tf32": tf32,
             "xla": bool(getattr(strategy._of_piece, "_jit_compile", False)),
             "loss_scale": float(strategy.optimizer.dynamic_scale.numpy()) if strategy._scales else None,
             "rows": list(recipes.Recipe.rows) if recipes else [],

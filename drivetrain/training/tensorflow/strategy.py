@@ -210,7 +210,8 @@ class Strategy:
         Raises:
             InputError: rows would fill up a part, and a layer that normalizes over samples would see them.
         """
-        if not self._looks_across or num_samples == self._rows * self._replicas:
+        # (By numbers that all processes know: they refuse together, and none waits for another.)
+        if not self._looks_across or num_global_samples == self._rows * self.distribution.num_replicas_in_sync:
             return self._rows
         if self.distribution.num_replicas_in_sync == 1 and num_samples % self.config.accumulation == 0:
             return num_samples  # traced once more

@@ -175,7 +175,7 @@ def test_a_model_of_a_framework_that_is_not_here(models, registry: LocalRegistry
         pytest.skip("it is here")
     folder = write_model(tmp_path / "keras", "{}")
     (folder / "model.json").write_text('{"framework": "tensorflow"}')
-    registry.register("keras", content_hash(folder), package(str(folder)))
+    registry.register("keras", content_hash(folder), record_of(package(str(folder))))
     said = models(group="keras", code=2)
     assert "predicts with tensorflow, which is not installed. Install it with: pip install tensorflow." in said
 
