@@ -10,7 +10,14 @@ from typing import Any, cast
 from drivetrain.base.errors import SpecError
 from drivetrain.catalog.strategies import TORCH
 from drivetrain.recommend.framework import framework_of_step
-from drivetrain.registry.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE, is_training_image
+from drivetrain.registry.model_package import (
+    CONTENT_HASH,
+    CONTENT_SAID,
+    DECISION_URI,
+    LINEAGE,
+    SERVING_OF_TENSORFLOW,
+    is_training_image,
+)
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
@@ -38,13 +45,6 @@ SERVING = {
     "SAGEMAKER_PROGRAM": "inference.py",
     "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
     "SAGEMAKER_CONTAINER_LOG_LEVEL": "20",
-}
-# TensorFlow Serving's image finds code/inference.py by itself; which of the folders with a saved_model.pb it serves has
-# a name (https://github.com/aws/sagemaker-tensorflow-serving-container).
-SERVING_OF_TENSORFLOW = {
-    "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "saved_model",
-    # As training and evaluation compute (drivetrain/training/tensorflow/framework.py).
-    "TF_ENABLE_ONEDNN_OPTS": "0",
 }
 
 
