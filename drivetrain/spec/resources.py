@@ -136,6 +136,7 @@ class RetryPolicy(Frozen):
 
     causes: Annotated[tuple[RetryCause, ...], Field(min_length=1)]
     max_attempts: Annotated[int, Field(ge=1, le=quotas.MAX_RETRY_ATTEMPTS)] = 3
+    """How many times it is tried again: 2 are three tries at most."""
     interval_seconds: Annotated[int, Field(ge=1)] = 1
     backoff_rate: Annotated[float, Field(ge=0)] = 2.0
 

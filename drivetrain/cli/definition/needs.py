@@ -52,7 +52,6 @@ def refuse_lacking(
     """
     from drivetrain.spec.graph import Graph
     from drivetrain.spec.steps import JobStep
-    from drivetrain.targets.assets.requirements import normal
 
     wheels = [name for asset in assets if (name := asset.uri.rpartition("/")[2]).endswith(".whl")]
     there: set[str] = set()
@@ -68,6 +67,10 @@ def refuse_lacking(
             continue
         found = [(name, need, "") for name, need in _not_installed(_needs(step, graph))]
         found += [(name, name, place) for name, place in _not_importable(step.parameters, folder)]
+        if not found:
+            continue
+        from drivetrain.targets.assets.requirements import normal
+
         for name, need, place in found:
             if normal(name) in there | _ELSEWHERE:
                 continue
@@ -87,6 +90,8 @@ def refuse_lacking(
 
 def _needs(step: JobStep, graph: Graph) -> Sequence[str]:
     """What a step's program imports, in each framework that it may run on."""
+    if "torch" not in step.program.needs:  # which stands for whatever framework it is
+        return step.program.needs
     from drivetrain.catalog.strategies import TORCH
     from drivetrain.recommend.framework import frameworks_of, needs_of
 
@@ -96,6 +101,8 @@ def _needs(step: JobStep, graph: Graph) -> Sequence[str]:
 
 def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:
     """(distribution, requirement)."""
+    if not needs:
+        return
     from drivetrain.targets.assets.requirements import parse
 
     python = f"{sys.version_info.major}.{sys.version_info.minor}"

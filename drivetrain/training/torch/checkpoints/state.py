@@ -15,7 +15,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.manifest import DamagedError
@@ -32,7 +31,7 @@ MADE = (OPTIMIZER, BEST)
 ENTRY = "//"
 
 
-def tensors_of(strategy: Strategy, best: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+def tensors_of(strategy: Strategy, best: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """This rank's part of everything, the very tensors that training works on.
 
     Args:
@@ -51,7 +50,7 @@ def tensors_of(strategy: Strategy, best: Mapping[str, Tensor] | None = None) -> 
     }
 
 
-def model_parts(strategy: Strategy) -> dict[str, Tensor]:
+def model_parts(strategy: Strategy) -> dict[str, Any]:
     """A copy of this rank's part of the model as it is evaluated: with the moving average where there is one. Every
     rank must call it."""
     with strategy.in_evaluation():
@@ -65,7 +64,7 @@ def values_of(strategy: Strategy) -> dict[str, Any]:
     return {"groups": strategy.optimizer_state.groups()} | scale
 
 
-def targets(strategy: Strategy, index: Index) -> dict[str, Tensor]:
+def targets(strategy: Strategy, index: Index) -> dict[str, Any]:
     """What a checkpoint is to be loaded into, by name: the model's own tensors; the average's, where there was one; and
     new ones, sliced as the strategy's are, for the optimizer's state and the best model, as far as the index has them.
 
@@ -107,7 +106,7 @@ def check_values(strategy: Strategy, values: Mapping[str, Any]) -> None:
                 raise DamagedError(f"the optimizer's {name} is {value!r:.40}, where a number is wanted")
 
 
-def adopt(strategy: Strategy, loaded: Mapping[str, Tensor], values: Mapping[str, Any]) -> dict[str, Tensor]:
+def adopt(strategy: Strategy, loaded: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Let the strategy go on with what was loaded into its `targets` and with its `values_of`; returns the best model's
     parts, empty where there were none. An average that there was none of begins with the parameters that there are."""
     entries: Entries = {}
@@ -138,5 +137,5 @@ def _optimizer(strategy: Strategy) -> dict[str, Any]:
     return {f"{name}{ENTRY}{entry}": value for name, of_it in entries.items() for entry, value in of_it.items()}
 
 
-def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _prefixed(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {prefix + name: tensor for name, tensor in tensors.items()}

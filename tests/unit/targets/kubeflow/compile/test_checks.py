@@ -193,6 +193,38 @@ CASES: list[tuple[str, Callable[[], Any], str, str, str]] = [
         "after 'first'",
         "Use trigger='Any'",
     ),
+    (
+        "_dependencies",
+        lambda: [FIRST, SCORES, step(load, raw=SCORES["metrics"], after=[Dependency(step="first", trigger="Any")])],
+        "load",
+        "after 'first'",
+        "waits for it alone, and not for 'score', too",
+    ),
+    (
+        "_dependencies",
+        lambda: [
+            FIRST,
+            second := step(load, name="second", raw=RAW, after=[Dependency(step="first", trigger="Any")]),
+            step(load, raw=RAW, after=[second]),
+        ],
+        "second",
+        "after 'first'",
+        "no step can wait for one that runs however another ended; 'load' does",
+    ),
+    (
+        "_conditions",
+        lambda: gated((SCORES.metric("a") > 0.5) | ~SCORES.metric("b").is_in([1, 2**53 + 1])),
+        "gate",
+        "condition",
+        "9007199254740993 is rounded there, where numbers are doubles. Allowed: -2**53 to 2**53.",
+    ),
+    (
+        "_retries",
+        lambda: step(load, raw=RAW, retry=[RetryPolicy(causes=("throttling",), backoff_rate=0)]),
+        "load",
+        "retry",
+        "Give 1 for waits that do not grow.",
+    ),
     ("_loops", lambda: swept(items=Parameter.string("Items", default="[1]")), "sweep", "items", "a list of literals"),
     ("_checkpoints", fitted, "fit", "checkpoint", "Set deployment.targets.kubeflow.checkpoint_claim"),
     (
