@@ -24,7 +24,9 @@ TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py tests/contract/
 IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
-TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py
+TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
+  tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py \
+  tests/tensorflow/test_twins.py
 SPARK_TESTS = tests/contract/test_engines.py
 
 .PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark synth check types format golden facts targets shapes hashes bench pictures weights faults mutants clean
@@ -169,7 +171,7 @@ pictures: setup  ## Draw the pictures of the README anew; needs Chromium
 weights:  ## Write the seconds of each test file from the reports of .ci/run, by which workers share them
 	$(BIN)/python .ci/weights.py build/tests/*.xml
 
-faults: setup  ## Break things on purpose and count violations; writes build/faults.json
+faults: setup .venvs/tensorflow/.installed  ## Break things on purpose and count violations; writes build/faults.json
 	$(BIN)/python -m tests.faults $(ARGS)
 
 mutants: setup  ## Make recorded mistakes in the code and see that tests notice each; writes build/mutants.json

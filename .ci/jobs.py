@@ -42,10 +42,10 @@ JOBS = [
     _tests("test-image", 60, "install-image"),
     _tests("test-infra", 60, "install-infra"),
     _tests("test-sdk", 60, "install-sdk"),
-    _tests("test-tensorflow", 90, "install-tensorflow"),
+    _tests("test-tensorflow", 150, "install-tensorflow"),
     _tests("test-spark", 180, "programs", "install-spark"),
     Job("run", "make run", 20, ("setup",)),
-    Job("faults", 'make faults ARGS="--quick"', 600, ("setup",)),
+    Job("faults", 'make faults ARGS="--quick"', 680, ("setup", "install-tensorflow")),
     # Shows that every benchmark runs; its figures are those of a busy machine.
     Job("bench", 'make bench ARGS="--quick --no-peers"', 180, ("setup",)),
 ]

@@ -52,10 +52,10 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         StoppedError: by SIGTERM, after all ranks have saved the same step.
     """
     watched = setup.is_watched(config, folders)
+    refuse_other_framework(config.recipe, config.strategy)
     recipe = load_recipe(config.recipe, parse_options(config.recipe_options, "recipe"))
     strategy_class, options = load_strategy(config.strategy, parse_options(config.strategy_options, "strategy"))
     framework = strategy_class.framework
-    refuse_other_framework(recipe, config.recipe, config.strategy)
     strategy_class.set_up(process, options)
     dataset, validation = setup.open_data(config, folders, recipe, process)
     if process.is_main:

@@ -6,7 +6,7 @@ Read with `ast`, never imported: a strategy imports torch, and this must work wh
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -116,6 +116,17 @@ def _read(path: Path) -> StrategyFacts:
     )
 
 
+@cache
+def refused_fields(framework: str) -> Mapping[str, tuple[Any, str]]:
+    """Fields of a training that a framework's strategies do not have: the value that leaves each out, and what to do
+    instead (`REFUSED` in drivetrain/training/<framework>/refusals.py)."""
+    path = Path(drivetrain.__file__).parent / "training" / framework / "refusals.py"
+    if not path.is_file():
+        return {}
+    found = _literals(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)), ("REFUSED",))
+    return found["REFUSED"]
+
+
 def framework_of_recipe(path: Path) -> str:
     """The framework that a recipe's file names; torch where it names none, or cannot be read."""
     try:
@@ -125,12 +136,12 @@ def framework_of_recipe(path: Path) -> str:
         return TORCH
 
 
-def _literals(tree: ast.Module) -> dict[str, Any]:
+def _literals(tree: ast.Module, names: Sequence[str] = LITERALS) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for node in tree.body:
         target = node.targets[0] if isinstance(node, ast.Assign) else getattr(node, "target", None)
         value: Any = getattr(node, "value", None)
-        if isinstance(target, ast.Name) and target.id in LITERALS:
+        if isinstance(target, ast.Name) and target.id in names:
             found[target.id] = ast.literal_eval(value)
     return found
 

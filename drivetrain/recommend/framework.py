@@ -1,4 +1,4 @@
-"""What a training's strategy asks for: its framework, the packages that it needs, and a torch that is new enough."""
+"""Which framework a step runs on, and the packages that it needs; whether recipe, strategy and torch go together."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ from drivetrain.catalog.strategies import (
     strategy_names,
 )
 from drivetrain.recommend.facts_places import recipe_file
+from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.steps import JobStep, is_our_training
 from drivetrain.spec.trainings import Training, ways
+from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef
 
 
 def check_recipe(training: Training, folder: Path) -> None:
@@ -48,10 +50,43 @@ def check_recipe(training: Training, folder: Path) -> None:
         )
 
 
-def needs_of(step: JobStep, parameters: Sequence[Parameter]) -> tuple[str, ...]:
-    """What a step's program imports, as requirements: a training's strategy names packages of its own."""
-    of_strategies = [need for facts in strategies_of(step, parameters) for need in facts.needs]
-    return tuple(dict.fromkeys((*step.program.needs, *of_strategies)))
+def framework_of_step(step: JobStep, graph: Graph) -> str:
+    """The framework that a step's program runs on: of a training that of its strategy; of another step that needs one
+    (evaluate, batch_predict, compare) that of the trainings whose outputs it reads.
+
+    Raises:
+        UserError: it would be several.
+    """
+    found = frameworks_of(step, graph)
+    if len(found) > 1:
+        raise UserError(
+            f"step {step.name!r} would run on several frameworks: {', '.join(sorted(found))}. No stock image holds "
+            "both: give an own one that does (the step's image), or a step for each."
+        )
+    return next(iter(found), TORCH)
+
+
+def frameworks_of(step: JobStep, graph: Graph) -> frozenset[str]:
+    """As `framework_of_step`, all of them; empty where nothing says which."""
+    if is_our_training(step):
+        return frozenset(facts.framework for facts in strategies_of(step, graph.pipeline.parameters))
+    if TORCH not in step.program.needs:
+        return frozenset()
+    found: set[str] = set()
+    for value in step.inputs.values():
+        of = value.of if isinstance(value, IterationRef) else value
+        made = graph.by_name.get(of.step) if isinstance(of, OutputRef | PropertyRef) else None
+        if isinstance(made, JobStep) and made is not step:
+            found |= frameworks_of(made, graph)
+    return frozenset(found)
+
+
+def needs_of(step: JobStep, graph: Graph, framework: str) -> tuple[str, ...]:
+    """What a step's program imports where it runs on `framework`, as requirements: programs declare torch for whichever
+    it is, and a training's strategy names packages of its own."""
+    own = (framework if need == TORCH else need for need in step.program.needs)
+    facts = [each for each in strategies_of(step, graph.pipeline.parameters) if each.framework == framework]
+    return tuple(dict.fromkeys((*own, *(need for each in facts for need in each.needs))))
 
 
 def strategies_of(step: JobStep, parameters: Sequence[Parameter]) -> list[StrategyFacts]:
@@ -64,22 +99,16 @@ def strategies_of(step: JobStep, parameters: Sequence[Parameter]) -> list[Strate
 
 
 def framework_problem(step: JobStep, parameters: Sequence[Parameter], torch: str) -> str | None:
-    """Why a training step cannot run in a stock image with this version of torch (`2.13`); None where it can, or
-    nothing is known."""
+    """Why a training step cannot run in a stock image with this version of torch (`2.13`); None where it can, nothing
+    is known, or it runs on another framework."""
     if not is_our_training(step):
         return None
     for name in dict.fromkeys(training.strategy for training in ways(step, tuple(parameters))):
-        if name is None or name == AUTO:
+        if name is None or name == AUTO or (facts := read_strategy(name)).framework != TORCH:
             continue
-        facts, strategies = read_strategy(name), all_strategies(framework=TORCH)
-        if facts.framework != TORCH:
-            return (
-                f"strategy {name!r} runs on {facts.framework}, and the stock image holds torch. Give an image with "
-                f"{facts.framework} (deployment.targets.sagemaker.image, or the step's image), or a recipe and a "
-                f"strategy of torch: {', '.join(strategies)}."
-            )
         if _numbers(torch) < _numbers(facts.min_torch):
-            possible = [each.name for each in strategies.values() if _numbers(each.min_torch) <= _numbers(torch)]
+            strategies = all_strategies(framework=TORCH).values()
+            possible = [each.name for each in strategies if _numbers(each.min_torch) <= _numbers(torch)]
             return (
                 f"strategy {name!r} needs torch {facts.min_torch}, and the image has {torch}. Give a newer image "
                 f"(deployment.targets.sagemaker.image), or one of these strategies: {', '.join(possible)}."

@@ -35,6 +35,14 @@ MOST_CHARACTERS = 256
 
 METRIC_GROUP = "drivetrain"
 
+# TensorFlow Serving's image finds code/inference.py by itself; which of the folders with a saved_model.pb it serves has
+# a name (https://github.com/aws/sagemaker-tensorflow-serving-container).
+SERVING_OF_TENSORFLOW = {
+    "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "saved_model",
+    # As training and evaluation compute (drivetrain/training/tensorflow/framework.py).
+    "TF_ENABLE_ONEDNN_OPTS": "0",
+}
+
 # Stock images that train, by their names: `pytorch-training:2.10.0-...`, and of the line that has one repository for
 # all, `pytorch:2.13.0-cpu-amzn2023-sagemaker`. They hold no server.
 # https://github.com/aws/deep-learning-containers/blob/main/docs/reference/available_images.md

@@ -255,11 +255,14 @@ def model_record(
         instance_types: where it may be deployed and transform; "" leaves that open.
         quality: the URI of the model quality report.
     """
-    recipe = (evidence.description or {}).get("recipe")
+    described = evidence.description or {}
+    recipe = described.get("recipe")
     serving = None
     if _DATA_URL.fullmatch(artifact):
         # The serving container's entry point; see the model's code/ folder.
         program = {"SAGEMAKER_PROGRAM": "inference.py", "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code"}
+        if described.get("framework") == "tensorflow":
+            program = dict(model_package.SERVING_OF_TENSORFLOW)
         serving = Serving(
             image=image,
             environment=program if INFERENCE_FILE in files else {},

@@ -18,7 +18,9 @@ from drivetrain.catalog.strategies import (
     SINGLE_STAGE,
     THREADS,
     StrategyFacts,
+    all_strategies,
     read_strategy,
+    refused_fields,
     strategy_names,
 )
 from drivetrain.rules.rule_book import RuleBook
@@ -83,6 +85,24 @@ def strategy_options_exist(graph: Graph) -> Iterator[str]:
 
 
 @rule
+def fields_fit_the_framework(graph: Graph) -> Iterator[str]:
+    known = None
+    for training in trainings(graph.pipeline):
+        known = known or {*strategy_names()}
+        if training.strategy not in known:
+            continue
+        assert training.strategy is not None
+        framework = read_strategy(training.strategy).framework
+        for name, (without, advice) in refused_fields(framework).items():
+            given = training.values[name]
+            if given is not None and given != without:
+                yield (
+                    f"{training.where}: {name}={given}, which strategies of {framework} do not have "
+                    f"(strategy {training.strategy!r}). {advice}"
+                )
+
+
+@rule
 def processes_have_a_gpu_each(graph: Graph) -> Iterator[str]:
     for training in trainings(graph.pipeline):
         instance, processes = training.instance, training.processes
@@ -99,7 +119,7 @@ def lone_strategies_have_one_process(graph: Graph) -> Iterator[str]:
         if not strategy.dimensions and world.size > 1:
             yield (
                 f"{training.where}: strategy {strategy.name!r} is for one process, but there are {world.described()}; "
-                "each would train a model of its own. Use strategy 'ddp', or one host with processes 1."
+                f"each would train a model of its own. Use strategy {_several(strategy)}, or one host with processes 1."
             )
 
 
@@ -201,6 +221,13 @@ def micro_batches_divide_the_batch(graph: Graph) -> Iterator[str]:
                 f"{training.where}: strategy {strategy.name!r}: a global batch of {batch} cannot be cut into "
                 f"{micro_batches} micro-batches x {parts} data ranks{accumulated}. Give a multiple of {pieces}."
             )
+
+
+def _several(lone: StrategyFacts) -> str:
+    """The strategies with which several processes can share what one trains alone."""
+    own = all_strategies(framework=lone.framework).values()
+    fitting = [repr(each.name) for each in own if each.dimensions == ("replicate",)]
+    return " or ".join(fitting) or "of several processes"
 
 
 def _distributed(graph: Graph) -> Iterator[tuple[Training, StrategyFacts, dict[str, Any], World]]:

@@ -27,6 +27,11 @@ FIELDS: Mapping[str, Scalar | None] = {
     "accumulation": 1,
     "precision": "fp32",
     "activation_checkpointing": False,
+    "compile": False,
+    "fused": False,
+    "sync_batchnorm": False,
+    "profile": 0,
+    "workers": 0,
     "processes": 0,
 }
 

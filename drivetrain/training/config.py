@@ -49,7 +49,7 @@ class Config:
         recipe_options: the recipe's options, a JSON object.
         strategy: how the model is distributed: single, dp, ddp, fsdp, hsdp, tp, fsdp_tp, pp, pp_ddp, tp_pp_fsdp, cp,
             deepspeed, or auto for the one that `drivetrain recommend` would choose; for recipes of TensorFlow
-            tf_single, tf_mirrored, tf_multi_worker.
+            tf_single, tf_mirrored, tf_central_storage, tf_multi_worker.
         strategy_options: the strategy's options, a JSON object: '{"tensor": 2}'.
         reader: the format of the data: prepared, npz, image_folder, mnist, cifar10, imdb, text, or auto for the one
             that recognises it.

@@ -137,17 +137,21 @@ def framework_of(strategy: str) -> str:
     return plugins.literal("strategies", strategy, "FRAMEWORK", kind="strategy")
 
 
-def refuse_other_framework(recipe: Recipe, name: str, strategy: str) -> None:
-    """
+def refuse_other_framework(recipe: str, strategy: str) -> None:
+    """Neither is imported, but for a recipe of one's own: where one framework is installed, the other is perhaps not.
+
     Raises:
-        InputError: the recipe is of another framework than the strategy.
+        InputError: the recipe is of another framework than the strategy; or there is no such recipe or strategy.
     """
-    module = plugins.module_of(recipe)
-    own, wanted = getattr(module, "FRAMEWORK", "torch"), framework_of(strategy)
+    wanted = framework_of(strategy)
+    if recipe in plugins.names("recipes"):
+        own = plugins.literal("recipes", recipe, "FRAMEWORK", kind="recipe", default="torch")
+    else:
+        own = getattr(plugins.load("recipes", recipe, kind="recipe", own_modules=True), "FRAMEWORK", "torch")
     if own != wanted:
         fitting = plugins.of_framework("strategies", own)
         raise InputError(
-            f"recipe {name!r} is of {own}, and strategy {strategy!r} of {wanted}. Choose a strategy of {own}: "
+            f"recipe {recipe!r} is of {own}, and strategy {strategy!r} of {wanted}. Choose a strategy of {own}: "
             f"{', '.join(fitting) or 'there is none'}; or a recipe of {wanted}."
         )
 

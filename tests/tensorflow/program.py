@@ -2,18 +2,22 @@
 
     program.py '{"data": ..., "runs": [{"target": ..., "config": {...}}, ...], "evaluate": [...], "predict": [...]}'
 
-The last line is a JSON object: for each run how often its step was traced, and what the evaluations found.
+The last line is a JSON object: what is noted of each run (or why it was refused), and what the evaluations found.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.errors import InputError
 from drivetrain.training.config import Config, Folders
-from drivetrain.training.process import join_group
+from drivetrain.training.process import Process, join_group
 from drivetrain.training_scripts import evaluate, predict
 from drivetrain.training_scripts.train import train
 
@@ -21,50 +25,133 @@ from drivetrain.training_scripts.train import train
 def main() -> None:
     given: dict[str, Any] = json.loads(sys.argv[1])
     data = Path(given["data"])
-    found: dict[str, Any] = {"traces": [], "evaluations": [], "shards": []}
-    with join_group(60.0, "tensorflow") as process:
+    found: dict[str, Any] = {"runs": [], "evaluations": [], "shards": [], "exports": []}
+    with join_group(given.get("timeout", 60.0), "tensorflow") as process:
         for run in given.get("runs", []):
-            target = Path(run["target"])
-            folders = Folders(
-                train=data,
-                validation=data,
-                model=target / "model",
-                output=target / "output",
-                checkpoints=target / "checkpoints",
-            )
-            with counted_traces() as traces:
-                train(Config(**run["config"]), folders, process)
-            found["traces"].append(traces())
+            found["runs"].append(done(run, data, process))
+        for one in given.get("twins", []):
+            make_twin(one)
         for model in given.get("evaluate", []):
-            found["evaluations"].append(evaluate.run(Path(model), data, process, report=Path(f"{model}-report")))
+            of = Path(given.get("data_of", {}).get(model, data))
+            found["evaluations"].append(evaluate.run(Path(model), of, process, report=Path(f"{model}-report")))
         for model in given.get("predict", []):
             output = Path(f"{model}-predictions")
             found["shards"].append(predict.run(Path(model), data, output, process)["shards_predicted"])
+        found["exports"] = [exported(Path(model), data) for model in given.get("exports", [])]
     if process.is_main:
         print(json.dumps(found), flush=True)
 
 
-class counted_traces:  # noqa: N801 (used as a function)
-    """How often the step of the strategies that are made inside was traced."""
+def done(run: dict[str, Any], data: Path, process: Process) -> dict[str, Any]:
+    """What is noted of a training; of one that is `refused`, only what was said."""
+    target = Path(run["target"])
+    folders = Folders(
+        train=Path(run.get("data", data)),
+        validation=data if run.get("validates", True) else None,
+        model=target / "model",
+        output=target / "output",
+        weights=Path(run["weights"]) if "weights" in run else None,
+        checkpoints=target / "checkpoints",
+    )
+    with noted() as notes:
+        try:
+            train(
+                Config(**run["config"]), folders, replace(process, world_size=run.get("world_size", process.world_size))
+            )
+        except InputError as error:
+            if not run.get("refused"):
+                raise
+            return {"refused": str(error)}
+    return notes()
 
-    def __enter__(self) -> Any:
-        from drivetrain.training.tensorflow.strategy import Strategy
 
-        self._made: list[Any] = []
-        self._init = Strategy.__init__
-        made, init = self._made, self._init
+def make_twin(given: dict[str, Any]) -> None:
+    """A model folder of `recipe` in `target` with the weights of the folder `torch`, taken in the order `names`."""
+    from safetensors.numpy import load_file
 
-        def noted(strategy: Any, *given: Any) -> None:
-            init(strategy, *given)
-            made.append(strategy)
+    from drivetrain.training.model_folder import read_description
+    from drivetrain.training.recipe import load_recipe
+    from drivetrain.training.strategy import load_framework
+    from drivetrain.training.tensorflow.strategy import variables_of
 
-        Strategy.__init__ = noted  # type: ignore[method-assign]
-        return lambda: sum(strategy._step.experimental_get_tracing_count() for strategy in made)
+    framework, tensors = load_framework("tensorflow"), load_file(Path(given["torch"]) / "model.safetensors")
+    description = read_description(Path(given["torch"])) | {"framework": "tensorflow", "recipe": given["recipe"]}
+    description = {name: value for name, value in description.items() if name not in ("weights", "format")}
+    description["recipe_options"] = given["options"]
+    model = framework.build_model(load_recipe(given["recipe"], given["options"]))
+    # [out, in, rows, columns] is Keras's [rows, columns, in, out], [out, in] its [in, out], but for embeddings.
+    turned = {4: (2, 3, 1, 0), 2: (1, 0), 1: (0,)}
+    values = [tensors[name] for name in given["names"]]
+    kept = given.get("embeddings", [])
+    model.set_weights(
+        [v if n in kept else v.transpose(turned[v.ndim]) for n, v in zip(given["names"], values, strict=True)]
+    )
+    weights = {name: variable.numpy() for name, variable in variables_of(model).items()}
+    framework.save_model(Path(given["target"]), weights, description)
 
-    def __exit__(self, *_: object) -> None:
-        from drivetrain.training.tensorflow.strategy import Strategy
 
-        Strategy.__init__ = self._init  # type: ignore[method-assign]
+def exported(folder: Path, data: Path) -> dict[str, bool]:
+    """Whether what was exported, loaded again, gives the outputs of the model to the bit. The inputs and outputs of all
+    rows are left in `folder`."""
+    import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+    import numpy as np
+    import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+
+    from drivetrain.training.input_pipeline.dataset import Dataset
+    from drivetrain.training.serving.saved_model import SAVED_MODEL, SIGNATURE
+    from drivetrain.training.strategy import load_framework
+
+    framework = load_framework("tensorflow")
+    recipe, model, _ = framework.load_model(folder)
+    dataset = Dataset(data, recipe, Process(0, 1, 0, 1, "cpu"))
+    batch = dataset.batch(np.arange(len(dataset)))
+    inputs = np.asarray(framework.on_device(batch, "cpu", framework.precision_of(model)).inputs)
+    outputs = np.asarray(model(inputs, training=False))
+    np.savez(folder.parent / "computed.npz", inputs=inputs, outputs=outputs)
+    signature = tf.saved_model.load(str(folder / SAVED_MODEL)).signatures[SIGNATURE]
+    again = keras.models.load_model(folder / "model.keras")
+    return {
+        "saved_model": np.array_equal(signature(inputs=tf.constant(inputs))["outputs"], outputs),
+        "keras": np.array_equal(again(inputs, training=False), outputs),
+    }
+
+
+@contextmanager
+def noted() -> Generator[Any]:
+    """What the strategies that are made inside come to."""
+    import tensorflow as tf
+
+    from drivetrain.training.tensorflow.strategy import Strategy
+
+    made: list[Any] = []
+    init = Strategy.__init__
+    recipes = sys.modules.get("tests.tensorflow.noting")
+    if recipes:
+        recipes.Recipe.rows.clear()
+        recipes.Recipe.labels.clear()
+
+    def noting(strategy: Any, *given: Any) -> None:
+        init(strategy, *given)
+        made.append((strategy, tf.config.experimental.tensor_float_32_execution_enabled()))
+
+    def notes() -> dict[str, Any]:
+        ((strategy, tf32),) = made
+        recipes = sys.modules.get("tests.tensorflow.noting")
+        return {
+            "traces": strategy._step.experimental_get_tracing_count(),
+            "computes_in": strategy.model.compute_dtype,
+            "tf32": tf32,
+            "xla": bool(getattr(strategy._of_piece, "_jit_compile", False)),
+            "loss_scale": float(strategy.optimizer.dynamic_scale.numpy()) if strategy._scales else None,
+            "rows": list(recipes.Recipe.rows) if recipes else [],
+            "labels": [label for labels in recipes.Recipe.labels for label in labels] if recipes else [],
+        }
+
+    Strategy.__init__ = noting  # type: ignore[method-assign]
+    try:
+        yield notes
+    finally:
+        Strategy.__init__ = init  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

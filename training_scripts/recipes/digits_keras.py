@@ -2,6 +2,8 @@
 
 Weights come from one to the other by their order: a convolution's [out, in, 3, 3] is Keras's [3, 3, in, out], a
 linear layer's [out, in] its [in, out]; the first hidden layer's inputs are in the order of torch (channels first).
+
+Keras is imported where it is used: TensorFlow Serving's image, where requests become batches, has none.
 """
 
 from __future__ import annotations
@@ -9,9 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 import numpy as np
-import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
 from drivetrain.training.reader import Columns, matrix
 from drivetrain.training.recipe import Batch
@@ -47,6 +47,8 @@ class Recipe:
         return tuple(f"p{i}" for i in range(SIDE * SIDE))
 
     def model(self) -> Any:
+        import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+
         layers = keras.layers
         return keras.Sequential(
             [
@@ -67,12 +69,18 @@ class Recipe:
         return Batch(pixels, targets)
 
     def losses(self, outputs: Any, targets: Any) -> Any:
+        import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+
         return tf.nn.sparse_softmax_cross_entropy_with_logits(targets, outputs)
 
     def metrics(self, outputs: Any, targets: Any) -> dict[str, Any]:
+        import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+
         return {"accuracy": tf.argmax(outputs, axis=1) == targets}
 
     def optimizer(self, model: Any, *, learning_rate: float, weight_decay: float) -> Any:
+        import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
+
         if self.optimizer_name == "sgd":
             return keras.optimizers.SGD(learning_rate, momentum=0.9)
         return keras.optimizers.AdamW(learning_rate, weight_decay=weight_decay, epsilon=1e-8)

@@ -10,9 +10,8 @@ from typing import Any
 
 import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
-from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
-from drivetrain.training.tensorflow import strategy
+from drivetrain.training.tensorflow import devices, strategy
 
 FRAMEWORK = "tensorflow"
 DIMENSIONS = ()
@@ -34,13 +33,4 @@ class Strategy(strategy.Strategy):
     @classmethod
     def distribute(cls, process: Process, options: Any) -> Any:
         cls.refuse_several(process)
-        if options.cpus:
-            cpu = tf.config.list_physical_devices("CPU")[0]
-            configured = [tf.config.LogicalDeviceConfiguration()] * options.cpus
-            try:
-                tf.config.set_logical_device_configuration(cpu, configured)
-            except RuntimeError as error:  # TensorFlow has computed already
-                if len(tf.config.list_logical_devices("CPU")) != options.cpus:
-                    raise InputError(f"cpus={options.cpus}: {error}. Start another process.") from None
-            return tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(options.cpus)])
-        return tf.distribute.MirroredStrategy()
+        return tf.distribute.MirroredStrategy(devices.replica_devices(options.cpus))

@@ -5,16 +5,13 @@ https://www.tensorflow.org/api_docs/python/tf/distribute/MultiWorkerMirroredStra
 
 from __future__ import annotations
 
-import json
-import os
 from dataclasses import dataclass
 from typing import Any
 
 import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
-from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
-from drivetrain.training.tensorflow import strategy
+from drivetrain.training.tensorflow import cluster, strategy
 
 FRAMEWORK = "tensorflow"
 LAUNCHER = "tf_config"
@@ -43,28 +40,11 @@ class Strategy(strategy.Strategy):
         world_size = process.world_size
         if world_size == 1:
             return tf.distribute.get_strategy()
-        workers = _workers()
-        if len(workers) != world_size:
-            raise InputError(
-                f"TF_CONFIG names {len(workers)} workers, and {world_size} processes were started. Start them with "
-                "launcher=tf_config, which names each, or correct its cluster."
-            )
+        cluster.workers(world_size)
+        gpus = tf.config.list_physical_devices("GPU")
+        if gpus and process.local_world_size > 1:  # else each process would take all of its host's
+            tf.config.set_visible_devices(gpus[process.local_rank], "GPU")
         implementation = tf.distribute.experimental.CommunicationImplementation[options.communication.upper()]
         communication = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
         return tf.distribute.MultiWorkerMirroredStrategy(resolver, communication)
-
-
-def _workers() -> list[str]:
-    """
-    Raises:
-        InputError: TF_CONFIG is no cluster with workers.
-    """
-    text = os.environ.get("TF_CONFIG", "")
-    try:
-        workers = json.loads(text)["cluster"]["worker"]
-    except (ValueError, KeyError, TypeError):
-        workers = None
-    if not isinstance(workers, list):
-        raise InputError(f"TF_CONFIG={text[:100]!r} names no workers. Start the processes with launcher=tf_config.")
-    return workers

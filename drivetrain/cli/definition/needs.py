@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.spec.pipeline import Parameter, Pipeline
+    from drivetrain.spec.graph import Graph
+    from drivetrain.spec.pipeline import Pipeline
     from drivetrain.spec.steps import JobStep
     from drivetrain.targets.assets.requirements import Requirement
     from drivetrain.targets.local.runner import Asset
@@ -60,10 +61,11 @@ def refuse_lacking(
         there = {wheel_name(name).distribution for name in wheels}
     lacking: dict[str, set[str]] = {}
     imports: dict[str, str] = {}
-    for step in Graph(pipeline).steps:
+    graph = Graph(pipeline)
+    for step in graph.steps:
         if not isinstance(step, JobStep) or step.name in left_out or (only and step.name not in only):
             continue
-        found = [(name, need, "") for name, need in _not_installed(_needs(step, pipeline.parameters))]
+        found = [(name, need, "") for name, need in _not_installed(_needs(step, graph))]
         found += [(name, name, place) for name, place in _not_importable(step.parameters, folder)]
         if not found:
             continue
@@ -86,18 +88,15 @@ def refuse_lacking(
         )
 
 
-def _needs(step: JobStep, parameters: tuple[Parameter, ...]) -> Sequence[str]:
-    """What a step's program imports; a training's strategy says which framework that is."""
-    from drivetrain.spec.steps import is_our_training
-
-    if not is_our_training(step):
+def _needs(step: JobStep, graph: Graph) -> Sequence[str]:
+    """What a step's program imports, in each framework that it may run on."""
+    if "torch" not in step.program.needs:  # which stands for whatever framework it is
         return step.program.needs
     from drivetrain.catalog.strategies import TORCH
-    from drivetrain.recommend.framework import needs_of, strategies_of
+    from drivetrain.recommend.framework import frameworks_of, needs_of
 
-    frameworks = {facts.framework for facts in strategies_of(step, parameters)} or {TORCH}
-    needs = needs_of(step, parameters)
-    return [each for need in needs for each in (sorted(frameworks) if need == TORCH else [need])]
+    found = sorted(frameworks_of(step, graph)) or [TORCH]
+    return list(dict.fromkeys(need for framework in found for need in needs_of(step, graph, framework)))
 
 
 def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:

@@ -121,9 +121,10 @@ def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, tim
     from drivetrain.targets.local.containers.mounts import CONFINED
     from drivetrain.targets.local.containers.supervised import clean_environment
 
-    if importlib.util.find_spec("torch") is None:
+    framework, package = ("tensorflow", "tensorflow") if _is_of_tensorflow(folder) else ("torch", "'drivetrain[torch]'")
+    if importlib.util.find_spec(framework) is None:
         raise UserError(
-            "models predict with torch, which is not installed. Install it with: pip install 'drivetrain[torch]'."
+            f"the model predicts with {framework}, which is not installed. Install it with: pip install {package}."
         )
     program = [sys.executable, "-B", str(folder.absolute() / ENTRY)]
     command = [*program, f"--input={source}", f"--output={output}", f"--keep={keep}"]
@@ -191,3 +192,11 @@ def _probability(row: dict[str, Any]) -> float:
     if "scores" in row:
         return row["scores"][row["predicted"]]
     return row["score"] if row["predicted"] else 1 - row["score"]
+
+
+def _is_of_tensorflow(folder: Path) -> bool:
+    """By its description; of one that cannot be read the model's own program says so."""
+    try:
+        return json.loads((folder / "model.json").read_bytes())["framework"] == "tensorflow"
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return False

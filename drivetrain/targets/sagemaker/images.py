@@ -31,6 +31,9 @@ NEURON_FAMILIES = ("trn1", "trn1n", "trn2", "trn3", "inf1", "inf2")
 # Graviton processors: an m, c, r, t or x, a digit, and a g (m7g, c8gd); the others are spelt out.
 ARM_FAMILIES = ("p6e-gb200", "g5g", "a1")
 
+# Images have a name of their own for what strategies and recipes call torch.
+STOCK = {"torch": "pytorch"}
+
 # `cu133` in a tag: CUDA 13.3.
 _CUDA = re.compile(r"[:-]cu([0-9]+)[0-9](?![0-9])")
 # The settings by which a user gives an image of their own.
@@ -47,7 +50,10 @@ def stock_image(region: str, gpu: bool, framework: str = "pytorch", version: str
     versions = {entry["version"]: entry for entry in table["images"] if entry["framework"] == framework}
     if not versions:
         frameworks = {entry["framework"] for entry in table["images"]}
-        raise UserError(f"No stock image of {framework!r}. {did_you_mean(framework, frameworks)}")
+        raise UserError(
+            f"No stock image of {framework!r}. {did_you_mean(framework, frameworks)} For another one, give its URI: "
+            f"{JOB_IMAGE}."
+        )
     wanted = version or table["default"][framework]
     short = ".".join(wanted.split(".")[:2])
     processor = "gpu" if gpu else "cpu"
@@ -104,7 +110,8 @@ def unpatched(definition: Any, today: datetime.date) -> tuple[str, ...]:
 def _no_longer_patched(name: str, entry: Mapping[str, Any], kind: str, today: datetime.date) -> str:
     end = entry["patched_until"]
     days = (today - datetime.date.fromisoformat(end)).days
-    patched = [each for each in _table()[kind] if each["patched_until"] >= today.isoformat()]
+    alike = [each for each in _table()[kind] if each["framework"] == entry["framework"]]
+    patched = [each for each in alike if each["patched_until"] >= today.isoformat()]
     setting = SERVING_IMAGE if kind == "inference" else JOB_IMAGE
     if patched:
         newest = max(patched, key=lambda each: each["patched_until"])

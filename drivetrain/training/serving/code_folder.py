@@ -26,8 +26,8 @@ ENTRY = "inference.py"
 MODULES = "modules"
 SERVING = f"{PACKAGE}.training.serving"
 ENTRY_MODULE = f"{SERVING}.inference"
-# It imports them by computed names.
-ENTRY_IMPORTS = ("model", "request", "response", "command")
+# It imports them by computed names; beside them what answers, by the model's framework.
+ENTRY_IMPORTS = ("inputs", "request", "response", "command")
 RAW = f"{SERVING}.raw"
 RECIPES = f"{PACKAGE}.training_scripts.recipes"
 # In place of the authors' names.
@@ -36,19 +36,20 @@ _LIBRARIES = ("site-packages", "dist-packages")
 _OURS = Path(__file__).parents[2]
 
 
-def code_of(recipe: Recipe, reader: str) -> dict[str, str]:
+def code_of(recipe: Recipe, reader: str, served: str = "model") -> dict[str, str]:
     """The files of code/: name -> text.
 
     Args:
+        served: the module of serving/ whose ServedModel answers.
         reader: the reader of the training data by its name; what turns requests into its columns goes along.
     """
-    return dict(_code_of(type(recipe).__module__, reader))
+    return dict(_code_of(type(recipe).__module__, reader, served))
 
 
 @cache
-def _code_of(recipe: str, reader: str) -> dict[str, str]:
+def _code_of(recipe: str, reader: str, served: str) -> dict[str, str]:
     root = _root(recipe)
-    roots = [ENTRY_MODULE, *(f"{SERVING}.{name}" for name in ENTRY_IMPORTS), RECIPES, recipe]
+    roots = [ENTRY_MODULE, *(f"{SERVING}.{name}" for name in (served, *ENTRY_IMPORTS)), RECIPES, recipe]
     if reader in plugins.names("serving/raw"):
         roots.append(f"{RAW}.{reader}")
     files: dict[str, Path] = {}

@@ -10,7 +10,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.serving.inputs import Inputs
-from drivetrain.training.serving.model import ServedModel
 from drivetrain.training.serving.predictions import Predictions
 from drivetrain.training.serving.request import CSV, JSON, JSON_LINES, NPY, Table, columns_from, table_of
 from drivetrain.training.serving.response import body_of, csv_text, named_columns, objects
@@ -30,8 +29,12 @@ TYPES = {".csv": CSV, ".json": JSON, ".jsonl": JSON_LINES, ".ndjson": JSON_LINES
 BAD_INPUT = 2
 
 
-def main(folder: Path, arguments: Sequence[str] | None = None) -> int:
-    """The exit code."""
+def main(folder: Path, load: Callable[[Path], Any], arguments: Sequence[str] | None = None) -> int:
+    """The exit code.
+
+    Args:
+        load: makes the `ServedModel` of a folder.
+    """
     parser = argparse.ArgumentParser(prog="inference.py", description=__doc__, allow_abbrev=False)
     parser.add_argument("--input", type=Path, required=True, help="rows: .csv, .json, .jsonl, .npy, .parquet")
     parser.add_argument("--output", type=Path, help="where to write the answers; the standard output without it")
@@ -39,7 +42,7 @@ def main(folder: Path, arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     try:
         _check_endings(given.input, given.output)
-        model = ServedModel.load(folder)
+        model = load(folder)
         table = read_table(given.input, model.inputs)
         kept = _kept([name.strip() for name in given.keep.split(",") if name.strip()], table, given.input)
         try:

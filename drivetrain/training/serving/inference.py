@@ -1,26 +1,31 @@
-"""Answer requests with the model of this folder: SageMaker's PyTorch inference contract, and a command.
+"""Answer requests with the model of this folder: SageMaker's inference contracts, and a command.
 
     python code/inference.py --input rows.csv --output predictions.jsonl
 
 A server imports this file, calls model_fn once, and input_fn, predict_fn and output_fn a request. Bodies are JSON, JSON
-Lines, CSV or application/x-npy (request.py), answers too (response.py). torch and numpy are all that it needs. What is
-refused is a ValueError; under SageMaker's inference toolkit one with the status 400, as it answers others with 500.
-https://sagemaker.readthedocs.io/en/v2/frameworks/pytorch/using_pytorch.html#serve-a-pytorch-model
+Lines, CSV or application/x-npy (request.py), answers too (response.py). numpy and the model's framework are all that it
+needs. What is refused is a ValueError; under SageMaker's inference toolkit one with the status 400, as it answers
+others with 500. https://sagemaker.readthedocs.io/en/v2/frameworks/pytorch/using_pytorch.html#serve-a-pytorch-model
+TensorFlow Serving's image calls `handler`, and needs no framework beside the server:
+https://github.com/aws/sagemaker-tensorflow-serving-container#prepost-processing
 """
 
 from __future__ import annotations
 
 import importlib
 import importlib.util
+import json
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 _PACKAGE = "drivetrain.training.serving"
+_FOLDER = Path(__file__).resolve().parents[1]
 # The modules that this model was trained with. (They are beside this file in a model folder, and only there.)
 _MODULES = Path(__file__).resolve().parent / "modules"
 
@@ -54,10 +59,19 @@ def _own(name: str) -> ModuleType:
     return module
 
 
-_model = _own("model")
+def _framework() -> str:
+    """Of the model, by the description beside this folder; torch where there is none."""
+    try:
+        return json.loads((_FOLDER / "model.json").read_bytes())["framework"]
+    except (OSError, ValueError, KeyError, TypeError):  # who loads the model says what is wrong
+        return "torch"
+
+
+_model = _own("saved_model" if _framework() == "tensorflow" else "model")
 _request = _own("request")
 _response = _own("response")
 _inputs: Any = None
+_served: Any = None
 
 
 @contextmanager
@@ -92,7 +106,8 @@ def input_fn(body: str | bytes, content_type: str) -> Any:
     Raises:
         ValueError: a content type or a body that is none, or rows that the model does not take; one line.
     """
-    inputs = _inputs or _model.inputs_of(_model.description_of(Path(__file__).resolve().parents[1]))
+    own = _own("inputs")
+    inputs = _inputs or own.inputs_of(own.description_of(_FOLDER))
     with _refusing():
         return _request.columns_of(body, content_type, inputs)
 
@@ -117,5 +132,25 @@ def output_fn(prediction: Any, accept: str) -> tuple[str | bytes, str]:
         return _response.body_of(prediction, accept)
 
 
+def handler(data: Any, context: Any) -> tuple[str | bytes, str]:
+    """A request to TensorFlow Serving's image.
+
+    Args:
+        data: the body, a stream.
+        context: of the image; `rest_uri` is where the server beside it answers.
+    """
+    global _served, _inputs
+    if _served is None:
+        _served = _model.ServedModel.load(_FOLDER, _nothing)
+        _inputs = _served.inputs
+    model = replace(_served, compute=_model.in_serving(context.rest_uri, _served.precision))
+    columns = input_fn(data.read(), context.request_content_type)
+    return output_fn(predict_fn(columns, model), context.accept_header)
+
+
+def _nothing(inputs: Any) -> Any:
+    raise NotImplementedError("a server beside this process computes")
+
+
 if __name__ == "__main__":
-    sys.exit(_own("command").main(Path(__file__).resolve().parents[1]))
+    sys.exit(_own("command").main(_FOLDER, _model.ServedModel.load))

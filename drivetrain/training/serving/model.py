@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
 from torch import nn
 
@@ -16,14 +14,10 @@ from drivetrain.training.outputs import task_of
 from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Recipe, unlabelled_batch
 from drivetrain.training.serving.inputs import Inputs, inputs_of
-from drivetrain.training.serving.predictions import Predictions, predictions_of
+from drivetrain.training.serving.predictions import Predictions, in_batches, predictions_of
 from drivetrain.training.torch.models.loaded_model import load_model
 from drivetrain.training.torch.precision import precision_of
 from drivetrain.training.torch.values import Values
-
-# Rows of a forward pass: those that evaluate and batch_predict take by default, so that the answers are theirs, bit for
-# bit.
-BATCH_SIZE = 256
 
 
 @dataclass(frozen=True)
@@ -57,11 +51,7 @@ class ServedModel:
         Raises:
             InputError: the recipe or the model does not take them.
         """
-        num_rows = len(next(iter(columns.values())))
-        parts = [self.answers({name: values[rows] for name, values in columns.items()}) for rows in _slices(num_rows)]
-        scores = [part.scores for part in parts if part.scores is not None]
-        predicted = np.concatenate([part.predicted for part in parts])
-        return Predictions(self.task, predicted, np.concatenate(scores) if scores else None)
+        return in_batches(columns, self.task, self.answers)
 
     def answers(self, columns: Columns) -> Predictions:
         """As `predict`, in one forward pass."""
@@ -77,7 +67,3 @@ class ServedModel:
             reason = str(error).strip().splitlines()[0]
             raise InputError(f"the model does not take rows of this shape ({shapes} a row): {reason:.300}") from None
         return predictions_of(Values(), self.recipe, self.task, outputs)
-
-
-def _slices(num_rows: int) -> Iterator[slice]:
-    return (slice(start, start + BATCH_SIZE) for start in range(0, num_rows, BATCH_SIZE))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,10 +11,15 @@ from numpy.typing import NDArray
 
 from drivetrain.training.metric import Task
 from drivetrain.training.outputs import Answers, answers_of
+from drivetrain.training.reader import Columns
 from drivetrain.training.recipe import Recipe
 
 if TYPE_CHECKING:
     from drivetrain.training.framework import Values
+
+# Rows of a forward pass: those that evaluate and batch_predict take by default, so that the answers are theirs, bit for
+# bit.
+BATCH_SIZE = 256
 
 
 @dataclass(frozen=True)
@@ -37,3 +43,13 @@ def predictions_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) 
         numbers = framework.array(outputs)
         predicted = numbers.argmax(axis=-1) if task.kind == "tokens" else numbers.astype(np.float64)
     return Predictions(task, predicted, answers.scores)
+
+
+def in_batches(columns: Columns, task: Task, answers: Callable[[Columns], Predictions]) -> Predictions:
+    """The answers for all rows, `BATCH_SIZE` of them at a time."""
+    num_rows = len(next(iter(columns.values())))
+    slices = [slice(start, start + BATCH_SIZE) for start in range(0, num_rows, BATCH_SIZE)]
+    parts = [answers({name: values[rows] for name, values in columns.items()}) for rows in slices]
+    scores = [part.scores for part in parts if part.scores is not None]
+    predicted = np.concatenate([part.predicted for part in parts])
+    return Predictions(task, predicted, np.concatenate(scores) if scores else None)

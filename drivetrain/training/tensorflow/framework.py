@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 # oneDNN's kernels add up in other orders on other machines.
@@ -19,26 +18,27 @@ import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 import numpy as np
 import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 from numpy.typing import NDArray
-from safetensors.numpy import load, save
 
 from drivetrain.base.errors import InputError
-from drivetrain.training import model_folder
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.tensors import arrays, generators
 from drivetrain.training.checkpointing.tensors.index import Index, Sizes
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.group import Group, tcp
 from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
-from drivetrain.training.recipe import Batch, Recipe, load_recipe, wrong_answer
+from drivetrain.training.recipe import Recipe
 from drivetrain.training.seeds import seed_generators
+from drivetrain.training.serving import code_folder
 from drivetrain.training.strategy import WHOLE, framework_of
+from drivetrain.training.tensorflow import cluster, models, weights
+from drivetrain.training.tensorflow.strategy import variables_of
+from drivetrain.training.tensorflow.values import Values
 
 Array = NDArray[Any]
-MODEL, OPTIMIZER, BEST, ENTRY = "model/", "optimizer/", "best/", "//"
+MODEL, OPTIMIZER, AVERAGE, BEST, ENTRY = "model/", "optimizer/", "average/", "best/", "//"
 
 
-class Framework:
+class Framework(Values):
     name = "tensorflow"
 
     @staticmethod
@@ -55,66 +55,18 @@ class Framework:
     def device_kind(device: str) -> str:
         return device
 
-    @staticmethod
-    def join(process: Process, timeout: float) -> Group:
-        """Over plain TCP; gradients have TensorFlow's own connections.
-
-        Raises:
-            InputError: nobody says where rank 0 is.
-        """
-        try:
-            address, port = os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"])
-        except KeyError as error:
-            raise InputError(f"{error.args[0]} is not set. Start the processes with launcher=tf_config.") from None
-        return tcp.join(process.rank, process.world_size, address, port, timeout)
+    join = staticmethod(cluster.join)
 
     # Models.
 
-    @staticmethod
-    def build_model(recipe: Recipe) -> Any:
-        model: Any = recipe.model()
-        if not isinstance(model, keras.Model):
-            raise wrong_answer(recipe, "model", model, "a keras.Model")
-        if not model.trainable_variables:
-            raise InputError(
-                f"{type(recipe).__module__}: the model of the recipe has no variables to train. Build it: give its "
-                "first layer an input shape (keras.Input)."
-            )
-        return model
-
-    @staticmethod
-    def load_weights(model: Any, path: Path) -> list[str]:
-        raise InputError(
-            f"weights {str(path)!r}: models of TensorFlow do not start from a file yet. Leave weights out, or load "
-            "them in the recipe's model()."
-        )
-
-    @staticmethod
-    def save_model(folder: Path, weights: Mapping[str, Array], description: Mapping[str, Any]) -> None:
-        model_folder.write_folder(folder, save({n: np.ascontiguousarray(v) for n, v in weights.items()}), description)
+    build_model = staticmethod(models.build_model)
+    load_weights = staticmethod(weights.load_weights)
+    save_model = staticmethod(models.save_model)
+    load_model = staticmethod(models.load_model)
 
     @staticmethod
     def code_of(recipe: Recipe, reader: str) -> dict[str, str]:
-        return {}  # inference.py serves models of torch
-
-    @classmethod
-    def load_model(cls, folder: Path) -> tuple[Recipe, Any, dict[str, Any]]:
-        description = model_folder.read_description(folder)
-        try:
-            recipe = load_recipe(description["recipe"], description["recipe_options"])
-        except (KeyError, TypeError) as error:
-            raise model_folder.no_description(folder, error) from None
-        weights = load(model_folder.read_weights(folder, description))
-        model = cls.build_model(recipe)
-        variables = _variables(model)
-        if {name: tuple(v.shape) for name, v in variables.items()} != {n: w.shape for n, w in weights.items()}:
-            raise InputError(
-                f"{folder / model_folder.WEIGHTS_FILE} does not fit recipe {description['recipe']!r}: it has "
-                f"{len(weights)} tensors, the model {len(variables)} of other names or shapes."
-            )
-        for name, variable in variables.items():
-            variable.assign(weights[name])
-        return recipe, model, description
+        return code_folder.code_of(recipe, reader, "saved_model")
 
     @classmethod
     @contextmanager
@@ -130,44 +82,6 @@ class Framework:
             raise InputError(f"strategy_options {strategy_options}: nothing is shared out here. Leave them out.")
         yield lambda inputs: model(inputs, training=False), Layout(process, {"replicate": process.world_size})
 
-    # Values.
-
-    @staticmethod
-    def precision_of(model: Any) -> str:
-        return "float32"
-
-    @staticmethod
-    def is_tensor(value: object) -> bool:
-        return isinstance(value, np.ndarray) or bool(tf.is_tensor(value))
-
-    @staticmethod
-    def array(tensor: Any) -> Array:
-        return np.asarray(tensor)
-
-    @staticmethod
-    def on_host(outputs: Any) -> Any:
-        return outputs
-
-    @staticmethod
-    def softmax(outputs: Any) -> Array:
-        numbers = np.asarray(outputs, np.float64)
-        shifted = np.exp(numbers - numbers.max(axis=1, keepdims=True))
-        return shifted / shifted.sum(axis=1, keepdims=True)
-
-    @staticmethod
-    def sigmoid(outputs: Any) -> Array:
-        return 1.0 / (1.0 + np.exp(-np.asarray(outputs, np.float64)))
-
-    @staticmethod
-    def rows(batch: Any, places: Array) -> Batch:
-        return Batch(batch.inputs[places], batch.targets[places])
-
-    @staticmethod
-    def on_device(batch: Any, device: str, precision: str) -> Batch:
-        return Batch(tf.convert_to_tensor(batch.inputs), batch.targets)  # type: ignore[arg-type]
-
-    without_gradients = nullcontext  # there is no tape
-
     @staticmethod
     @contextmanager
     def computing_threads(number: int) -> Generator[None]:
@@ -177,7 +91,7 @@ class Framework:
 
     @staticmethod
     def probed(model: Any, batch: Any) -> Any:
-        return batch, model(tf.convert_to_tensor(batch.inputs), training=False)
+        return batch, model(batch.inputs, training=False)
 
     # Random numbers. (What a model draws while it trains comes from variables of its own, keras.random.SeedGenerator.)
 
@@ -215,14 +129,15 @@ class Framework:
     @staticmethod
     def tensors_of(strategy: Any, best: Mapping[str, Array] | None = None) -> dict[str, Array]:
         return {
-            **{MODEL + name: variable.numpy() for name, variable in _variables(strategy.model).items()},
+            **{MODEL + name: variable.numpy() for name, variable in variables_of(strategy.model).items()},
             **{OPTIMIZER + name: variable.numpy() for name, variable in _optimizer(strategy).items()},
+            **{AVERAGE + name: variable.numpy() for name, variable in _averages(strategy).items()},
             **{BEST + name: value for name, value in (best or {}).items()},
         }
 
     @staticmethod
     def values_of(strategy: Any) -> dict[str, Any]:
-        names = [name for name, variable in _variables(strategy.model).items() if variable.trainable]
+        names = [name for name, variable in variables_of(strategy.model).items() if variable.trainable]
         return {"groups": [{"params": names, "optimizer": type(strategy.optimizer).__name__}]}
 
     @staticmethod
@@ -236,6 +151,8 @@ class Framework:
         own = {n: np.empty_like(v) for n, v in cls.model_parts(strategy).items()}
         best = own if any(name.startswith(BEST) for name in index.tensors) else None
         found = {name: np.empty_like(value) for name, value in cls.tensors_of(strategy, best).items()}
+        if not any(name.startswith(AVERAGE) for name in index.tensors):  # it begins with the parameters
+            found = {name: value for name, value in found.items() if not name.startswith(AVERAGE)}
         for name, value in found.items():
             if name not in index.tensors:
                 raise unknown_name("tensor", name, index.tensors, advice="The saved model is another one.")
@@ -249,9 +166,14 @@ class Framework:
     @staticmethod
     def adopt(strategy: Any, loaded: Mapping[str, Array], values: Mapping[str, Any]) -> dict[str, Array]:
         with strategy.distribution.scope():
-            for prefix, own in ((MODEL, _variables(strategy.model)), (OPTIMIZER, _optimizer(strategy))):
+            for prefix, own in ((MODEL, variables_of(strategy.model)), (OPTIMIZER, _optimizer(strategy))):
                 for name, variable in own.items():
                     variable.assign(loaded[prefix + name])
+            averages = {n: v for n, v in _averages(strategy).items() if AVERAGE + n in loaded}
+            for name, variable in averages.items():
+                variable.assign(loaded[AVERAGE + name])
+        if strategy.average and not averages:
+            strategy.average.begin()
         return {name.removeprefix(BEST): value for name, value in loaded.items() if name.startswith(BEST)}
 
     @staticmethod
@@ -260,7 +182,8 @@ class Framework:
 
     @staticmethod
     def model_parts(strategy: Any) -> dict[str, Array]:
-        return {name: variable.numpy() for name, variable in _variables(strategy.model).items()}
+        with strategy.in_evaluation():
+            return {name: variable.numpy() for name, variable in variables_of(strategy.model).items()}
 
     @staticmethod
     def gather(strategy: Any, tensors: Mapping[str, Array]) -> dict[str, Array]:
@@ -292,12 +215,11 @@ class _NoSeeds:
         return
 
 
-def _variables(model: Any) -> dict[str, Any]:
-    """By place and name: Keras numbers the names of layers by what a process has made before."""
-    return {f"{number:03d}.{variable.name}": variable for number, variable in enumerate(model.variables)}
-
-
 def _optimizer(strategy: Any) -> dict[str, Any]:
     """By place, and by the last word of its name: before it stands the name of a layer."""
     listed = enumerate(strategy.optimizer.variables)
     return {f"{number:03d}{ENTRY}{variable.name.rpartition('_')[2]}": variable for number, variable in listed}
+
+
+def _averages(strategy: Any) -> dict[str, Any]:
+    return strategy.average.values if strategy.average else {}

@@ -2,14 +2,13 @@
 
 Gradients are those of sums of losses with one common scale, as with torch, so that uneven parts are exact. Each replica
 gets as many rows in every step: what is missing is filled up with the first row, which weighs nothing, so that a step
-is traced once.
+is traced once. (Not where a layer looks across samples, which would see those rows: see `_rows_of`.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import contextmanager
-from types import SimpleNamespace
+from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar
 
 import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
@@ -24,18 +23,11 @@ from drivetrain.training.layout import Layout, laid_out
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, HasLossWeights, Recipe, wrong_answer
 from drivetrain.training.strategy import Step
-
-# Common options that these strategies do not have yet: the value that leaves each out, and what to do instead.
-_REFUSED: dict[str, tuple[Any, str]] = {
-    "accumulation": (1, "Use a smaller global_batch, or more processes."),
-    "ema_decay": (0.0, "Leave it out."),
-    "activation_checkpointing": (False, "Leave it out, or use a smaller global_batch."),
-    "compile": (False, "Leave it out: a step is a tf.function already."),
-    "fused": (False, "Leave it out."),
-    "sync_batchnorm": (False, "Give the recipe's layers synchronized=True (keras.layers.BatchNormalization)."),
-    "profile": (0, "Leave it out."),
-    "workers": (0, "Leave it out: a thread reads ahead."),
-}
+from drivetrain.training.tensorflow.average import MovingAverage
+from drivetrain.training.tensorflow.optimizers import build_optimizer, learning_rate_of
+from drivetrain.training.tensorflow.precision import SMALLEST_LOSS_SCALE, precision_of
+from drivetrain.training.tensorflow.refusals import REFUSED
+from drivetrain.training.tensorflow.values import in_format
 
 
 class Strategy:
@@ -50,26 +42,38 @@ class Strategy:
     name: ClassVar[str]
     dimensions: ClassVar[tuple[str, ...]]
     framework: ClassVar[Framework]
-    made: ClassVar[Any] = None
-    """The distribution of this process, once `set_up` has made it."""
+    made: ClassVar[dict[Any, Any]] = {}
+    """The distributions of this process, by class and options: a second one of a kind would number its messages from
+    the start again."""
 
     def __init__(self, recipe: Recipe, model: Any, process: Process, config: Config, options: Any) -> None:
         self.recipe, self.process, self.config, self.options = recipe, process, config, options
-        self._refuse(config)
+        _refuse(config)
         self.layout: Layout = laid_out(process, self.name, self.dimensions, dict.fromkeys(self.dimensions, 0))
-        self.precision = SimpleNamespace(parameters="float32")
-        self.distribution: Any = self.made or self.distribute(process, options)
+        self.precision = precision_of(config.precision)
+        self.precision.set_up()
+        self.distribution: Any = self._distribution(process, options)
         self._replicas = self.distribution.num_replicas_in_sync // self.layout.data_size
         with self.distribution.scope():
             # Variables belong to the distribution in whose scope they are made.
             self.model: Any = recipe.model()
             self.model.set_weights(model.get_weights())
-            self.optimizer: Any = self._build_optimizer()
-            self.optimizer.build(self.model.trainable_variables)
-        self._highest_rate = float(np.asarray(self.optimizer.learning_rate))
+            self.optimizer: Any = build_optimizer(recipe, self.model, config)
+        self._highest_rate = learning_rate_of(self.optimizer)
+        trained = {name: variable for name, variable in variables_of(self.model).items() if variable.trainable}
+        self.average = MovingAverage(trained, config.ema_decay, self.distribution) if config.ema_decay else None
+        self._scales = config.precision == "fp16"
+        self._looks_across = any(
+            isinstance(layer, keras.layers.BatchNormalization) for layer in self.model._flatten_layers()
+        )
         part = -(-config.global_batch // self.layout.data_size)
-        self._rows = -(-part // self._replicas)
-        self._step = tf.function(self._distributed_step)
+        self._rows = -(-part // (self._replicas * config.accumulation)) * config.accumulation
+        # XLA compiles what a replica computes by itself: not what it tells the others.
+        # (Without AutoGraph, as Keras's own fit does it: what is refused while it is traced keeps its type.)
+        self._of_piece: Any = self._piece
+        if config.compile:
+            self._of_piece = tf.function(self._piece, jit_compile=True, autograph=False)
+        self._step = tf.function(self._distributed_step, autograph=False)
 
     # What a strategy changes.
 
@@ -95,28 +99,41 @@ class Strategy:
                 "'tf_multi_worker', or one host with processes 1."
             )
 
+    @classmethod
+    def _distribution(cls, process: Process, options: Any) -> Any:
+        key = (cls, options, process.world_size)
+        if key not in cls.made:
+            cls.made[key] = cls.distribute(process, options)
+        return cls.made[key]
+
     # What the loop asks.
 
     @classmethod
     def set_up(cls, process: Process, options: Any) -> None:
-        cls.made = cls.distribute(process, options)
+        cls._distribution(process, options)
 
     def train_step(self, batch: Batch, *, num_samples: int, num_global_samples: int, measure: bool = False) -> Step:
         """One optimizer step; see drivetrain.training.strategy."""
-        weights, total = self._weights(batch, num_samples)
-        given = [self._dealt(values, num_samples) for values in (batch.inputs, batch.targets)]
-        given.append(self._dealt(weights, len(weights)))
+        rows = self._rows_of(num_samples, num_global_samples)
+        weights, total = self._weights(batch, num_samples, rows)
+        given = [self._dealt(values, num_samples, rows) for values in (batch.inputs, batch.targets)]
+        given.append(self._dealt(weights, len(weights), rows))
         weigh = num_global_samples if total is None else total
-        scale = tf.constant(1.0 / weigh if weigh else 0.0, tf.float32)
-        measures = measure or bool(self.config.clip_norm)
+        scale = tf.constant(1.0 / weigh if weigh else 0.0, self.precision.parameters)
+        measures = measure or bool(self.config.clip_norm) or self._scales
         loss, norm = self._step(*given, scale, measures)
+        if self._scales and (now := float(self.optimizer.dynamic_scale.numpy())) < SMALLEST_LOSS_SCALE:
+            raise InputError(
+                f"precision fp16: gradients are not finite, whatever the scale of the loss (now {now:g}). Use "
+                "precision bf16, which has the range of fp32; or look for a loss that is not finite."
+            )
         return Step(loss, norm if measures else None, total)
 
     def forward(self, inputs: Any) -> Any:
-        return self.model(inputs, training=False)
+        return tf.cast(self.model(inputs, training=False), self.precision.parameters)
 
     def on_device(self, batch: Batch) -> Batch:
-        return batch  # `_dealt` puts the rows where they are computed
+        return in_format(batch, self.precision.parameters)  # `_dealt` puts the rows where they are computed
 
     def set_training(self, on: bool) -> None:
         return  # each call says it
@@ -131,35 +148,85 @@ class Strategy:
 
     @contextmanager
     def in_evaluation(self) -> Generator[None]:
-        yield
+        with self.average.in_place() if self.average else nullcontext():
+            yield
 
     def _distributed_step(self, inputs: Any, targets: Any, weights: Any, scale: Any, measures: bool) -> Any:
         losses, norms = self.distribution.run(self._replica_step, args=(inputs, targets, weights, scale, measures))
         local = self.distribution.experimental_local_results
-        return tf.add_n(local(losses)), local(norms)[0]
+        norm = local(norms)[0]
+        if self.average:
+            self.average.update(tf.cast(tf.math.is_finite(norm), norm.dtype) if self._scales else 1.0)
+        return tf.add_n(local(losses)), norm
 
     def _replica_step(self, inputs: Any, targets: Any, weights: Any, scale: Any, measures: bool) -> Any:
-        variables = self.model.trainable_variables
+        loss_scale = tf.convert_to_tensor(self.optimizer.dynamic_scale) if self._scales else 1.0
+        loss, gradients = self._gradients(inputs, targets, weights, scale * loss_scale)
+        if self.distribution.num_replicas_in_sync > 1:
+            context = tf.distribute.get_replica_context()
+            gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        norm = tf.zeros((), self.precision.parameters)
+        if measures:
+            norm = tf.linalg.global_norm(gradients) / loss_scale
+        if self.config.clip_norm:
+            share = tf.minimum(tf.ones((), norm.dtype), self.config.clip_norm / (norm + 1e-6))
+            gradients = [gradient * share for gradient in gradients]
+        self.optimizer.apply(gradients, self.model.trainable_variables)
+        return loss, norm
+
+    def _gradients(self, *given: Any) -> tuple[Any, list[Any]]:
+        """The sum of a replica's losses, float64 []; and the gradients of `scale` times it, piece after piece."""
+        *batch, scale = given
+        count = self.config.accumulation
+        if count == 1:
+            return self._of_piece(*batch, scale)
+        pieces = [tf.reshape(values, [count, values.shape[0] // count, *values.shape[1:]]) for values in batch]
+
+        def add(number: Any, total: Any, sums: list[Any]) -> Any:
+            loss, gradients = self._of_piece(*(values[number] for values in pieces), scale)
+            return number + 1, total + loss, [one + other for one, other in zip(sums, gradients, strict=True)]
+
+        zeros = [tf.zeros(variable.shape, variable.dtype) for variable in self.model.trainable_variables]
+        start = (tf.constant(0), tf.zeros((), tf.float64), zeros)
+        _, total, sums = tf.while_loop(lambda number, *_: number < count, add, start, parallel_iterations=1)
+        return total, sums
+
+    def _piece(self, inputs: Any, targets: Any, weights: Any, scale: Any) -> tuple[Any, list[Any]]:
+        variables = [variable.value for variable in self.model.trainable_variables]
         with tf.GradientTape() as tape:
-            losses: Any = self.recipe.losses(self.model(inputs, training=True), targets)
+            outputs = tf.cast(self.model(inputs, training=True), self.precision.parameters)
+            losses: Any = self.recipe.losses(outputs, targets)
+            if not tf.is_tensor(losses) or losses.shape != targets.shape[:1]:
+                raise wrong_answer(self.recipe, "losses", losses, f"one number a sample, shape [{targets.shape[0]}]")
             weighted = losses * tf.cast(weights, losses.dtype)
             summed = tf.reduce_sum(weighted) * scale
-        gradients: Any = tape.gradient(summed, [variable.value for variable in variables])
-        norm = tf.zeros(())
-        if measures:
-            context = tf.distribute.get_replica_context()
-            norm = tf.linalg.global_norm(context.all_reduce(tf.distribute.ReduceOp.SUM, gradients))
-        if self.config.clip_norm:  # (the same share of each replica's part is that share of their sum)
-            share = tf.minimum(1.0, self.config.clip_norm / (norm + 1e-6))
-            gradients = [gradient * share for gradient in gradients]
-        self.optimizer.apply_gradients(zip(gradients, variables, strict=True))  # which adds up the replicas'
-        return tf.reduce_sum(tf.cast(weighted, tf.float64)), norm
+        gradients: Any = tape.gradient(summed, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        # (Of an embedding only some rows, some of them twice: their norm would be another.)
+        return tf.reduce_sum(tf.cast(weighted, tf.float64)), [tf.convert_to_tensor(each) for each in gradients]
 
-    def _dealt(self, values: Any, num_samples: int) -> Any:
-        """Rows for each replica of this process, filled up to one number."""
-        rows = np.asarray(values)[:num_samples] if num_samples else np.asarray(values)[:1]
-        missing = self._rows * self._replicas - len(rows)
-        filled = np.concatenate([rows, np.repeat(rows[:1], missing, axis=0)]) if missing else rows
+    def _rows_of(self, num_samples: int, num_global_samples: int) -> int:
+        """How many rows each replica gets.
+
+        Raises:
+            InputError: rows would fill up a part, and a layer that normalizes over samples would see them.
+        """
+        # (By numbers that all processes know: they refuse together, and none waits for another.)
+        if not self._looks_across or num_global_samples == self._rows * self.distribution.num_replicas_in_sync:
+            return self._rows
+        if self.distribution.num_replicas_in_sync == 1 and num_samples % self.config.accumulation == 0:
+            return num_samples  # traced once more
+        parts = self.distribution.num_replicas_in_sync * self.config.accumulation
+        raise InputError(
+            f"a batch of {num_global_samples} samples cannot be dealt into {parts} equal parts, and the model "
+            "normalizes over samples (BatchNormalization). Give drop_last=True, which leaves out a smaller last batch, "
+            f"and a global_batch that is a multiple of {parts}; or use GroupNormalization."
+        )
+
+    def _dealt(self, values: Any, num_samples: int, rows: int) -> Any:
+        """So many rows for each replica of this process."""
+        own = np.asarray(values)[:num_samples] if num_samples else np.asarray(values)[:1]
+        missing = rows * self._replicas - len(own)
+        filled = np.concatenate([own, np.repeat(own[:1], missing, axis=0)]) if missing else own
         if self._replicas == 1:
             return tf.constant(filled)
         parts = np.split(filled, self._replicas)
@@ -167,7 +234,7 @@ class Strategy:
             lambda context: tf.constant(parts[context.replica_id_in_sync_group])
         )
 
-    def _weights(self, batch: Batch, num_samples: int) -> tuple[NDArray[np.float64], float | None]:
+    def _weights(self, batch: Batch, num_samples: int, rows: int) -> tuple[NDArray[np.float64], float | None]:
         """What each row weighs, those that fill up nothing; and what the global batch weighs, where the recipe says."""
         own, total = np.ones(num_samples), None
         if isinstance(self.recipe, HasLossWeights):
@@ -175,20 +242,19 @@ class Strategy:
             if not (np.isfinite(own).all() and (own >= 0).all()):
                 raise wrong_answer(self.recipe, "loss_weights", own, "finite numbers from 0")
             total = float(self.process.sum(own.sum()))
-        return np.concatenate([own, np.zeros(self._rows * self._replicas - len(own))]), total
+        return np.concatenate([own, np.zeros(rows * self._replicas - len(own))]), total
 
-    def _build_optimizer(self) -> Any:
-        config = self.config
-        optimizer: Any = self.recipe.optimizer(
-            self.model, learning_rate=config.highest_learning_rate, weight_decay=config.weight_decay
-        )
-        if not isinstance(optimizer, keras.optimizers.Optimizer):
-            raise wrong_answer(self.recipe, "optimizer", optimizer, "a keras.optimizers.Optimizer")
-        return optimizer
 
-    def _refuse(self, config: Config) -> None:
-        for field, (without, advice) in _REFUSED.items():
-            if getattr(config, field) != without:
-                raise InputError(f"{field}={getattr(config, field)}: strategies of TensorFlow do not have it. {advice}")
-        if config.precision != "fp32":
-            raise InputError(f"precision={config.precision}: strategies of TensorFlow compute in fp32. Leave it out.")
+def variables_of(model: Any) -> dict[str, Any]:
+    """By place and name: Keras numbers the names of layers by what a process has made before."""
+    return {f"{number:03d}.{variable.name}": variable for number, variable in enumerate(model.variables)}
+
+
+def _refuse(config: Config) -> None:
+    """
+    Raises:
+        InputError: a field that these strategies do not have. (The compiler refuses it, too.)
+    """
+    for field, (without, advice) in REFUSED.items():
+        if getattr(config, field) != without:
+            raise InputError(f"{field}={getattr(config, field)}: strategies of TensorFlow do not have it. {advice}")

@@ -9,17 +9,19 @@ from typing import Any
 
 import pytest
 
-from drivetrain import Cluster, Parameter, Pipeline, SpecError, Spot, fail, step, when
+from drivetrain import Cluster, Parameter, Pipeline, SpecError, Spot, fail, register, step, when
 from drivetrain.catalog import strategies as strategies_module
 from drivetrain.catalog.instances import get_instance
 from drivetrain.catalog.strategies import all_strategies
+from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train import train
 from drivetrain.recommend.choice import options_of, recommend
 from drivetrain.recommend.facts import read_file
 from drivetrain.recommend.facts_places import SHIPPED
-from drivetrain.recommend.framework import framework_problem
+from drivetrain.recommend.framework import framework_of_step, framework_problem, needs_of
 from drivetrain.recommend.settle import settle
 from drivetrain.recommend.sizing import Sizing
+from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import ConditionStep, TrainingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
@@ -216,17 +218,56 @@ def test_recipe_and_strategy_are_of_one_framework(tmp_path: Path) -> None:
     assert said.startswith("Step 'train': recipe 'digits_cnn' is of torch, and strategy 'tf_single' of tensorflow.")
     assert "Choose a strategy of torch: cp, ddp, " in said
     said = refusal(tmp_path, training(recipe="digits_keras", strategy="ddp"))
-    assert "Choose a strategy of tensorflow: tf_mirrored, tf_multi_worker, tf_single; or a recipe of torch." in said
+    assert "Choose a strategy of tensorflow: tf_central_storage, tf_mirrored, tf_multi_worker, tf_single; or" in said
     (tmp_path / "theirs.py").write_text('FRAMEWORK = "other"\n')
     said = refusal(tmp_path, training(recipe="theirs", strategy="auto"))
     assert said.endswith("and recipe 'theirs' is of other. Name a strategy of other: there is none.")
 
 
-def test_a_stock_image_holds_torch_alone(tmp_path: Path) -> None:
+def test_every_step_has_the_image_of_its_framework(tmp_path: Path) -> None:
+    """Of a training by its strategy; of what reads its outputs, and of what serves its model, by the training."""
     keras = training(recipe="digits_keras", strategy="tf_single", cluster=Cluster())
     assert settled(tmp_path, keras).pipeline.steps == (keras,)
-    problem = framework_problem(keras, (), "2.13")
-    assert problem is not None
-    assert problem.startswith("strategy 'tf_single' runs on tensorflow, and the stock image holds torch. Give an image")
-    with pytest.raises(SpecError, match=r"Step 'train': strategy 'tf_single' runs on tensorflow"):
-        compile_pipeline(Pipeline(name="p", steps=[keras]), source=tmp_path, wheels_optional=True)
+    judged = step(evaluate, model=keras["model"], data="s3://b/k/")
+    registered = register(model=keras["model"], group="g")
+    pipeline = Pipeline(
+        name="p",
+        steps=[
+            keras,
+            judged,
+            registered,
+            torch := training(name="other", recipe="digits_cnn", strategy="single", cluster=Cluster()),
+        ],
+    )
+    graph = Graph(pipeline)
+    assert [framework_of_step(each, graph) for each in (keras, judged, torch)] == ["tensorflow", "tensorflow", "torch"]
+    assert needs_of(judged, graph, "tensorflow")[0] == "tensorflow"
+    built = compile_pipeline(pipeline, source=tmp_path, wheels_optional=True)
+    images = {name: [each for each in found if "dkr.ecr" in each] for name, found in texts_by_step(built).items()}
+    assert [len(found) for found in images.values()] == [1, 1, 1, 1]
+    trained, evaluated, serves, other = (found[0].rpartition("/")[2] for found in images.values())
+    assert trained == evaluated == "tensorflow-training:2.21.0-cpu-py312-amzn2023-sagemaker"
+    assert serves == "tensorflow-inference:2.20.0-cpu-py312-amzn2023-sagemaker"
+    assert other.startswith("pytorch:2.13.0-cpu")
+    assert "SAGEMAKER_TFS_DEFAULT_MODEL_NAME" in built.text and "SAGEMAKER_PROGRAM" not in built.text
+
+
+def test_a_step_of_two_frameworks_has_no_stock_image(tmp_path: Path) -> None:
+    keras = training(recipe="digits_keras", strategy="tf_single", cluster=Cluster())
+    torch = training(name="torch", recipe="digits_cnn", strategy="single", cluster=Cluster())
+    both = step(evaluate, model=keras["model"], data=torch["output"])
+    with pytest.raises(SpecError, match=r"'evaluate' would run on several frameworks: tensorflow, torch\. No stock"):
+        compile_pipeline(Pipeline(name="p", steps=[keras, torch, both]), source=tmp_path, wheels_optional=True)
+
+
+def texts_by_step(built: Any) -> dict[str, list[str]]:
+    """Every text in the arguments of each step."""
+
+    def texts(value: Any) -> list[str]:
+        if isinstance(value, dict):
+            return [text for each in value.values() for text in texts(each)]
+        if isinstance(value, list):
+            return [text for each in value for text in texts(each)]
+        return [value] if isinstance(value, str) else []
+
+    return {each["Name"]: texts(each["Arguments"]) for each in built.definition["Steps"]}

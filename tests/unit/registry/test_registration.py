@@ -124,6 +124,9 @@ def test_the_package_is_one_that_the_service_takes(model: Path) -> None:
     )
     assert record.lineage.keys() == {"data", "test-data", "config", "code"} and record.serving is not None
     assert check_arguments("RegisterModel", {"ModelPackageGroupName": "digits", **request_of(record)}, {}) == []
+    keras = Evidence({**DESCRIPTION, "framework": "tensorflow"})
+    served = registration.model_record(files, keras, {}, artifact="s3://models/model.tar.gz", image="image:1")
+    assert served.serving is not None and served.serving.environment == model_package.SERVING_OF_TENSORFLOW
     here = request_of(registration.model_record(files, Evidence(), {}, artifact=model.as_uri()))
     assert (
         check_arguments("RegisterModel", {"ModelPackageGroupName": "digits", **here}, {}) == []

@@ -12,6 +12,7 @@ import pytest
 
 from drivetrain import Cluster, Parameter, Pipeline, SpecError, step
 from drivetrain.catalog import strategies
+from drivetrain.catalog.strategies import refused_fields
 from drivetrain.components.train import train
 from drivetrain.rules import strategy_rules
 from drivetrain.spec import steps, trainings
@@ -44,6 +45,9 @@ MADE_UP = {
 def made_up_strategies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, (dimensions, options) in MADE_UP.items():
         (tmp_path / f"{name}.py").write_text(FILE.format(dimensions=dimensions, options=options))
+    for name, dimensions in (("keras_lone", ()), ("keras_replicas", ("replicate",))):
+        text = FILE.format(dimensions=dimensions, options="pass")
+        (tmp_path / f"{name}.py").write_text(f'FRAMEWORK = "tensorflow"{text}')
     monkeypatch.setattr(strategies, "strategies_folder", lambda: tmp_path)
 
 
@@ -131,6 +135,20 @@ def test_rule_lone_strategies_have_one_process() -> None:
         training(strategy="lone", cluster=Cluster(instance_type="ml.g5.12xlarge"))  # one a GPU
     )
     accepted(training(strategy="lone", cluster=Cluster(instance_type="ml.g5.12xlarge"), processes=1))
+    assert "Use strategy 'replicas', or" in message
+    assert "Use strategy 'keras_replicas', or" in refusal(training(strategy="keras_lone", cluster=Cluster(count=2)))
+
+
+@pytest.mark.parametrize("name", refused_fields("tensorflow"))
+def test_rule_fields_fit_the_framework(name: str) -> None:
+    """What TensorFlow's strategies do not have is refused when a pipeline is checked, not on the cluster."""
+    without, advice = refused_fields("tensorflow")[name]
+    given = {name: True if without is False else 2}
+    message = refusal(training(strategy="keras_lone", recipe="digits_keras", **given))
+    assert f"{name}={given[name]}, which strategies of tensorflow do not have (strategy 'keras_lone'). " in message
+    assert advice in message
+    accepted(training(strategy="keras_lone", recipe="digits_keras", **{name: without}))
+    accepted(training(strategy="replicas", **given))
 
 
 def test_rule_threads_have_several_gpus() -> None:

@@ -24,7 +24,6 @@ from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Parameter, Pipeline
 from drivetrain.spec.resources import CachePolicy, RetryCause, RetryPolicy
 from drivetrain.spec.steps import (
-    TRAIN,
     ConditionStep,
     FailStep,
     ForEachStep,
@@ -48,7 +47,7 @@ from drivetrain.targets.sagemaker.compile import checks
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
-from drivetrain.targets.sagemaker.images import has_gpu, machine_problem, stock_image
+from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import refuse
 
@@ -160,7 +159,7 @@ class _Compiler:
         self.notes: list[str] = list(notes)
         self._code: dict[tuple[str, ...], Code] = {}
         self._data: dict[str, str] = {}
-        self._stock: dict[bool, Image] = {}
+        self._stock: dict[tuple[bool, str], Image] = {}
         self._parameter_types = {parameter.name: parameter.type for parameter in pipeline.parameters}
         self._step_types = {step.name: type_name(step) for step in self.graph.steps}
 
@@ -279,34 +278,29 @@ class _Compiler:
     def site(self, step: JobStep) -> Site:
         """The job's image and code, found once for all steps alike."""
         check_program(step, self.source, self.travelling)
+        from drivetrain.catalog.strategies import TORCH
+        from drivetrain.recommend.framework import framework_of_step, framework_problem, needs_of
+
         own = step.image or self.place.image
         # The user's own image holds what the user put there; of a stock image it is documented.
-        stock = None if own else self.stock(gpu=self.on_gpu(step))
-        if stock and step.program.target == TRAIN:
-            self.check_framework(step, stock)
-        lacking = missing(self.needs(step), stock) if stock else ()
+        stock, lacking = None, ()
+        if own is None:
+            try:
+                framework = framework_of_step(step, self.graph)
+                stock = self.stock(gpu=self.on_gpu(step), framework=framework)
+            except UserError as error:
+                raise SpecError(f"Step {step.name!r}: {error}") from None
+            if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
+                raise SpecError(f"Step {step.name!r}: {problem}")
+            lacking = missing(needs_of(step, self.graph, framework), stock)
         if lacking not in self._code:
             self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
             self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
-        image = own or self.stock(gpu=self.on_gpu(step)).uri
+        image = own or (stock.uri if stock else "")
         for kind in self.instance_types(step):
             if problem := machine_problem(image, kind):
                 raise SpecError(f"Step {step.name!r}: {problem}")
         return Site(self.graph, image, self._code[lacking], self.uri)
-
-    def needs(self, step: JobStep) -> tuple[str, ...]:
-        if step.program.target != TRAIN:
-            return step.program.needs
-        from drivetrain.recommend.framework import needs_of
-
-        return needs_of(step, self.pipeline.parameters)
-
-    def check_framework(self, step: JobStep, stock: Image) -> None:
-        """A strategy that the image's framework is too old for."""
-        from drivetrain.recommend.framework import framework_problem
-
-        if problem := framework_problem(step, self.pipeline.parameters, stock.version):
-            raise SpecError(f"Step {step.name!r}: {problem}")
 
     def wheels(self, lacking: tuple[str, ...], stock: Image | None) -> tuple[Wheel, ...]:
         """What travels because the image lacks it."""
@@ -322,11 +316,12 @@ class _Compiler:
             self.notes.append(str(error))
             return ()
 
-    def stock(self, *, gpu: bool) -> Image:
-        """The stock deep-learning image of the region."""
-        if gpu not in self._stock:
-            self._stock[gpu] = stock_image(self.place.region, gpu=gpu)
-        return self._stock[gpu]
+    def stock(self, *, gpu: bool, framework: str) -> Image:
+        """The stock image of a framework in the region."""
+        key = (gpu, framework)
+        if key not in self._stock:
+            self._stock[key] = stock_image(self.place.region, gpu, STOCK.get(framework, framework))
+        return self._stock[key]
 
     def on_gpu(self, step: JobStep) -> bool:
         """Whether the instance type has NVIDIA GPUs; of a parameter, its default is asked."""
@@ -353,7 +348,7 @@ class _Compiler:
         """CreateModelPackage's input."""
         from drivetrain.targets.sagemaker.compile import model_package_request
 
-        image = model_package_request.serving_image(step, self.place)
+        image = model_package_request.serving_image(step, self.graph, self.place)
         producer = model_package_request.producer_of(step, self.graph)
         code = None if producer is None else self.site(producer).code.sha256
         return model_package_request.register_arguments(step, self.graph, image=image, code=code)

@@ -8,13 +8,22 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.base.errors import SpecError
-from drivetrain.registry.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE, is_training_image
+from drivetrain.catalog.strategies import TORCH
+from drivetrain.recommend.framework import framework_of_step
+from drivetrain.registry.model_package import (
+    CONTENT_HASH,
+    CONTENT_SAID,
+    DECISION_URI,
+    LINEAGE,
+    SERVING_OF_TENSORFLOW,
+    is_training_image,
+)
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
 from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
-from drivetrain.targets.sagemaker.images import SERVING_IMAGE, has_gpu, inference_image, machine_problem
+from drivetrain.targets.sagemaker.images import SERVING_IMAGE, STOCK, has_gpu, inference_image, machine_problem
 from drivetrain.targets.sagemaker.settings import Settings
 
 Json = dict[str, Any]
@@ -49,8 +58,9 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     producer = producer_of(step, graph)
     container: Json = {"Image": image, "ModelDataUrl": spell(step.model, graph)}
     ours = producer is not None and producer.program.target == TRAIN
-    if ours:
-        container["Environment"] = dict(SERVING)
+    if producer is not None and ours:
+        of = framework_of_step(producer, graph)
+        container["Environment"] = dict(SERVING_OF_TENSORFLOW if of == "tensorflow" else SERVING)
     arguments: Json = {
         "ModelPackageGroupName": text(step.group, graph),
         "InferenceSpecification": {
@@ -80,17 +90,20 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     return arguments
 
 
-def serving_image(step: RegisterStep, place: Settings) -> str:
-    """The container that serves the model: the step's, or the deployment's, or the stock inference image.
+def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
+    """The container that serves the model: the step's, or the deployment's, or the stock inference image of the
+    framework that the model was trained with.
 
     Raises:
         SpecError: a training image, by its name.
         UserError: there is no stock image for the region or the instance types.
     """
+    producer = producer_of(step, graph)
     image = step.image or place.serving_image
     if image is None:
         gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
-        image = inference_image(place.region, gpu=gpu)
+        framework = framework_of_step(producer, graph) if producer is not None else TORCH
+        image = inference_image(place.region, gpu, STOCK.get(framework, framework))
     for kind in step.instance_types or SERVING_TYPES:
         if problem := machine_problem(image, kind):
             raise SpecError(f"Step {step.name!r}: {problem}")

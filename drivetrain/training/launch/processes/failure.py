@@ -23,6 +23,7 @@ from typing import Any, Literal, NoReturn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import LostRanksError, StoppedError
+from drivetrain.training.launch.processes import tensorflow_errors
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 # Where the reason of a failed step goes; the platform shows at most this many characters of it.
@@ -137,7 +138,10 @@ def _classified(error: Exception) -> tuple[Kind, str]:
         return "stopped", str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "input", f"no space left to write {error.filename or 'a file'} ({error.strerror}). Free some."
-    return "peer" if is_lost_peer(error) else "program", f"{type(error).__name__}: {error}{_missing_channel(error)}"
+    kind: Kind = "peer" if is_lost_peer(error) else "program"
+    if tensorflow_errors.is_tensorflow_error(error):
+        return kind, tensorflow_errors.reason_of(error)
+    return kind, f"{type(error).__name__}: {error}{_missing_channel(error)}"
 
 
 def _missing_channel(error: Exception) -> str:
@@ -279,6 +283,8 @@ def _signal_summary(number: int) -> str:
 def is_lost_peer(error: Exception) -> bool:
     """Whether an error only says that another process is gone."""
     if any(type_.__name__ in _DISTRIBUTED_ERRORS for type_ in type(error).__mro__):
+        return True
+    if tensorflow_errors.is_lost_peer(error):
         return True
     return isinstance(error, RuntimeError) and bool(_LOST_PEER.search(str(error)))
 

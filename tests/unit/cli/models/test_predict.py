@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import fcntl
+import importlib.util
 import json
 import os
 import shutil
@@ -167,6 +168,16 @@ def test_a_model_without_code(models, registry: LocalRegistry, tmp_path: Path) -
     (folder / "code" / "inference.py").unlink()
     registry.register("old", content_hash(folder), record_of(package(str(folder))))
     assert "error: old version 1 brings no code/inference.py" in models(group="old", code=2)
+
+
+def test_a_model_of_a_framework_that_is_not_here(models, registry: LocalRegistry, tmp_path: Path) -> None:
+    if importlib.util.find_spec("tensorflow"):
+        pytest.skip("it is here")
+    folder = write_model(tmp_path / "keras", "{}")
+    (folder / "model.json").write_text('{"framework": "tensorflow"}')
+    registry.register("keras", content_hash(folder), record_of(package(str(folder))))
+    said = models(group="keras", code=2)
+    assert "predicts with tensorflow, which is not installed. Install it with: pip install tensorflow." in said
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,20 @@ def test_the_default_image_is_of_the_torch_that_is_tested_here() -> None:
             "442386744353.dkr.ecr.us-gov-west-1.amazonaws.com/pytorch-training:2.10.0-gpu-py313-cu130-ubuntu22.04-sagemaker",
         ),
         (
+            "tensorflow",
+            None,
+            "eu-west-1",
+            "ml.m5.large",
+            "763104351884.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-training:2.21.0-cpu-py312-amzn2023-sagemaker",
+        ),
+        (
+            "tensorflow",
+            "2.19",
+            "eu-west-1",
+            "ml.g5.xlarge",
+            "763104351884.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-training:2.19.0-gpu-py312-cu125-ubuntu22.04-sagemaker",
+        ),
+        (
             "pytorch",
             None,
             "cn-north-1",
@@ -90,14 +104,16 @@ def test_the_image_that_serves() -> None:
     assert ":2.6.0-gpu-py312-cu124-" in inference_image("cn-north-1", gpu=True)
     with pytest.raises(UserError, match="No account for stock images is documented for region 'mars-north-1'"):
         inference_image("mars-north-1", gpu=False)
-    with pytest.raises(UserError, match="No stock image serves models of 'tensorflow'"):
-        inference_image("eu-west-1", gpu=False, framework="tensorflow")
+    tensorflow = "763104351884.dkr.ecr.eu-west-1.amazonaws.com/tensorflow-inference:2.20.0-gpu-py312-cu129-"
+    assert inference_image("eu-west-1", gpu=True, framework="tensorflow").startswith(tensorflow)
+    with pytest.raises(UserError, match="No stock image serves models of 'jax'"):
+        inference_image("eu-west-1", gpu=False, framework="jax")
     for entry in table()["inference"]:
         assert entry["sources"] and entry["available"] < entry["patched_until"]
 
 
 def test_the_image_that_serves_is_the_one_that_is_patched_the_longest(monkeypatch: pytest.MonkeyPatch) -> None:
-    [entry] = table()["inference"]
+    [entry] = [each for each in table()["inference"] if each["framework"] == "pytorch"]
     older = {**entry, "patched_until": "2026-01-01", "tags": {"cpu": "older", "gpu": "older"}}
     newer = {**entry, "patched_until": "2027-01-01", "tags": {"cpu": "newer", "gpu": "newer"}}
     monkeypatch.setitem(table(), "inference", [older, newer, entry])
@@ -115,15 +131,22 @@ def test_what_is_patched_no_longer_is_said_with_its_age() -> None:
         "(2 days). No newer stock image serves models: give one of your own, "
         "deployment.targets.sagemaker.serving_image." in told
     )
+    older = stock_image("eu-west-1", False, "tensorflow", "2.19").uri
+    [keras] = unpatched({"Image": older}, date(2026, 9, 1))
+    assert "since 2026-03-11 (174 days). Take a newer one (tensorflow-training 2.21 until 2027-07-10)" in keras
     both = unpatched(definition, date(2027, 2, 1))
     assert "(11 days)" in both[1] and "(pytorch 2.14 until 2027-09-28), deployment.targets.sagemaker.image." in both[1]
 
 
 def test_training_images_are_known_by_their_names() -> None:
-    ours = [stock_image("us-east-1", gpu, version=each["version"]).uri for each in table()["images"] for gpu in (0, 1)]
+    ours = [
+        stock_image("us-east-1", gpu, each["framework"], each["version"]).uri
+        for each in table()["images"]
+        for gpu in (False, True)
+    ]
     for uri in (*ours, "huggingface-pytorch-training:2.9", "x/pytorch-training-neuronx:2@sha256:0", "pytorch-training"):
         assert is_training_image(uri)
-    serving = [inference_image("us-east-1", gpu) for gpu in (False, True)]
+    serving = [inference_image("us-east-1", gpu, of) for gpu in (False, True) for of in ("pytorch", "tensorflow")]
     for uri in (*serving, "", "mine:1", "me/pytorch:2.13.0-serving", "localhost:5000/pretraining-server:1"):
         assert not is_training_image(uri)
 
@@ -167,6 +190,8 @@ def test_what_an_image_is_not_documented_to_hold_is_missing() -> None:
         image = stock_image("us-east-1", gpu)
         assert missing(("torch", "pyarrow", "numpy", "pydantic", "scikit_learn"), image) == ()
         assert missing(("safetensors", "torch", "polars"), image) == ("polars", "safetensors")
+        keras = stock_image("us-east-1", gpu, "tensorflow")
+        assert missing(("tensorflow==2.21.*", "keras", "pyarrow", "numpy", "safetensors"), keras) == ("safetensors",)
     assert missing(("safetensors",), stock_image("us-east-1", False, version="2.10")) == ()
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.training.serving.command import BAD_INPUT, main
+from drivetrain.training.serving.model import ServedModel
 
 
 def test_the_input_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -14,7 +15,7 @@ def test_the_input_is_not_written_over(tmp_path: Path, capsys: pytest.CaptureFix
     rows.write_text("[[1]]")
     link.symlink_to(rows)
     for source, target in ((rows, rows), (rows, tmp_path / "." / "rows.json"), (rows, link), (link, rows)):
-        assert main(tmp_path, ["--input", str(source), "--output", str(target)]) == BAD_INPUT
+        assert main(tmp_path, ServedModel.load, ["--input", str(source), "--output", str(target)]) == BAD_INPUT
         assert capsys.readouterr().err == (
             f"error: {target} is the input: the answers would replace its rows. Give --output another place.\n"
         )
@@ -25,5 +26,5 @@ def test_another_file_that_is_there_may_be(tmp_path: Path, capsys: pytest.Captur
     rows, old = tmp_path / "rows.json", tmp_path / "old.json"
     rows.write_text("[[1]]")
     old.write_text("[[1]]")
-    assert main(tmp_path, ["--input", str(rows), "--output", str(old)]) == BAD_INPUT
+    assert main(tmp_path, ServedModel.load, ["--input", str(rows), "--output", str(old)]) == BAD_INPUT
     assert "is not a model folder" in capsys.readouterr().err  # the next thing that is wrong

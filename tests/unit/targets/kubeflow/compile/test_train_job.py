@@ -74,14 +74,15 @@ def test_several_nodes_are_a_train_job() -> None:
     assert trainer["args"] == [starts["start.py"], starts[f"{trainer['args'][1]}.tar"]]
 
 
-def test_the_runtime_is_that_of_the_launcher() -> None:
-    fit = step(
-        train,
-        name="fit-model",
-        train="s3://data/digits",
-        cluster=Cluster(count=2),
-        environment={"DRIVETRAIN_LAUNCHER": "tf_config"},
-    )
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"environment": {"DRIVETRAIN_LAUNCHER": "tf_config"}},
+        {"recipe": "digits_keras", "strategy": "tf_multi_worker"},
+    ],
+)
+def test_the_runtime_is_that_of_the_launcher_or_of_the_strategy(given: Json) -> None:
+    fit = step(train, name="fit-model", train="s3://data/digits", cluster=Cluster(count=2), **given)
     settings = {"trainer": {"tensorflow": "tf-of-ours"}}
     found = compiled(Pipeline(name="nodes", steps=[fit], deployment=Deployment(targets={"kubeflow": settings})))
     assert train_job(found)["spec"]["runtimeRef"]["name"] == "tf-of-ours"
