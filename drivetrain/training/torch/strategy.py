@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.config import Config
 from drivetrain.training.framework import Framework
 from drivetrain.training.layout import Layout
@@ -31,6 +33,7 @@ from drivetrain.training.torch.loss_checks import FirstLosses
 from drivetrain.training.torch.parallel.layout import lay_out
 from drivetrain.training.torch.precision import LossScale, precision_of
 from drivetrain.training.torch.recipes import check_values, weights_of
+from drivetrain.training.trees import Tree
 
 # Whose fused kernels torch can run on DTensors (isinstance: AdamW is an Adam).
 FUSED_ON_SLICES = (torch.optim.Adam, torch.optim.AdamW)
@@ -139,7 +142,7 @@ class Strategy:
         """
         return self.losses(self.call(self.module, piece.inputs), piece.targets)
 
-    def forward(self, inputs: Tensor) -> Tensor | None:
+    def forward(self, inputs: Tree) -> Tree | None:
         """Outputs for evaluation, or None where another rank of the replica has them.
 
         All ranks must call it equally often, those of a replica with the same inputs. It is the bare model that is
@@ -223,7 +226,7 @@ class Strategy:
         own = weights[:num_samples].sum() if self.layout.counts else torch.zeros_like(weights).sum()
         return sum_tensor(own, self.process)
 
-    def weighted(self, losses: Tensor, targets: Tensor) -> Tensor:
+    def weighted(self, losses: Tensor, targets: Tree) -> Tensor:
         """Losses of samples times what these weigh, shape [samples]; as they are where the recipe does not say."""
         if self._weigher is None:
             return losses
@@ -265,23 +268,43 @@ class Strategy:
                 "such as 'ddp'."
             ) from error
 
-    def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
+    def call(self, module: nn.Module, inputs: Tree) -> Tree:
         """The outputs of `model` or `module`, computed in the precision's format."""
         if not self.precision.is_mixed:
             return module(inputs)
         with torch.autocast(self.process.device.type, self.precision.compute):
             return module(inputs)
 
-    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def losses(self, outputs: Tree, targets: Tree) -> Tensor:
         """The recipe's losses, weighted where it weighs its samples, shape [samples]; never in half precision."""
-        outputs = outputs.to(self.precision.parameters)
-        version = outputs._version
+        outputs = self.exact(outputs)
+        versions = [leaf._version for leaf in trees.leaves(outputs)]
         losses = self.recipe.losses(outputs, targets)
         check_values(self.recipe, "losses", losses, targets)
         if not self.first_losses.are_done:
-            self.first_losses.apart("losses", outputs, targets, losses if outputs._version == version else None)
+            is_as_given = [leaf._version for leaf in trees.leaves(outputs)] == versions
+            self.first_losses.apart("losses", outputs, targets, losses if is_as_given else None)
             self.first_losses.of_parts(outputs, targets)
         return losses if self._weigher is None else self.weighted(losses, targets)
+
+    def exact(self, outputs: Tree) -> Tree:
+        """Outputs in the parameters' format, in which losses are computed.
+
+        Raises:
+            InputError: something among them is no tensor, or not one of all samples.
+        """
+
+        def in_format(output: object) -> Tensor:
+            if not isinstance(output, Tensor):
+                raise wrong_answer(
+                    self.recipe, "model", outputs, "tensors, or dicts, tuples and lists of tensors; leave others out"
+                )
+            return output.to(self.precision.parameters) if output.is_floating_point() else output
+
+        exact = trees.mapped(in_format, outputs)
+        if exact is not outputs and not isinstance(exact, Tensor) and trees.num_samples(exact) is None:
+            raise wrong_answer(self.recipe, "model", outputs, "tensors with the samples along the first dimension")
+        return exact
 
     def shape_layers(self, model: nn.Module) -> nn.Module:
         """Activation checkpointing and compilation, layer by layer; returns the model."""
@@ -340,7 +363,8 @@ def _cut(batch: Batch, num_samples: int, count: int) -> Iterator[tuple[Batch, in
     for number in range(count):
         start, stop = num_samples * number // count, num_samples * (number + 1) // count
         rows = slice(start, stop) if stop > start else slice(0, 1)
-        yield Batch(batch.inputs[rows], batch.targets[rows]), stop - start, number == count - 1
+        piece = trees.mapped(itemgetter(rows), (batch.inputs, batch.targets))
+        yield Batch(*piece), stop - start, number == count - 1
 
 
 def _scale_of(summed: Tensor, scale: float | Tensor) -> Tensor:
