@@ -6,8 +6,8 @@ mean, so that uneven batches and any number of processes give exactly what one p
 
 What a recipe may also have is optional: `reader` (the format that its data comes in, of readers/, where the user names
 none), `reader_options` (that reader's options, where the user gives none), which way its own metrics are better
-(`HasDirections`), and the methods of `HasAugment`, `HasExample`, `HasTensorPlan`, `HasContextPlan`, `HasLossParts` and
-`HasLossWeights`.
+(`HasDirections`), and the methods of `HasTruth`, `HasAugment`, `HasExample`, `HasTensorPlan`, `HasContextPlan`,
+`HasLossParts`, `HasLossWeights` and `HasFolder`.
 
 A model that is a chain (an nn.Sequential of its layers, in order) works with every strategy; others are not for
 pipelines.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -212,6 +212,39 @@ class HasLossWeights(Protocol):
         Args:
             targets: as `batch` gives them, [samples, ...] or a tree of such tensors.
         """
+        ...
+
+
+@runtime_checkable
+class HasFolder(Protocol):
+    """A recipe whose model is built from a folder of files: a pretrained model with its tokenizer."""
+
+    def files(self) -> Sequence[Path]:
+        """What of the folder decides the model that training starts from; hosts must agree on them."""
+        ...
+
+    def started_from(self, folder: Path) -> Recipe:
+        """The recipe whose model starts from `folder`: the training's input `weights`.
+
+        Raises:
+            InputError: no such model there.
+        """
+        ...
+
+    def in_model_folder(self, folder: Path) -> Recipe:
+        """The recipe of a model folder that `save_beside` has completed: weights are loaded into its model."""
+        ...
+
+    def is_kept(self, name: str) -> bool:
+        """Whether a tensor of the model is one to be saved; all others are as the folder has them, and stay so."""
+        ...
+
+    def handed_on(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the model folder's weights are, made of the kept tensors (on rank 0, whole)."""
+        ...
+
+    def save_beside(self, folder: Path, tensors: Mapping[str, Any]) -> None:
+        """Write the other files of a model folder (on rank 0); `tensors` are the kept ones."""
         ...
 
 

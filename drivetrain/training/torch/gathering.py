@@ -43,7 +43,8 @@ def unwrapped(tensors: Mapping[str, Tensor], wanted: Iterable[str]) -> tuple[dic
 
 
 def _model_state(strategy: Strategy) -> dict[str, Tensor]:
-    return dict(strategy.model.state_dict(keep_vars=True))
+    named = strategy.model.state_dict(keep_vars=True)
+    return {name: tensor for name, tensor in named.items() if strategy.is_kept(name)}
 
 
 def gather(strategy: Strategy, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -21,7 +21,7 @@ from drivetrain.training.config import Config
 from drivetrain.training.framework import Framework
 from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
-from drivetrain.training.recipe import Batch, HasLossWeights, Recipe, wrong_answer
+from drivetrain.training.recipe import Batch, HasFolder, HasLossWeights, Recipe, wrong_answer
 from drivetrain.training.strategy import Step
 from drivetrain.training.torch import gradients
 from drivetrain.training.torch.average import MovingAverage
@@ -63,6 +63,7 @@ class Strategy:
         # Asked once: to look for a protocol's methods takes longer than a small step has to spare.
         self._weigher = recipe if isinstance(recipe, HasLossWeights) else None
         self._weights_are_checked = False
+        self._of_folder = recipe if isinstance(recipe, HasFolder) else None
         self.first_losses = FirstLosses(recipe, process.device)
         if config.sync_batchnorm and process.device.type != "cuda":
             raise InputError(
@@ -74,7 +75,7 @@ class Strategy:
         self.precision.set_up()
         self.model = model.to(process.device, self.precision.parameters)
         if process.world_size > 1:  # whatever the ranks drew, they start from the same
-            for tensor in (*self.model.parameters(), *self.model.buffers()):
+            for tensor in self._drawn(self.model):
                 dist.broadcast(tensor.detach(), src=0)
         if config.sync_batchnorm:
             self.model = synchronize_batch_statistics(self.model, self.layout, self.name)
@@ -83,7 +84,8 @@ class Strategy:
         self.holds_slices = any(isinstance(parameter, DTensor) for parameter in self.parameters.values())
         self.buffers = shared_buffers(self.model, self.layout)
         self.optimizer = self.build_optimizer()
-        self.average = MovingAverage(self.parameters, config.ema_decay) if config.ema_decay else None
+        averaged = {name: each for name, each in self.parameters.items() if self.is_kept(name)}
+        self.average = MovingAverage(averaged, config.ema_decay) if config.ema_decay else None
         self.loss_scale = LossScale() if self.precision.compute == torch.float16 else None
 
     # What a strategy may change.
@@ -231,6 +233,15 @@ class Strategy:
         if self._weigher is None:
             return losses
         return losses * weights_of(self._weigher, targets).to(losses.dtype)
+
+    def is_kept(self, name: str) -> bool:
+        """Whether checkpoints and the model that is handed on have this tensor of the model."""
+        return self._of_folder is None or self._of_folder.is_kept(name)
+
+    def _drawn(self, model: nn.Module) -> Iterator[Tensor]:
+        """Parameters and buffers that ranks may have drawn each for itself: what files have is the same on all."""
+        named = (*model.named_parameters(), *model.named_buffers())
+        return (tensor for name, tensor in named if self.is_kept(name))
 
     def _update(self, loss_scale: float, measure: bool) -> Tensor | None:
         """Take the step that the gradients ask for; returns their norm, if it was needed."""

@@ -145,7 +145,8 @@ def speaks_for_stage(strategy: Strategy) -> bool:
 
 
 def _model(strategy: Strategy) -> dict[str, Tensor]:
-    return dict(strategy.model.state_dict(keep_vars=True))
+    named = strategy.model.state_dict(keep_vars=True)
+    return {name: tensor for name, tensor in named.items() if strategy.is_kept(name)}
 
 
 def _names(strategy: Strategy) -> dict[Tensor, str]:
