@@ -182,9 +182,10 @@ class Recipe:
 
     # The model.
 
-    def _built(self) -> nn.Module:
-        """As transformers, or peft, has it."""
-        built = transformers_model.load(self.folder, self.head, self.num_labels)
+    def _built(self, *, empty: bool = False) -> nn.Module:
+        """As transformers, or peft, has it; `empty`: without numbers."""
+        make = transformers_model.empty if empty else transformers_model.load
+        built = make(self.folder, self.head, self.num_labels)
         if not self.lora_rank:
             return built
         return transformers_model.with_adapters(
@@ -201,7 +202,7 @@ class Recipe:
 
     def tensor_plan(self) -> dict[str, str]:
         with torch.device("meta"):
-            return transformers_model.tensor_plan(self._built(), OWNER)
+            return transformers_model.tensor_plan(self._built(empty=True), OWNER)
 
     # Batches, losses, metrics.
 

@@ -63,12 +63,7 @@ def load(folder: PretrainedFolder, head: str, num_labels: int) -> nn.Module:
                 use_safetensors=True,
             )
     except ValueError as error:
-        if "Unrecognized configuration class" not in str(error):
-            raise InputError(f"{owner}: the model in {path} cannot be loaded ({_line(error)}).") from error
-        raise InputError(
-            f"{owner}: head={head!r}, and transformers has none for models of type {folder.model_type} ({path}). "
-            f"Choose another of {', '.join(_CLASSES)}, or another model."
-        ) from None
+        raise _no_head(folder, head, error) from error
     except Exception as error:  # whatever a damaged file makes the library say
         raise InputError(f"{owner}: the model in {path} cannot be loaded ({_line(error)}).") from error
     prefix = f"{model.base_model_prefix}."
@@ -80,6 +75,17 @@ def load(folder: PretrainedFolder, head: str, num_labels: int) -> nn.Module:
             f"shape; {len(wrong)} such tensors. Copy the folder again."
         )
     return model
+
+
+def empty(folder: PretrainedFolder, head: str, num_labels: int) -> nn.Module:
+    """The model without its numbers: for its names and layers."""
+    kind = getattr(_library("transformers"), _CLASSES[head])
+    config = config_of(folder, head, num_labels)
+    try:
+        with torch.device("meta"):
+            return kind.from_config(config, trust_remote_code=False)
+    except ValueError as error:
+        raise _no_head(folder, head, error) from None
 
 
 def config_of(folder: PretrainedFolder, head: str, num_labels: int) -> Any:
@@ -269,6 +275,15 @@ def _library(name: str) -> Any:
         raise InputError(
             f"recipe 'huggingface' needs {name}, which is not installed: pip install 'drivetrain[huggingface]'."
         ) from None
+
+
+def _no_head(folder: PretrainedFolder, head: str, error: ValueError) -> InputError:
+    if "Unrecognized configuration class" not in str(error):
+        return InputError(f"{folder.owner}: the model in {folder.folder} cannot be loaded ({_line(error)}).")
+    return InputError(
+        f"{folder.owner}: head={head!r}, and transformers has none for models of type {folder.model_type} "
+        f"({folder.folder}). Choose another of {', '.join(_CLASSES)}, or another model."
+    )
 
 
 def _line(error: Exception) -> str:
