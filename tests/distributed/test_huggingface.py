@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,11 +17,13 @@ from safetensors.numpy import load_file
 from drivetrain.base.errors import InputError
 from drivetrain.training.config import Config, Folders
 from drivetrain.training.process import Process
+from drivetrain.training.torch.models.saved_model import load_model
 from drivetrain.training_scripts import evaluate, predict
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_transformers as tiny
 
 Forked = Callable[..., list[Any]]
+ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 # 49 rows in batches of 16: the last one of an epoch has 1, so that a rank of two has none; 5 epochs are 20 steps.
 ROWS = 49
 COMMON: dict[str, Any] = {
@@ -90,7 +93,7 @@ def alone(folder: Path) -> Callable[[str], Path]:
     def trained(name: str) -> Path:
         target = folder / f"alone-{name}"
         if not target.exists():
-            fit(Process(0, 1, 0, 1, torch.device("cpu")), name, "single", folder, target)
+            fit(ALONE, name, "single", folder, target)
         return target
 
     return trained
@@ -111,3 +114,110 @@ def test_two_ranks_learn_what_one_learns(
     assert moved > 1e-3  # it learnt something
     furthest = max(float(np.abs(found[each] - expected[each]).max()) for each in expected)
     assert furthest <= RUNS[name][3]
+
+
+def test_only_adapters_are_saved(alone: Callable[[str], Path], folder: Path) -> None:
+    target = alone("lora")
+    steps = sorted((target / "checkpoints").rglob("step-*/index.json"))
+    assert len(steps) == 7  # every third of 20, and the last
+    for path in steps:
+        names = [name for name in json.loads(path.read_text())["tensors"] if not name.startswith("generator")]
+        assert sum(name.startswith("model/") for name in names) == 16  # two a layer that is adapted
+        assert all("lora_" in name for name in names), names
+    base, found = load_file(folder / "llama/model.safetensors"), weights(target)
+    assert base.keys() == found.keys()
+    adapted = ("q_proj", "v_proj", "o_proj", "down_proj")
+    changed = {name for name in base if not np.array_equal(base[name], found[name])}
+    assert changed == {name for name in base if name.split(".")[-2] in adapted}
+
+
+def test_transformers_loads_what_is_handed_on(alone: Callable[[str], Path]) -> None:
+    import transformers
+
+    for name, kind in (
+        ("lora", "AutoModelForCausalLM"),
+        ("whole-adamw", "AutoModelForCausalLM"),
+        ("bert", "AutoModelForSequenceClassification"),
+    ):
+        model = alone(name) / "model"
+        loaded, about = getattr(transformers, kind).from_pretrained(model, output_loading_info=True)
+        assert not about["missing_keys"] and not about["unexpected_keys"] and not about["mismatched_keys"]
+        tokens = transformers.AutoTokenizer.from_pretrained(model)("ban der fis", return_tensors="pt")
+        with torch.no_grad():
+            expected = loaded(**tokens).logits
+            _, own, _ = load_model(model)
+            found = own.eval()(dict(tokens))
+        torch.testing.assert_close(found, expected, rtol=0, atol=0)
+
+
+def test_peft_loads_an_adapter_that_is_handed_on_apart(folder: Path, tmp_path: Path) -> None:
+    import peft
+    import transformers
+
+    fit(ALONE, "lora-adamw", "single", folder, tmp_path, epochs=1, recipe_options={"adapter": "apart"})
+    model = tmp_path / "model"
+    assert (model / "base/model.safetensors").read_bytes() == (folder / "llama/model.safetensors").read_bytes()
+    torch.manual_seed(7)  # by which the base model's new head is drawn: the adapter brings its own
+    base = transformers.AutoModelForSequenceClassification.from_pretrained(model / "base", num_labels=2, pad_token_id=0)
+    loaded = peft.PeftModel.from_pretrained(base, model).eval()
+    _, own, description = load_model(model)
+    assert description["recipe"] == "huggingface"
+    tokens = {"input_ids": torch.arange(4, 16).view(2, 6), "attention_mask": torch.ones(2, 6, dtype=torch.int64)}
+    with torch.no_grad():
+        torch.testing.assert_close(own.eval()(tokens), loaded(**tokens).logits, rtol=0, atol=0)
+
+
+def measure(process: Process, model: Path, data: Path, target: Path, strategy: str) -> tuple[dict[str, float], bytes]:
+    numbers = evaluate.run(model, data, process, settings=evaluate.Settings(batch_size=8, threads=1, strategy=strategy))
+    predict.run(model, data, target, process, settings=predict.Settings(batch_size=8, rows_per_shard=20, threads=1))
+    files = sorted(target.glob("*.parquet"))
+    return numbers, b"".join(path.read_bytes() for path in files)
+
+
+@pytest.mark.slow_cases("bert-lora", "whole-adamw")
+@pytest.mark.parametrize("name", ["lora", "bert-lora", "whole-adamw"])
+def test_any_number_of_ranks_evaluates_to_the_same_digits(
+    name: str, alone: Callable[[str], Path], folder: Path, forked: Forked, tmp_path: Path
+) -> None:
+    model, data = alone(name) / "model", folder / RUNS[name][1]["head"]
+    found = []
+    for ranks in (1, 2, 3):
+        found += forked(ranks, measure, model, data, tmp_path / f"predictions-{ranks}", "ddp")
+    assert found[0][0]["num_samples"] >= 10 and {"loss", "perplexity", "exact_match"} <= found[0][0].keys()
+    assert len(found[0][1]) > 1000
+    assert all(each == found[0] for each in found)
+
+
+def test_a_training_goes_on_in_mid_epoch(alone: Callable[[str], Path], folder: Path, tmp_path: Path) -> None:
+    whole = alone("lora-adamw")
+    shutil.copytree(whole / "checkpoints", tmp_path / "checkpoints")
+    for step in (tmp_path / "checkpoints").rglob("step-*"):
+        if int(step.name.split("-")[1].partition(".")[0]) > 6:  # of 4 an epoch
+            shutil.rmtree(step)
+    fit(ALONE, "lora-adamw", "single", folder, tmp_path)
+    assert (tmp_path / "model/model.safetensors").read_bytes() == (whole / "model/model.safetensors").read_bytes()
+    assert (tmp_path / "history.json").read_text() == (whole / "history.json").read_text()
+
+
+def test_another_base_model_is_another_training(alone: Callable[[str], Path], folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(alone("lora") / "checkpoints", tmp_path / "checkpoints")
+    other = tmp_path / "other"
+    shutil.copytree(folder / "causal_lm", other / "causal_lm")
+    tiny.model(other / "llama", seed=1)
+    fit(ALONE, "lora", "single", other, tmp_path, max_steps=1)
+    assert len(list((tmp_path / "checkpoints").iterdir())) == 2
+
+
+@pytest.mark.parametrize("kind", ["bert", "gpt2"])
+def test_a_model_without_a_plan_is_not_split(kind: str, folder: Path, forked: Forked, tmp_path: Path) -> None:
+    start = tiny.model(tmp_path / kind, kind)
+    head = "causal_lm" if kind == "gpt2" else "sequence_classification"
+    (said, _) = forked(2, refusal, start, head, folder, tmp_path)
+    assert f"no plan of tensor parallelism for models of type {kind}" in said and "'fsdp'" in said
+
+
+def refusal(process: Process, start: Path, head: str, folder: Path, target: Path) -> str:
+    config = Config(strategy="tp", recipe_options=json.dumps({"head": head, "length": 8}), **COMMON)
+    with pytest.raises(InputError) as refused:
+        train(config, Folders(train=folder / head, weights=start, model=target / "model"), process)
+    return str(refused.value)

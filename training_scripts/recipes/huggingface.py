@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.input_pipeline.pretrained_tokenizer import IGNORED
+from drivetrain.training.input_pipeline.pretrained_tokenizer import IGNORED, load_tokenizer
 from drivetrain.training.pretrained_folder import HEADS, PretrainedFolder
 from drivetrain.training.reader import Columns, check_choice, check_whole_number
 from drivetrain.training.recipe import Batch
@@ -266,6 +266,26 @@ class Recipe:
     def predicted(self) -> Callable[[Tensor], Tensor] | None:
         """The likeliest label of each token, or token that follows."""
         return None if self.head == "sequence_classification" else _likeliest
+
+    @property
+    def texts(self) -> Callable[[Tensor, Tensor], tuple[list[str], list[str]]] | None:
+        """What is said and what is right, of the tokens that count (a language model); each token is predicted with the
+        right ones before it."""
+        return self._texts if self.head == "causal_lm" else None
+
+    def _texts(self, outputs: Tensor, targets: Tensor) -> tuple[list[str], list[str]]:
+        counts = (targets != IGNORED).cpu()
+        said, right = (
+            self._tokenizer.batch_decode(
+                [row[kept].tolist() for row, kept in zip(tokens.cpu(), counts, strict=True)], skip_special_tokens=True
+            )
+            for tokens in (_likeliest(outputs), targets)
+        )
+        return said, right
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        return load_tokenizer(self.folder.folder)
 
     def optimizer(self, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
         groups = decay_matrices(model, weight_decay)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -68,8 +70,9 @@ def samples_of(
         check_finite("loss weight", weights, where, EXTREME)
         if weights.size and weights.min() < 0:
             raise wrong_answer(recipe, "loss_weights", targets, f"numbers from 0, and not {weights.min():g}")
+    texts = _texts(recipe, outputs, targets)
     if task.kind == "values":
-        return Samples(losses=found["loss"], weights=weights, values=values)
+        return Samples(losses=found["loss"], weights=weights, values=values, texts=texts)
     scores, predicted = answers_of(framework, recipe, task, outputs)
     for name, numbers in (("score", scores), ("prediction", predicted)):
         if numbers is not None and numbers.dtype.kind == "f":
@@ -82,7 +85,13 @@ def samples_of(
             "task."
         )
     return Samples(
-        losses=found["loss"], weights=weights, targets=wanted, scores=scores, predicted=predicted, values=values
+        losses=found["loss"],
+        weights=weights,
+        targets=wanted,
+        scores=scores,
+        predicted=predicted,
+        values=values,
+        texts=texts,
     )
 
 
@@ -105,6 +114,12 @@ def no_samples(task: Task) -> Samples:
         "values": (None, None, None),
     }[task.kind]
     return Samples(losses=none, targets=targets, scores=scores, predicted=predicted)
+
+
+def _texts(recipe: Recipe, outputs: Any, targets: Any) -> Callable[[], tuple[Sequence[str], Sequence[str]]] | None:
+    """The recipe's texts, made once for all metrics that ask for them."""
+    make: Any = getattr(recipe, "texts", None)
+    return None if make is None else cache(lambda: make(outputs, targets))
 
 
 def _truth(recipe: Recipe, task: Task, targets: Any) -> Any:

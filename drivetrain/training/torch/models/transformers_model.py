@@ -160,9 +160,7 @@ def tensor_plan(model: nn.Module, owner: str) -> dict[str, str]:
     kind = getattr(inner.config, "model_type", type(inner).__name__)
     advice = "Use strategy 'fsdp' or 'ddp'."
     if not given:
-        raise InputError(
-            f"{owner}: models of type {kind} have no plan for tensor parallelism in transformers. {advice}"
-        )
+        raise InputError(f"{owner}: transformers has no plan of tensor parallelism for models of type {kind}. {advice}")
     is_tied = bool(getattr(inner.config, "tie_word_embeddings", False))
     plan: dict[str, str] = {}
     for name, module in inner.named_modules():
