@@ -184,13 +184,14 @@ class Recipe:
 
     def _built(self, *, empty: bool = False) -> nn.Module:
         """As transformers, or peft, has it; `empty`: without numbers."""
-        make = transformers_model.empty if empty else transformers_model.load
-        built = make(self.folder, self.head, self.num_labels)
+        of = (self.folder, self.head, self.num_labels)
+        built, fresh = (transformers_model.empty(*of), []) if empty else transformers_model.load(*of)
         if not self.lora_rank:
             return built
         return transformers_model.with_adapters(
             built,
             self.head,
+            fresh=fresh,
             rank=self.lora_rank,
             alpha=self.lora_alpha,
             dropout=self.lora_dropout,
@@ -198,7 +199,10 @@ class Recipe:
         )
 
     def model(self) -> nn.Module:
-        return transformers_model.taking_trees(self._built())
+        made = transformers_model.taking_trees(self._built())
+        if self.packed:
+            transformers_model.check_packing(made, OWNER, self.folder.model_type)
+        return made
 
     def tensor_plan(self) -> dict[str, str]:
         with torch.device("meta"):

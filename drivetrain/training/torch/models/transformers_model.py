@@ -42,8 +42,9 @@ _BESIDES = ("generation_config.json",)
 _POOLER = ".pooler."
 
 
-def load(folder: PretrainedFolder, head: str, num_labels: int) -> nn.Module:
-    """The model of a folder in fp32, with a new head (drawn from torch's generator) where it has none for the task.
+def load(folder: PretrainedFolder, head: str, num_labels: int) -> tuple[nn.Module, list[str]]:
+    """The model of a folder in fp32, and the names of its layers that the folder does not have: a new head, drawn from
+    torch's generator.
 
     Raises:
         InputError: transformers is not installed, the model has no such head, or the weights are not the model's.
@@ -74,7 +75,7 @@ def load(folder: PretrainedFolder, head: str, num_labels: int) -> nn.Module:
             f"{owner}: the weights in {path} are not those of its config.json: {min(wrong)} is missing or of another "
             f"shape; {len(wrong)} such tensors. Copy the folder again."
         )
-    return model
+    return model, sorted({name.rpartition(".")[0] for name in {*found["missing_keys"], *mismatched}})
 
 
 def empty(folder: PretrainedFolder, head: str, num_labels: int) -> nn.Module:
@@ -104,9 +105,16 @@ def config_of(folder: PretrainedFolder, head: str, num_labels: int) -> Any:
 
 
 def with_adapters(
-    model: nn.Module, head: str, *, rank: int, alpha: float, dropout: float, targets: Sequence[str]
+    model: nn.Module,
+    head: str,
+    *,
+    fresh: Sequence[str],
+    rank: int,
+    alpha: float,
+    dropout: float,
+    targets: Sequence[str],
 ) -> nn.Module:
-    """The model in peft's wrapper; its adapters, and a new head, alone are learnt.
+    """The model in peft's wrapper; its adapters, and the layers that are `fresh`, alone are learnt.
 
     Raises:
         InputError: peft is not installed, or the layers are not there.
@@ -117,6 +125,7 @@ def with_adapters(
         lora_alpha=alpha,
         lora_dropout=dropout,
         target_modules=list(targets) or None,
+        modules_to_save=list(fresh) or None,
         task_type=_TASKS[head],
     )
     try:
@@ -146,6 +155,31 @@ def taking_trees(model: nn.Module) -> nn.Module:
 
 def _logits(forward: Any, inputs: Mapping[str, Tensor]) -> Tensor:
     return forward(**inputs).logits
+
+
+@torch.no_grad()
+def check_packing(model: nn.Module, owner: str, kind: str) -> None:
+    """
+    Raises:
+        InputError: a text that is packed behind another sees it: the model does not look at where positions begin anew.
+    """
+    places, is_training = torch.tensor([[0, 1, 0, 1]]), model.training
+    model.eval()
+    try:
+        one, other = (
+            model({"input_ids": torch.tensor([row]), "position_ids": places}) for row in ([1, 2, 3, 2], [2, 3, 3, 2])
+        )
+    except TypeError as error:
+        raise InputError(
+            f"{owner}: packed=True, and models of type {kind} take no positions ({_line(error)}). Leave packed out."
+        ) from None
+    finally:
+        model.train(is_training)
+    if not torch.equal(one[:, 2:], other[:, 2:]):
+        raise InputError(
+            f"{owner}: packed=True, and in models of type {kind} a text sees the one that is packed before it. Leave "
+            "packed out."
+        )
 
 
 def tensor_plan(model: nn.Module, owner: str) -> dict[str, str]:
