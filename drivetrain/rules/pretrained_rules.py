@@ -30,7 +30,7 @@ KINDS: dict[str, tuple[Any, str]] = {
     "head": (str, "a text"),
     "length": (int, "a whole number"),
     "lora_rank": (int, "a whole number"),
-    "lora_targets": (list | tuple, "a list of texts"),
+    "lora_targets": ((list, tuple), "a list of texts"),
 }
 
 rule = RuleBook()

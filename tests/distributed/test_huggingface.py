@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,27 @@ def test_a_training_goes_on_in_mid_epoch(alone: Callable[[str], Path], folder: P
     fit(ALONE, "lora-adamw", "single", folder, tmp_path)
     assert (tmp_path / "model/model.safetensors").read_bytes() == (whole / "model/model.safetensors").read_bytes()
     assert (tmp_path / "history.json").read_text() == (whole / "history.json").read_text()
+
+
+def test_the_same_training_elsewhere_hands_on_the_same_bytes(folder: Path, tmp_path: Path) -> None:
+    """Where the folders lie is no part of a model; and one goes on from the archive of an earlier one's model."""
+    shutil.copytree(folder / "llama", tmp_path / "elsewhere/llama")
+    shutil.copytree(folder / "sequence_classification", tmp_path / "elsewhere/sequence_classification")
+    for place, target in ((folder, "one"), (tmp_path / "elsewhere", "other")):
+        fit(ALONE, "lora-adamw", "single", place, tmp_path / target, epochs=1)
+    one, other = (
+        {str(path.relative_to(model)): path.read_bytes() for path in model.rglob("*") if path.is_file()}
+        for model in (tmp_path / "one/model", tmp_path / "other/model")
+    )
+    assert one == other and "tokenizer.json" in one
+    shutil.rmtree(tmp_path / "elsewhere/llama")
+    (tmp_path / "elsewhere/llama").mkdir()
+    with tarfile.open(tmp_path / "elsewhere/llama/model.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "one/model", ".")
+    fit(ALONE, "lora-adamw", "single", tmp_path / "elsewhere", tmp_path / "again", epochs=1)
+    before, after = (load_file(tmp_path / each / "model/model.safetensors") for each in ("one", "again"))
+    assert before.keys() == after.keys() and not np.array_equal(before["score.weight"], after["score.weight"])
+    np.testing.assert_array_equal(before["model.norm.weight"], after["model.norm.weight"])
 
 
 def test_another_base_model_is_another_training(alone: Callable[[str], Path], folder: Path, tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from drivetrain.training.reader import Columns, check_choice, check_whole_number
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch.models import transformers_model
 from drivetrain.training.torch.models.parameter_groups import decay_matrices
+from drivetrain.training.weights_file import ARCHIVE
 
 FRAMEWORK = "torch"
 NEEDS_FOLDER = True  # no model without one: it is not measured with the options' defaults
@@ -155,6 +156,9 @@ class Recipe:
                 f"{OWNER}: pretrained={self.pretrained!r} in recipe_options, and the input weights is {folder}. Give "
                 "one of them."
             )
+        archive = folder / ARCHIVE
+        if archive.is_file() and not PretrainedFolder.is_in(folder):  # as a platform hands on a training's model
+            folder = transformers_model.unpacked(archive)
         started = replace(self, pretrained=str(folder))
         assert started.folder
         return started

@@ -117,7 +117,8 @@ class Dataset:
         """What the recipe's columns are, as plain JSON values: the reader's name and options, and of each column the
         name, numpy's type and the shape of a row."""
         columns = self.reader.read(slice(0, 1), self.recipe.columns)
-        options = {key: value for key, value in vars(self.reader.options).items() if key != "fitted"}
+        # (Where a tokenizer lies is no part of what it is; a model folder has its own.)
+        options = {key: value for key, value in vars(self.reader.options).items() if key not in ("fitted", "tokenizer")}
         described = [
             {"name": name, "dtype": columns[name].dtype.str, "shape": list(columns[name].shape[1:])}
             for name in self.recipe.columns

@@ -6,6 +6,7 @@ transformers and peft are imported by the functions here, and not before.
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -40,6 +41,7 @@ _ADAPTER_NAME = "default"
 _PREFIX = "base_model.model."
 _BESIDES = ("generation_config.json",)
 _POOLER = ".pooler."
+_UNPACKED: list[tempfile.TemporaryDirectory[str]] = []
 
 
 def load(folder: PretrainedFolder, head: str, num_labels: int) -> tuple[nn.Module, list[str]]:
@@ -76,6 +78,20 @@ def load(folder: PretrainedFolder, head: str, num_labels: int) -> tuple[nn.Modul
             f"shape; {len(wrong)} such tensors. Copy the folder again."
         )
     return model, sorted({name.rpartition(".")[0] for name in {*found["missing_keys"], *mismatched}})
+
+
+def unpacked(archive: Path) -> Path:
+    """A folder with what is in the archive of a model folder; it is there until this process ends.
+
+    Raises:
+        InputError: a damaged archive, or one that cannot be trusted.
+    """
+    from drivetrain.registry.model_folder import unpack
+
+    folder = tempfile.TemporaryDirectory(prefix="drivetrain-weights-")
+    _UNPACKED.append(folder)
+    unpack(archive, Path(folder.name))
+    return Path(folder.name)
 
 
 def empty(folder: PretrainedFolder, head: str, num_labels: int) -> nn.Module:
@@ -229,7 +245,8 @@ def _of_layer(name: str, module: nn.Module, style: str) -> dict[str, str]:
     plan = {f"{name}.base_layer": style}
     for part, there in (("lora_A", not by_columns), ("lora_B", by_columns)):
         plan[f"{name}.{part}.{_ADAPTER_NAME}"] = style if there else "replicate"
-    if isinstance(dropout := module.lora_dropout[_ADAPTER_NAME], nn.Dropout) and dropout.p:  # pyright: ignore[reportIndexIssue]
+    dropouts: Any = module.lora_dropout
+    if isinstance(dropout := dropouts[_ADAPTER_NAME], nn.Dropout) and dropout.p:
         plan[f"{name}.lora_dropout.{_ADAPTER_NAME}"] = "replicate" if by_columns else "colwise"
     return plan
 
@@ -258,7 +275,8 @@ def save_description(folder: Path, start: PretrainedFolder, head: str, num_label
 
 def save_apart(folder: Path, start: PretrainedFolder, model: nn.Module, adapters: Mapping[str, Tensor]) -> None:
     """The adapter as peft keeps it, the tokenizer, and the base model in a folder of its own."""
-    config: Any = model.peft_config[_ADAPTER_NAME]  # pyright: ignore[reportIndexIssue]
+    configs: Any = model.peft_config
+    config = configs[_ADAPTER_NAME]
     config.inference_mode = True
     config.base_model_name_or_path = BASE
     config.save_pretrained(folder)
