@@ -29,7 +29,7 @@ SINGLE_STAGE = ("gpipe", "1f1b")
 TORCH = "torch"
 # What is read of a strategy's file: what each has; then what one of torch has, and where options have such values.
 NEEDED = ("DIMENSIONS", "SUMMARY")
-LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "CHOICES", "BOUNDS")
+LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "CHOICES", "BOUNDS", "NEEDS")
 
 
 @dataclass(frozen=True)
@@ -120,6 +120,15 @@ def framework_of_recipe(path: Path) -> str:
         return str(_literals(tree).get("FRAMEWORK", TORCH))
     except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
         return TORCH
+
+
+def needs_of_recipe(path: Path) -> tuple[str, ...]:
+    """What a recipe's file says that its model needs besides torch (`NEEDS`), as requirements."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        return tuple(_literals(tree).get("NEEDS", ()))
+    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
+        return ()
 
 
 def _literals(tree: ast.Module) -> dict[str, Any]:

@@ -6,11 +6,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drivetrain.base.errors import UserError
-from drivetrain.catalog.strategies import AUTO, TORCH, all_strategies, framework_of_recipe, read_strategy
+from drivetrain.catalog.strategies import (
+    AUTO,
+    TORCH,
+    all_strategies,
+    framework_of_recipe,
+    needs_of_recipe,
+    read_strategy,
+)
 from drivetrain.recommend.facts_places import recipe_file
-from drivetrain.spec.pipeline import Parameter
+from drivetrain.spec.pipeline import Parameter, Pipeline
 from drivetrain.spec.steps import JobStep, is_our_training
-from drivetrain.spec.trainings import Training, ways
+from drivetrain.spec.trainings import Training, trainings, ways
 
 
 def check_recipe(training: Training, folder: Path) -> None:
@@ -38,6 +45,17 @@ def check_recipe(training: Training, folder: Path) -> None:
             f"recipe {recipe!r} is of {own}, and strategy {strategy!r} of {wanted}. Choose a strategy of {own}: "
             f"{fitting}; or a recipe of {wanted}."
         )
+
+
+def recipe_needs(pipeline: Pipeline, folder: Path) -> tuple[str, ...]:
+    """What the recipes of a pipeline's trainings need besides torch, sorted.
+
+    Args:
+        folder: of the user's pipeline, in which a recipe of their own may lie.
+    """
+    named = {recipe for training in trainings(pipeline) if (recipe := training.text("recipe"))}
+    files = (recipe_file(recipe, folder) for recipe in named)
+    return tuple(sorted({need for file in files if file is not None for need in needs_of_recipe(file)}))
 
 
 def framework_problem(step: JobStep, parameters: Sequence[Parameter], torch: str) -> str | None:

@@ -43,6 +43,7 @@ RUNS: dict[str, tuple[str, dict[str, Any], float, float]] = {
     "whole": ("llama", {"head": "causal_lm", "prompt": "prompt", "optimizer_kind": "sgd"}, 0.1, 1e-6),
     "lora-adamw": ("llama", {"head": "sequence_classification", **LORA}, 3e-3, 2e-5),
     "whole-adamw": ("llama", {"head": "causal_lm", "packed": True}, 1e-3, 2e-5),
+    "tied": ("tied", {"head": "causal_lm", "optimizer_kind": "sgd"}, 0.1, 1e-6),
     "bert-lora": ("bert", {"head": "token_classification", "lora_rank": 4, "optimizer_kind": "sgd"}, 0.1, 1e-6),
     "bert": ("bert", {"head": "sequence_classification", "optimizer_kind": "sgd"}, 0.1, 1e-6),
 }
@@ -82,6 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("huggingface")
     for kind in ("llama", "bert"):
         tiny.model(made / kind, kind)
+    tiny.model(made / "tied", "llama", tie_word_embeddings=True)
     for head in ("sequence_classification", "token_classification", "causal_lm"):
         tiny.texts(made / head, ROWS, head)
     return made

@@ -33,6 +33,7 @@ from drivetrain.training.torch.models.parameter_groups import decay_matrices
 from drivetrain.training.weights_file import ARCHIVE
 
 FRAMEWORK = "torch"
+NEEDS = ("peft", "transformers")
 NEEDS_FOLDER = True  # no model without one: it is not measured with the options' defaults
 OWNER = "recipe 'huggingface'"
 MOMENTUM = 0.9

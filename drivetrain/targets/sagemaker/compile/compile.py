@@ -282,7 +282,7 @@ class _Compiler:
         stock = None if own else self.stock(gpu=self.on_gpu(step))
         if stock and step.program.target == TRAIN:
             self.check_framework(step, stock)
-        lacking = missing(step.program.needs, stock) if stock else ()
+        lacking = missing(self.needs(step), stock) if stock else ()
         if lacking not in self._code:
             self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
             self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
@@ -291,6 +291,16 @@ class _Compiler:
             if problem := machine_problem(image, kind):
                 raise SpecError(f"Step {step.name!r}: {problem}")
         return Site(self.graph, image, self._code[lacking], self.uri)
+
+    def needs(self, step: JobStep) -> tuple[str, ...]:
+        """The program's needs; where it runs models of torch, those of the recipes in this pipeline, too."""
+        needs = step.program.needs
+        if "torch" not in needs:
+            return needs
+        from drivetrain.recommend.framework import recipe_needs
+
+        folder = self.source or self.base
+        return (*needs, *(each for each in recipe_needs(self.pipeline, folder) if each not in needs))
 
     def check_framework(self, step: JobStep, stock: Image) -> None:
         """A strategy that the image's framework is too old for."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -145,7 +146,10 @@ def with_adapters(
         task_type=_TASKS[head],
     )
     try:
-        return library.get_peft_model(model, config)
+        with warnings.catch_warnings(
+            category=FutureWarning, action="ignore"
+        ):  # of transformers, about peft's own words
+            return library.get_peft_model(model, config)
     except ValueError as error:
         raise InputError(
             f"recipe 'huggingface': lora_targets={list(targets)}: {_line(error)} Name layers of the model, such as "
@@ -211,7 +215,7 @@ def tensor_plan(model: nn.Module, owner: str) -> dict[str, str]:
     advice = "Use strategy 'fsdp' or 'ddp'."
     if not given:
         raise InputError(f"{owner}: transformers has no plan of tensor parallelism for models of type {kind}. {advice}")
-    is_tied = bool(getattr(inner.config, "tie_word_embeddings", False))
+    tied = _tied(inner)
     plan: dict[str, str] = {}
     for name, module in inner.named_modules():
         style = given.get(".".join("*" if word.isdigit() else word for word in name.split(".")))
@@ -221,19 +225,19 @@ def tensor_plan(model: nn.Module, owner: str) -> dict[str, str]:
             raise InputError(
                 f"{owner}: transformers splits {name!r} of {kind} as {style!r}, which is not known here. {advice}"
             )
-        if is_tied and isinstance(module, nn.Embedding | nn.Linear) and name.rpartition(".")[2] in _tied(inner):
+        if name in tied:
             continue  # one matrix in two places stays whole
         plan |= _of_layer(f"{prefix}{name}", module, _STYLES[style])
     return plan
 
 
 def _tied(model: nn.Module) -> set[str]:
-    """Last words of the names of layers that share a matrix."""
+    """Names of the layers that share a matrix."""
     holders: dict[nn.Parameter, list[str]] = {}
     for name, module in model.named_modules():
         for parameter in module._parameters.values():
             if parameter is not None:
-                holders.setdefault(parameter, []).append(name.rpartition(".")[2])
+                holders.setdefault(parameter, []).append(name)
     return {name for names in holders.values() if len(names) > 1 for name in names}
 
 
