@@ -146,9 +146,7 @@ def with_adapters(
         task_type=_TASKS[head],
     )
     try:
-        with warnings.catch_warnings(
-            category=FutureWarning, action="ignore"
-        ):  # of transformers, about peft's own words
+        with warnings.catch_warnings(category=FutureWarning, action="ignore"):  # transformers' about peft
             return library.get_peft_model(model, config)
     except ValueError as error:
         raise InputError(
