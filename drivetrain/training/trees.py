@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 Tree = Any
+_NODES = (dict, tuple, list)
 
 
 def leaves(tree: Tree) -> list[Any]:
@@ -51,7 +52,7 @@ def described(tree: Tree) -> str:
 
 def is_tensor(tree: Tree) -> bool:
     """Whether it is one leaf."""
-    return not isinstance(tree, dict | tuple | list)
+    return not isinstance(tree, _NODES)
 
 
 def _leaves(tree: Tree) -> Iterator[Any]:

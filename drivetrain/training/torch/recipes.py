@@ -32,7 +32,7 @@ def check_values(recipe: Any, method: str, values: object, targets: trees.Tree) 
     Raises:
         InputError: not one value a sample. (A mean would be taken for the sum, and gradients be too small.)
     """
-    if not isinstance(values, Tensor) or values.shape != (trees.num_samples(targets),):
+    if not isinstance(values, Tensor) or values.dim() != 1 or len(values) != trees.num_samples(targets):
         raise wrong_answer(recipe, method, values, f"one number a sample, shape [{trees.num_samples(targets)}]")
 
 

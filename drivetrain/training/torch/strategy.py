@@ -288,18 +288,20 @@ class Strategy:
 
     def losses(self, outputs: Tree, targets: Tree) -> Tensor:
         """The recipe's losses, weighted where it weighs its samples, shape [samples]; never in half precision."""
-        outputs = self.exact(outputs)
-        versions = [leaf._version for leaf in trees.leaves(outputs)]
+        # (One tensor at once: a small step has no time to spare.)
+        outputs = outputs.to(self.precision.parameters) if isinstance(outputs, Tensor) else self.exact(outputs)
+        is_first = not self.first_losses.are_done
+        versions = [leaf._version for leaf in trees.leaves(outputs)] if is_first else []
         losses = self.recipe.losses(outputs, targets)
         check_values(self.recipe, "losses", losses, targets)
-        if not self.first_losses.are_done:
+        if is_first:
             is_as_given = [leaf._version for leaf in trees.leaves(outputs)] == versions
             self.first_losses.apart("losses", outputs, targets, losses if is_as_given else None)
             self.first_losses.of_parts(outputs, targets)
         return losses if self._weigher is None else self.weighted(losses, targets)
 
     def exact(self, outputs: Tree) -> Tree:
-        """Outputs in the parameters' format, in which losses are computed.
+        """A tree of outputs in the parameters' format, in which losses are computed.
 
         Raises:
             InputError: something among them is no tensor, or not one of all samples.
@@ -313,7 +315,7 @@ class Strategy:
             return output.to(self.precision.parameters) if output.is_floating_point() else output
 
         exact = trees.mapped(in_format, outputs)
-        if exact is not outputs and not isinstance(exact, Tensor) and trees.num_samples(exact) is None:
+        if trees.num_samples(exact) is None:
             raise wrong_answer(self.recipe, "model", outputs, "tensors with the samples along the first dimension")
         return exact
 
