@@ -183,8 +183,8 @@ def test_what_was_destroyed_in_part_is_destroyed_by_the_next(drivetrain: Command
         code, text = attempt(drivetrain, faults, *DESTROY)
         if faults.came:
             now = drivetrain.left()
-            # Two things may stay, and the command says so: the code, where it cannot see who else uses it, and its lock,
-            # where it may not read or delete it.
+            # Two things may stay, and the command says so: the code, where it cannot see who else uses it, and its
+            # lock, where it may not read or delete it.
             may_stay = "AWS denies sagemaker:ListPipelines" in text or (
                 "lock.json was not given back" in text and not [name for name in now["objects"] if "lock" not in name]
             )

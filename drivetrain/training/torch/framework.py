@@ -46,6 +46,7 @@ class Framework(Values):
     gather = staticmethod(gathering.gather)
     gather_model = staticmethod(gathering.gather_model)
 
+    parts = staticmethod(memory.parts)
     piece_of = staticmethod(memory.piece_of)
     pin_of = staticmethod(memory.pin_of)
     views = staticmethod(memory.views)

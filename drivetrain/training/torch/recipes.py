@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
@@ -34,6 +35,25 @@ def check_values(recipe: Any, method: str, values: object, targets: trees.Tree) 
     """
     if not isinstance(values, Tensor) or values.dim() != 1 or len(values) != trees.num_samples(targets):
         raise wrong_answer(recipe, method, values, f"one number a sample, shape [{trees.num_samples(targets)}]")
+
+
+def exact(recipe: Recipe, outputs: trees.Tree, dtype: torch.dtype) -> trees.Tree:
+    """A tree of outputs in the format in which losses are computed.
+
+    Raises:
+        InputError: something among them is no tensor, or not one of all samples.
+    """
+
+    def in_format(output: object) -> Tensor:
+        if not isinstance(output, Tensor):
+            rule = "tensors, or dicts, tuples and lists of tensors; leave others out"
+            raise wrong_answer(recipe, "model", outputs, rule)
+        return output.to(dtype) if output.is_floating_point() else output
+
+    made = trees.mapped(in_format, outputs)
+    if trees.num_samples(made) is None:
+        raise wrong_answer(recipe, "model", outputs, "tensors with the samples along the first dimension")
+    return made
 
 
 def weights_of(recipe: HasLossWeights, targets: trees.Tree) -> Tensor:

@@ -30,9 +30,10 @@ from drivetrain.training.torch.buffers import shared_buffers
 from drivetrain.training.torch.joining import sum_tensor
 from drivetrain.training.torch.layers import compile_layers, recompute_activations
 from drivetrain.training.torch.loss_checks import FirstLosses
+from drivetrain.training.torch.optimizer_state import OptimizerState
 from drivetrain.training.torch.parallel.layout import lay_out
 from drivetrain.training.torch.precision import LossScale, precision_of
-from drivetrain.training.torch.recipes import check_values, weights_of
+from drivetrain.training.torch.recipes import check_values, exact, weights_of
 from drivetrain.training.trees import Tree
 
 # Whose fused kernels torch can run on DTensors (isinstance: AdamW is an Adam).
@@ -49,6 +50,7 @@ class Strategy:
         model: this rank's part, with the names that the recipe's model gives to its parameters; they may be DTensors.
         module: what is called: `model`, or the wrapper around it.
         optimizer: the recipe's, of this rank's part.
+        optimizer_state: what it keeps of each parameter.
         average: the moving average of the parameters, or None.
     """
 
@@ -84,6 +86,7 @@ class Strategy:
         self.holds_slices = any(isinstance(parameter, DTensor) for parameter in self.parameters.values())
         self.buffers = shared_buffers(self.model, self.layout)
         self.optimizer = self.build_optimizer()
+        self.optimizer_state = self.build_optimizer_state()
         averaged = {name: each for name, each in self.parameters.items() if self.is_kept(name)}
         self.average = MovingAverage(averaged, config.ema_decay) if config.ema_decay else None
         self.loss_scale = LossScale() if self.precision.compute == torch.float16 else None
@@ -152,6 +155,14 @@ class Strategy:
         """
         outputs = self.call(self.model, inputs)
         return outputs if self.layout.counts else None
+
+    def build_optimizer_state(self) -> OptimizerState:
+        return OptimizerState(self.optimizer, self.parameters)
+
+    def model_state(self) -> dict[str, Any]:
+        """This rank's part of the model's parameters and buffers that are kept, by name: the very tensors."""
+        named = self.model.state_dict(keep_vars=True)
+        return {name: tensor for name, tensor in named.items() if self.is_kept(name)}
 
     # What all have in config.
 
@@ -289,7 +300,11 @@ class Strategy:
     def losses(self, outputs: Tree, targets: Tree) -> Tensor:
         """The recipe's losses, weighted where it weighs its samples, shape [samples]; never in half precision."""
         # (One tensor at once: a small step has no time to spare.)
-        outputs = outputs.to(self.precision.parameters) if isinstance(outputs, Tensor) else self.exact(outputs)
+        outputs = (
+            outputs.to(self.precision.parameters)
+            if isinstance(outputs, Tensor)
+            else exact(self.recipe, outputs, self.precision.parameters)
+        )
         is_first = not self.first_losses.are_done
         versions = [leaf._version for leaf in trees.leaves(outputs)] if is_first else []
         losses = self.recipe.losses(outputs, targets)
@@ -299,25 +314,6 @@ class Strategy:
             self.first_losses.apart("losses", outputs, targets, losses if is_as_given else None)
             self.first_losses.of_parts(outputs, targets)
         return losses if self._weigher is None else self.weighted(losses, targets)
-
-    def exact(self, outputs: Tree) -> Tree:
-        """A tree of outputs in the parameters' format, in which losses are computed.
-
-        Raises:
-            InputError: something among them is no tensor, or not one of all samples.
-        """
-
-        def in_format(output: object) -> Tensor:
-            if not isinstance(output, Tensor):
-                raise wrong_answer(
-                    self.recipe, "model", outputs, "tensors, or dicts, tuples and lists of tensors; leave others out"
-                )
-            return output.to(self.precision.parameters) if output.is_floating_point() else output
-
-        exact = trees.mapped(in_format, outputs)
-        if trees.num_samples(exact) is None:
-            raise wrong_answer(self.recipe, "model", outputs, "tensors with the samples along the first dimension")
-        return exact
 
     def shape_layers(self, model: nn.Module) -> nn.Module:
         """Activation checkpointing and compilation, layer by layer; returns the model."""

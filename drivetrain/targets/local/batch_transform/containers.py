@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.registry.package_mapping import request_of
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps.contract import CODE_CHANNEL
 from drivetrain.targets.local.containers.mounts import BASE
@@ -43,7 +44,7 @@ def containers(model: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def data_uris(container: Mapping[str, Any]) -> list[Any]:
-    """Where a container's model lies; as many as are named, expressions as they are."""
+    """The URIs of a container's model data; expressions are left unresolved."""
     source = object_in(object_in(container, "ModelDataSource"), "S3DataSource")
     return [uri for uri in (container.get("ModelDataUrl"), source.get("S3Uri")) if uri is not None]
 
@@ -61,7 +62,7 @@ def from_package(container: Mapping[str, Any], registry: LocalRegistry) -> Mappi
     group, _, version = str(name).partition(_PACKAGE)[2].rpartition("/")
     if not group or not version.isdigit():
         raise UserError(f"ModelPackageName {name!r}. Allowed: the ARN of a version in this machine's registry.")
-    package = registry.version(group, int(version)).package
+    package = request_of(registry.version(group, int(version)).record)
     found = entries(object_in(package, "InferenceSpecification"), "Containers")
     return {**(found[0] if found else {}), **container}
 
@@ -106,7 +107,7 @@ def _code_problems(container: Mapping[str, Any], plan: RunPlan) -> Iterator[str]
 
 @dataclass(frozen=True)
 class Serving:
-    """What to start, as the container sees it, and what a reader of the log should know."""
+    """What to start, with paths as the container sees them, and notes for the reader of the log."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]
