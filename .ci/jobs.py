@@ -5,8 +5,8 @@ import sys
 
 from lanes import Job, main
 
-# Some launcher tests start plain MPI programs, and hosts in network namespaces; those of the pages a browser; Spark runs
-# on Java. They skip where these are missing. (One job: apt lets one in at a time.)
+# Some launcher tests start plain MPI programs, and hosts in network namespaces; those of the pages a browser; Spark
+# runs on Java. They skip where these are missing. (One job: apt lets one in at a time.)
 PROGRAMS = """
 if [ "$(id -u)" = 0 ]; then
   missing=

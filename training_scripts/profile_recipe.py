@@ -33,6 +33,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.flop_counter import FlopCounterMode
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.tensors.host_buffer import HostBuffer
 from drivetrain.training.launch.processes.failure import run_rank
@@ -127,7 +128,7 @@ def _run(recipe: Recipe, name: str, model: nn.Module, mode: FakeTensorMode, size
     """One forward pass over `size` samples, and what it keeps for the backward pass."""
     real = _example(recipe, name, size)
     with mode:
-        batch = Batch(mode.from_tensor(real.inputs), mode.from_tensor(real.targets))
+        batch = Batch(*trees.mapped(mode.from_tensor, (real.inputs, real.targets)))
     watch = Watch(recipe, name, model, batch)
     autocast = torch.autocast("cpu", torch.bfloat16) if half else nullcontext()
     with watch, FlopCounterMode(display=False) as counter, mode:
@@ -135,13 +136,14 @@ def _run(recipe: Recipe, name: str, model: nn.Module, mode: FakeTensorMode, size
             with torch.autograd.graph.saved_tensors_hooks(watch.saved, lambda tensor: tensor):
                 with autocast:
                     outputs = model.train()(batch.inputs)
-                outputs = outputs.float() if half else outputs  # as every strategy does it
-                watch.bytes["outputs"][LOSS] += outputs.nbytes
+                if half:  # as every strategy does it
+                    outputs = trees.mapped(lambda t: t.float() if t.is_floating_point() else t, outputs)
+                watch.bytes["outputs"][LOSS] += sum(tensor.nbytes for tensor in trees.leaves(outputs))
                 losses = recipe.losses(outputs, batch.targets)
         except Exception as error:
             raise InputError(
                 f"recipe {name!r} cannot be measured: its model or losses fail on {size} samples of shape "
-                f"{list(real.inputs.shape[1:])} without values ({type(error).__name__}: {_first_line(error)}). Give "
+                f"{_shape_of_one(real.inputs)} without values ({type(error).__name__}: {_first_line(error)}). Give "
                 "the recipe a method example(batch_size) -> Batch, and let no shape depend on the values of data."
             ) from error
     if losses.shape != (size,):
@@ -149,14 +151,19 @@ def _run(recipe: Recipe, name: str, model: nn.Module, mode: FakeTensorMode, size
             f"recipe {name!r}: losses() gives shape {list(losses.shape)} for {size} samples; allowed is one loss a "
             f"sample, [{size}]."
         )
-    is_sequence = batch.inputs.dim() > 1 and not batch.inputs.is_floating_point()
+    tensors = trees.leaves((batch.inputs, batch.targets))
+    tokens = next((t for t in trees.leaves(batch.inputs) if t.dim() > 1 and not t.is_floating_point()), None)
     return {
         **watch.bytes,
         "flops": counter.get_total_flops(),
         "attention": watch.attention,
-        "input_bytes": batch.inputs.nbytes + batch.targets.nbytes,
-        "sequence_length": batch.inputs.shape[1] if is_sequence else None,
+        "input_bytes": sum(tensor.nbytes for tensor in tensors),
+        "sequence_length": None if tokens is None else tokens.shape[1],
     }
+
+
+def _shape_of_one(inputs: trees.Tree) -> str:
+    return str(list(inputs.shape[1:])) if isinstance(inputs, Tensor) else trees.described(inputs)
 
 
 def _example(recipe: Recipe, name: str, size: int) -> Batch:

@@ -36,7 +36,7 @@ from drivetrain.training.loop.watch import PREFIX, Watch
 from drivetrain.training.metric import Amount
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process, join_group
-from drivetrain.training.recipe import direction, load_recipe
+from drivetrain.training.recipe import HasFolder, direction, load_recipe
 from drivetrain.training.strategy import Strategy, framework_of, load_strategy, refuse_other_framework
 
 VALIDATION_BATCH = 512
@@ -54,6 +54,8 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     watched = setup.is_watched(config, folders)
     refuse_other_framework(config.recipe, config.strategy)
     recipe = load_recipe(config.recipe, parse_options(config.recipe_options, "recipe"))
+    if isinstance(recipe, HasFolder) and folders.weights:
+        recipe = recipe.started_from(folders.weights)
     strategy_class, options = load_strategy(config.strategy, parse_options(config.strategy_options, "strategy"))
     framework = strategy_class.framework
     strategy_class.set_up(process, options)
@@ -73,7 +75,8 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     with Saving(config, earlier.place, process, greater_is_better=greater, say=journal.say) as saving:
         framework.seed_everything(config.seed)
         model = framework.build_model(recipe)
-        about_weights = framework.load_weights(model, folders.weights) if folders.weights else []
+        weights = None if isinstance(recipe, HasFolder) else folders.weights
+        about_weights = framework.load_weights(model, weights) if weights else []
         strategy = strategy_class(recipe, model, process, config, options)
         state = State(
             losses=RunningLoss(process),

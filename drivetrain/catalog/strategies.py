@@ -136,6 +136,15 @@ def framework_of_recipe(path: Path) -> str:
         return TORCH
 
 
+def needs_of_recipe(path: Path) -> tuple[str, ...]:
+    """What a recipe's file says that its model needs besides torch (`NEEDS`), as requirements."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        return tuple(_literals(tree).get("NEEDS", ()))
+    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
+        return ()
+
+
 def _literals(tree: ast.Module, names: Sequence[str] = LITERALS) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for node in tree.body:

@@ -12,14 +12,15 @@ from drivetrain.catalog.strategies import (
     StrategyFacts,
     all_strategies,
     framework_of_recipe,
+    needs_of_recipe,
     read_strategy,
     strategy_names,
 )
 from drivetrain.recommend.facts_places import recipe_file
 from drivetrain.spec.graph import Graph
-from drivetrain.spec.pipeline import Parameter
+from drivetrain.spec.pipeline import Parameter, Pipeline
 from drivetrain.spec.steps import JobStep, is_our_training
-from drivetrain.spec.trainings import Training, ways
+from drivetrain.spec.trainings import Training, trainings, ways
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef
 
 
@@ -87,6 +88,17 @@ def needs_of(step: JobStep, graph: Graph, framework: str) -> tuple[str, ...]:
     own = (framework if need == TORCH else need for need in step.program.needs)
     facts = [each for each in strategies_of(step, graph.pipeline.parameters) if each.framework == framework]
     return tuple(dict.fromkeys((*own, *(need for each in facts for need in each.needs))))
+
+
+def recipe_needs(pipeline: Pipeline, folder: Path) -> tuple[str, ...]:
+    """What the recipes of a pipeline's trainings need besides torch, sorted.
+
+    Args:
+        folder: of the user's pipeline, in which a recipe of their own may lie.
+    """
+    named = {recipe for training in trainings(pipeline) if (recipe := training.text("recipe"))}
+    files = (recipe_file(recipe, folder) for recipe in named)
+    return tuple(sorted({need for file in files if file is not None for need in needs_of_recipe(file)}))
 
 
 def strategies_of(step: JobStep, parameters: Sequence[Parameter]) -> list[StrategyFacts]:

@@ -55,12 +55,12 @@ def merged(path: Path, measured: Mapping[str, Any], instance: str | None = None)
 
 def ship() -> None:
     """Measure every recipe of the package with its default options, into the package (`make facts`)."""
-    from drivetrain.catalog.strategies import TORCH, framework_of_recipe, strategies_folder
+    from drivetrain.catalog.strategies import TORCH
     from drivetrain.recommend.facts import SUFFIX
     from drivetrain.recommend.facts_places import SHIPPED
+    from drivetrain.training.plugins import recipes_alone
 
-    files = (strategies_folder().parent / "recipes").glob("[!_]*.py")
-    recipes = sorted(path.stem for path in files if framework_of_recipe(path) == TORCH)
+    recipes = recipes_alone(TORCH)
     SHIPPED.mkdir(exist_ok=True)
     for old in SHIPPED.glob(f"*{SUFFIX}"):
         if old.name.removesuffix(SUFFIX) not in recipes:

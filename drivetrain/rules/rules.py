@@ -38,10 +38,11 @@ def _books(graph: Graph) -> Iterator[RuleBook]:
         yield tuning_rules.rule
     yield option_rules.rule
     if any(issubclass(kind, TrainingStep) for kind in kinds):
-        from drivetrain.rules import checkpoint_rules, strategy_rules
+        from drivetrain.rules import checkpoint_rules, pretrained_rules, strategy_rules
 
         yield strategy_rules.rule
         yield checkpoint_rules.rule
+        yield pretrained_rules.rule
 
 
 def problems(pipeline: Pipeline) -> list[str]:

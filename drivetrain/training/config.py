@@ -51,8 +51,8 @@ class Config:
             deepspeed, or auto for the one that `drivetrain recommend` would choose; for recipes of TensorFlow
             tf_single, tf_mirrored, tf_central_storage, tf_multi_worker.
         strategy_options: the strategy's options, a JSON object: '{"tensor": 2}'.
-        reader: the format of the data: prepared, npz, image_folder, mnist, cifar10, imdb, text, or auto for the one
-            that recognises it.
+        reader: the format of the data: prepared, npz, image_folder, mnist, cifar10, imdb, text, tokenized, or auto
+            for the one that recognises it.
         reader_options: the reader's options, a JSON object.
         epochs: how often each sample is seen.
         max_steps: steps after which training ends, however many epochs are left; 0 for no such bound.

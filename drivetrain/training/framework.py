@@ -50,7 +50,7 @@ class Values(Protocol):
         ...
 
     def on_host(self, outputs: Any) -> Any:
-        """The same numbers as a tensor on the host, without gradients."""
+        """The same numbers as a tensor (or a tree of them) on the host, without gradients."""
         ...
 
     def softmax(self, outputs: Any) -> NDArray[Any]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -57,7 +57,7 @@ class Samples:
     binary        int64 [n], 0 or 1      of class 1, float64 [n]           int64 [n]: score >= 0.5
     multilabel    int64 [n, C], 0 or 1   float64 [n, C]                    int64 [n, C]: score >= 0.5
     regression    float64 [n, outputs]   None                              float64 [n, outputs]
-    tokens        int64 [n, positions]   None                              None
+    tokens        int64 [n, positions]   None                              int64 [n, positions], or None
     segmentation  int64 [n, pixels]      None                              int64 [n, pixels]
 
     (float32 scores are taken too. A target of -100 in tokens and segmentation counts for nothing.)
@@ -72,6 +72,8 @@ class Samples:
     predicted: NDArray[Any] | None = None
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """The recipe's own metrics: one value a sample, float64 or bool, shape [n] each."""
+    texts: Callable[[], tuple[Sequence[str], Sequence[str]]] | None = field(default=None, repr=False, compare=False)
+    """Gives what the model says and what is right, a text a sample each; None where the recipe makes no texts."""
     checked: set[Any] = field(default_factory=set, init=False, repr=False, compare=False)
     """What was found to be right already (metric_states/checks.py): several metrics ask for the same."""
 

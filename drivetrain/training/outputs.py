@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.metric import Kind, Task
 from drivetrain.training.recipe import Recipe, wrong_answer
@@ -63,7 +64,13 @@ def answers_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> A
     if task.kind in _WITHOUT_ANSWERS and own_scores is None and own_predicted is None:
         return Answers(None, None)  # before gigabytes of logits are copied from the device
     outputs = framework.on_host(outputs)
-    scores, predicted = _answers(framework, recipe, task, outputs)
+    scores, predicted = None, None
+    if trees.is_tensor(outputs):
+        scores, predicted = _answers(framework, recipe, task, outputs)
+    elif own_predicted is None:
+        raise wrong_answer(
+            recipe, "model", outputs, "one tensor, or have a method predicted(outputs) that says what they answer"
+        )
     if own_scores is not None:
         scores = framework.array(own_scores(outputs))
     if own_predicted is not None:

@@ -85,6 +85,13 @@ def of_framework(family: str, framework: str) -> list[str]:
     return [name for name in names(family) if literal(family, name, "FRAMEWORK", kind=kind) == framework]
 
 
+def recipes_alone(framework: str) -> list[str]:
+    """The recipes of a framework whose options have all they need by default; one that starts from a folder of the
+    user's (`NEEDS_FOLDER`) does not."""
+    named = of_framework("recipes", framework)
+    return [name for name in named if not literal("recipes", name, "NEEDS_FOLDER", kind="recipe")]
+
+
 def module_of(plugin: object) -> ModuleType:
     """The module of a plug-in's object."""
     return sys.modules[type(plugin).__module__]

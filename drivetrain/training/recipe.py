@@ -6,8 +6,8 @@ mean, so that uneven batches and any number of processes give exactly what one p
 
 What a recipe may also have is optional: `reader` (the format that its data comes in, of readers/, where the user names
 none), `reader_options` (that reader's options, where the user gives none), which way its own metrics are better
-(`HasDirections`), and the methods of `HasAugment`, `HasExample`, `HasTensorPlan`, `HasContextPlan`, `HasLossParts` and
-`HasLossWeights`.
+(`HasDirections`), and the methods of `HasTruth`, `HasAugment`, `HasExample`, `HasTensorPlan`, `HasContextPlan`,
+`HasLossParts`, `HasLossWeights` and `HasFolder`.
 
 A model that is a chain (an nn.Sequential of its layers, in order) works with every strategy; others are not for
 pipelines.
@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
@@ -27,9 +27,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training import plugins
+from drivetrain.training import plugins, trees
 from drivetrain.training.options import build_options
 from drivetrain.training.reader import Columns
+from drivetrain.training.trees import Tree
 
 if TYPE_CHECKING:
     import torch
@@ -38,18 +39,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Batch:
-    """Samples as the model takes them: `inputs` and `targets` of shape [samples, ...]."""
+    """Samples as the model takes them: `inputs` and `targets`, each a tensor of shape [samples, ...] or a tree of such
+    tensors (drivetrain.training.trees). The model is called with `inputs` as its one argument."""
 
-    inputs: Tensor
-    targets: Tensor
+    inputs: Tree
+    targets: Tree
 
     def to(self, device: torch.device, dtype: torch.dtype) -> Batch:
-        """The batch on `device`, floating-point inputs and targets in `dtype`."""
-        inputs, targets = self.inputs, self.targets
-        return Batch(
-            inputs.to(device, dtype if inputs.is_floating_point() else None),
-            targets.to(device, dtype if targets.is_floating_point() else None),
-        )
+        """The batch of torch's tensors on `device`, floating-point ones in `dtype`."""
+
+        ahead = device.type != "cpu"  # a copy out of pinned memory need not be waited for
+
+        def moved(tensor: Tensor) -> Tensor:
+            return tensor.to(device, dtype if tensor.is_floating_point() else None, non_blocking=ahead)
+
+        return Batch(trees.mapped(moved, self.inputs), trees.mapped(moved, self.targets))
 
 
 @runtime_checkable
@@ -79,11 +83,11 @@ class Recipe(Protocol):
         """
         ...
 
-    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        """One loss a sample, shape [samples]."""
+    def losses(self, outputs: Tree, targets: Tree) -> Tensor:
+        """One loss a sample, shape [samples]. `outputs` are what the model gave: a tensor or a tree of them."""
         ...
 
-    def metrics(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    def metrics(self, outputs: Tree, targets: Tree) -> dict[str, Tensor]:
         """For each metric one value a sample, shape [samples]; a metric is their mean over the data.
 
         Which way it is better is known of names of metrics/ (accuracy, mae, ...), and of those in `higher_is_better`.
@@ -111,6 +115,15 @@ class HasDirections(Protocol):
         One that is neither here nor in metrics/ is shown and logged. It decides nothing: no early stopping, no best
         model, no comparison, no floor.
         """
+        ...
+
+
+@runtime_checkable
+class HasTruth(Protocol):
+    """A recipe whose targets are a tree, of which one tensor is what the metrics compare predictions with."""
+
+    def truth(self, targets: Tree) -> Tensor:
+        """That tensor, as the task has it (drivetrain.training.outputs): a class a sample, a value, a token a place."""
         ...
 
 
@@ -188,7 +201,7 @@ class HasLossParts(Protocol):
 class HasLossWeights(Protocol):
     """A recipe whose samples do not weigh alike: in a language model, as many as they have tokens that count."""
 
-    def loss_weights(self, targets: Tensor) -> Tensor:
+    def loss_weights(self, targets: Tree) -> Tensor:
         """How much each sample's loss weighs, from 0; shape [samples], float or whole numbers.
 
         A step then minimizes, and an evaluation gives, the sum of weights times `losses()` over the sum of weights: of
@@ -197,8 +210,41 @@ class HasLossWeights(Protocol):
         be finite all the same.
 
         Args:
-            targets: as `batch` gives them, [samples, ...].
+            targets: as `batch` gives them, [samples, ...] or a tree of such tensors.
         """
+        ...
+
+
+@runtime_checkable
+class HasFolder(Protocol):
+    """A recipe whose model is built from a folder of files: a pretrained model with its tokenizer."""
+
+    def files(self) -> Sequence[Path]:
+        """What of the folder decides the model that training starts from; hosts must agree on them."""
+        ...
+
+    def started_from(self, folder: Path) -> Recipe:
+        """The recipe whose model starts from `folder`: the training's input `weights`.
+
+        Raises:
+            InputError: no such model there.
+        """
+        ...
+
+    def in_model_folder(self, folder: Path) -> Recipe:
+        """The recipe of a model folder that `save_beside` has completed: weights are loaded into its model."""
+        ...
+
+    def is_kept(self, name: str) -> bool:
+        """Whether a tensor of the model is one to be saved; all others are as the folder has them, and stay so."""
+        ...
+
+    def handed_on(self, tensors: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the model folder's weights are, made of the kept tensors (on rank 0, whole)."""
+        ...
+
+    def save_beside(self, folder: Path, tensors: Mapping[str, Any]) -> None:
+        """Write the other files of a model folder (on rank 0); `tensors` are the kept ones."""
         ...
 
 
@@ -270,7 +316,7 @@ def unlabelled_batch(recipe: Recipe, columns: Columns) -> Batch:
             f"{type(recipe).__module__}: batch() of the recipe makes no batch of rows without a label "
             f"({type(error).__name__}: {error}). With an empty `label` it has to return any targets, one a row."
         ) from error
-    if not isinstance(batch, Batch) or len(batch.inputs) != num_rows:
+    if not isinstance(batch, Batch) or trees.num_samples(batch.inputs) != num_rows:
         raise wrong_answer(recipe, "batch", getattr(batch, "inputs", batch), f"a Batch of {num_rows} rows")
     return batch
 

@@ -20,7 +20,7 @@ from drivetrain.training.config import Config
 from drivetrain.training.recipe import load_recipe
 
 ROOT = Path(__file__).parents[2]
-NAMES = plugins.of_framework("recipes", "torch")
+NAMES = plugins.recipes_alone("torch")
 PREPARES = "drivetrain submit prepare-data .*--out build"
 # As a setting, a flag, an argument in Python; not the outputs that a line itself writes.
 READS = re.compile(r"\b(?:train|validation)[= ]\"?(build/(?:train|validation|test))\b")

@@ -33,7 +33,7 @@ from drivetrain.training.torch.layers import layers_of
 from drivetrain.training_scripts.profile_recipe import measure
 from tests.fixtures import tiny_data
 
-NAMES = plugins.of_framework("recipes", "torch")
+NAMES = plugins.recipes_alone("torch")
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 ROWS = 20
 

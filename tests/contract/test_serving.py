@@ -32,7 +32,7 @@ from drivetrain.training.torch.values import Values
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
 
-NAMES = plugins.of_framework("recipes", "torch")
+NAMES = plugins.recipes_alone("torch")
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 SERVER = Path(__file__).parents[1] / "fixtures" / "server_alone.py"
 ROWS, ASKED = 20, 5

@@ -28,7 +28,7 @@ from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
 
 CONFIGS = Path(__file__).parents[2] / "docs/recipes"
-NAMES = plugins.of_framework("recipes", "torch")
+NAMES = plugins.recipes_alone("torch")
 ROWS, STEPS = 21, 4
 # What makes a model look at other samples of its rank, or at a generator of its rank, and how to do without.
 ALONE: dict[str, dict[str, Any]] = {

@@ -12,7 +12,7 @@ from drivetrain.training_scripts.profile_recipe import measure
 
 
 @pytest.mark.slow_cases(but=["digits_cnn", "mnist_cnn", "imdb_sentiment"])
-@pytest.mark.parametrize("recipe", plugins.of_framework("recipes", "torch"))
+@pytest.mark.parametrize("recipe", plugins.recipes_alone("torch"))
 def test_facts_are_those_of_the_recipe(recipe: str) -> None:
     path = SHIPPED / f"{recipe}{SUFFIX}"
     assert path.is_file(), f"{recipe} was never measured: make facts"
@@ -21,6 +21,4 @@ def test_facts_are_those_of_the_recipe(recipe: str) -> None:
 
 
 def test_there_are_no_facts_of_recipes_that_are_gone() -> None:
-    assert {path.name.removesuffix(SUFFIX) for path in SHIPPED.iterdir()} == set(
-        plugins.of_framework("recipes", "torch")
-    )
+    assert {path.name.removesuffix(SUFFIX) for path in SHIPPED.iterdir()} == set(plugins.recipes_alone("torch"))

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.recipe import Batch, HasLossParts
 from drivetrain.training.torch import reduction, strategy
 from drivetrain.training.torch.loss_checks import MOST_GATHERED_BYTES
@@ -46,14 +47,28 @@ class Strategy(strategy.Strategy):
         self.context = Context(model, self.recipe, self.layout.mesh["context"].get_group(), f"strategy {self.name!r}")
         return self.shape_layers(model)
 
-    def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
+    def call(self, module: nn.Module, inputs: trees.Tree) -> Tensor:
         """Whole outputs on every rank: for evaluation, and for recipes that give the losses of whole sequences only."""
+        self.refuse_trees(inputs)
         outputs = super().call(module, self.context.part(inputs))
         return self.context.whole(outputs, inputs.shape[1])
+
+    def refuse_trees(self, *given: trees.Tree) -> None:
+        """
+        Raises:
+            InputError: something that is not one tensor.
+        """
+        for tree in given:
+            if not isinstance(tree, Tensor):
+                raise InputError(
+                    f"strategy {self.name!r} splits one sequence of inputs and one of targets, and the recipe gives "
+                    f"several tensors ({trees.described(tree):.200}). Use strategy 'ddp' or 'fsdp'."
+                )
 
     def losses_of(self, piece: Batch) -> Tensor:
         if not isinstance(self.recipe, HasLossParts):
             return super().losses_of(piece)
+        self.refuse_trees(piece.inputs, piece.targets)
         outputs = super().call(self.module, self.context.part(piece.inputs))
         targets = self.context.part_of_targets(piece.targets, outputs, piece.inputs.shape[1])
         outputs = outputs.to(self.precision.parameters)

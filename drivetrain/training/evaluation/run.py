@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.framework import Forward, Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.launch.processes.heartbeat import beat
@@ -182,7 +183,8 @@ class _Inputs:
         except InputError as error:
             self.failure = self.failure or str(error)
             good = self._good or self._any(error)
-            places = np.arange(len(rows)) % len(good.inputs)  # as many rows: peers may exchange parts of them
+            num_good = trees.num_samples(good.inputs) or 1
+            places = np.arange(len(rows)) % num_good  # as many rows: peers may exchange parts of them
             return self._framework.rows(good, places)
         self._good = self._good or batch
         return batch

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from drivetrain.training import trees
 from drivetrain.training.input_pipeline.cursor import Indices, Order, share
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.recipe import Batch
@@ -36,18 +37,22 @@ class Step:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Steps that are read together: consumed and (indices, global samples) of each, and the tensors of all."""
+    """Steps that are read together: consumed and (indices, global samples) of each; inputs and targets of all."""
 
     consumed: int
     shares: list[tuple[Indices, int]]
-    tensors: tuple[Any, ...]
+    tensors: trees.Tree
+
+    def pin_memory(self) -> Chunk:
+        """In memory from which a GPU can copy by itself; torch's DataLoader calls it, too."""
+        return replace(self, tensors=trees.mapped(lambda tensor: tensor.pin_memory(), self.tensors))
 
     def steps(self, kind: type[Batch]) -> list[Step]:
         sizes = [max(1, len(own)) for own, _ in self.shares]
-        cut = [_split(tensor, sizes) for tensor in self.tensors]
+        cut = trees.split(self.tensors, sizes, _split)
         made: list[Step] = []
         consumed = self.consumed
-        for (own, num_global), parts in zip(self.shares, zip(*cut, strict=True), strict=True):
+        for (own, num_global), parts in zip(self.shares, cut, strict=True):
             made.append(Step(consumed, own, kind(*parts), len(own), num_global))
             consumed += num_global
         return made
@@ -71,7 +76,7 @@ class Chunks:
         self.data_rank = data_rank
         self.data_size = data_size
         self.augment = getattr(dataset.recipe, "augment", None) if augment else None
-        sample = sum(tensor.nbytes for tensor in _tensors(dataset.batch(order.batch(consumed)[:1])))
+        sample = sum(tensor.nbytes for tensor in trees.leaves(_tensors(dataset.batch(order.batch(consumed)[:1]))))
         by_size = CHUNK_BYTES // max(1, sample * order.global_batch)
         self.steps = max(1, min(CHUNK_STEPS, by_size, order.steps_per_epoch))
 
@@ -113,7 +118,7 @@ class Chunks:
 
 
 def _tensors(batch: Batch) -> tuple[Any, ...]:
-    return tuple(getattr(batch, field.name) for field in fields(batch))
+    return batch.inputs, batch.targets
 
 
 def _split(tensor: Any, sizes: list[int]) -> Any:

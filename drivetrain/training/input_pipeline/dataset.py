@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.config import check_sampling
 from drivetrain.training.input_pipeline.cursor import Order, StreamOrder, WeightedOrder, balanced_weights
 from drivetrain.training.options import parse_options
@@ -116,7 +117,8 @@ class Dataset:
         """What the recipe's columns are, as plain JSON values: the reader's name and options, and of each column the
         name, numpy's type and the shape of a row."""
         columns = self.reader.read(slice(0, 1), self.recipe.columns)
-        options = {key: value for key, value in vars(self.reader.options).items() if key != "fitted"}
+        # (Where a tokenizer lies is no part of what it is; a model folder has its own.)
+        options = {key: value for key, value in vars(self.reader.options).items() if key not in ("fitted", "tokenizer")}
         described = [
             {"name": name, "dtype": columns[name].dtype.str, "shape": list(columns[name].shape[1:])}
             for name in self.recipe.columns
@@ -146,8 +148,11 @@ class Dataset:
         batch = self.recipe.batch(columns, self.label) if self._labelled else unlabelled_batch(self.recipe, columns)
         if not isinstance(batch, Batch):
             raise wrong_answer(self.recipe, "batch", batch, "a Batch")
-        if not len(batch.inputs) == len(batch.targets) == len(rows):
-            got = f"{len(batch.inputs)} inputs and {len(batch.targets)} targets for {len(rows)} rows"
+        inputs, targets = trees.num_samples(batch.inputs), trees.num_samples(batch.targets)
+        if not inputs == targets == len(rows):
+            uneven = next((t for t in (batch.inputs, batch.targets) if trees.num_samples(t) is None), None)
+            got = f"{inputs} inputs and {targets} targets" if uneven is None else trees.described(uneven)
+            got += f" for {len(rows)} rows"
             raise InputError(
                 f"{type(self.recipe).__module__}: batch() of the recipe returned {got}; it must be one each."
             )

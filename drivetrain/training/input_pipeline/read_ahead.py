@@ -13,7 +13,6 @@ from multiprocessing.reduction import ForkingPickler
 from typing import Any, Protocol
 
 from drivetrain.training.input_pipeline.chunks import Chunk, Chunks, Step
-from drivetrain.training.input_pipeline.cursor import Indices
 from drivetrain.training.launch.processes.parent import follows_parent
 from drivetrain.training.recipe import Batch
 
@@ -34,9 +33,7 @@ class Source(Protocol):
 
 
 def _finished(chunk: Chunk, *, pin: Any) -> list[Step]:
-    if pin is not None:
-        chunk = Chunk(chunk.consumed, chunk.shares, tuple(tensor.pin_memory() for tensor in chunk.tensors))
-    return chunk.steps(Batch)
+    return (chunk if pin is None else chunk.pin_memory()).steps(Batch)
 
 
 class Inline:
@@ -139,13 +136,13 @@ class Workers:
             pin_memory=pin is not None,  # by a thread of torch's, on the device of this one
             multiprocessing_context="fork",  # the columns that are held, or mapped, are there without being sent
         )
-        self._iterator: Iterator[tuple[Any, ...]] = iter(loader)
+        self._iterator: Iterator[tuple[Chunk, Exception | None]] = iter(loader)
 
     def next(self) -> list[Step]:
-        consumed, shares, tensors, error = next(self._iterator)
+        chunk, error = next(self._iterator)
         if error is not None:
             raise error
-        return Chunk(consumed, shares, tuple(tensors)).steps(Batch)
+        return chunk.steps(Batch)
 
     def close(self) -> None:
         self._iterator = iter(())  # the workers end with it
@@ -157,12 +154,11 @@ class _InWorker:
     def __init__(self, chunks: Chunks) -> None:
         self._chunks = chunks
 
-    def __getitem__(self, first: int) -> tuple[int, list[tuple[Indices, int]], tuple[Any, ...], Exception | None]:
+    def __getitem__(self, first: int) -> tuple[Chunk, Exception | None]:
         try:
-            chunk = self._chunks.read(first)
+            return self._chunks.read(first), None
         except Exception as error:
-            return first, [], (), _sendable(error)
-        return chunk.consumed, chunk.shares, chunk.tensors, None
+            return Chunk(first, [], ()), _sendable(error)
 
 
 class _Once:

@@ -14,9 +14,10 @@ from typing import Any
 from drivetrain.data.fitted import identity
 from drivetrain.steps.signature import values_before
 from drivetrain.training.config import MAY_CHANGE, Config
+from drivetrain.training.input_pipeline.content import content_hash
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.process import Process
-from drivetrain.training.recipe import Recipe
+from drivetrain.training.recipe import HasFolder, Recipe
 from drivetrain.training.weights_file import shared_hash
 
 OURS = "drivetrain"
@@ -65,7 +66,12 @@ def training_identity(
     config: Config, dataset: Dataset, recipe: Recipe, weights: Path | None, process: Process
 ) -> Identity:
     """Every rank must call it."""
-    hashed = shared_hash(weights, process)[:16] if weights else ""
+    hashed = ""
+    if isinstance(recipe, HasFolder):
+        files = recipe.files()
+        hashed = content_hash(files[0].parent, files, process)[:16]
+    elif weights:
+        hashed = shared_hash(weights, process)[:16]
     given = {
         name: _one_writing(value) if name.endswith("_options") else value for name, value in asdict(config).items()
     }

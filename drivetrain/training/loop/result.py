@@ -17,6 +17,7 @@ from drivetrain.training.loop.watch import Watch
 from drivetrain.training.model_folder import CODE, FRAMEWORK
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process
+from drivetrain.training.recipe import HasFolder
 
 HISTORY_FILE = "history.json"
 
@@ -41,7 +42,12 @@ def save_result(
         watch: which of them was the best.
     """
     description = describe(framework, config, process, dataset, history, watch, steps=history[-1]["step"])
-    framework.save_model(folders.model, weights, description)
+    recipe = dataset.recipe
+    if isinstance(recipe, HasFolder):
+        framework.save_model(folders.model, recipe.handed_on(weights), description)
+        recipe.save_beside(folders.model, weights)
+    else:
+        framework.save_model(folders.model, weights, description)
     if folders.output:
         folders.output.mkdir(parents=True, exist_ok=True)
         best_step = watch.best_step if _is_watched(config) else None

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.framework import Values
 from drivetrain.training.metric import Amount, Ints, Samples, Task
 from drivetrain.training.metric_states.numbers.finite import EXTREME, Locate, Where, check_finite
 from drivetrain.training.outputs import answers_of
-from drivetrain.training.recipe import HasDirections, HasLossWeights, Recipe, wrong_answer
+from drivetrain.training.recipe import HasDirections, HasLossWeights, HasTruth, Recipe, wrong_answer
 
 # A target that counts for nothing (torch's `ignore_index`), where a sample has many.
 _IGNORED = -100
@@ -41,13 +44,15 @@ def samples_of(
         InputError: the recipe returned what its contract does not have; a loss or an output that is no number; targets
             that the task does not have.
     """
-    where, given = Where(rows, locate), framework.array(targets)
+    where, num_samples = Where(rows, locate), trees.num_samples(targets)
+    truth = _truth(recipe, task, targets)
+    given = np.zeros(num_samples or 0) if truth is None else framework.array(truth)
     _check_classes(task, given, where)  # of which torch says no more than "out of bounds"
 
     def of_samples(method: str, answer: Any) -> NDArray[Any]:
         """One value a sample: as float64, or bool where it is."""
-        if not framework.is_tensor(answer) or tuple(answer.shape) != given.shape[:1]:
-            raise wrong_answer(recipe, method, answer, f"one number a sample, shape [{len(given)}]")
+        if not framework.is_tensor(answer) or tuple(answer.shape) != (num_samples,):
+            raise wrong_answer(recipe, method, answer, f"one number a sample, shape [{num_samples}]")
         values = framework.array(answer)
         return values if values.dtype == np.bool_ else values.astype(np.float64)
 
@@ -65,8 +70,9 @@ def samples_of(
         check_finite("loss weight", weights, where, EXTREME)
         if weights.size and weights.min() < 0:
             raise wrong_answer(recipe, "loss_weights", targets, f"numbers from 0, and not {weights.min():g}")
+    texts = _texts(recipe, outputs, targets)
     if task.kind == "values":
-        return Samples(losses=found["loss"], weights=weights, values=values)
+        return Samples(losses=found["loss"], weights=weights, values=values, texts=texts)
     scores, predicted = answers_of(framework, recipe, task, outputs)
     for name, numbers in (("score", scores), ("prediction", predicted)):
         if numbers is not None and numbers.dtype.kind == "f":
@@ -74,11 +80,18 @@ def samples_of(
     wanted = _targets(recipe, task, given, where)
     if predicted is not None and predicted.shape != wanted.shape:
         raise InputError(
-            f"{type(recipe).__module__}: targets of shape {list(targets.shape)} do not fit outputs of shape "
-            f"{list(outputs.shape)}, which make predictions of shape {list(predicted.shape)} in a {task.kind} task."
+            f"{type(recipe).__module__}: targets of shape {trees.described(truth)} do not fit outputs of shape "
+            f"{trees.described(outputs)}, which make predictions of shape {list(predicted.shape)} in a {task.kind} "
+            "task."
         )
     return Samples(
-        losses=found["loss"], weights=weights, targets=wanted, scores=scores, predicted=predicted, values=values
+        losses=found["loss"],
+        weights=weights,
+        targets=wanted,
+        scores=scores,
+        predicted=predicted,
+        values=values,
+        texts=texts,
     )
 
 
@@ -101,6 +114,27 @@ def no_samples(task: Task) -> Samples:
         "values": (None, None, None),
     }[task.kind]
     return Samples(losses=none, targets=targets, scores=scores, predicted=predicted)
+
+
+def _texts(recipe: Recipe, outputs: Any, targets: Any) -> Callable[[], tuple[Sequence[str], Sequence[str]]] | None:
+    """The recipe's texts, made once for all metrics that ask for them."""
+    make: Any = getattr(recipe, "texts", None)
+    return None if make is None else cache(lambda: make(outputs, targets))
+
+
+def _truth(recipe: Recipe, task: Task, targets: Any) -> Any:
+    """The tensor of the targets that a task's metrics look at; None where a task of values has several.
+
+    Raises:
+        InputError: the recipe does not say which.
+    """
+    if isinstance(recipe, HasTruth):
+        return recipe.truth(targets)
+    if trees.is_tensor(targets):
+        return targets
+    if task.kind == "values":
+        return None
+    raise wrong_answer(recipe, "batch", targets, "one tensor of targets, or have a method truth(targets) that chooses")
 
 
 def _own_metrics(recipe: Recipe, outputs: Any, targets: Any) -> dict[str, Any]:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import nn
@@ -12,7 +14,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.metric import Task
 from drivetrain.training.outputs import task_of
 from drivetrain.training.reader import Columns
-from drivetrain.training.recipe import Recipe, unlabelled_batch
+from drivetrain.training.recipe import HasFolder, Recipe, unlabelled_batch
 from drivetrain.training.serving.inputs import Inputs, inputs_of
 from drivetrain.training.serving.predictions import Predictions, in_batches, predictions_of
 from drivetrain.training.torch.models.loaded_model import load_model
@@ -41,7 +43,13 @@ class ServedModel:
             device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         # As evaluate and batch_predict compute: by themselves GPUs would round convolutions more coarsely.
         precision_of("fp64" if next(model.parameters()).dtype == torch.float64 else "fp32").set_up()
-        return cls(recipe, model.to(device).eval(), task_of(recipe), inputs_of(description), device)
+        inputs = inputs_of(description)
+        if isinstance(recipe, HasFolder):  # what makes columns of a request lies in the model folder, too
+            options: Mapping[str, Any] = getattr(recipe, "reader_options", {})
+            inputs = replace(
+                inputs, options={**options, **(inputs.options or {}), "tokenizer": options.get("tokenizer")}
+            )
+        return cls(recipe, model.to(device).eval(), task_of(recipe), inputs, device)
 
     def predict(self, columns: Columns) -> Predictions:
         """

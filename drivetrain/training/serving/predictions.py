@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drivetrain.training import trees
 from drivetrain.training.metric import Task
 from drivetrain.training.outputs import Answers, answers_of
 from drivetrain.training.reader import Columns
-from drivetrain.training.recipe import Recipe
+from drivetrain.training.recipe import Recipe, wrong_answer
 
 if TYPE_CHECKING:
     from drivetrain.training.framework import Values
@@ -39,6 +40,10 @@ def predictions_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) 
     task of values), the outputs themselves."""
     answers: Answers = answers_of(framework, recipe, task, outputs)
     predicted = answers.predicted
+    if predicted is None and not trees.is_tensor(outputs):
+        raise wrong_answer(
+            recipe, "model", outputs, "one tensor, or have a method predicted(outputs) that says what they answer"
+        )
     if predicted is None:
         numbers = framework.array(outputs)
         predicted = numbers.argmax(axis=-1) if task.kind == "tokens" else numbers.astype(np.float64)

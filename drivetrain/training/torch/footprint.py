@@ -10,6 +10,7 @@ from torch.nn import functional
 from torch.nn.modules.dropout import _DropoutNd
 from torch.overrides import TorchFunctionMode
 
+from drivetrain.training import trees
 from drivetrain.training.recipe import Batch, HasTensorPlan, Recipe
 from drivetrain.training.torch.layers import chain_of, layers_of
 from drivetrain.training.torch.parallel.tensor_plan import resolve
@@ -45,7 +46,7 @@ class Watch(TorchFunctionMode):
         self.attention = ""
         self._units = {unit: model.get_submodule(unit) for units in units_of(model).values() for unit in units}
         self._unit = LOSS
-        known = (*model.parameters(), *model.buffers(), batch.inputs, batch.targets)
+        known = (*model.parameters(), *model.buffers(), *trees.leaves((batch.inputs, batch.targets)))
         self._known = {_storage(tensor) for tensor in known}
         self._counted: dict[str, set[int]] = {"activations": set(), "checkpointed": set(), "recomputed": set()}
         self._alive: list[Tensor] = []
@@ -123,11 +124,7 @@ class Watch(TorchFunctionMode):
 
 
 def _tensors_in(value: Any) -> list[Tensor]:
-    if isinstance(value, Tensor):
-        return [value]
-    if isinstance(value, (tuple, list)):
-        return [tensor for item in value for tensor in _tensors_in(item)]
-    return []
+    return [leaf for leaf in trees.leaves(value) if isinstance(leaf, Tensor)]
 
 
 def _storage(tensor: Tensor) -> int:

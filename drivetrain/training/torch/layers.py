@@ -1,7 +1,8 @@
 """A model seen as layers: what is cut, sharded, recomputed and compiled piece by piece.
 
 A *chain* is an nn.Sequential: the output of each child is the input of the next. Of any other model the layers are its
-children, those of containers one by one. Names of parameters stay as they are, whatever is done here.
+children, those of containers one by one; a child that has a list of blocks (an nn.ModuleList) is a container, too.
+Names of parameters stay as they are, whatever is done here.
 """
 
 from __future__ import annotations
@@ -21,11 +22,16 @@ def layers_of(model: nn.Module) -> list[tuple[str, nn.Module]]:
     """The layers by their names in `model`, in order; layers without parameters are among them."""
     found: list[tuple[str, nn.Module]] = []
     for name, child in model.named_children():
-        if isinstance(child, (nn.ModuleList, nn.ModuleDict)) or type(child) is nn.Sequential:
+        if isinstance(child, (nn.ModuleList, nn.ModuleDict)) or type(child) is nn.Sequential or _has_blocks(child):
             found += [(f"{name}.{inner}", layer) for inner, layer in layers_of(child)]
         else:
             found.append((name, child))
     return found
+
+
+def _has_blocks(module: nn.Module) -> bool:
+    """Whether there is a list of blocks in it, as in the backbone of a language model."""
+    return any(isinstance(inner, nn.ModuleList) and len(inner) > 1 for inner in module.modules())
 
 
 def chain_of(model: nn.Module, strategy: str) -> list[tuple[str, nn.Module]]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from operator import itemgetter
 
 import torch
 from torch import Tensor
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.recipe import HasLossParts, Recipe
 from drivetrain.training.torch.checkpoints.generators import kept_generators
 from drivetrain.training.torch.recipes import check_values
+from drivetrain.training.trees import Tree
 
 # Of outputs that are looked at: the losses are computed some times more, in the first step.
 MOST_BYTES = 4 << 20
@@ -28,9 +31,9 @@ class FirstLosses:
         self.are_done = False
         """Whether there is nothing left to look at, which a step asks instead of calling."""
 
-    def apart(self, method: str, outputs: Tensor, targets: Tensor, found: Tensor | None = None) -> None:
+    def apart(self, method: str, outputs: Tree, targets: Tree, found: Tensor | None = None) -> None:
         """See `check_samples_apart`."""
-        if not self._are_apart and len(targets) > 1:
+        if not self._are_apart and (trees.num_samples(targets) or 0) > 1:
             self._are_apart = True
             self.are_done = not self._has_parts
             with kept_generators(self._device):  # a loss may draw from any
@@ -41,7 +44,7 @@ class FirstLosses:
         """Whether losses of parts are still to be looked at."""
         return self._has_parts
 
-    def of_parts(self, outputs: Tensor, targets: Tensor, from_parts: Tensor | None = None) -> None:
+    def of_parts(self, outputs: Tree, targets: Tree, from_parts: Tensor | None = None) -> None:
         """See `check_parts`."""
         if self._has_parts:
             self._has_parts = False
@@ -50,30 +53,31 @@ class FirstLosses:
                 check_parts(self._recipe, outputs, targets, from_parts)
 
 
-def check_samples_apart(
-    recipe: Recipe, method: str, outputs: Tensor, targets: Tensor, found: Tensor | None = None
-) -> None:
+def check_samples_apart(recipe: Recipe, method: str, outputs: Tree, targets: Tree, found: Tensor | None = None) -> None:
     """Hold `losses()`, or the sums of `loss_parts()`, against what they promise: on all samples, or on as many, spread
     over the batch, as MOST_BYTES of outputs have (two at least).
 
     Args:
         method: its name.
-        outputs: of the model, [samples, ...], for two samples at least.
+        outputs: of the model, [samples, ...] or a tree of such tensors, for two samples at least.
         found: what the method gave for all samples of these outputs, [samples], where they require gradients.
 
     Raises:
         InputError: a sample's loss depends on the outputs of another, or on how many or which samples there are.
     """
-    count = _fitting(outputs, least=2)
-    rows = torch.arange(count, device=outputs.device) * len(outputs) // count
-    some, wanted = outputs.detach()[rows].requires_grad_(), targets[rows]
+    count, num_samples = _fitting(outputs, least=2), trees.num_samples(outputs) or 0
+    device = trees.leaves(outputs)[0].device
+    rows = torch.arange(count, device=device) * num_samples // count
+    some = trees.mapped(lambda tensor: _followed(tensor[rows]), outputs)
+    wanted = trees.mapped(itemgetter(rows), targets)
+    followed = [tensor for tensor in trees.leaves(some) if tensor.requires_grad]
 
     def losses(chosen: Tensor) -> Tensor:
         # Indexing copies, for a recipe may change what the model gives it.
-        answer = getattr(recipe, method)(some[chosen], wanted[chosen])
+        answer = getattr(recipe, method)(*trees.mapped(itemgetter(chosen), (some, wanted)))
         return answer[0] if isinstance(answer, tuple) else answer
 
-    every = torch.arange(count, device=outputs.device)
+    every = torch.arange(count, device=device)
     half = every.flip(0)[::2]
     where = f"{type(recipe).__module__}: {method}() of the recipe mixes samples"
     rule = "each has to be that of its own sample, as a loss with reduction='none' gives it"
@@ -83,24 +87,27 @@ def check_samples_apart(
         if not torch.isfinite(together).all():
             return  # which says nothing of other samples; the loop tells it
         for group in _groups(every) if together.requires_grad else ():
-            (gradient,) = torch.autograd.grad(together[group].sum(), some, retain_graph=True, allow_unused=True)
-            if gradient is None:
+            answers = torch.autograd.grad(together[group].sum(), followed, retain_graph=True, allow_unused=True)
+            gradients = [gradient for gradient in answers if gradient is not None]
+            if not gradients:
                 break
-            if not torch.isfinite(gradient).all():
+            if not all(bool(torch.isfinite(gradient).all()) for gradient in gradients):
                 return
-            others = (gradient[~group] != 0).flatten(1).any(dim=1)
+            outside = int((~group).sum())
+            touched = [(gradient[~group] != 0).reshape(outside, -1).any(dim=1) for gradient in gradients]
+            others = torch.stack(touched).any(dim=0)
             if others.any():
                 number = int(rows[~group][others][0]) + 1
                 raise InputError(
                     f"{where}: the loss of a sample depends on the outputs of another (sample {number} of "
-                    f"{len(outputs)}); {rule}."
+                    f"{num_samples}); {rule}."
                 )
     together = together.detach()
     if not torch.equal(together, again):
         return  # it draws
     comparisons = [(rows[half], count, together[half], fewer)]
-    if found is not None and outputs.requires_grad:
-        comparisons.append((rows, len(outputs), found[rows], together))
+    if found is not None and any(tensor.requires_grad for tensor in trees.leaves(outputs)):
+        comparisons.append((rows, num_samples, found[rows], together))
     for chosen, size, many, few in comparisons:
         wrong = ~torch.isclose(many, few, rtol=1e-2, atol=1e-4, equal_nan=True)
         if wrong.any():
@@ -111,7 +118,7 @@ def check_samples_apart(
             )
 
 
-def check_parts(recipe: Recipe, outputs: Tensor, targets: Tensor, from_parts: Tensor | None = None) -> None:
+def check_parts(recipe: Recipe, outputs: Tree, targets: Tree, from_parts: Tensor | None = None) -> None:
     """Hold `losses()` against `loss_parts()`, on as many of the first samples as MOST_BYTES of outputs have.
 
     Args:
@@ -123,10 +130,11 @@ def check_parts(recipe: Recipe, outputs: Tensor, targets: Tensor, from_parts: Te
         InputError: they disagree.
     """
     assert isinstance(recipe, HasLossParts)
-    count = len(outputs) if from_parts is not None else _fitting(outputs, least=1)
-    outputs, targets = outputs[:count].detach().requires_grad_(), targets[:count]
+    count = trees.num_samples(outputs) if from_parts is not None else _fitting(outputs, least=1)
+    outputs = trees.mapped(lambda tensor: _followed(tensor[:count]), outputs)
+    targets = trees.mapped(itemgetter(slice(count)), targets)
     with torch.enable_grad():  # a recipe may smooth where a gradient follows
-        losses, again = (recipe.losses(outputs.clone(), targets.clone()).detach() for _ in range(2))
+        losses, again = (recipe.losses(*trees.mapped(torch.clone, (outputs, targets))).detach() for _ in range(2))
         if from_parts is None:
             from_parts = _from_parts(recipe, outputs, targets)
     check_values(recipe, "losses", losses, targets)
@@ -142,19 +150,33 @@ def check_parts(recipe: Recipe, outputs: Tensor, targets: Tensor, from_parts: Te
         )
 
 
-def _from_parts(recipe: HasLossParts, outputs: Tensor, targets: Tensor) -> Tensor:
+def _from_parts(recipe: HasLossParts, outputs: Tree, targets: Tree) -> Tensor:
     """The losses of samples by their parts; NaN where these weigh nothing."""
     parts: list[slice] = [slice(None)]
-    if outputs.dim() > 1 and targets.dim() > 1 and outputs.shape[1] == targets.shape[1] > 1:
+    tensors = trees.leaves((outputs, targets))
+    lengths = {tensor.shape[1] if tensor.dim() > 1 else 1 for tensor in tensors}
+    if len(lengths) == 1 and lengths.pop() > 1:
         parts = [slice(0, None, 2), slice(1, None, 2)]
-    answers = [recipe.loss_parts(outputs[:, part].clone(), targets[:, part].clone()) for part in parts]
+
+    def of(part: slice) -> tuple[Tensor, Tensor]:
+        cut = trees.mapped(lambda tensor: tensor[:, part].clone(), (outputs, targets))
+        return recipe.loss_parts(*cut)
+
+    answers = [of(part) for part in parts] if parts[1:] else [recipe.loss_parts(outputs, targets)]
     sums = torch.stack([answer[0].detach() for answer in answers]).sum(dim=0)
     return sums / torch.stack([answer[1].detach() for answer in answers]).sum(dim=0)
 
 
-def _fitting(outputs: Tensor, *, least: int) -> int:
+def _fitting(outputs: Tree, *, least: int) -> int:
     """How many samples MOST_BYTES have."""
-    return min(len(outputs), max(least, MOST_BYTES // max(1, outputs[0].nbytes)))
+    sample = sum(tensor[0].nbytes for tensor in trees.leaves(outputs))
+    return min(trees.num_samples(outputs) or 0, max(least, MOST_BYTES // max(1, sample)))
+
+
+def _followed(tensor: Tensor) -> Tensor:
+    """Detached; with a gradient where it can have one."""
+    tensor = tensor.detach()
+    return tensor.requires_grad_() if tensor.is_floating_point() else tensor
 
 
 def _groups(every: Tensor) -> Iterator[Tensor]:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import torch
 from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.recipe import HasLossWeights, Recipe, wrong_answer
 
 
@@ -24,23 +28,41 @@ def build_model(recipe: Recipe) -> nn.Module:
     return model
 
 
-def check_values(recipe: Recipe, method: str, values: object, targets: Tensor) -> None:
+def check_values(recipe: Any, method: str, values: object, targets: trees.Tree) -> None:
     """
     Raises:
         InputError: not one value a sample. (A mean would be taken for the sum, and gradients be too small.)
     """
-    if not isinstance(values, Tensor) or values.shape != targets.shape[:1]:
-        raise wrong_answer(recipe, method, values, f"one number a sample, shape [{len(targets)}]")
+    if not isinstance(values, Tensor) or values.dim() != 1 or len(values) != trees.num_samples(targets):
+        raise wrong_answer(recipe, method, values, f"one number a sample, shape [{trees.num_samples(targets)}]")
 
 
-def weights_of(recipe: HasLossWeights, targets: Tensor) -> Tensor:
+def exact(recipe: Recipe, outputs: trees.Tree, dtype: torch.dtype) -> trees.Tree:
+    """A tree of outputs in the format in which losses are computed.
+
+    Raises:
+        InputError: something among them is no tensor, or not one of all samples.
+    """
+
+    def in_format(output: object) -> Tensor:
+        if not isinstance(output, Tensor):
+            rule = "tensors, or dicts, tuples and lists of tensors; leave others out"
+            raise wrong_answer(recipe, "model", outputs, rule)
+        return output.to(dtype) if output.is_floating_point() else output
+
+    made = trees.mapped(in_format, outputs)
+    if trees.num_samples(made) is None:
+        raise wrong_answer(recipe, "model", outputs, "tensors with the samples along the first dimension")
+    return made
+
+
+def weights_of(recipe: HasLossWeights, targets: trees.Tree) -> Tensor:
     """The weights of samples, detached, float64 [samples], on the device of the targets.
 
     Raises:
         InputError: not one number a sample.
     """
     weights: object = recipe.loss_weights(targets)
-    if not isinstance(weights, Tensor) or weights.shape != targets.shape[:1]:
-        assert isinstance(recipe, Recipe)
-        raise wrong_answer(recipe, "loss_weights", weights, f"one number a sample, shape [{len(targets)}]")
+    check_values(recipe, "loss_weights", weights, targets)
+    assert isinstance(weights, Tensor)
     return weights.detach().double()

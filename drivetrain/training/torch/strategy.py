@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from operator import itemgetter
 from typing import Any, ClassVar
 
 import torch
@@ -15,11 +16,12 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.config import Config
 from drivetrain.training.framework import Framework
 from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
-from drivetrain.training.recipe import Batch, HasLossWeights, Recipe, wrong_answer
+from drivetrain.training.recipe import Batch, HasFolder, HasLossWeights, Recipe, wrong_answer
 from drivetrain.training.strategy import Step
 from drivetrain.training.torch import gradients
 from drivetrain.training.torch.average import MovingAverage
@@ -31,7 +33,8 @@ from drivetrain.training.torch.loss_checks import FirstLosses
 from drivetrain.training.torch.optimizer_state import OptimizerState
 from drivetrain.training.torch.parallel.layout import lay_out
 from drivetrain.training.torch.precision import LossScale, precision_of
-from drivetrain.training.torch.recipes import check_values, weights_of
+from drivetrain.training.torch.recipes import check_values, exact, weights_of
+from drivetrain.training.trees import Tree
 
 # Whose fused kernels torch can run on DTensors (isinstance: AdamW is an Adam).
 FUSED_ON_SLICES = (torch.optim.Adam, torch.optim.AdamW)
@@ -62,6 +65,7 @@ class Strategy:
         # Asked once: to look for a protocol's methods takes longer than a small step has to spare.
         self._weigher = recipe if isinstance(recipe, HasLossWeights) else None
         self._weights_are_checked = False
+        self._of_folder = recipe if isinstance(recipe, HasFolder) else None
         self.first_losses = FirstLosses(recipe, process.device)
         if config.sync_batchnorm and process.device.type != "cuda":
             raise InputError(
@@ -73,7 +77,7 @@ class Strategy:
         self.precision.set_up()
         self.model = model.to(process.device, self.precision.parameters)
         if process.world_size > 1:  # whatever the ranks drew, they start from the same
-            for tensor in (*self.model.parameters(), *self.model.buffers()):
+            for tensor in self._drawn(self.model):
                 dist.broadcast(tensor.detach(), src=0)
         if config.sync_batchnorm:
             self.model = synchronize_batch_statistics(self.model, self.layout, self.name)
@@ -83,7 +87,8 @@ class Strategy:
         self.buffers = shared_buffers(self.model, self.layout)
         self.optimizer = self.build_optimizer()
         self.optimizer_state = self.build_optimizer_state()
-        self.average = MovingAverage(self.parameters, config.ema_decay) if config.ema_decay else None
+        averaged = {name: each for name, each in self.parameters.items() if self.is_kept(name)}
+        self.average = MovingAverage(averaged, config.ema_decay) if config.ema_decay else None
         self.loss_scale = LossScale() if self.precision.compute == torch.float16 else None
 
     # What a strategy may change.
@@ -142,7 +147,7 @@ class Strategy:
         """
         return self.losses(self.call(self.module, piece.inputs), piece.targets)
 
-    def forward(self, inputs: Tensor) -> Tensor | None:
+    def forward(self, inputs: Tree) -> Tree | None:
         """Outputs for evaluation, or None where another rank of the replica has them.
 
         All ranks must call it equally often, those of a replica with the same inputs. It is the bare model that is
@@ -155,8 +160,9 @@ class Strategy:
         return OptimizerState(self.optimizer, self.parameters)
 
     def model_state(self) -> dict[str, Any]:
-        """This rank's part of the model's parameters and buffers, by name: the very tensors."""
-        return dict(self.model.state_dict(keep_vars=True))
+        """This rank's part of the model's parameters and buffers that are kept, by name: the very tensors."""
+        named = self.model.state_dict(keep_vars=True)
+        return {name: tensor for name, tensor in named.items() if self.is_kept(name)}
 
     # What all have in config.
 
@@ -233,11 +239,20 @@ class Strategy:
         own = weights[:num_samples].sum() if self.layout.counts else torch.zeros_like(weights).sum()
         return sum_tensor(own, self.process)
 
-    def weighted(self, losses: Tensor, targets: Tensor) -> Tensor:
+    def weighted(self, losses: Tensor, targets: Tree) -> Tensor:
         """Losses of samples times what these weigh, shape [samples]; as they are where the recipe does not say."""
         if self._weigher is None:
             return losses
         return losses * weights_of(self._weigher, targets).to(losses.dtype)
+
+    def is_kept(self, name: str) -> bool:
+        """Whether checkpoints and the model that is handed on have this tensor of the model."""
+        return self._of_folder is None or self._of_folder.is_kept(name)
+
+    def _drawn(self, model: nn.Module) -> Iterator[Tensor]:
+        """Parameters and buffers that ranks may have drawn each for itself: what files have is the same on all."""
+        named = (*model.named_parameters(), *model.named_buffers())
+        return (tensor for name, tensor in named if self.is_kept(name))
 
     def _update(self, loss_scale: float, measure: bool) -> Tensor | None:
         """Take the step that the gradients ask for; returns their norm, if it was needed."""
@@ -275,21 +290,28 @@ class Strategy:
                 "such as 'ddp'."
             ) from error
 
-    def call(self, module: nn.Module, inputs: Tensor) -> Tensor:
+    def call(self, module: nn.Module, inputs: Tree) -> Tree:
         """The outputs of `model` or `module`, computed in the precision's format."""
         if not self.precision.is_mixed:
             return module(inputs)
         with torch.autocast(self.process.device.type, self.precision.compute):
             return module(inputs)
 
-    def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+    def losses(self, outputs: Tree, targets: Tree) -> Tensor:
         """The recipe's losses, weighted where it weighs its samples, shape [samples]; never in half precision."""
-        outputs = outputs.to(self.precision.parameters)
-        version = outputs._version
+        # (One tensor at once: a small step has no time to spare.)
+        outputs = (
+            outputs.to(self.precision.parameters)
+            if isinstance(outputs, Tensor)
+            else exact(self.recipe, outputs, self.precision.parameters)
+        )
+        is_first = not self.first_losses.are_done
+        versions = [leaf._version for leaf in trees.leaves(outputs)] if is_first else []
         losses = self.recipe.losses(outputs, targets)
         check_values(self.recipe, "losses", losses, targets)
-        if not self.first_losses.are_done:
-            self.first_losses.apart("losses", outputs, targets, losses if outputs._version == version else None)
+        if is_first:
+            is_as_given = [leaf._version for leaf in trees.leaves(outputs)] == versions
+            self.first_losses.apart("losses", outputs, targets, losses if is_as_given else None)
             self.first_losses.of_parts(outputs, targets)
         return losses if self._weigher is None else self.weighted(losses, targets)
 
@@ -350,7 +372,8 @@ def _cut(batch: Batch, num_samples: int, count: int) -> Iterator[tuple[Batch, in
     for number in range(count):
         start, stop = num_samples * number // count, num_samples * (number + 1) // count
         rows = slice(start, stop) if stop > start else slice(0, 1)
-        yield Batch(batch.inputs[rows], batch.targets[rows]), stop - start, number == count - 1
+        piece = trees.mapped(itemgetter(rows), (batch.inputs, batch.targets))
+        yield Batch(*piece), stop - start, number == count - 1
 
 
 def _scale_of(summed: Tensor, scale: float | Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from drivetrain.training import trees
 from drivetrain.training.recipe import Batch
 
 
@@ -30,8 +31,8 @@ class Values:
         return np.asarray(tensor.numpy())
 
     @staticmethod
-    def on_host(outputs: Tensor) -> Tensor:
-        return outputs.detach().cpu()
+    def on_host(outputs: trees.Tree) -> trees.Tree:
+        return trees.mapped(lambda tensor: tensor.detach().cpu(), outputs)
 
     @staticmethod
     def softmax(outputs: Tensor) -> NDArray[Any]:
@@ -44,7 +45,7 @@ class Values:
     @staticmethod
     def rows(batch: Batch, places: NDArray[Any]) -> Batch:
         chosen = torch.from_numpy(places)
-        return Batch(batch.inputs[chosen], batch.targets[chosen])
+        return Batch(*trees.mapped(lambda tensor: tensor[chosen], (batch.inputs, batch.targets)))
 
     @staticmethod
     def on_device(batch: Batch, device: torch.device, precision: torch.dtype) -> Batch:

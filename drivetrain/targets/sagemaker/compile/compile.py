@@ -279,7 +279,7 @@ class _Compiler:
         """The job's image and code, found once for all steps alike."""
         check_program(step, self.source, self.travelling)
         from drivetrain.catalog.strategies import TORCH
-        from drivetrain.recommend.framework import framework_of_step, framework_problem, needs_of
+        from drivetrain.recommend.framework import framework_of_step, framework_problem, needs_of, recipe_needs
 
         own = step.image or self.place.image
         # The user's own image holds what the user put there; of a stock image it is documented.
@@ -292,7 +292,10 @@ class _Compiler:
                 raise SpecError(f"Step {step.name!r}: {error}") from None
             if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
                 raise SpecError(f"Step {step.name!r}: {problem}")
-            lacking = missing(needs_of(step, self.graph, framework), stock)
+            needs = needs_of(step, self.graph, framework)
+            if TORCH in needs:  # where models of torch run, what the pipeline's recipes need, too
+                needs = (*needs, *recipe_needs(self.pipeline, self.source or self.base))
+            lacking = missing(needs, stock)
         if lacking not in self._code:
             self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
             self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}

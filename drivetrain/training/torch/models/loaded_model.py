@@ -9,7 +9,7 @@ from torch import nn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.model_folder import WEIGHTS_FILE, no_description, read_description, read_weights
-from drivetrain.training.recipe import Recipe, load_recipe
+from drivetrain.training.recipe import HasFolder, Recipe, load_recipe
 from drivetrain.training.torch.models.tensor_file import parse_tensors
 from drivetrain.training.torch.precision import precision_of
 
@@ -23,6 +23,8 @@ def load_model(folder: Path) -> tuple[Recipe, nn.Module, dict[str, Any]]:
     description = read_description(folder)
     try:
         recipe = load_recipe(description["recipe"], description["recipe_options"])
+        if isinstance(recipe, HasFolder):
+            recipe = recipe.in_model_folder(folder)
         precision = precision_of(description["precision"]).parameters
     except InputError:
         raise
@@ -31,7 +33,10 @@ def load_model(folder: Path) -> tuple[Recipe, nn.Module, dict[str, Any]]:
     weights = read_weights(folder, description)
     try:
         model = recipe.model().to(precision)
-        model.load_state_dict(parse_tensors(weights))
+        is_kept = recipe.is_kept if isinstance(recipe, HasFolder) else None
+        found = model.load_state_dict(parse_tensors(weights), strict=is_kept is None)
+        if is_kept and (wrong := [*filter(is_kept, found.missing_keys), *found.unexpected_keys]):
+            raise ValueError(f"{wrong[0]} is missing, or is not the model's; {len(wrong)} such tensors")
     except (ValueError, RuntimeError) as error:
         if isinstance(error, InputError):
             raise

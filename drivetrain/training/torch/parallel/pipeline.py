@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any, Protocol
 
 import torch
@@ -23,6 +24,7 @@ from torch.distributed.pipelining import (
 )
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.recipe import Batch, HasExample
 from drivetrain.training.torch import strategy
@@ -139,7 +141,7 @@ class Pipeline:
         self.losses = losses
         self.is_first, self.is_last = 0 in stages, plan.num_stages - 1 in stages
         self._made: dict[tuple[Any, ...], list[_Made]] = {}
-        self._targets = torch.empty(0)
+        self._targets: trees.Tree = torch.empty(0)
         self._counted = 0
         self._scale: float | Tensor = 1.0
         self._total = torch.zeros(())
@@ -151,7 +153,7 @@ class Pipeline:
         weigh nothing.
         """
         made, rows = self._schedule(piece.inputs, training=True)
-        self._targets = piece.targets[rows]
+        self._targets = trees.mapped(itemgetter(rows), piece.targets)
         self._counted, self._scale = counted, scale
         self._total = torch.zeros((), dtype=torch.float64, device=self.device)
         numbers = torch.arange(len(rows), device=self.device) if self.is_last else None
@@ -169,7 +171,7 @@ class Pipeline:
         return outputs[: len(inputs)] if self.is_last else None
 
     def _weighted_loss(self, outputs: Tensor, numbers: Tensor) -> Tensor:
-        losses = self.losses(outputs, self._targets[numbers])
+        losses = self.losses(outputs, trees.mapped(itemgetter(numbers), self._targets))
         summed = (losses * (numbers < self._counted)).sum()
         self._total += summed.detach()
         return summed * self._scale
@@ -180,6 +182,11 @@ class Pipeline:
         The one for the longest inputs so far does for shorter ones. All ranks of a pipeline see the same inputs, and so
         come to the same answer.
         """
+        if not isinstance(inputs, Tensor):
+            raise InputError(
+                f"{self.plan.owner}: what goes along a pipeline is one tensor, and the recipe's inputs are several "
+                f"({trees.described(inputs):.200}). Use strategy 'ddp' or 'fsdp'."
+            )
         made = self._made.setdefault((training, inputs.shape[1:], inputs.dtype), [])
         micro_batches = self.plan.micro_batches
         fitting = next((m for m in made if m.rows * micro_batches >= len(inputs)), None)

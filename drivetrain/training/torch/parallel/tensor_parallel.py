@@ -27,7 +27,9 @@ from torch.distributed.tensor.parallel import (
 from torch.nn.modules.dropout import _DropoutNd
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.torch.parallel.tensor_plan import Plan
+from drivetrain.training.trees import Tree
 
 
 def parallelize(model: nn.Module, plan: Plan, mesh: DeviceMesh, *, sequence: bool = False) -> nn.Module:
@@ -62,8 +64,13 @@ def split_dropouts(model: nn.Module, size: int, dimension: int, part: Callable[[
             module.forward = partial(_split_dropout, module, size, dimension, part)
 
 
-def refuse_uneven_length(inputs: Tensor, size: int, owner: str) -> None:
-    """Raises InputError: positions that `size` ranks cannot share evenly, with sequence=True."""
+def refuse_uneven_length(inputs: Tree, size: int, owner: str) -> None:
+    """Raises InputError: several inputs, or positions that `size` ranks cannot share evenly, with sequence=True."""
+    if not isinstance(inputs, Tensor):
+        raise InputError(
+            f"{owner}: sequence=True splits one sequence, and the recipe's inputs are several tensors "
+            f"({trees.described(inputs):.200}). Leave sequence off."
+        )
     if inputs.dim() < 2 or inputs.shape[1] % size:
         raise InputError(
             f"{owner}: sequence=True with inputs of shape {list(inputs.shape)}; {size} ranks cannot share the "

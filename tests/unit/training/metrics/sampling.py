@@ -45,7 +45,11 @@ def take(samples: Samples, rows: Any) -> Samples:
             ("predicted", samples.predicted),
         )
     }
-    return Samples(**arrays, values={name: array[rows] for name, array in samples.values.items()})
+    texts = None
+    if samples.texts is not None:
+        said, right = (np.array(each, dtype=object)[rows].tolist() for each in samples.texts())
+        texts = lambda: (said, right)  # noqa: E731
+    return Samples(**arrays, values={name: array[rows] for name, array in samples.values.items()}, texts=texts)
 
 
 def samples_of(kind: Kind, seed: int, num_samples: int, num_classes: int, *, occur: int = 8, step: int = 0) -> Samples:
@@ -59,7 +63,8 @@ def samples_of(kind: Kind, seed: int, num_samples: int, num_classes: int, *, occ
     losses = random.exponential(size=num_samples)
     most = max(1, min(occur, num_classes))
     if kind == "values":
-        return Samples(losses=losses, values={"own": random.random(num_samples)})
+        own, words = random.random(num_samples), random.integers(0, 4, (2, num_samples, 6))
+        return Samples(losses=losses, values={"own": own}, texts=lambda: (texts(words[0]), texts(words[1])))
     if kind == "regression":
         targets = random.normal(size=(num_samples, num_classes)) * 10.0 ** random.integers(-3, 4)
         targets = np.round(targets * step) / step if step else targets
@@ -69,7 +74,10 @@ def samples_of(kind: Kind, seed: int, num_samples: int, num_classes: int, *, occ
         shape = (num_samples, int(random.integers(1, 30)))
         targets = np.where(random.random(shape) < 0.2, -100, random.integers(0, most, shape))
         predicted = np.where(random.random(shape) < 0.5, np.maximum(targets, 0), random.integers(0, num_classes, shape))
-        return Samples(losses=losses, targets=targets, predicted=predicted if kind == "segmentation" else None)
+        if kind == "segmentation":
+            return Samples(losses=losses, targets=targets, predicted=predicted)
+        both = lambda: (texts(predicted), texts(targets))  # noqa: E731
+        return Samples(losses=losses, targets=targets, predicted=predicted, texts=both)
     shape = (num_samples,) if kind == "binary" else (num_samples, num_classes)
     scores = random.random(shape)
     scores = np.round(scores * step) / step if step else scores
@@ -89,6 +97,11 @@ def samples_of(kind: Kind, seed: int, num_samples: int, num_classes: int, *, occ
         scores=scores,
         predicted=(scores >= 0.5).astype(np.int64),
     )
+
+
+def texts(numbers: Ints) -> list[str]:
+    """A text a row, of words that are numbers; those below 0 are left out."""
+    return [" ".join(f"w{number}" for number in row if number >= 0) for row in numbers.tolist()]
 
 
 @st.composite

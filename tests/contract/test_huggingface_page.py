@@ -1,0 +1,55 @@
+"""docs/huggingface.md: its pipeline runs, its tables are the recipe's options."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from drivetrain.components.evaluate import evaluate
+from drivetrain.components.train import train
+from drivetrain.steps import command_line
+from drivetrain.training.pretrained_folder import HEADS
+from drivetrain.training_scripts.recipes import huggingface
+from tests.fixtures import preloaded
+from tests.fixtures import tiny_transformers as tiny
+
+PAGE = (Path(__file__).parents[2] / "docs" / "huggingface.md").read_text(encoding="utf-8")
+
+
+def named(heading: str) -> set[str]:
+    """What the first cells of a table name."""
+    (table,) = re.findall(rf"^\| {re.escape(heading)} \|.*?\n\n", PAGE, re.DOTALL | re.MULTILINE)
+    cells = re.findall(r"^\|(.*?)\|", table, re.MULTILINE)[1:]
+    return set(re.findall(r"`(\w+)`", "".join(cells)))
+
+
+def test_its_tables_have_every_option() -> None:
+    assert named("option") == {field.name for field in dataclasses.fields(huggingface.Recipe)}
+    assert named("`head`") == set(HEADS)
+    assert named("handed on") >= {"merged", "apart"}
+
+
+def test_its_components_take_its_flags() -> None:
+    lines = PAGE.replace("\\\n", "")
+    (training,) = re.findall(r"^python -m drivetrain.components.train (.*)$", lines, re.MULTILINE)
+    assert command_line.read(train, shlex.split(training))["recipe"] == "huggingface"
+    (measuring,) = re.findall(r"^python -m drivetrain.components.evaluate (.*)$", lines, re.MULTILINE)
+    assert command_line.read(evaluate, shlex.split(measuring))["model"] == Path("build/model")
+
+
+@pytest.mark.slow
+def test_its_pipeline_trains_evaluates_and_registers(tmp_path: Path) -> None:
+    (code,) = re.findall(r"^```python\n(from drivetrain.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
+    function = code[code.index("def ") :]
+    assert len(function.splitlines()) <= 10
+    tiny.model(tmp_path / "bert", "bert")
+    tiny.texts(tmp_path / "reviews", 24)
+    (tmp_path / "pipeline.py").write_text(code)
+    for command in re.findall(r"^drivetrain (.*)$", PAGE, re.MULTILINE):
+        done = preloaded.drivetrain(*shlex.split(command), cwd=tmp_path)
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    assert "sentiment version 1" in done.stdout and "accuracy" in done.stdout
