@@ -30,6 +30,7 @@ OnChange = Literal["refuse", "resume", "fresh"]
 # What only looks on, or says how the state is kept.
 LOOKS_ON = (
     *("log_every", "profile", "prefetch", "workers", "collective_timeout"),
+    *("health", "health_cost", "health_rules"),
     *("checkpoint_every", "mtbf_hours", "keep_last", "keep_best_n", "keep_every_hours", "async_checkpoints"),
     "on_change",
 )
@@ -85,6 +86,10 @@ class Config:
         keep_best: hand on the model of the best validation instead of the last one.
         log_every: steps between progress lines.
         profile: steps to record with torch's profiler, from the third on; 0 for none.
+        health: watch the training with the health rules (docs/health.md); it changes no number of the training.
+        health_cost: the highest share of the time that watching tensors and layers may take; 1 looks at every step.
+        health_rules: what the rules do, a JSON object: '{"overfitting": {"action": "stop"}, "slow_input": "off"}'. A
+            name of a module adds a rule of your own.
         prefetch: batches that are read ahead; 0 to read when needed.
         workers: processes that read ahead; 0 for a thread.
         collective_timeout: seconds after which a rank that waits for another gives up.
@@ -138,6 +143,9 @@ class Config:
     keep_best: bool = False
     log_every: Annotated[int, Bounds(1)] = 50
     profile: Annotated[int, Bounds(0)] = 0
+    health: bool = True
+    health_cost: Annotated[float, Bounds(above=0, most=1)] = 0.01
+    health_rules: str = "{}"
     prefetch: Annotated[int, Bounds(0)] = 2
     workers: Annotated[int, Bounds(0)] = 0
     collective_timeout: Annotated[float, Bounds(above=0)] = 600.0

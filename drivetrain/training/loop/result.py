@@ -32,6 +32,7 @@ def save_result(
     weights: Mapping[str, Any],
     history: History,
     watch: Watch,
+    about: Mapping[str, Any],
 ) -> None:
     """Write the model folder and history.json (called on rank 0 only).
 
@@ -39,9 +40,10 @@ def save_result(
         weights: the whole model's parameters and buffers, those of the best validation with `keep_best`.
         history: one entry a validation, the last one after the last step.
         watch: which of them was the best.
+        about: what model.json says besides.
     """
     description = describe(framework, config, process, dataset, history, watch, steps=history[-1]["step"])
-    framework.save_model(folders.model, weights, description)
+    framework.save_model(folders.model, weights, {**description, **about})
     if folders.output:
         folders.output.mkdir(parents=True, exist_ok=True)
         best_step = watch.best_step if _is_watched(config) else None
