@@ -103,7 +103,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         saved = saving.load_newest(strategy, best=state.best, check=earlier.check)
         if saved:
             state.load(saved, config)
-            health.load_state(saved.get("health", {}))
+            health.load_state(saved)
         finished = state.watch.gives_up or (state.step == schedule.total_steps and not state.pending_report)
         if validation and not finished:
             training.try_validation(validation)
@@ -259,7 +259,7 @@ class Training:
             "owed": state.pending_report,
             "losses": state.losses.state(),
             "watch": state.watch.state(),
-            "health": self.health.state(),
+            **self.health.state(),
             "config": self.identity.saved,
             "world_size": self.process.world_size,
             "description": describe(

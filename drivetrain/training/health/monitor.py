@@ -81,7 +81,13 @@ class Health:
     """
 
     def __init__(
-        self, config: Config, strategy: Strategy, process: Process, output: Path | None, journal: Journal, num_classes: int
+        self,
+        config: Config,
+        strategy: Strategy,
+        process: Process,
+        output: Path | None,
+        journal: Journal,
+        num_classes: int,
     ) -> None:
         self._process, self._strategy, self._journal = process, strategy, journal
         self._folder = output / FOLDER if output else None
@@ -240,7 +246,7 @@ class Health:
 
     def about_model(self) -> dict[str, Any]:
         """For model.json."""
-        return {"health": self.summary.about_model()}
+        return self.summary.about_model()
 
     def __enter__(self) -> Self:
         return self

@@ -81,7 +81,9 @@ def _records(path: Path, names: Names, lines: Iterator[tuple[int, str]]) -> Iter
         try:
             yield from_fields(json.loads(line), names)
         except (ValueError, KeyError, TypeError, RecursionError, AttributeError) as error:
-            raise InputError(f"{path}, line {number} is no record ({error}). Give a file that a training wrote.") from None
+            raise InputError(
+                f"{path}, line {number} is no record ({error}). Give a file that a training wrote."
+            ) from None
 
 
 def _names(head: Any) -> Names:

@@ -127,7 +127,7 @@ def _load(name: str, given: Any) -> Watching | None:
         return None
     if not isinstance(given, Mapping):
         raise InputError(
-            f"health_rules: {name!r} is {json.dumps(given)}. Allowed: \"off\", or an object with its action and "
+            f'health_rules: {name!r} is {json.dumps(given)}. Allowed: "off", or an object with its action and '
             'options: {"action": "stop"}.'
         )
     options = dict(cast("Mapping[str, Any]", given))

@@ -79,10 +79,11 @@ class Summary:
         return {name: value for name, value in found.items() if np.isfinite(value)}
 
     def about_model(self) -> dict[str, Any]:
-        """For model.json: what the rules that watch the model say of it (and not of the machines, which differ)."""
-        fired = [rule.name for rule in self._rules if rule.about_model and rule.name in self.findings]
-        failing = [name for name in fired if self.findings[name].action in _FAILS]
-        return {"healthy": not failing, "fired": {name: self.findings[name].text for name in fired}}
+        """For model.json: the rules of the model that failed the training; nothing otherwise, so that a healthy model is
+        the same whether anybody watched it or not."""
+        watched = [rule.name for rule in self._rules if rule.about_model]
+        failed = {name: one.text for name, one in self.findings.items() if name in watched and one.action in _FAILS}
+        return {"health": {"failed": failed}} if failed else {}
 
     def as_json(self, share: float) -> dict[str, Any]:
         seconds = self._seconds
@@ -119,8 +120,9 @@ class Summary:
         return f"health: healthy={int(self.is_healthy)} {said}; it took {share:.2%} of the time"
 
     def state(self) -> dict[str, Any]:
-        return {"findings": [asdict(finding) for finding in self.findings.values()]}
+        """For a checkpoint; nothing where nothing was found."""
+        return {"health": [asdict(finding) for finding in self.findings.values()]} if self.findings else {}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        for given in state.get("findings", []):
+        for given in state.get("health", []):
             self.findings[given["rule"]] = Finding(**given)

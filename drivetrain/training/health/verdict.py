@@ -55,5 +55,7 @@ def stragglers(ranks: Table) -> list[dict[str, float]]:
     if len(own) < 2 or not (own > 0).all():
         return []
     usual = float(np.median(own))
-    rows = [{"rank": rank, "seconds": float(own[rank]), "to_median": float(own[rank]) / usual} for rank in range(len(own))]
+    rows = [
+        {"rank": rank, "seconds": float(own[rank]), "to_median": float(own[rank]) / usual} for rank in range(len(own))
+    ]
     return sorted(rows, key=lambda row: -row["seconds"])

@@ -31,9 +31,7 @@ def refuse_infinite_loss(loss: float, process: Process, why: Callable[[], str] =
         )
 
 
-def refuse_divergence(
-    metrics: Mapping[str, float], epoch: int, step: int, why: Callable[[], str] = lambda: ""
-) -> None:
+def refuse_divergence(metrics: Mapping[str, float], epoch: int, step: int, why: Callable[[], str] = lambda: "") -> None:
     """
     Args:
         metrics: means over all ranks: every rank has the same values, so every rank stops here.

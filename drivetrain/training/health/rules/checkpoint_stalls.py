@@ -42,7 +42,10 @@ class Rule:
         saving, whole = sum(one[0] for one in self._lately), sum(one[1] for one in self._lately)
         if saving <= self.share * whole:
             return None
-        return Seen(f"saving held rank {rank} up for {saving:.3g} of the last {whole:.3g} s ({saving / whole:.0%})", f"rank {rank}")
+        return Seen(
+            f"saving held rank {rank} up for {saving:.3g} of the last {whole:.3g} s ({saving / whole:.0%})",
+            f"rank {rank}",
+        )
 
     def _enough(self, rows: deque[tuple[float, float, float]] | list[tuple[float, float, float]]) -> bool:
         return sum(row[2] for row in rows) >= self.saves and sum(row[1] for row in rows) >= self.seconds

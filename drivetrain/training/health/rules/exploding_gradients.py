@@ -46,4 +46,6 @@ class Rule:
         if self._met < self.records:
             return None
         name = record.tensors.names[int(squares.argmax())]
-        return Seen(f"the gradient has length {norm:.3g}, {norm / usual:.0f} times that of the beginning, most in {name}", name)
+        return Seen(
+            f"the gradient has length {norm:.3g}, {norm / usual:.0f} times that of the beginning, most in {name}", name
+        )

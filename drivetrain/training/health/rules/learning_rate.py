@@ -16,7 +16,9 @@ from drivetrain.training.health.rule import Seen
 WATCHES = "tensors"
 ACTION = "warn"
 WINDOW = "5 records with tensors"
-ADVICE = "Try a rate ten times lower (too high) or ten times higher (too low); an update of 0.001 of the weight is usual."
+ADVICE = (
+    "Try a rate ten times lower (too high) or ten times higher (too low); an update of 0.001 of the weight is usual."
+)
 
 
 @dataclass

@@ -55,4 +55,6 @@ class Rule:
         self._falls = lately < self._first[0] - self.share * abs(self._first[0])
         if self._falls or record.step - self._begun < self.steps:
             return None
-        return Seen(f"the loss is {lately:.4g} after {record.step} steps, and was {self._first[0]:.4g} at the beginning")
+        return Seen(
+            f"the loss is {lately:.4g} after {record.step} steps, and was {self._first[0]:.4g} at the beginning"
+        )

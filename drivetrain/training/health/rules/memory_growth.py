@@ -45,7 +45,9 @@ class Rule:
         # Four quarters, each above the one before: growth that is still going on, and no single jump.
         quarters = [part.mean(axis=0) for part in np.array_split(np.array(self._lately), 4)]
         grown, begun = quarters[-1] - quarters[0], quarters[0]
-        steadily = np.all([later - earlier > 0.15 * grown for earlier, later in zip(quarters, quarters[1:], strict=False)], axis=0)
+        steadily = np.all(
+            [later - earlier > 0.15 * grown for earlier, later in zip(quarters, quarters[1:], strict=False)], axis=0
+        )
         grows = steadily & (grown > self.share * begun) & (grown > self.mebibytes * 2**20)
         if not grows.any():
             return None

@@ -49,7 +49,9 @@ class Rule:
             return Seen(f"all weights of {name} are the same: its units learn the same", name)
         classes = 0 if record.classes is None else len(record.classes)
         if classes > 1 and record.loss is not None and record.loss > self.guesses * math.log(classes):
-            return Seen(f"the first loss is {record.loss:.3g}, and guessing {classes} classes gives {math.log(classes):.3g}")
+            return Seen(
+                f"the first loss is {record.loss:.3g}, and guessing {classes} classes gives {math.log(classes):.3g}"
+            )
         return None
 
 

@@ -38,4 +38,7 @@ class Rule:
         self._met = self._met + 1 if slow else 0
         if self._met < self.records:
             return None
-        return Seen(f"rank {rank} waits for data in {shares[rank]:.0%} of the time, {waits[rank] * 1e3:.3g} ms a step", f"rank {rank}")
+        return Seen(
+            f"rank {rank} waits for data in {shares[rank]:.0%} of the time, {waits[rank] * 1e3:.3g} ms a step",
+            f"rank {rank}",
+        )

@@ -26,7 +26,7 @@ class LayerSums:
         share: how much of a layer's outputs here counts, where several ranks have the same ones.
 
     Attributes:
-        counts: whether the samples of the pass at hand count.
+        counts: whether this is a pass of training, whose samples count.
         seconds: what the hooks took.
     """
 
@@ -37,10 +37,10 @@ class LayerSums:
         self._handles: list[Any] = []
         self._sums: list[Tensor] = []
         self._rows: list[int] = []
-        self.counts, self.seconds = True, 0.0
+        self.counts, self.seconds = False, 0.0
 
     def begin(self) -> None:
-        self._sums, self._rows, self.counts, self.seconds = [], [], True, 0.0
+        self._sums, self._rows, self.counts, self.seconds = [], [], False, 0.0
         for row, module in enumerate(self._modules.values()):
             # (Zeros of what has weights of its own are chance.)
             zeros = next(module.parameters(recurse=False), None) is None

@@ -99,6 +99,7 @@ class Watcher:
         self._last_gradient = 0.0
 
     def backward_done(self) -> None:
+        self._layers.counts = False
         if not self.tells_phases:
             return
         if self._last_gradient:  # what comes after this rank's last gradient is waiting for others
