@@ -229,6 +229,9 @@ class Health:
         """Where the first number came from that is not finite, as far as some rank knows; "" where none does. Every
         rank must ask for it."""
         self._settle()
+        return self._reason()
+
+    def _reason(self) -> str:
         own = self._watcher.nonfinite if self._watcher else ""
         said = self._group.gather_json([self._nonfinite_step, own])
         found = [(step, rank, text) for rank, (step, text) in enumerate(said) if text]
@@ -336,6 +339,9 @@ class Health:
             with self._complaining():
                 self._recording.add(record)
         for finding in see(self._rules, record):
+            if finding.spoils and finding.rule not in self.summary.findings:
+                why = self._reason()
+                finding.text += f" ({why})" if why else ""
             if self.summary.add(finding):
                 self._journal.finding(finding.step, finding.rule, finding.action, finding.describe())
             if finding.action == "stop" and self.stops is None:

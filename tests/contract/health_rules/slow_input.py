@@ -5,7 +5,7 @@ from __future__ import annotations
 from drivetrain.training.health.record import Record
 from tests.contract.health_rules.records import changed
 
-FROM, WITHIN, ABOUT = 100, 3, "rank 2"
+FROM, WITHIN, ABOUT = 100, 20, "rank 2"
 
 
 def planted(record: Record) -> Record:

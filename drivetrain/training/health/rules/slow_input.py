@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
 
-from drivetrain.training.health.record import Record
+from drivetrain.training.health.record import Floats, Record
 from drivetrain.training.health.rule import Seen
-from drivetrain.training.health.verdict import share_of_steps
+from drivetrain.training.health.verdict import seconds_of_steps
 
 WATCHES = "ranks"
 ACTION = "warn"
-WINDOW = "3 records"
+WINDOW = "20 steps, after the first record"
 ADVICE = "Raise workers (processes that read ahead) or prefetch; cheaper augmentation or a faster disk help as well."
 
 
@@ -22,23 +23,28 @@ class Rule:
     """Of a step's time in which the slowest rank waits for data."""
     seconds: float = 0.002
     """A step: less is not worth a word."""
-    records: int = 3
-    """In how many records in a row, after the first: files are cold then."""
+    steps: int = 20
+    """Over which it is told; the first record is left out, for files are cold then."""
 
     def __post_init__(self) -> None:
-        self._met, self._seen = 0, 0
+        self._lately: deque[tuple[int, Floats, Floats]] = deque()
+        self._is_first = True
 
     def see(self, record: Record) -> Seen | None:
         assert record.ranks is not None
-        self._seen += 1
-        shares = share_of_steps(record.ranks, "data")
-        waits = record.ranks["data"] / np.maximum(record.ranks["steps"], 1.0)
-        rank = int(shares.argmax())
-        slow = self._seen > 1 and shares[rank] > self.share and waits[rank] > self.seconds
-        self._met = self._met + 1 if slow else 0
-        if self._met < self.records:
+        if self._is_first:
+            self._is_first = False
             return None
-        return Seen(
-            f"rank {rank} waits for data in {shares[rank]:.0%} of the time, {waits[rank] * 1e3:.3g} ms a step",
-            f"rank {rank}",
-        )
+        self._lately.append((record.steps, record.ranks["data"], seconds_of_steps(record.ranks)))
+        while sum(row[0] for row in self._lately) - self._lately[0][0] >= self.steps:
+            self._lately.popleft()
+        steps = sum(row[0] for row in self._lately)
+        if steps < self.steps:
+            return None
+        waited = sum((row[1] for row in self._lately), np.zeros(len(record.ranks)))
+        whole = sum((row[2] for row in self._lately), np.zeros(len(record.ranks)))
+        rank = int(waited.argmax())
+        share, wait = float(waited[rank] / whole[rank]) if whole[rank] else 0.0, float(waited[rank]) / steps
+        if share <= self.share or wait <= self.seconds:
+            return None
+        return Seen(f"rank {rank} waits for data in {share:.0%} of the time, {wait * 1e3:.3g} ms a step", f"rank {rank}")
