@@ -29,7 +29,7 @@ TENSORBOARD_FOLDER = "DRIVETRAIN_TENSORBOARD_FOLDER"
         name: rf"{name}={_NUMBER}"
         for name in (
             *("train_loss", "validation_loss", "validation_accuracy"),
-            *("samples_per_second", "learning_rate", "gradient_norm"),
+            *("samples_per_second", "learning_rate", "gradient_norm", "healthy"),
         )
     },
     resumable=RESUMABLE,

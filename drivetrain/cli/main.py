@@ -40,6 +40,7 @@ COMMANDS = {
     "recommend": "recommend.recommend",
     "runs": "local.runs",
     "checkpoints": "local.checkpoints",
+    "health": "local.health",
     "evaluations": "local.evaluations",
     "models": "models.models",
     "triggers": "local.triggers",

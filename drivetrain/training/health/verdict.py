@@ -6,6 +6,8 @@ import numpy as np
 
 from drivetrain.training.health.record import PHASES, Floats, Table
 
+# Of a shorter training the first checkpoint is much.
+LEAST_SECONDS = 30.0
 STEP_PHASES = ("data", "communication", "forward", "backward", "optimizer", "compute", "other")
 
 
@@ -33,7 +35,7 @@ def phases_in_words(ranks: Table) -> str:
     steps = sum(totals[name] for name in STEP_PHASES)
     shares = {name: float(share_of_steps(ranks, name).max()) for name in ("data", "communication")}
     saving = totals["save"] / whole
-    if saving > 0.1:
+    if saving > 0.1 and whole > LEAST_SECONDS * len(ranks):
         return f"checkpoint bound: {saving:.0%} of the time goes into saving; save less often (checkpoint_every=auto)"
     if totals["validation"] > 0.5 * whole:
         share = totals["validation"] / whole
