@@ -82,14 +82,17 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
     records = found.get("records") or {}
     state = "healthy" if found.get("healthy") else "not healthy"
     lines = [
-        f"{state}: {len(findings)} of {len(found.get('rules') or {})} rules fired, on {records.get('ranks', 0)} records, "
-        f"{records.get('tensors', 0)} of them with tensors, and {records.get('validation', 0)} validations"
+        f"{state}: {len(findings)} of {len(found.get('rules') or {})} rules fired, on {records.get('ranks', 0)} "
+        f"records, {records.get('tensors', 0)} of them with tensors, and {records.get('validation', 0)} validations"
     ]
     if found.get("unfinished"):
         lines.append("(the training has not ended, or was killed; this is what the rules say of what it left)")
     for one in findings:
         often = f", {one['times']} times until step {one['last_step']}" if one["times"] > 1 else ""
-        lines += [f"  {one['action']:<5} {one['rule']} at step {one['step']}{often}: {one['text']}", f"        {one['advice']}"]
+        lines += [
+            f"  {one['action']:<5} {one['rule']} at step {one['step']}{often}: {one['text']}",
+            f"        {one['advice']}",
+        ]
     if found.get("verdict"):
         lines.append(f"time: {found['verdict']}")
     lines += _phase_lines(found.get("phases") or {})

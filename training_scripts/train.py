@@ -17,7 +17,8 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.retention import watched as watched_before
 from drivetrain.training.config import Config, Folders, parser
 from drivetrain.training.evaluation.run import evaluate
-from drivetrain.training.health.monitor import Health, open_health
+from drivetrain.training.health.monitor import Health
+from drivetrain.training.health.opening import open_health
 from drivetrain.training.health.rule import Finding
 from drivetrain.training.input_pipeline.chunks import Step
 from drivetrain.training.input_pipeline.cursor import Order

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
+from drivetrain.steps.contract import Since
 from drivetrain.steps.programs import check
 
 if TYPE_CHECKING:
@@ -143,9 +144,9 @@ class Config:
     keep_best: bool = False
     log_every: Annotated[int, Bounds(1)] = 50
     profile: Annotated[int, Bounds(0)] = 0
-    health: bool = True
-    health_cost: Annotated[float, Bounds(above=0, most=1)] = 0.01
-    health_rules: str = "{}"
+    health: Annotated[bool, Since(before=False)] = True
+    health_cost: Annotated[float, Bounds(above=0, most=1), Since(before=0.01)] = 0.01
+    health_rules: Annotated[str, Since(before="{}")] = "{}"
     prefetch: Annotated[int, Bounds(0)] = 2
     workers: Annotated[int, Bounds(0)] = 0
     collective_timeout: Annotated[float, Bounds(above=0)] = 600.0
@@ -201,7 +202,7 @@ class Folders:
         model: gets the model: model.safetensors and model.json.
         validation: data to measure on while training.
         weights: what the model starts from: a file of weights, or a folder with one.
-        output: gets history.json, metrics.jsonl, tensorboard/ and profile/.
+        output: gets history.json, metrics.jsonl, tensorboard/, health/ and profile/.
         checkpoints: kept between attempts; a restart goes on from the newest checkpoint. A folder, or
             s3://BUCKET/PREFIX.
         tensorboard: a second place for TensorBoard's files, from which the platform copies them while the training

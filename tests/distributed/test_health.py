@@ -68,9 +68,11 @@ def watched(process: Process, run: Run, setting: Setting) -> Any:
         found.append([process.sum(total) for total in sums])
     slices = any(num_slices(parameter) > 1 for parameter in strategy.parameters.values())
     tensors, layers = (np.stack([step[kind] for step in found]) for kind in (0, 1))
-    return dict(zip(names.tensors, tensors.swapaxes(0, 1), strict=True)), dict(
-        zip(names.layers, layers.swapaxes(0, 1), strict=True)
-    ), slices
+    return (
+        dict(zip(names.tensors, tensors.swapaxes(0, 1), strict=True)),
+        dict(zip(names.layers, layers.swapaxes(0, 1), strict=True)),
+        slices,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -85,8 +87,8 @@ def test_sums_are_those_of_one_process(run: Run, pooled: Any, alone: dict[str, A
     setting = replace(SETTING, kind=kind)
     if run.strategy == "cp":
         setting = replace(setting, accumulation=1)
-    expected_tensors, expected_layers, _ = alone[kind] if setting.accumulation == 2 else watched(
-        Process(0, 1, 0, 1, torch.device("cpu")), SINGLE, setting
+    expected_tensors, expected_layers, _ = (
+        alone[kind] if setting.accumulation == 2 else watched(Process(0, 1, 0, 1, torch.device("cpu")), SINGLE, setting)
     )
     tensors, layers, slices = pooled(run.world_size, watched, run, setting)[0]
     assert tensors.keys() == expected_tensors.keys()
@@ -100,7 +102,9 @@ def test_sums_are_those_of_one_process(run: Run, pooled: Any, alone: dict[str, A
             if column in ("with_grad", "changed"):  # an element whose gradient is 0 here may be 1e-12 there
                 assert np.abs(sums[:, place] - expected).max() <= 0.02 * expected.max() + 2, (name, column)
                 continue
-            scale = np.abs(expected_tensors[name][:, TENSOR_COLUMNS.index("weight_sq")]) if column == "weight_sum" else 0
+            scale = (
+                np.abs(expected_tensors[name][:, TENSOR_COLUMNS.index("weight_sq")]) if column == "weight_sum" else 0
+            )
             # (Adam divides by the gradient: where that is next to nothing so is what its sign rests on.)
             allowed = 1e-5 if column != "update_sq" else 2e-2
             bound = (allowed * (np.abs(expected) + scale)).max()
@@ -125,7 +129,11 @@ def fit(process: Process, config: Config, data: Path, target: Path, patch: str =
     if patch and process.rank == 1:
         PATCHES[patch]()
     folders = Folders(
-        train=data, validation=data, model=target / "model", output=target / "output", checkpoints=target / "checkpoints"
+        train=data,
+        validation=data,
+        model=target / "model",
+        output=target / "output",
+        checkpoints=target / "checkpoints",
     )
     try:
         train(config, folders, process)

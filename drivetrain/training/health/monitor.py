@@ -1,6 +1,6 @@
 """What the loop calls: it times the steps, lets them be recorded, asks the rules, and does what they want.
 
-    with open_health(config, strategy, ...) as health:
+    with open_health(config, strategy, ...) as health:      # opening.py
         for batch in health.timed(batches):
             health.before_step(step)
             result = strategy.train_step(...)
@@ -357,52 +357,6 @@ class Health:
             yield
         except OSError as error:
             self._journal.say(f"health cannot be written to {self._folder} ({error.strerror}): training goes on.")
-
-
-class NoHealth(Health):
-    """Nothing is watched."""
-
-    def __init__(self) -> None:
-        self.stops = None
-
-    def begin(self, step: int) -> None: ...
-
-    def timed(self, batches: Iterable[T]) -> Iterator[T]:
-        return iter(batches)
-
-    def before_step(self, step: int) -> None: ...
-
-    def took(self, *given: Any, **more: Any) -> None: ...
-
-    def after_step(self, step: int) -> None: ...
-
-    def validated(self, step: int, metrics: Mapping[str, float]) -> None: ...
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        yield
-
-    def finish(self) -> None: ...
-
-    def why_not_finite(self) -> str:
-        return ""
-
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def load_state(self, state: Mapping[str, Any]) -> None: ...
-
-    def about_model(self) -> dict[str, Any]:
-        return {}
-
-    def __exit__(self, *_: object) -> None: ...
-
-
-def open_health(
-    config: Config, strategy: Strategy, process: Process, output: Path | None, journal: Journal, num_classes: int | None
-) -> Health:
-    """What watches a training; nothing with health=False."""
-    return Health(config, strategy, process, output, journal, num_classes or 0) if config.health else NoHealth()
 
 
 def _of_rank(names: Names) -> dict[str, Any]:

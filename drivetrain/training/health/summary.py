@@ -79,8 +79,8 @@ class Summary:
         return {name: value for name, value in found.items() if np.isfinite(value)}
 
     def about_model(self) -> dict[str, Any]:
-        """For model.json: the rules of the model that failed the training; nothing otherwise, so that a healthy model is
-        the same whether anybody watched it or not."""
+        """For model.json: the rules of the model that failed the training; nothing otherwise, so that a healthy model
+        is the same whether anybody watched it or not."""
         watched = [rule.name for rule in self._rules if rule.about_model]
         failed = {name: one.text for name, one in self.findings.items() if name in watched and one.action in _FAILS}
         return {"health": {"failed": failed}} if failed else {}

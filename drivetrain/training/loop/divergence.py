@@ -26,8 +26,9 @@ def refuse_infinite_loss(loss: float, process: Process, why: Callable[[], str] =
     if wrong:
         ranks = f"rank{'s' if len(wrong) > 1 else ''} {', '.join(str(rank) for rank in wrong)}"
         raise InputError(
-            f"the loss of step 1 is not a finite number on {ranks} of {process.world_size}{_known(why())}. Look for empty or infinite "
-            "values in the data, or a loss of the recipe that divides by zero or takes the logarithm of it."
+            f"the loss of step 1 is not a finite number on {ranks} of {process.world_size}{_known(why())}. Look for "
+            "empty or infinite values in the data, or a loss of the recipe that divides by zero or takes the logarithm "
+            "of it."
         )
 
 

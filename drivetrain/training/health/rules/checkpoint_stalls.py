@@ -12,8 +12,8 @@ WATCHES = "ranks"
 ACTION = "warn"
 WINDOW = "3 checkpoints and 30 s"
 ADVICE = (
-    "Give checkpoint_every=auto (it weighs what a save costs) or a longer one, keep async_checkpoints on, or write to a "
-    "faster disk."
+    "Give checkpoint_every=auto (it weighs what a save costs) or a longer one, keep async_checkpoints on, or write "
+    "to a faster disk."
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -45,15 +46,13 @@ class Rule:
         # Four quarters, each above the one before: growth that is still going on, and no single jump.
         quarters = [part.mean(axis=0) for part in np.array_split(np.array(self._lately), 4)]
         grown, begun = quarters[-1] - quarters[0], quarters[0]
-        steadily = np.all(
-            [later - earlier > 0.15 * grown for earlier, later in zip(quarters, quarters[1:], strict=False)], axis=0
-        )
+        steadily = np.all([later - earlier > 0.15 * grown for earlier, later in pairwise(quarters)], axis=0)
         grows = steadily & (grown > self.share * begun) & (grown > self.mebibytes * 2**20)
         if not grows.any():
             return None
         rank = int(np.where(grows, grown, 0.0).argmax())
         return Seen(
-            f"the memory of rank {rank} grew from {begun[rank] / 2**20:,.0f} to {quarters[-1][rank] / 2**20:,.0f} MiB in "
-            "the last records",
+            f"the memory of rank {rank} grew from {begun[rank] / 2**20:,.0f} to {quarters[-1][rank] / 2**20:,.0f} MiB "
+            "in the last records",
             f"rank {rank}",
         )

@@ -1,5 +1,5 @@
-"""The model starts badly: outputs of layers that are huge or nothing at all, a matrix whose weights are all the same, or
-a loss far above that of guessing.
+"""The model starts badly: outputs of layers that are huge or nothing at all, a matrix whose weights are all the same,
+or a loss far above that of guessing.
 """
 
 from __future__ import annotations

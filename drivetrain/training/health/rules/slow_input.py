@@ -47,4 +47,6 @@ class Rule:
         share, wait = float(waited[rank] / whole[rank]) if whole[rank] else 0.0, float(waited[rank]) / steps
         if share <= self.share or wait <= self.seconds:
             return None
-        return Seen(f"rank {rank} waits for data in {share:.0%} of the time, {wait * 1e3:.3g} ms a step", f"rank {rank}")
+        return Seen(
+            f"rank {rank} waits for data in {share:.0%} of the time, {wait * 1e3:.3g} ms a step", f"rank {rank}"
+        )

@@ -53,7 +53,7 @@ class Rule:
         if slowest < self.factor * usual or slowest - usual < self.seconds:
             return None
         return Seen(
-            f"rank {rank} takes {slowest * 1e3:.3g} ms for its data and its forward pass, the others {usual * 1e3:.3g} ms "
-            f"({slowest / usual - 1:.0%} more)",
+            f"rank {rank} takes {slowest * 1e3:.3g} ms for its data and its forward pass, the others "
+            f"{usual * 1e3:.3g} ms ({slowest / usual - 1:.0%} more)",
             f"rank {rank}",
         )
