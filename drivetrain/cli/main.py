@@ -41,6 +41,7 @@ COMMANDS = {
     "runs": "local.runs",
     "checkpoints": "local.checkpoints",
     "health": "local.health",
+    "attach": "local.attach",
     "evaluations": "local.evaluations",
     "models": "models.models",
     "triggers": "local.triggers",

@@ -132,7 +132,8 @@ def _load(name: str, given: Any) -> Watching | None:
         )
     options = dict(cast("Mapping[str, Any]", given))
     found = getattr(module, "Rule", None)
-    watches, action = getattr(module, "WATCHES", None), options.pop("action", getattr(module, "ACTION", "warn"))
+    watches: Any = getattr(module, "WATCHES", None)
+    action = options.pop("action", getattr(module, "ACTION", "warn"))
     if not isinstance(found, type) or not dataclasses.is_dataclass(found) or not callable(getattr(found, "see", None)):
         raise InputError(f"{owner} ({module.__file__}) has no dataclass named Rule with a method see(record).")
     if watches not in get_args(Watches):

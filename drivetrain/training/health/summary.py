@@ -15,6 +15,7 @@ import numpy as np
 
 from drivetrain.training.health.record import PHASES, Record, Table
 from drivetrain.training.health.rule import Finding, Watching
+from drivetrain.training.health.timeline import Timeline
 from drivetrain.training.health.verdict import phases_in_words, stragglers
 from drivetrain.training.loop.journal import Journal
 
@@ -36,6 +37,7 @@ class Summary:
         self.findings: dict[str, Finding] = {}
         self._records = {"ranks": 0, "tensors": 0, "validation": 0}
         self._seconds: Table | None = None
+        self._timeline = Timeline()
 
     @property
     def is_healthy(self) -> bool:
@@ -56,6 +58,7 @@ class Summary:
         for name in self._records:
             self._records[name] += getattr(record, name) is not None
         if record.ranks is not None:
+            self._timeline.add(record.ranks)
             before = self._seconds
             columns = {
                 name: record.ranks[name] + (before[name] if before is not None else 0.0) for name in (*PHASES, "steps")
@@ -97,6 +100,7 @@ class Summary:
             "records": self._records,
             "cost": round(share, 6),
             "phases": phases,
+            "timeline": self._timeline.as_json(),
             "verdict": phases_in_words(seconds) if seconds is not None else "",
             "stragglers": stragglers(seconds) if seconds is not None else [],
         }

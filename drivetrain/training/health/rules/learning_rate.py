@@ -41,7 +41,8 @@ class Rule:
         ratio = _median(record)
         if ratio is None or record.factor < 0.1:  # warming up, or nearly at the end
             return None
-        rises = None not in (record.loss, self._first_loss) and not record.loss <= 1.1 * self._first_loss
+        loss, first = record.loss, self._first_loss
+        rises = loss is not None and first is not None and not loss <= 1.1 * first
         self._high = self._high + 1 if ratio * record.factor > self.high and rises else 0
         self._low = self._low + 1 if ratio < self.low else 0
         if self._high >= self.records:

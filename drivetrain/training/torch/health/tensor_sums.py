@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.distributed.tensor import DTensor, Replicate, distribute_tensor
+from torch.distributed.tensor import DTensor, Placement, Replicate, distribute_tensor
 
 from drivetrain.training.health.record import TENSOR_COLUMNS
 from drivetrain.training.layout import Layout
@@ -149,12 +150,12 @@ def _held(tensor: DTensor, dimension: int) -> Tensor:
     return distribute_tensor(every, tensor.device_mesh, placements, src_data_rank=None).to_local().cpu()
 
 
-def _along(placement: object, dimension: int) -> object:
+def _along(placement: Any, dimension: int) -> Placement:
     """The placement of the one dimension, seen as the only one."""
     if getattr(placement, "dim", None) != dimension:
         return Replicate()
     factor = getattr(placement, "split_factor", None)  # a slice of slices
-    return type(placement)(0) if factor is None else type(placement)(0, split_factor=factor)  # type: ignore[call-arg]
+    return type(placement)(0) if factor is None else type(placement)(0, split_factor=factor)
 
 
 def _dense(gradient: Tensor) -> Tensor:
