@@ -54,8 +54,10 @@ def _of_run(ledger: Ledger, what: str, step: str | None, temporary: Path) -> Pat
         if folder is not None:
             found[row.name] = folder
     if not found:
-        which = f"Step {step!r} of {run}" if step is not None else f"No step of {run}"
-        raise UserError(f"{which} has recorded its health: trainings of the component `train` do, with health=true.")
+        which = (
+            f"Step {step!r} of {run} has recorded nothing" if step is not None else f"No step of {run} has recorded any"
+        )
+        raise UserError(f"{which} of its health: trainings of the component `train` do, with health=true.")
     if len(found) > 1:
         raise UserError(f"{len(found)} steps of {run} were trained. Name one by --step. {did_you_mean('', found)}")
     return next(iter(found.values()))

@@ -47,7 +47,11 @@ def test_what_is_none_of_ours_is_left_out(given: Any) -> None:
 def test_what_is_damaged_or_endless_is_bounded() -> None:
     many = told(
         findings=[FINDING] * 1_000,
-        timeline={"seconds": [1.0, 1e400, None], "busy": [[1, 2]] * 5_000, "phases": {"data": "x", "save": [1, 2, 3, 4]}},
+        timeline={
+            "seconds": [1.0, 1e400, None],
+            "busy": [[1, 2]] * 5_000,
+            "phases": {"data": "x", "save": [1, 2, 3, 4]},
+        },
     )
     facts = facts_of("train", many)
     assert facts is not None and len(facts.findings) == MAX_FINDINGS
