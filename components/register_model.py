@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, NoReturn, cast
 
@@ -98,22 +99,20 @@ def register_model(
     registration.checked_evidence(evidence, content_hash)
     if metrics is None and measured is not None:
         metrics = registration.metrics_of(measured)
-    package = registration.package_of(
+    record = registration.model_record(
         files,
         evidence,
         metrics or {},
-        group=group,
         artifact=artifact,
-        approval=approval,
         image=image,
         instance_types=[name.strip() for name in instance_types.split(",") if name.strip()],
         quality=quality,
     )
     version, created = opened.register(
-        group, content_hash, package, metrics=metrics, execution=execution, approval=approval
+        group, content_hash, record, metrics=metrics, execution=execution, approval=approval
     )
     if card is not None:
-        _write_card(card, package, title=f"{group} version {version}")
+        _write_card(card, record.card or {}, title=f"{group} version {version}")
     print(f"{group} version {version} ({'new' if created else 'already registered'})", flush=True)
     return Registered(version, int(created))
 
@@ -134,10 +133,9 @@ def _place(model: Path, registry: str) -> str:
     )
 
 
-def _write_card(folder: Path, package: dict[str, Any], *, title: str) -> None:
-    from drivetrain.registry import model_card, model_package
+def _write_card(folder: Path, content: Mapping[str, Any], *, title: str) -> None:
+    from drivetrain.registry import model_card
 
-    content = model_package.card(package) or {}
     folder.mkdir(parents=True, exist_ok=True)
     (folder / CARD_FILE).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (folder / CARD_PAGE).write_text(model_card.as_markdown(content, title=title), encoding="utf-8")

@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     from drivetrain.catalog.instances import processing_instance_type
     from drivetrain.client.run import Run, run
     from drivetrain.client.runs import runs
+    from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Parameter
     from drivetrain.spec.resources import (
         Alternative,
         CachePolicy,
         Checkpoint,
         Cluster,
-        Deployment,
         InstanceGroup,
-        Keys,
         Mlflow,
         Network,
         Resources,
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from drivetrain.spec.steps import Dependency, NativeStep
     from drivetrain.spec.training_options import TrainingOptions
     from drivetrain.spec.triggers import Alarm, Limit, PipelineFinished, RegistryEvent, Schedule, Upload
+    from drivetrain.targets.sagemaker.settings import Keys
 
 _HOME = {
     **dict.fromkeys(
@@ -57,8 +57,10 @@ _HOME = {
     "Settings": "authoring.settings",
     "Parameter": "spec.pipeline",
     "Pipeline": "authoring.pipeline",
-    **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "Deployment", "RetryPolicy", "Spot"), "spec.resources"),
-    **dict.fromkeys(("Alternative", "InstanceGroup", "Keys", "Mlflow", "Network", "Resources"), "spec.resources"),
+    "Deployment": "spec.deployment",
+    "Keys": "targets.sagemaker.settings",
+    **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "RetryPolicy", "Spot"), "spec.resources"),
+    **dict.fromkeys(("Alternative", "InstanceGroup", "Mlflow", "Network", "Resources"), "spec.resources"),
     "TrainingOptions": "spec.training_options",
     **dict.fromkeys(("Dependency", "NativeStep"), "spec.steps"),
     **dict.fromkeys(("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.triggers"),

@@ -1,7 +1,7 @@
 """The CDK app: reads a pipeline as `drivetrain` does, and writes the CloudFormation template of what it needs.
 
     make synth ARGS="retraining --config retraining.yaml --infra infra.yaml"
-    python -m drivetrain.infra.app retraining --set deployment.bucket=acme -o build/cdk.out
+    python -m drivetrain.infra.app retraining --set deployment.targets.sagemaker.bucket=acme -o build/cdk.out
 
 The template and its assets lie in the folder then, checked by cdk-nag; `cdk deploy --app build/cdk.out` deploys them.
 No credentials are needed, and nothing is asked of an account. Needs the extra `infra` and Node 22 or newer, by itself
@@ -93,10 +93,11 @@ def _synthesize(given: argparse.Namespace) -> None:
     from drivetrain.infra.options import read_options
     from drivetrain.studio.compiling import compile_edited
     from drivetrain.targets.sagemaker.deploy.desired import check_place
+    from drivetrain.targets.sagemaker.settings import settings_of
 
     options = read_options(given.infra)
     loaded = load(given.pipeline, given.config, given.set)
-    check_place(loaded.pipeline.deployment)
+    check_place(settings_of(loaded.pipeline.deployment))
     compiled = compile_edited(loaded, wheels_optional=True)
     with tempfile.TemporaryDirectory(prefix="drivetrain-infra-") as folder:
         build(compiled, options, given.output.absolute(), Path(folder)).synth()

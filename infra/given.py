@@ -29,10 +29,13 @@ def check_given(names: Names, roles: Iterable[str]) -> None:
         start = names.arn("sqs", "")
         name = arn.removeprefix(start)
         if not arn.startswith(start) or not re.fullmatch(r"[A-Za-z0-9_-]{1,80}(\.fifo)?", name) or len(name) > 80:
-            raise UserError(f"deployment.{field} is {arn!r:.160}. Allowed: a queue that the stack makes, {start}NAME.")
+            raise UserError(
+                f"deployment.targets.sagemaker.{field} is {arn!r:.160}. Allowed: a queue that the stack makes, "
+                f"{start}NAME."
+            )
         if name.endswith(".fifo") != fifo:
             raise UserError(
-                f"deployment.{field} is {arn!r:.160}. "
+                f"deployment.targets.sagemaker.{field} is {arn!r:.160}. "
                 + (
                     "Events are handled in their order, so its name must end in .fifo."
                     if fifo

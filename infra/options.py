@@ -74,7 +74,7 @@ class Options(Frozen):
     """The choices of a deployment; see docs/infrastructure.md."""
 
     bucket: Literal["make", "existing"] = "make"
-    """Whether the stack makes deployment.bucket; with `existing` its key is `bucket_key`."""
+    """Whether the stack makes deployment.targets.sagemaker.bucket; with `existing` its key is `bucket_key`."""
     bucket_key: Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:kms:[a-z0-9-]+:\d{12}:key/[\w-]+$")] | None = None
     """ARN of the KMS key of a bucket that is there already."""
     checkpoint_days: Days = 30

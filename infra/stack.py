@@ -24,6 +24,7 @@ from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import PATTERNS
 from drivetrain.targets.sagemaker.permissions.policies import CI, derive
 from drivetrain.targets.sagemaker.permissions.reading import read_uses
+from drivetrain.targets.sagemaker.settings import settings_of
 
 
 class PipelineStack(Stack):
@@ -42,7 +43,7 @@ class PipelineStack(Stack):
             description=f"What stands around pipeline {names.pipeline}",
             termination_protection=True,
         )
-        tags = {"drivetrain:stack-of": names.pipeline, **pipeline.deployment.tags, **options.tags}
+        tags = {"drivetrain:stack-of": names.pipeline, **settings_of(pipeline.deployment).tags, **options.tags}
         definition = from_json(dict(compiled.definition), names.pipeline)
         uses = read_uses(definition, names, PATTERNS, options.parameters).uses
         storage = Storage(self, pipeline, names, options) if options.bucket == "make" else None

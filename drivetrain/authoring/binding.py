@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from inspect import signature
-from typing import Any
+from typing import Any, cast, get_args
 
 from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.spec.pipeline import Parameter
-from drivetrain.spec.resources import Cluster
+from drivetrain.spec.resources import Cluster, RetryCause, RetryPolicy
 from drivetrain.spec.steps import BaseStep, Dependency
 from drivetrain.spec.values import BestRef, Reference, Value, ValueType, as_value, value_type
 from drivetrain.steps.contract import ComponentParameter
@@ -18,6 +18,24 @@ from drivetrain.steps.declaration import Component
 # By the target of their component, of those that steps were made of: a step itself is plain data.
 _DECLARED: dict[str, Mapping[str, ComponentParameter]] = {}
 _TYPE_NAMES: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
+
+
+def retries(label: str, given: Sequence[RetryPolicy]) -> tuple[RetryPolicy, ...]:
+    """The policies of `retry`; one alone is a list of one.
+
+    Raises:
+        SpecError: something that is no policy.
+    """
+    whole: Any = given
+    policies: tuple[Any, ...] = tuple(cast("list[Any]", whole)) if isinstance(whole, list | tuple) else (whole,)
+    for policy in policies:
+        if not isinstance(policy, RetryPolicy | Mapping):  # a mapping is read as a policy, with its own refusals
+            raise SpecError(
+                f"Step {label!r}: retry holds {shown(policy)}, which is no RetryPolicy. Give a list, such as "
+                f"retry=[RetryPolicy(causes=[{get_args(RetryCause)[0]!r}], max_attempts=3)]; causes are "
+                f"{', '.join(get_args(RetryCause))}."
+            )
+    return policies
 
 
 def dependencies(after: Sequence[BaseStep | Dependency]) -> tuple[Dependency, ...]:

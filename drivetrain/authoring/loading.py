@@ -22,7 +22,7 @@ from drivetrain.authoring.pipeline import Pipeline
 from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.call_site import place_in, place_of_function
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
-from drivetrain.spec.resources import Deployment
+from drivetrain.spec.deployment import Deployment
 
 READY = Path(drivetrain.__file__).parent / "pipelines"
 

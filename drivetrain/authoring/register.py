@@ -36,8 +36,8 @@ def register(
     """A new version of the model group.
 
     Args:
-        image: the container image that serves the model; deployment.serving_image, or the stock inference image, unless
-            given.
+        image: the container image that serves the model; without one that of the
+            deployment (`serving_image`), or the stock inference image.
         metrics: the step whose numbers are kept with the version.
         evaluation: the evaluate step (or its report folder), whose report is kept with the version.
         decision: the compare step (or its decision folder). Of the step, the verdict and the hashes are kept too: of

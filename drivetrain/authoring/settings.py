@@ -5,27 +5,37 @@
         epochs: int = 10
 
 Later sources win: defaults in the class, then the YAML file, then `DRIVETRAIN_EPOCHS=20`, then `--set epochs=20`.
-Nested fields are spelled `deployment.bucket` and `DRIVETRAIN_DEPLOYMENT__BUCKET`. A field of text takes what is
-typed as it is, also a JSON object: `--set 'strategy_options={"tensor": 2}'`. In the file that is a mapping, which
-becomes its JSON text.
+Nested fields are spelled `deployment.targets.sagemaker.bucket` and `DRIVETRAIN_DEPLOYMENT__TARGETS__SAGEMAKER__BUCKET`.
+A field of text takes what is typed as it is, also a JSON object: `--set 'strategy_options={"tensor": 2}'`. In the file
+that is a mapping, which becomes its JSON text.
 """
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticUndefined
+from pydantic_core import PydanticCustomError, PydanticUndefined
 
 from drivetrain.base.call_site import place_of_field
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, shown
 from drivetrain.base.secret_names import looks_secret
 from drivetrain.base.secret_shapes import MASK
+from drivetrain.spec.deployment import (
+    DEFAULT,
+    Deployment,
+    OutsideOfBlockWarning,
+    block_model,
+    block_problem,
+    in_blocks,
+    notice,
+)
 from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
-from drivetrain.spec.resources import Deployment
 
 ENVIRONMENT_PREFIX = "DRIVETRAIN_"
 # Set by the package itself or by a step's start file, never a setting.
@@ -81,7 +91,7 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     deployment: Deployment = Deployment()
-    """Bucket, role, region and images on SageMaker."""
+    """For which target, and where the pipeline lives there."""
     local: LocalRun = LocalRun()
     """Stand-ins for runs on this machine."""
 
@@ -121,28 +131,69 @@ def build(
     """
     values: dict[str, Any] = {}
     origin: dict[tuple[str, ...], str] = {}
+    moved: dict[str, None] = {}
     if file is not None:
         from drivetrain.authoring.plain_yaml import read_yaml
 
         read = _objects_as_text(kind, read_yaml(file))
+        _file_in_blocks(read, moved)
         _merge(values, read)
         _note(origin, read, str(file))
     for name, text in sorted((os.environ if environment is None else environment).items()):
         path = _environment_path(kind, name)
         if path is not None:
+            path = _path_in_block(path, moved)
             _put(values, path, _value(kind, path, text, name), origin, name)
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key:
             raise UserError(f"--set {override!r}: give key=value, for example --set epochs=20.")
-        path = tuple(key.split("."))
+        path = _path_in_block(tuple(key.split(".")), moved)
         _put(values, path, _value(kind, path, text, f"--set {key}"), origin, "--set")
+    if moved:
+        warnings.warn(notice(moved), OutsideOfBlockWarning, stacklevel=2)
     try:
         settings = kind.model_validate(values)
     except ValidationError as error:
         raise UserError(_explain(kind, error, origin)) from None
+    _check_blocks(settings.deployment, origin)
     _refuse_wrong_defaults(kind, values)
     return settings
+
+
+def _file_in_blocks(read: dict[str, Any], moved: dict[str, None]) -> None:
+    """Put what a file says outside of its target's block into it."""
+    given = read.get("deployment")
+    if isinstance(given, dict):
+        try:
+            read["deployment"], names = in_blocks(given)  # type: ignore[reportUnknownArgumentType]
+        except PydanticCustomError as error:
+            raise UserError(f"Settings of the deployment: {error}.") from None
+        moved.update(dict.fromkeys(names))
+
+
+def _path_in_block(path: tuple[str, ...], moved: dict[str, None]) -> tuple[str, ...]:
+    """Likewise of a variable's or an option's path."""
+    if path[0] != "deployment" or not path[1:] or path[1] in Deployment.model_fields:
+        return path
+    block = block_model(DEFAULT)
+    if block is None or path[1] not in block.model_fields:
+        return path
+    moved[path[1]] = None
+    return ("deployment", "targets", DEFAULT, *path[1:])
+
+
+def _check_blocks(deployment: Deployment, origin: Mapping[tuple[str, ...], str]) -> None:
+    for target, block in deployment.targets.items():
+        model = block_model(target)
+        if model is None:
+            continue
+        try:
+            model.model_validate(dict(block))
+        except ValidationError as error:
+            path, said = block_problem(target, model, error)
+            source = _source(path, origin)
+            raise UserError(f"{'.'.join(path)}{f' (from {source})' if source else ''}: {said}") from None
 
 
 def _refuse_wrong_defaults(kind: type[Settings], values: Mapping[str, Any]) -> None:
@@ -201,7 +252,11 @@ def _is_text(kind: type[BaseModel], path: tuple[str, ...]) -> bool:
     owner = _model_at(kind, path[:-1])
     field = owner.model_fields.get(path[-1]) if owner is not None else None
     annotation: Any = field.annotation if field is not None else None
-    return annotation in (str, str | None)
+    choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
+    return {get_args(each)[0] if get_origin(each) is Annotated else each for each in choices} in (
+        {str},
+        {str, type(None)},
+    )
 
 
 def _put(
@@ -238,7 +293,7 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
     problems = error.errors()
     first = problems[0]
     path = tuple(str(part) for part in first["loc"])
-    source = next((origin[path[:n]] for n in range(len(path), 0, -1) if path[:n] in origin), None)
+    source = _source(path, origin)
     where = ".".join(path) + (f" (from {source})" if source else "")
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
     if first["type"] == "extra_forbidden":
@@ -253,14 +308,25 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
     return f"Setting {where} is {given!r:.80}: {first['msg'].rstrip('.')}.{hint}{more}"
 
 
+def _source(path: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> str | None:
+    """Where a value came from: a file, a variable, --set."""
+    return next((origin[path[:n]] for n in range(len(path), 0, -1) if path[:n] in origin), None)
+
+
 def _fields_at(kind: type[BaseModel], path: tuple[str, ...]) -> list[str]:
     owner = _model_at(kind, path)
-    return [] if owner is None else list(owner.model_fields)
+    if owner is None:
+        return []
+    block = block_model(DEFAULT) if owner is Deployment else None
+    return [*owner.model_fields, *(block.model_fields if block is not None else ())]
 
 
 def _model_at(kind: type[BaseModel], path: tuple[str, ...]) -> type[BaseModel] | None:
     """The model that a nested field holds; None where it is no model."""
-    for part in path:
+    for at, part in enumerate(path):
+        if kind is Deployment and part == "targets" and path[at + 1 :]:
+            block = block_model(path[at + 1])
+            return None if block is None else _model_at(block, path[at + 2 :])
         field = kind.model_fields.get(part)
         annotation = field.annotation if field else None
         if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from drivetrain.authoring.binding import bind, dependencies, refuse_unknown
+from drivetrain.authoring.binding import bind, dependencies, refuse_unknown, retries
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
 from drivetrain.spec.steps import (
@@ -89,7 +89,7 @@ def step(
         "environment": {key: as_value(value) for key, value in (environment or {}).items()},
         "tags": dict(tags or {}),
         "cache": cache,
-        "retry": tuple(retry),
+        "retry": retries(label, retry),
     }
     if component.job == "training":
         if component.checkpoints is not None and checkpoint is None:
@@ -177,7 +177,7 @@ def script(
         image=image,
         environment={key: as_value(value) for key, value in (environment or {}).items()},
         cache=cache,
-        retry=tuple(retry),
+        retry=retries(label, retry),
     )
 
 

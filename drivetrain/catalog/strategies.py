@@ -29,7 +29,7 @@ SINGLE_STAGE = ("gpipe", "1f1b")
 TORCH = "torch"
 # What is read of a strategy's file: what each has; then what one of torch has, and where options have such values.
 NEEDED = ("DIMENSIONS", "SUMMARY")
-LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "CHOICES", "BOUNDS")
+LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "NEEDS", "CHOICES", "BOUNDS")
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,8 @@ class StrategyFacts:
     summary: str
     options: Mapping[str, Option]
     framework: str = TORCH
+    needs: tuple[str, ...] = ()
+    """Packages that it needs besides its framework."""
 
 
 def strategies_folder() -> Path:
@@ -110,6 +112,7 @@ def _read(path: Path) -> StrategyFacts:
         summary=str(literals["SUMMARY"]),
         options={option.name: option for option in _options(options, path.parent, literals)},
         framework=str(literals.get("FRAMEWORK", TORCH)),
+        needs=tuple(literals.get("NEEDS", ())),
     )
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn, TextIO
 
@@ -52,6 +53,9 @@ COMMANDS = {
 }
 
 
+_show_warning = warnings.showwarning
+
+
 class Main(LazyGroup):
     """All commands."""
 
@@ -93,7 +97,10 @@ def drivetrain(
 def run(arguments: Sequence[str] | None = None) -> int:
     """The exit code of the command line `arguments` (those of the process unless given)."""
     try:
-        result = app(args=None if arguments is None else list(arguments), prog_name="drivetrain", standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_notice
+            given = None if arguments is None else list(arguments)
+            result = app(args=given, prog_name="drivetrain", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
     except (BrokenPipeError, SystemExit):  # typer exits by itself for a broken pipe, and for nothing else
@@ -109,6 +116,16 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return report_error(error)
         except OSError:
             return _reader_went_away()
+
+
+def _say_notice(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+    """A warning for people as a note; any other as Python says it."""
+    from drivetrain.spec.deployment import OutsideOfBlockWarning
+
+    if issubclass(category, OutsideOfBlockWarning):
+        print(f"note: {message}", file=sys.stderr)
+    else:
+        _show_warning(message, category, *where, **more)
 
 
 def _reader_went_away() -> int:

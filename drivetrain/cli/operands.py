@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.authoring.settings import LocalRun, Settings, build
 from drivetrain.base.errors import UserError
+from drivetrain.targets.local.options import region_of
 
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
@@ -56,7 +57,7 @@ class Work:
             name=built.pipeline.name,
             text=built.text,
             source=target,
-            region=built.pipeline.deployment.region,
+            region=region_of(built.pipeline.deployment),
             max_parallel=built.pipeline.max_parallel_steps,
             assets=built.assets,
             notes=built.notes,
@@ -83,7 +84,11 @@ class Work:
         text = definition_text(path)
         settings = build(Settings, config, overrides or ())
         return Work(
-            name=name_of(path), text=text, source=str(path), region=settings.deployment.region, local=settings.local
+            name=name_of(path),
+            text=text,
+            source=str(path),
+            region=region_of(settings.deployment),
+            local=settings.local,
         )
 
 

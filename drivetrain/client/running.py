@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, shown
 from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.options import region_of
 
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
@@ -43,7 +44,7 @@ def start(
         cache=cache,
         functions=dict(local.lambdas),
         callbacks=dict(local.callbacks),
-        region=built.pipeline.deployment.region,
+        region=region_of(built.pipeline.deployment),
         origin=_origin(pipeline, config, settings),
     )
 

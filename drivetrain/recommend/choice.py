@@ -167,6 +167,8 @@ def _impossible(plan: Sizing, strategy: StrategyFacts) -> str:
     world, facts, instance = plan.world, plan.facts, plan.instance
     if strategy.name == THREADS:
         return "one process with threads: ddp does the same faster"
+    if strategy.needs:
+        return f"needs {', '.join(strategy.needs)}: it is chosen by name"
     if not strategy.dimensions:
         return "" if world.size == 1 else f"for one process; there are {world.size}"
     if world.size == 1:

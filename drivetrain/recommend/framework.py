@@ -1,4 +1,4 @@
-"""Whether recipe, strategy and image are of one framework, and an image's torch is new enough."""
+"""What a training's strategy asks for: its framework, the packages that it needs, and a torch that is new enough."""
 
 from __future__ import annotations
 
@@ -6,7 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drivetrain.base.errors import UserError
-from drivetrain.catalog.strategies import AUTO, TORCH, all_strategies, framework_of_recipe, read_strategy
+from drivetrain.catalog.strategies import (
+    AUTO,
+    TORCH,
+    StrategyFacts,
+    all_strategies,
+    framework_of_recipe,
+    read_strategy,
+    strategy_names,
+)
 from drivetrain.recommend.facts_places import recipe_file
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.steps import JobStep, is_our_training
@@ -40,6 +48,21 @@ def check_recipe(training: Training, folder: Path) -> None:
         )
 
 
+def needs_of(step: JobStep, parameters: Sequence[Parameter]) -> tuple[str, ...]:
+    """What a step's program imports, as requirements: a training's strategy names packages of its own."""
+    of_strategies = [need for facts in strategies_of(step, parameters) for need in facts.needs]
+    return tuple(dict.fromkeys((*step.program.needs, *of_strategies)))
+
+
+def strategies_of(step: JobStep, parameters: Sequence[Parameter]) -> list[StrategyFacts]:
+    """Those that a training step of ours may run with; none that nobody knows, which is refused elsewhere."""
+    if not is_our_training(step):
+        return []
+    names = dict.fromkeys(training.strategy for training in ways(step, tuple(parameters)))
+    known = strategy_names()
+    return [read_strategy(name) for name in names if name in known]
+
+
 def framework_problem(step: JobStep, parameters: Sequence[Parameter], torch: str) -> str | None:
     """Why a training step cannot run in a stock image with this version of torch (`2.13`); None where it can, or
     nothing is known."""
@@ -52,14 +75,14 @@ def framework_problem(step: JobStep, parameters: Sequence[Parameter], torch: str
         if facts.framework != TORCH:
             return (
                 f"strategy {name!r} runs on {facts.framework}, and the stock image holds torch. Give an image with "
-                f"{facts.framework} (deployment.image, or the step's image), or a recipe and a strategy of torch: "
-                f"{', '.join(strategies)}."
+                f"{facts.framework} (deployment.targets.sagemaker.image, or the step's image), or a recipe and a "
+                f"strategy of torch: {', '.join(strategies)}."
             )
         if _numbers(torch) < _numbers(facts.min_torch):
             possible = [each.name for each in strategies.values() if _numbers(each.min_torch) <= _numbers(torch)]
             return (
                 f"strategy {name!r} needs torch {facts.min_torch}, and the image has {torch}. Give a newer image "
-                f"(deployment.image), or one of these strategies: {', '.join(possible)}."
+                f"(deployment.targets.sagemaker.image), or one of these strategies: {', '.join(possible)}."
             )
     return None
 

@@ -15,7 +15,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.registry.model_package import CARD_RECORD, METRIC_GROUP, metrics
+from drivetrain.registry.model_package import METRIC_GROUP, metrics
+from drivetrain.registry.record import CARD_RECORD
 
 Card = dict[str, Any]
 
@@ -166,7 +167,7 @@ def _notes(metric: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _pieces(record: Mapping[str, Any]) -> dict[str, str]:
-    """The record in pieces that custom details can hold; model_package.decision puts them together."""
+    """The record in pieces that custom details can hold; record.decision_in puts them together."""
     text = json.dumps(record, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return {f"{CARD_RECORD}{at // 1000 + 1}": text[at : at + 1000] for at in range(0, len(text), 1000)}
 

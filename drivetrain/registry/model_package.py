@@ -1,7 +1,7 @@
-"""What a registered version says of itself, kept in the words of SageMaker's CreateModelPackage.
+"""Where CreateModelPackage's request says what a version is: SageMaker's words for a record (record.py).
 
-A package is a mapping in the shape of that request, whatever the registry: what is said below is found in it in the
-same places, so that a version that a RegisterModel step made reads like one that our component made.
+A package is a mapping in the shape of that request. What is said below is found in it in the same places, so that a
+version that a RegisterModel step made reads like one that our component made.
 
     artifact   InferenceSpecification.Containers[0].ModelDataUrl (or ModelDataSource.S3DataSource.S3Uri), else SourceUri
     content    CustomerMetadataProperties["drivetrain-content-hash"], and the end of ModelPackageDescription, "content
@@ -33,8 +33,6 @@ MOST_DESCRIPTION = 1024
 MOST_PROPERTIES = 50
 MOST_CHARACTERS = 256
 
-# A value of the card's custom details has at most 1,024 characters, so a decision record is cut into pieces.
-CARD_RECORD = "drivetrain_decision_"
 METRIC_GROUP = "drivetrain"
 
 # Stock images that train, by their names: `pytorch-training:2.10.0-...`, and of the line that has one repository for
@@ -86,24 +84,6 @@ def description_without(description: Any) -> tuple[str, str]:
     return (text[: found.start()], found[1]) if found else (text, "")
 
 
-def lineage(package: Mapping[str, Any]) -> dict[str, str]:
-    """Where the version comes from: data, test-data, code, config (hashes), execution (an id or ARN), ..."""
-    found = _named(package, LINEAGE)
-    execution = _within(package, "MetadataProperties").get("GeneratedBy")
-    if isinstance(execution, str) and execution:
-        found.setdefault("execution", execution)
-    return found
-
-
-def decision(package: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The decision record; of a package without a card that holds it, the texts that its properties name."""
-    details = _within(_within(card(package) or {}, "additional_information"), "custom_details")
-    pieces = [name for name in details if name.startswith(CARD_RECORD) and name[len(CARD_RECORD) :].isdigit()]
-    text = "".join(str(details[name]) for name in sorted(pieces, key=lambda name: int(name[len(CARD_RECORD) :])))
-    record = _parsed(text) if text else None
-    return record if record is not None else (_named(package, DECISION) or None)
-
-
 def card(package: Mapping[str, Any]) -> dict[str, Any] | None:
     """The model card; None where there is none, or one that is no JSON object."""
     content = _within(package, "ModelCard").get("ModelCardContent")
@@ -121,10 +101,6 @@ def metrics(package: Mapping[str, Any]) -> dict[str, float]:
                     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
                         found[str(metric.get("name"))] = value
     return found
-
-
-def _named(package: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    return {name.removeprefix(prefix): value for name, value in properties(package).items() if name.startswith(prefix)}
 
 
 def _within(value: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -18,6 +18,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.registry import model_package
 from drivetrain.registry.content_hash import ARCHIVE, hash_of_files
 from drivetrain.registry.model_card import Card, as_package_card, model_card
+from drivetrain.registry.record import ModelRecord, Serving
 
 EVALUATION_FILE = "evaluation.json"
 DECISION_FILE = "decision.json"
@@ -195,7 +196,7 @@ def properties_of(content_hash: str, lineage: Mapping[str, str], decision: Mappi
     named = {model_package.CONTENT_HASH: content_hash}
     named |= {model_package.LINEAGE + name: value for name, value in lineage.items()}
     named |= {model_package.DECISION + name: value for name, value in decision_texts(decision or {}).items()}
-    return {name: value for name, value in named.items() if _PROPERTY.fullmatch(value)}
+    return _kept(named)
 
 
 def card_of(artifact: str, evidence: Evidence, numbers: Mapping[str, float]) -> Card:
@@ -232,20 +233,18 @@ def _card(artifact: str, known: Evidence, numbers: Mapping[str, float]) -> Card:
     )
 
 
-def package_of(
+def model_record(
     files: Mapping[str, str],
     evidence: Evidence,
     numbers: Mapping[str, float],
     *,
-    group: str,
     artifact: str,
-    approval: str,
     image: str = "",
     content_types: Iterable[str] = CONTENT_TYPES,
     instance_types: Iterable[str] = (),
     quality: str = "",
-) -> dict[str, Any]:
-    """The request that registers a model.
+) -> ModelRecord:
+    """What is said of a model that is registered.
 
     Args:
         files: those of the model, name -> SHA-256.
@@ -256,41 +255,33 @@ def package_of(
         instance_types: where it may be deployed and transform; "" leaves that open.
         quality: the URI of the model quality report.
     """
-    content_hash = hash_of_files(files)
-    package: dict[str, Any] = {
-        "ModelPackageGroupName": group,
-        "ModelApprovalStatus": approval,
-        "CustomerMetadataProperties": properties_of(content_hash, lineage_of(files, evidence), evidence.decision),
-        "ModelCard": as_package_card(card_of(artifact, evidence, numbers)),
-    }
     recipe = (evidence.description or {}).get("recipe")
-    if isinstance(recipe, str) and recipe:
-        package["ModelPackageDescription"] = f"{recipe}, trained by drivetrain"
+    serving = None
     if _DATA_URL.fullmatch(artifact):
-        container: dict[str, Any] = {"ModelDataUrl": artifact}
-        if image:
-            container["Image"] = image
-        if INFERENCE_FILE in files:  # the serving container's entry point; see the model's code/ folder
-            container["Environment"] = {
-                "SAGEMAKER_PROGRAM": "inference.py",
-                "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
-            }
-        specification: dict[str, Any] = {
-            "Containers": [container],
-            "SupportedContentTypes": list(content_types),
-            "SupportedResponseMIMETypes": list(CONTENT_TYPES),
-        }
-        if types := list(instance_types):
-            specification["SupportedRealtimeInferenceInstanceTypes"] = types
-            specification["SupportedTransformInstanceTypes"] = types
-        package["InferenceSpecification"] = specification
-    else:
-        package["SourceUri"] = artifact
-    if quality:
-        package["ModelMetrics"] = {
-            "ModelQuality": {"Statistics": {"ContentType": "application/json", "S3Uri": quality}}
-        }
-    return package
+        # The serving container's entry point; see the model's code/ folder.
+        program = {"SAGEMAKER_PROGRAM": "inference.py", "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code"}
+        serving = Serving(
+            image=image,
+            environment=program if INFERENCE_FILE in files else {},
+            content_types=tuple(content_types),
+            response_types=CONTENT_TYPES,
+            instance_types=tuple(instance_types),
+        )
+    return ModelRecord(
+        artifact=artifact,
+        description=f"{recipe}, trained by drivetrain" if isinstance(recipe, str) and recipe else "",
+        serving=serving,
+        quality=quality,
+        lineage=_kept(lineage_of(files, evidence)),
+        decision=_kept(decision_texts(evidence.decision or {})),
+        properties={model_package.CONTENT_HASH: hash_of_files(files)},
+        card=card_of(artifact, evidence, numbers),
+    )
+
+
+def _kept(texts: Mapping[str, str]) -> dict[str, str]:
+    """Without what the service would not take for a property."""
+    return {name: value for name, value in texts.items() if _PROPERTY.fullmatch(value)}
 
 
 def _shorter(decision: Mapping[str, Any] | None) -> Iterator[dict[str, Any] | None]:

@@ -1,7 +1,7 @@
 """Where models are registered. One file a kind: backends/local.py opens `local:.drivetrain/ledger.db`.
 
     registry = open_registry("local:.drivetrain/ledger.db")
-    version, created = registry.register("digits", content_hash(model), package, approval="PendingManualApproval")
+    version, created = registry.register("digits", content_hash(model), record, approval="PendingManualApproval")
 
 A group holds the versions 1, 2, 3, ... of one model, and a content once: registering the same files again, after a
 crash or by a repeated step, gives the version that is there. The local registry keeps every change of a version as an
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_args
 
 from drivetrain.base.errors import InputError
-from drivetrain.registry import model_package
+from drivetrain.registry.record import ModelRecord
 
 Approval = Literal["PendingManualApproval", "Approved", "Rejected"]
 APPROVALS: tuple[Approval, ...] = get_args(Approval)
@@ -59,9 +59,8 @@ class NotAllowedError(RegistryError):
 class ModelVersion:
     """One version of a group. Times are seconds since 1970 (UTC); `reason` is that of the last decision.
 
-    `package` is the request that made it, in CreateModelPackage's words (a registry may have added to it what it keeps
-    there itself: the content's hash, a card with the metrics); `execution` the run that did (an id or ARN). What can be
-    read out of the package has names of its own: see drivetrain/registry/model_package.py for where it stands.
+    `record` is what its maker said of it (a registry may have added what it keeps there itself: the content's hash, a
+    card with the metrics); `execution` the run that made it (an id or ARN).
     """
 
     group: str
@@ -70,7 +69,7 @@ class ModelVersion:
     content_hash: str
     status: Approval
     reason: str | None
-    package: Mapping[str, Any] = field(repr=False)
+    record: ModelRecord = field(repr=False)
     metrics: Mapping[str, float]
     execution: str | None
     created_at: float
@@ -79,22 +78,23 @@ class ModelVersion:
     @property
     def artifact(self) -> str:
         """The URI of the model's folder or archive: file://, s3://; "" where it is not known."""
-        return model_package.artifact(self.package)
+        return self.record.artifact
 
     @property
     def lineage(self) -> dict[str, str]:
         """Where it comes from: data, code, config (hashes), execution, ..."""
-        return {**({"execution": self.execution} if self.execution else {}), **model_package.lineage(self.package)}
+        execution = self.record.made_by or self.execution
+        return {**({"execution": execution} if execution else {}), **self.record.lineage}
 
     @property
     def decision(self) -> dict[str, Any] | None:
         """The record of the decision to register it, or the part of it that the registry keeps; None without one."""
-        return model_package.decision(self.package)
+        return self.record.whole_decision
 
     @property
     def card(self) -> dict[str, Any] | None:
         """The model card, in SageMaker's model card schema; None without one."""
-        return model_package.card(self.package)
+        return None if self.record.card is None else dict(self.record.card)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,7 +139,7 @@ class Registry(Protocol):
         self,
         group: str,
         content_hash: str,
-        package: Mapping[str, Any],
+        record: ModelRecord,
         *,
         metrics: Mapping[str, float] | None = None,
         execution: str | None = None,
@@ -366,19 +366,24 @@ def checked_metrics(metrics: Mapping[str, Any] | None) -> dict[str, float]:
     return dict(metrics or {})
 
 
-def checked_package(group: str, package: Mapping[str, Any]) -> dict[str, Any]:
-    """A model package.
+def checked_request(group: str, record: ModelRecord) -> dict[str, Any]:
+    """A record as CreateModelPackage's request, in which registries keep it whole.
 
     Raises:
-        InputError: it cannot be written as JSON.
+        InputError: it cannot be written as JSON, or its card is too long.
     """
     import json
 
+    from drivetrain.registry.package_mapping import request_of
+
     try:
-        json.dumps(dict(package), allow_nan=False)
+        request = request_of(record)
+        json.dumps(request, allow_nan=False)
+    except InputError:
+        raise
     except (TypeError, ValueError, RecursionError) as error:
-        raise InputError(f"the model package of group {group!r} cannot be written as JSON: {error}.") from None
-    return dict(package)
+        raise InputError(f"the record of a model in group {group!r} cannot be written as JSON: {error}.") from None
+    return request
 
 
 def closest(given: str, allowed: Iterable[str]) -> str:

@@ -16,6 +16,7 @@ from drivetrain.spec.graph import Graph
 from drivetrain.spec.resources import Network
 from drivetrain.spec.steps import TRAIN, JobStep, TrainingStep
 from drivetrain.spec.values import ParameterRef
+from drivetrain.targets.sagemaker.settings import settings_of
 
 rule = RuleBook("sagemaker")
 
@@ -25,7 +26,7 @@ ACCELERATED = ("ml.p", "ml.g", "ml.trn")
 
 def network_of(step: JobStep, graph: Graph) -> Network:
     """The network that a step's job stands in."""
-    return step.cluster.network or graph.pipeline.deployment.network
+    return step.cluster.network or settings_of(graph.pipeline.deployment).network
 
 
 def instance_types(step: JobStep, graph: Graph, *, groups: bool = True) -> tuple[str, ...] | None:
@@ -50,8 +51,7 @@ def instance_types(step: JobStep, graph: Graph, *, groups: bool = True) -> tuple
 
 @rule
 def networks_are_whole(graph: Graph) -> Iterator[str]:
-    deployment = graph.pipeline.deployment
-    named = [("deployment.network", deployment.network)]
+    named = [("deployment.targets.sagemaker.network", settings_of(graph.pipeline.deployment).network)]
     named += [
         (f"step {step.name!r}: cluster.network", step.cluster.network)
         for step in graph.steps
@@ -91,21 +91,25 @@ def isolated_programs_call_nobody(graph: Graph) -> Iterator[str]:
 @rule
 def roles_are_of_jobs(graph: Graph) -> Iterator[str]:
     jobs = [step.name for step in graph.steps if isinstance(step, JobStep)]
-    for name in graph.pipeline.deployment.roles.steps:
+    for name in settings_of(graph.pipeline.deployment).roles.steps:
         if name not in jobs:
-            yield f"deployment.roles.steps names {name!r}, which is no step with a job. {did_you_mean(name, jobs)}"
+            known = did_you_mean(name, jobs)
+            yield f"deployment.targets.sagemaker.roles.steps names {name!r}, which is no step with a job. {known}"
 
 
 @rule
 def runs_of_mlflow_are_of_one_job(graph: Graph) -> Iterator[str]:
-    mlflow = graph.pipeline.deployment.mlflow
+    mlflow = settings_of(graph.pipeline.deployment).mlflow
     if mlflow.run:
         yield (
-            "deployment.mlflow.run names one run for every execution of the pipeline. Give it to a training: "
-            "options=TrainingOptions(mlflow=Mlflow(arn=..., run=...))."
+            "deployment.targets.sagemaker.mlflow.run names one run for every execution of the pipeline. Give it to a "
+            "training: options=TrainingOptions(mlflow=Mlflow(arn=..., run=...))."
         )
     if (mlflow.experiment or mlflow.run) and not mlflow.arn:
-        yield "deployment.mlflow has no arn, so nothing is reported. Give the ARN of the tracking server or app."
+        yield (
+            "deployment.targets.sagemaker.mlflow has no arn, so nothing is reported. Give the ARN of the tracking "
+            "server or app."
+        )
     for step in graph.steps:
         if isinstance(step, TrainingStep) and step.options.mlflow is not None and not step.options.mlflow.arn:
             yield f"step {step.name!r}: options.mlflow has no arn, so nothing is reported. Give the ARN."
@@ -113,7 +117,7 @@ def runs_of_mlflow_are_of_one_job(graph: Graph) -> Iterator[str]:
 
 @rule
 def keys_fit_the_disks(graph: Graph) -> Iterator[str]:
-    if graph.pipeline.deployment.keys.volume is None:
+    if settings_of(graph.pipeline.deployment).keys.volume is None:
         return
     from drivetrain.catalog.instance_storage import has_own_disk
 
@@ -123,16 +127,17 @@ def keys_fit_the_disks(graph: Graph) -> Iterator[str]:
         types = instance_types(step, graph)
         if types is None:
             yield (
-                f"step {step.name!r}: deployment.keys.volume is given, and cluster.instance_type is a parameter "
-                "without choices. The service takes no key for machines with disks of their own, and no definition "
-                "that drivetrain writes leaves the key out when it starts. Give the parameter choices, or make the "
-                "type a setting."
+                f"step {step.name!r}: deployment.targets.sagemaker.keys.volume is given, and cluster.instance_type is "
+                "a parameter without choices. The service takes no key for machines with disks of their own, and no "
+                "definition that drivetrain writes leaves the key out when it starts. Give the parameter choices, or "
+                "make the type a setting."
             )
         elif len({has_own_disk(name) for name in types}) > 1:
             own = ", ".join(name for name in types if has_own_disk(name))
             yield (
-                f"step {step.name!r}: deployment.keys.volume is given, and of its machines {own} have disks of their "
-                "own, for which the service takes no key, and others have not. Choose machines that are alike in that."
+                f"step {step.name!r}: deployment.targets.sagemaker.keys.volume is given, and of its machines {own} "
+                "have disks of their own, for which the service takes no key, and others have not. Choose machines "
+                "that are alike in that."
             )
 
 
@@ -246,7 +251,8 @@ def channels_come_as_they_can(graph: Graph) -> Iterator[str]:
             elif not network_of(step, graph).subnets:
                 yield (
                     f"input {name!r} of step {step.name!r} lies on a file system, which is only reached from its VPC. "
-                    "Give deployment.network (or cluster=Cluster(network=...)) with subnets and security_groups."
+                    "Give deployment.targets.sagemaker.network (or cluster=Cluster(network=...)) with subnets and "
+                    "security_groups."
                 )
             elif name in step.options.input_modes:
                 yield f"step {step.name!r}: input {name!r} lies on a file system and is mounted; it has no input mode."

@@ -21,6 +21,7 @@ from drivetrain.spec.steps import JobStep, NativeStep, Step
 from drivetrain.spec.triggers import EventTrigger, PipelineFinished, RegistryEvent, Schedule, Upload
 from drivetrain.spec.values import TYPE_OF_SCALAR, ExecutionRef, ParameterRef, Scalar
 from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.settings import settings_of
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Parameter
@@ -129,6 +130,7 @@ def limits_of_triggers_can_be_read(graph: Graph) -> Iterator[str]:
 @rule
 def triggers_do_not_loop(graph: Graph) -> Iterator[str]:
     pipeline = graph.pipeline
+    place = settings_of(pipeline.deployment)
     for trigger in pipeline.triggers:
         if not isinstance(trigger, EventTrigger) or not trigger.loop_guard:
             continue
@@ -137,12 +139,12 @@ def triggers_do_not_loop(graph: Graph) -> Iterator[str]:
                 f"trigger {trigger.name!r} starts this pipeline when it has ended, without end. If that is meant, say "
                 "loop_guard=False and give a limit."
             )
-        if isinstance(trigger, Upload) and trigger.bucket == pipeline.deployment.bucket:
-            own = pipeline.deployment.prefix + "/"
+        if isinstance(trigger, Upload) and trigger.bucket == place.bucket:
+            own = place.prefix + "/"
             if own.startswith(trigger.prefix) or trigger.prefix.startswith(own):
                 yield (
                     f"trigger {trigger.name!r} watches s3://{trigger.bucket}/{trigger.prefix}, where the pipeline "
-                    f"itself writes ({pipeline.deployment.root}/): each run would start the next. Give another prefix."
+                    f"itself writes ({place.root}/): each run would start the next. Give another prefix."
                 )
 
 

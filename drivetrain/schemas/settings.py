@@ -8,13 +8,15 @@ import textwrap
 from itertools import pairwise
 from typing import Any, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 from pydantic.errors import PydanticInvalidForJsonSchema
 from pydantic.json_schema import GenerateJsonSchema
 
 from drivetrain.authoring.settings import Settings
 from drivetrain.base.errors import UserError
 from drivetrain.schemas import DIALECT
+from drivetrain.spec.deployment import DEFAULT, Deployment, block_model
+from drivetrain.targets.target import target_names
 
 # A field of text takes a list or a mapping too, as its JSON (see drivetrain.authoring.settings).
 _TEXT = ["string", "object", "array"]
@@ -39,6 +41,8 @@ class _Documented(GenerateJsonSchema):
     def model_schema(self, schema: Any) -> dict[str, Any]:
         made = super().model_schema(schema)
         kind = cast("type[BaseModel]", schema["cls"])
+        if kind is Deployment:
+            self._describe_blocks(made)
         said = _said(kind)
         for name, field in kind.model_fields.items():
             described: dict[str, Any] = made["properties"][field.alias or name]
@@ -51,6 +55,20 @@ class _Documented(GenerateJsonSchema):
                     if choice.get("type") == "string" and not {"enum", "const", "pattern", "format"} & set(choice):
                         choice["type"] = _TEXT
         return made
+
+    def _describe_blocks(self, deployment: dict[str, Any]) -> None:
+        """Say what the block of each target holds. Fields outside of a block are taken, too, and marked."""
+        blocks = {name: block for name in target_names() if (block := block_model(name)) is not None}
+        made = {name: self._model(block) for name, block in blocks.items()}
+        deployment["properties"]["targets"] |= {"properties": made, "additionalProperties": False}
+        for name, field in blocks[DEFAULT].model_fields.items():
+            inner = self.generate_inner(TypeAdapter(field.rebuild_annotation()).core_schema)
+            said = f"Write it as targets.{DEFAULT}.{name}."
+            deployment["properties"][name] = {**inner, "deprecated": True, "description": said}
+
+    def _model(self, block: type[BaseModel]) -> dict[str, Any]:
+        block.model_rebuild()
+        return self.generate_inner(block.__pydantic_core_schema__)
 
 
 def _said(kind: type[BaseModel]) -> dict[str, str]:

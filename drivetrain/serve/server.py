@@ -17,6 +17,7 @@ from drivetrain.serve.history import History
 from drivetrain.serve.local_events import Watch
 from drivetrain.serve.runs import QueuedStart, Runs, Served
 from drivetrain.spec.triggers import EventTrigger, Schedule
+from drivetrain.targets.local.options import region_of
 from drivetrain.triggers.detail_types import MODEL_PACKAGE
 from drivetrain.triggers.replay import replay
 from drivetrain.triggers.resources import text
@@ -137,7 +138,7 @@ class Server:
         pipeline = one.pipeline
         if event["detail-type"] == MODEL_PACKAGE:
             # The local registry is of no region; that of the pipeline is in the ARNs of its executions.
-            event = {**event, "region": pipeline.deployment.region}
+            event = {**event, "region": region_of(pipeline.deployment)}
         now = datetime.now(UTC)
         for answer in replay(pipeline, event, earlier=self._history.of(pipeline.name), now=now):
             trigger = next(given for given in pipeline.triggers if given.name == answer.trigger)

@@ -7,8 +7,9 @@ from typing import Annotated
 from pydantic import Field
 
 from drivetrain.catalog import quotas
+from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
-from drivetrain.spec.resources import CachePolicy, Deployment
+from drivetrain.spec.resources import CachePolicy
 from drivetrain.spec.steps import Step
 from drivetrain.spec.triggers import Trigger
 from drivetrain.spec.values import ParameterRef, Pending, Scalar, ValueType
@@ -58,7 +59,8 @@ class Pipeline(Frozen):
     deployment: Deployment = Deployment()
     cache: CachePolicy = CachePolicy()
     tags: FrozenMap[str] = Field(default_factory=FrozenDict)
-    """Of the pipeline itself, an argument of the create call. Jobs get `deployment.tags` and those of their step."""
+    """Of the pipeline itself, an argument of the create call. Jobs get those of their step, and of their
+    target's block."""
     triggers: tuple[Trigger, ...] = ()
     max_parallel_steps: Annotated[int, Field(ge=1)] | None = None
     """An argument of the start call, not of the definition."""

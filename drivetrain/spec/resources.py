@@ -1,4 +1,4 @@
-"""On what a step runs and under which rules: machines, spot, retries, cache, checkpoints, and where it is deployed."""
+"""On what a step runs and under which rules: machines, spot, retries, cache, checkpoints."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pydantic_core import PydanticCustomError
 
 from drivetrain.catalog import quotas
 from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
+from drivetrain.spec.matching import Matching
 from drivetrain.spec.values import ParameterRef, Pending, Value
-
-_KEY = r"^[a-zA-Z0-9:/_-]{1,2048}$"
 
 
 class Spot(Frozen):
@@ -39,11 +38,13 @@ class Network(Frozen):
     """Where a job's machines stand, and whom its program can reach."""
 
     subnets: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^subnet-[0-9a-z]+$")], ...], Field(max_length=quotas.MAX_SUBNETS)
+        tuple[Annotated[str, Matching(r"subnet-[0-9a-z]+", "ids of subnets, such as subnet-0ab12c34")], ...],
+        Field(max_length=quotas.MAX_SUBNETS),
     ] = ()
     """Of the VPC that the machines stand in; the service's own network unless given."""
     security_groups: Annotated[
-        tuple[Annotated[str, Field(pattern=r"^sg-[0-9a-z]+$")], ...], Field(max_length=quotas.MAX_SECURITY_GROUPS)
+        tuple[Annotated[str, Matching(r"sg-[0-9a-z]+", "ids of security groups, such as sg-0ab12c34")], ...],
+        Field(max_length=quotas.MAX_SECURITY_GROUPS),
     ] = ()
     """Of that VPC. Hosts that talk to each other, by EFA above all, need a rule that allows all traffic of the group to
     itself."""
@@ -53,20 +54,12 @@ class Network(Frozen):
     """Encrypt what the hosts of a job say to each other; slower by as much as they talk."""
 
 
-class Keys(Frozen):
-    """KMS keys, each an id, an ARN or an alias; the account's keys for SageMaker and S3 unless given."""
-
-    volume: Annotated[str, Field(pattern=_KEY)] | None = None
-    """Of the machines' volumes. Disks that machines have of their own are encrypted by a key in their hardware, and the
-    service takes no other."""
-    output: Annotated[str, Field(pattern=_KEY)] | None = None
-    """Of what jobs write to S3."""
-
-
 class InstanceGroup(Frozen):
     """More hosts of a training job, of another type."""
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$")]
+    name: Annotated[
+        str, Matching(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "at most 64 letters, digits, '-' and '_', such as workers")
+    ]
     instance_type: str
     count: Annotated[int, Field(ge=1)] = 1
 
@@ -143,6 +136,7 @@ class RetryPolicy(Frozen):
 
     causes: Annotated[tuple[RetryCause, ...], Field(min_length=1)]
     max_attempts: Annotated[int, Field(ge=1, le=quotas.MAX_RETRY_ATTEMPTS)] = 3
+    """How many times it is tried again: 2 are three tries at most."""
     interval_seconds: Annotated[int, Field(ge=1)] = 1
     backoff_rate: Annotated[float, Field(ge=0)] = 2.0
 
@@ -168,70 +162,17 @@ class Mlflow(Frozen):
     """A tracking server, or an app, of managed MLflow."""
 
     arn: (
-        Annotated[str, Field(pattern=r"^arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:mlflow-[a-zA-Z-]*/.+$")] | None
+        Annotated[
+            str,
+            Matching(
+                r"arn:aws[a-z-]*:sagemaker:[a-z0-9-]*:[0-9]{12}:mlflow-[a-zA-Z-]*/.+",
+                "an ARN such as arn:aws:sagemaker:eu-central-1:123456789012:mlflow-tracking-server/team",
+            ),
+        ]
+        | None
     ) = None
     """None is none of them."""
     experiment: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """The MLflow experiment that runs belong to."""
     run: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """The run's name; of one training alone."""
-
-
-class Roles(Frozen):
-    """IAM roles of jobs, of a kind or a step, so that none holds what only another needs (docs/infrastructure.md)."""
-
-    processing: str | None = None
-    """ARN, of processing jobs."""
-    training: str | None = None
-    """ARN, of training and tuning jobs."""
-    registry: str | None = None
-    """Of the processing jobs that ask the model registry, such as `compare`."""
-    steps: FrozenMap[str] = Field(default_factory=FrozenDict)
-    """Name of a step -> ARN: of that step's job, whatever its kind."""
-
-
-class Deployment(Frozen):
-    """Where a pipeline lives. The fields beside `target` and `targets` are SageMaker's; the defaults are good for this
-    machine only."""
-
-    target: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")] = "sagemaker"
-    """For what it is compiled, and where it is deployed: the name of a folder of drivetrain/targets."""
-    targets: FrozenMap[FrozenMap[Any]] = Field(default_factory=FrozenDict)
-    """Name of a target -> its own settings, which it checks itself."""
-    bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")] = "drivetrain-local"
-    """For code, data, records, and what executions write."""
-    prefix: Annotated[str, Field(pattern=r"^[A-Za-z0-9]((/?[A-Za-z0-9_-])*/?[A-Za-z0-9])?$")] = "pipelines"
-    """Of every key in the bucket."""
-    role: str = "arn:aws:iam::000000000000:role/drivetrain-local"
-    """The pipeline's own role, and that of every job for whose kind `roles` names none."""
-    roles: Roles = Roles()
-    """Of the jobs, one a kind."""
-    region: Annotated[str, Field(pattern=r"^[a-z]{2}(-[a-z]+)+-\d$")] = "us-east-1"
-    """Where pipeline, jobs and bucket are."""
-    image: str | None = None
-    """The container image of every job whose step names none; by default the stock deep-learning image."""
-    serving_image: str | None = None
-    """The container image that serves registered models; by default the stock inference image."""
-    wheels: str | None = None
-    """A folder of wheels for what the image lacks."""
-    tags: FrozenMap[str] = Field(default_factory=FrozenDict)
-    """Of the pipeline and its jobs."""
-    scheduler_role: str | None = None
-    """ARN of the role with which EventBridge Scheduler starts the pipeline; for schedules."""
-    event_queue: str | None = None
-    """ARN of the SQS queue from which the starter Lambda reads; for triggers by events."""
-    dead_letter_queue: str | None = None
-    """ARN of the SQS queue for what could not be delivered."""
-    network: Network = Network()
-    """Of every job whose cluster says nothing else."""
-    keys: Keys = Keys()
-    """Of every job."""
-    experiment: Annotated[str, Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,119}$")] | None = None
-    """SageMaker Experiment that executions are trials of; one of the pipeline's name unless given."""
-    mlflow: Mlflow = Mlflow()
-    """Where executions of the pipeline are tracked."""
-
-    @property
-    def root(self) -> str:
-        """The URI below which everything of the pipelines is kept, without a final slash."""
-        return f"s3://{self.bucket}/{self.prefix}"

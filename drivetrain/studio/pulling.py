@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.sagemaker.settings import Settings, settings_of
 
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
-    from drivetrain.spec.resources import Deployment
     from drivetrain.studio.merge import Merged, Side
     from drivetrain.studio.patch import Patch
     from drivetrain.targets.sagemaker.deploy.deployed import Deployed
@@ -120,17 +120,18 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     from drivetrain.targets.sagemaker.deploy.planning.account_resources import edits_beside
 
     pipeline = loaded.pipeline
-    check_bucket(pipeline.deployment)
+    place = settings_of(pipeline.deployment)
+    check_bucket(place)
     alone = dict(compile_pipeline(pipeline, loaded.source, loaded.base).definition)
     file = edits_file(loaded)
     patch = read(file, pipeline.name) if file.exists() else None
     code = alone if patch is None else patch.apply(alone)
-    there, applied = _in_the_account(pipeline.name, pipeline.deployment, given, adopt=adopt)
-    beside = told_by_pull(edits_beside(Account(pipeline.deployment.region), pipeline, there))
+    there, applied = _in_the_account(pipeline.name, place, given, adopt=adopt)
+    beside = told_by_pull(edits_beside(Account(place.region), pipeline, there))
     return Sides(pipeline.name, file, alone, code, there.definition, applied, patch, beside=beside)
 
 
-def sides_of_definition(name: str, definition: Definition, file: Path, place: Deployment, *, adopt: bool) -> Sides:
+def sides_of_definition(name: str, definition: Definition, file: Path, place: Settings, *, adopt: bool) -> Sides:
     """The same for a definition that is deployed as it is: its file is the code, and keeps the edits itself.
 
     Raises:
@@ -148,7 +149,7 @@ def sides_of_definition(name: str, definition: Definition, file: Path, place: De
     return Sides(name, file, code, code, there.definition, applied, is_definition=True, beside=beside)
 
 
-def _in_the_account(name: str, place: Deployment, what: str, *, adopt: bool) -> tuple[Deployed, Json | None]:
+def _in_the_account(name: str, place: Settings, what: str, *, adopt: bool) -> tuple[Deployed, Json | None]:
     """What is deployed, and what apply wrote last."""
     from drivetrain.targets.sagemaker.account import Account
     from drivetrain.targets.sagemaker.deploy import deployed as reading

@@ -18,10 +18,12 @@ from pydantic import BaseModel
 
 from drivetrain.authoring.settings import Settings
 from drivetrain.base.errors import UserError
+from drivetrain.spec.deployment import Deployment
 from drivetrain.targets.sagemaker.document.difference.change import Change
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.document.difference.meaning import equal
 from drivetrain.targets.sagemaker.document.difference.value_words import hidden, masked, shown
+from drivetrain.targets.sagemaker.settings import NAME, settings_of
 
 # Compiling takes some 20 ms; whoever edited this much looks at the patch anyway.
 MAX_COMPILES = 60
@@ -35,7 +37,7 @@ class Suggestion:
     """A setting that says what was edited."""
 
     setting: str
-    """As in the file, `epochs`, and with dots for what is nested, `deployment.region`."""
+    """As in the file, `epochs`, and with dots for what is nested, `deployment.targets.sagemaker.region`."""
     old: Any
     new: str
     edits: tuple[Change, ...]
@@ -133,7 +135,11 @@ def _tried(
 
 
 def _scalars(settings: BaseModel, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Name -> value of every setting that is a single value, and can be given with --set."""
+    """Name -> value of every setting that is a single value, and can be given with --set; of the blocks of targets that
+    of SageMaker, where Studio is."""
+    if isinstance(settings, Deployment):
+        yield from _scalars(settings_of(settings), f"{prefix}targets.{NAME}.")
+        return
     for name in type(settings).model_fields:
         value = getattr(settings, name)
         if isinstance(value, BaseModel):

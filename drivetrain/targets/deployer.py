@@ -21,8 +21,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.target import find_target
 
 if TYPE_CHECKING:
+    from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.spec.resources import Deployment
     from drivetrain.targets.events import Event
 
 Json = dict[str, Any]

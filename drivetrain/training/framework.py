@@ -269,6 +269,11 @@ class Framework(Values, Protocol):
 
     # Tensors in the memory of a checkpoint's files.
 
+    def parts(self, tensors: dict[str, Any]) -> dict[str, Any]:
+        """What a checkpoint keeps of each: the tensor, or where this rank's slice of it is no box, the boxes that it is
+        made of, under names of their own. They share their memory with `tensors`."""
+        ...
+
     def piece_of(self, name: str, tensor: Any) -> Piece:
         """What this rank holds of a tensor.
 

@@ -6,6 +6,7 @@ A file `strategies/<name>.py` has
     DIMENSIONS = ("stage", "replicate")   which dimensions of drivetrain.training.layout it uses
     MIN_TORCH = "2.6"                     the oldest torch that carries it; only where that is its framework
     SUMMARY = "..."                       a line for tables and help
+    NEEDS = ("deepspeed",)                packages that it needs besides its framework; only where there are some
     class Options                         a frozen dataclass; degrees are called as the dimensions
     class Strategy                        what the loop asks is below; each framework has a base (torch/strategy.py)
 

@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from drivetrain.registry.package_mapping import request_of
 from drivetrain.triggers.detail_types import MODEL_PACKAGE
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def package_event(
         execution: the ARN of what made the version; what the version says unless given.
     """
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(change.at))
-    package: Mapping[str, Any] = version.package
+    package = request_of(version.record)
     said: Any = package.get("MetadataProperties")
     maker: dict[str, Any] = dict(cast(Mapping[str, Any], said if isinstance(said, Mapping) else {}))
     if execution is not None:

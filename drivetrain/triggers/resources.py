@@ -125,7 +125,7 @@ def _rule(pipeline: Pipeline, trigger: spec.EventTrigger, site: TriggerSite) -> 
     if site.event_queue is None:
         raise UserError(
             f"Trigger {trigger.name!r} is by events, which need the queue and the starter Lambda of infra/. Deploy "
-            "them, and give the queue's ARN: deployment.event_queue."
+            "them, and give the queue's ARN: deployment.targets.sagemaker.event_queue."
         )
     where = Where(site.region, site.account, site.partition)
     looked_for = pattern(trigger, site.pipeline_arn, where)
@@ -156,7 +156,7 @@ def _schedule(pipeline: Pipeline, trigger: spec.Schedule, site: TriggerSite) -> 
     if site.scheduler_role is None:
         raise UserError(
             f"Trigger {trigger.name!r} is a schedule, which needs a role that may start the pipeline. Deploy infra/, "
-            "and give its ARN: deployment.scheduler_role."
+            "and give its ARN: deployment.targets.sagemaker.scheduler_role."
         )
     read = clock(trigger)
     target: dict[str, Any] = {"Arn": site.pipeline_arn, "RoleArn": site.scheduler_role, "RetryPolicy": dict(RETRY)}

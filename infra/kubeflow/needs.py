@@ -77,6 +77,11 @@ def needs_of(pipeline: Pipeline) -> Needs:
 def notes_of(needs: Needs) -> list[str]:
     """What somebody has to do or to know before the objects are of use."""
     settings, block, found = needs.settings, "deployment.targets.kubeflow", list[str]()
+    if "namespace" not in settings.model_fields_set:
+        found.append(
+            f"{block}.namespace is not set: all of it is written for namespace {settings.namespace!r}, in which "
+            "Kubeflow itself is usually installed. Set it to your team's."
+        )
     if settings.root == Settings.model_fields["root"].default:
         found.append(f"{block}.root is {settings.root}, which stands for a folder of this machine. Set it.")
     images = {f"{block}.image": settings.image}
@@ -100,6 +105,12 @@ def own_runtimes(needs: Needs) -> dict[str, Framework]:
 
 def _check(needs: Needs) -> None:
     block = "deployment.targets.kubeflow"
+    infrastructure = needs.settings.infrastructure
+    if infrastructure.steps_reach == "named" and infrastructure.kubernetes_api is None:
+        raise UserError(
+            f"{block}.infrastructure.steps_reach is 'named', and kubernetes_api beside it is not set, which the pod of "
+            "each step calls. Set it to https://ADDRESS:PORT of: kubectl get endpoints kubernetes"
+        )
     if needs.several_nodes and needs.settings.service_account is None:
         raise UserError(
             f"{block}.service_account is not set, and a training on several nodes needs an account that may create "

@@ -28,8 +28,6 @@ ANYWHERE: tuple[Json, ...] = (
 )
 AWS = "https://s3.amazonaws.com"
 
-_DNS: Json = {"ports": [{"port": 53, "protocol": "TCP"}, {"port": 53, "protocol": "UDP"}]}
-
 
 @dataclass(frozen=True, kw_only=True)
 class Policy:
@@ -48,7 +46,7 @@ class Policy:
         spec: Json = {"podSelector": dict(self.selector), "policyTypes": []}
         if self.egress is not None:
             spec["policyTypes"].append("Egress")
-            spec["egress"] = [_DNS, *self.egress]
+            spec["egress"] = [*_to_dns(needs), *self.egress]
         if self.ingress is not None:
             spec["policyTypes"].append("Ingress")
             spec["ingress"] = [{"from": [{"podSelector": peer} for peer in self.ingress]}] if self.ingress else []
@@ -66,25 +64,63 @@ def network_policies(needs: Needs) -> Iterator[Object]:
     """One policy a kind of pods."""
     settings = needs.settings
     store = to_address(settings.s3_endpoint or AWS, needs)
-    # Steps are no servers. What they reach is left open: every pipeline's steps in the namespace have this label.
-    policies = [Policy(part="steps", selector={"matchLabels": STEP_LABELS}, ingress=(), egress=None)]
+    also = tuple(to_address(address, needs) for address in settings.infrastructure.also)
+    # Steps are no servers. What they reach is open unless the settings say otherwise: every pipeline's steps in the
+    # namespace have this label, and where the API of the cluster is nobody knows here.
+    steps = None if settings.infrastructure.steps_reach == "anywhere" else _different([*_of_steps(needs), *also])
+    policies = [Policy(part="steps", selector={"matchLabels": STEP_LABELS}, ingress=(), egress=steps)]
     if needs.several_nodes:
         pods: Json = {"matchExpressions": [{"key": JOBSET_LABEL, "operator": "Exists"}]}
         policies.append(Policy(part="jobs", selector=pods, ingress=(pods,), egress=None))
     if own_runtimes(needs):
         ours: Json = {"matchLabels": TRAINING_LABELS}
         peers: Json = {"to": [{"podSelector": ours}]}
-        policies.append(Policy(part="training", selector=ours, ingress=None, egress=(peers, store)))
+        policies.append(Policy(part="training", selector=ours, ingress=None, egress=_different([peers, store, *also])))
     if needs.trains:
         labels = labels_of(needs.name, "tensorboard")
         policies.append(Policy(part="tensorboard", selector={"matchLabels": labels}, ingress=(), egress=(store,)))
     if needs.events:
         labels = labels_of(needs.name, "starter")
-        asked = [settings.endpoint, (settings.registry or "").partition(":")[2]]
-        reached = _different([*(to_address(address, needs) for address in asked), store])
+        reached = _different([to_address(settings.endpoint, needs), *_to_registry(needs), store])
         policies.append(Policy(part="starter", selector={"matchLabels": labels}, ingress=(), egress=reached))
     for policy in policies:
         yield policy.object(needs)
+
+
+def _to_dns(needs: Needs) -> Iterator[Json]:
+    """Rules that let through to whom the cluster asks for names."""
+    dns = needs.settings.infrastructure.dns
+    pods: Json = {
+        "namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: dns.namespace}},
+        "podSelector": {"matchLabels": dict(dns.labels)},
+    }
+    yield {"ports": _both(dns.port), "to": [pods]}
+    if dns.addresses:
+        blocks = [{"ipBlock": {"cidr": f"{each}/{ip_address(each).max_prefixlen}"}} for each in dns.addresses]
+        yield {"ports": _both(53), "to": blocks}
+
+
+def _to_registry(needs: Needs) -> Iterator[Json]:
+    """To the model registry, where its place is an address."""
+    place = (needs.settings.registry or "").partition(":")[2]
+    if place.startswith(("http://", "https://")):
+        yield to_address(place, needs)
+
+
+def _both(port: int) -> list[Json]:
+    return [{"port": port, "protocol": protocol} for protocol in ("TCP", "UDP")]
+
+
+def _of_steps(needs: Needs) -> Iterator[Json]:
+    """Whom the pods of steps need: the storage, the registry, the API of Kubernetes (Argo's executor, and steps that
+    make TrainJobs), and Kubeflow's own services (metadata, the Pipelines API)."""
+    settings = needs.settings
+    yield to_address(settings.s3_endpoint or AWS, needs)
+    yield from _to_registry(needs)
+    infrastructure = settings.infrastructure
+    yield {"to": [{"namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: infrastructure.platform_namespace}}}]}
+    assert infrastructure.kubernetes_api is not None, "checked with the settings"
+    yield to_address(infrastructure.kubernetes_api, needs)
 
 
 def to_address(address: str, needs: Needs) -> Json:

@@ -33,7 +33,11 @@ class Deployer:
     def __init__(self, home: Path, account: TestAccount, bucket: str) -> None:
         role = f"arn:aws:iam::{account.number}:role/pipelines"
         image = f"{account.number}.dkr.ecr.{account.region}.amazonaws.com/jobs:1"
-        place = {"deployment.bucket": bucket, "deployment.role": role, "deployment.image": image}
+        place = {
+            "deployment.targets.sagemaker.bucket": bucket,
+            "deployment.targets.sagemaker.role": role,
+            "deployment.targets.sagemaker.image": image,
+        }
         self.home, self.account = home, account
         self.settings = [word for name, value in place.items() for word in ("--set", f"{name}={value}")]
         self.variables = {**QUIET, **account.variables, "PATH": "/usr/bin:/bin", "HOME": str(home)}

@@ -18,6 +18,7 @@ import pytest
 from drivetrain.authoring.loading import load
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.package_mapping import request_of
 from drivetrain.registry.registry import ModelVersion
 from drivetrain.targets.events import Summary
 from drivetrain.targets.local.home import Home
@@ -114,7 +115,7 @@ def test_without_a_champion_the_floors_decide(first: tuple[Place, Ran]) -> None:
     assert ran.page.startswith("# Register the candidate in retraining: there is no champion yet\n")
     (version,) = place.versions()
     assert version.content_hash == ran.decided["candidate"]["content_hash"]
-    properties = version.package["CustomerMetadataProperties"]
+    properties = request_of(version.record)["CustomerMetadataProperties"]
     assert properties["drivetrain-content-hash"] == version.content_hash, "as it will be found on SageMaker"
     assert properties["drivetrain-lineage-test-data"] == ran.decided["data"]["content_hash"]
     for name, value in version.lineage.items():

@@ -133,8 +133,8 @@ def test_a_definition_of_others_is_deployed_and_a_pipeline_of_others_adopted(dri
     steps = [{"Name": "stop", "Type": "Fail", "Arguments": {"ErrorMessage": "no"}, "Unknown": [1.0, 2]}]
     file = drivetrain.folder / "theirs.json"
     file.write_text(json.dumps({"Version": "2020-12-01", "Steps": steps}))
-    place = json.loads((drivetrain.folder / "nightly.yaml").read_text())["deployment"]
-    given = [f"--set=deployment.{name}={place[name]}" for name in ("bucket", "role")]
+    place = json.loads((drivetrain.folder / "nightly.yaml").read_text())["deployment"]["targets"]["sagemaker"]
+    given = [f"--set=deployment.targets.sagemaker.{name}={place[name]}" for name in ("bucket", "role")]
     drivetrain("apply", "-d", file, "--yes", *given)
     client = drivetrain.account.client("sagemaker")
     assert json.loads(client.describe_pipeline(PipelineName="theirs")["PipelineDefinition"])["Steps"] == steps

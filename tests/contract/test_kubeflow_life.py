@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import open_registry
 from drivetrain.targets.kubeflow.deploy.executions import following, logs
 from drivetrain.targets.kubeflow.deploy.starter import State
+from tests.fixtures.failing_proxy import closed_port
 from tests.fixtures.kubeflow_pipelines.command_line import CommandLine
 from tests.fixtures.kubeflow_pipelines.server import pipelines_api
 from tests.fixtures.kubeflow_server import kubeflow_server
@@ -158,11 +160,50 @@ def test_refusals_are_one_line_and_change_nothing(kubeflow: CommandLine) -> None
     kubeflow.write_settings(root="s3://no-such-bucket/pipelines")
     assert "404 NoSuchBucket" in kubeflow.error("apply", "nightly.py", "--yes")
     kubeflow.write_settings()
+    with environment({"AWS_ENDPOINT_URL_S3": "http://[::1/"}):
+        message = kubeflow.error("apply", "nightly.py", "--yes")
+    assert "$AWS_ENDPOINT_URL_S3 ('http://[::1/') is no address of storage: its host has a bracket" in message
     assert "There is no terminal to ask on" in kubeflow.error("apply", "nightly.py")
     message = kubeflow.error("plan", "nightly.py", "--set", "cron=0 2 L * ? *")
     assert "trigger 'daily', cron: the last day of a month" in message
     assert "There is no pipeline 'nightly' in namespace 'team-a'" in kubeflow.error("start", "nightly.py")
     assert store.left() == NOTHING and kubeflow.objects() == []
+
+
+COMMANDS = (
+    *(("plan", "nightly.py"), ("apply", "nightly.py", "--yes"), ("destroy", "nightly.py", "--yes")),
+    *(("start", "nightly.py"), ("status", "nightly.py"), ("stop", "nightly.py"), ("executions", "nightly.py")),
+    *(("logs", "nightly.py", "prepare"), ("list", "--deployed", "-c", "nightly.yaml")),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("changed", "token", "said"),
+    [
+        ({"endpoint": "http://[::1/"}, None, "endpoint (from FILE): its host has a bracket that stands alone"),
+        ({"endpoint": "http://kubeflow.münchen"}, None, "endpoint (from FILE): it has letters beyond ASCII"),
+        ({"endpoint": "http://127.0.0.1:99999"}, None, "endpoint (from FILE): its port is no number from 1 to 65535"),
+        ({"endpoint": "http://127.0.0.1:CLOSED"}, None, "Connection refused. Tried for"),
+        ({"namespace": "team-b"}, None, "does not allow it in namespace 'team-b'"),
+        ({}, "expired", "the token is missing or expired. Put a new one into the file"),
+        ({}, "two words", "has spaces, line breaks or letters that no token has. Put one token there."),
+    ],
+)
+def test_every_command_says_in_one_line_what_to_do(
+    changed: dict[str, str], token: str | None, said: str, kubeflow: CommandLine
+) -> None:
+    kubeflow("apply", "nightly.py", "--yes")
+    left, objects = kubeflow.cluster.store.left(), kubeflow.objects()
+    kubeflow.write_settings(**{key: text.replace("CLOSED", str(closed_port())) for key, text in changed.items()})
+    if token is not None:
+        (kubeflow.folder / "token").write_text(token)
+    commands = COMMANDS if "CLOSED" not in str(changed) else COMMANDS[:2]  # each waits for seconds
+    for command in commands:
+        message = kubeflow.error(*command)
+        file = command[-1] if command[-1].endswith(".yaml") else str(kubeflow.folder / "nightly.yaml")
+        assert said.replace("FILE", file) in message and len(message.splitlines()) == 1, command
+    assert kubeflow.cluster.store.left() == left and kubeflow.objects() == objects
 
 
 @pytest.mark.slow
@@ -173,7 +214,7 @@ def test_an_approval_in_the_registry_starts_the_deployed_pipeline(
         kubeflow.write_settings(registry=f"kubeflow:{address}")
         kubeflow("apply", "nightly.py", "--yes")
         registry = open_registry(f"kubeflow:{address}")
-        registry.register("champions", "0" * 64, {})
+        registry.register("champions", "0" * 64, ModelRecord())
 
         def started(method: str, path: str) -> str:
             if (method, path) == ("POST", "/apis/v2beta1/runs"):

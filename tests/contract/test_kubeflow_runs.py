@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from drivetrain.cli import main
+from drivetrain.targets.kubeflow.run import runner
 from drivetrain.targets.local.containers.processes import with_token
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
@@ -23,19 +25,41 @@ from drivetrain.targets.local.ledger.reader import Ledger
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(180)]
 SMALL = Path(__file__).parents[1] / "fixtures" / "target_pipelines" / "small.py"
 WAITING = """
+import signal
 import subprocess
+from pathlib import Path
+from drivetrain import Pipeline, Settings, step
+from drivetrain.components import Output, component
+
+@component
+def wait(out: Output, *, place: str, stubborn: bool = False) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if stubborn else signal.SIG_DFL)
+    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    Path(place).write_text(str(left.pid))
+    left.wait()
+
+class Waiting(Settings):
+    stubborn: bool = False
+
+def waiting(settings: Waiting) -> Pipeline:
+    place = str(Path(__file__).parent / "pid")
+    return Pipeline(name="waiting", steps=[step(wait, place=place, stubborn=settings.stubborn)])
+"""
+
+WORKING = """
+import os
 from pathlib import Path
 from drivetrain import Pipeline, step
 from drivetrain.components import Output, component
 
 @component
-def wait(out: Output, *, place: str) -> None:
-    left = subprocess.Popen(["sleep", "600"], start_new_session=True)
-    Path(place).write_text(str(left.pid))
-    left.wait()
+def work(out: Output) -> None:
+    import colorsys
+    Path("left-behind.txt").write_text("mine")
+    Path(out, "folder.txt").write_text(f"{os.getcwd()} {colorsys.__file__}")
 
-def waiting() -> Pipeline:
-    return Pipeline(name="waiting", steps=[step(wait, place=str(Path(__file__).parent / "pid"))])
+def working() -> Pipeline:
+    return Pipeline(name="working", steps=[step(work)])
 """
 
 
@@ -78,7 +102,7 @@ def test_events_for_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert events[-2]["event"] == "execution_finished" and events[-1]["event"] == "summary"
     assert events[-1]["metrics"]["fit"] == {"loss": 0.333333, "score": 0.9975}
     assert {event["step"] for event in events if event["event"] == "step_finished"} == {
-        *("make", "fit", "copy-twice", "last", "gate", "register-model", "stop")
+        *("make", "fit", "copy-twice", "last", "names", "gate", "register-model", "stop")
     }
 
 
@@ -115,11 +139,20 @@ def test_an_attempt_that_is_lost(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert all((home.logs(execution, "sometimes", number) / "algo-1.log").exists() for number in (1, 2))
 
 
+def test_attempts_of_a_policy_are_tries_after_the_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "lost_each_time") == 1
+    assert re.search(r"✗ crash +failed +\S+ s +3 attempts", capsys.readouterr().out)
+    with Ledger(Home(tmp_path)) as ledger:
+        tries = ledger.attempts(ledger.execution("latest").id, "crash")
+    assert [each.status for each in tries] == ["Failed"] * 3
+
+
 @pytest.fixture
-def started(tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], int]]:
+def started(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[subprocess.Popen[str], int]]:
     """A run whose step waits, and what that step has started in a session of its own."""
     (tmp_path / "waiting.py").write_text(WAITING)
     command = [sys.executable, "-m", "drivetrain.cli.main", "run", "waiting.py", "--target", "kubeflow"]
+    command += getattr(request, "param", [])
     environment = {**os.environ, "DRIVETRAIN_HOME": str(tmp_path / "home")}
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -165,6 +198,38 @@ def test_a_run_that_is_stopped(
     assert not exists(left) and with_token(token) == []
     with Ledger(Home(tmp_path / "home")) as ledger:
         assert ledger.execution("latest").status == "Stopped"
+    assert not list((tmp_path / "home" / "runs").glob("*/tmp"))
+
+
+@pytest.mark.parametrize("started", [["--set", "stubborn=true"]], indirect=True)
+def test_a_second_signal_ends_a_run_at_once(started: tuple[subprocess.Popen[str], int], tmp_path: Path) -> None:
+    """The step does not end when it is asked to, and has ten seconds for it."""
+    process, left = started
+    asked, deadline = 0, time.monotonic() + 0.8 * runner.STOP_GRACE_S
+    while process.poll() is None:  # two signals in one moment are one
+        assert time.monotonic() < deadline, f"it goes on after {asked} signals"
+        process.send_signal(signal.SIGINT)
+        asked += 1
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0.5)
+    assert asked > 1 and process.returncode == 130 and not exists(left)
+    with Ledger(Home(tmp_path / "home")) as ledger:
+        assert ledger.execution("latest").status == "Stopped"
+
+
+def test_programs_work_in_a_folder_of_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They import nothing from the folder where the command was given, and write nothing into it."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "here").mkdir()
+    (tmp_path / "code" / "working.py").write_text(WORKING)
+    (tmp_path / "here" / "colorsys.py").write_text("raise RuntimeError('a file of somebody else')")
+    before = sorted(tmp_path.rglob("*"))
+    monkeypatch.chdir(tmp_path / "here")
+    words = ["--target", "kubeflow", "--home", str(tmp_path / "home")]
+    assert main.run(["run", "../code/working.py", *words]) == 0
+    assert [path for path in before if not path.exists()] == []
+    made = {path for path in tmp_path.rglob("*") if not path.is_relative_to(tmp_path / "home")} - set(before)
+    assert {path.name for path in made} <= {"__pycache__", *(path.name for path in made if path.suffix == ".pyc")}
     assert not list((tmp_path / "home" / "runs").glob("*/tmp"))
 
 

@@ -14,6 +14,8 @@ from drivetrain import Pipeline, folder_out, script
 from drivetrain.cli import main
 from drivetrain.registry.artifacts import fetch
 from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.package_mapping import record_of
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import kinds, open_registry
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.options import Options
@@ -51,7 +53,7 @@ def test_the_example_prints_the_champion(
     monkeypatch.chdir(tmp_path)
     registry = open_registry("local:.drivetrain/ledger.db")
     package = {"SourceUri": "file:///models/1"}
-    registry.register("retraining", "a" * 64, package, metrics={"accuracy": 0.97})
+    registry.register("retraining", "a" * 64, record_of(package), metrics={"accuracy": 0.97})
     example, _ = re.findall(r"^```python\n(.*?)^```", MODELS, re.MULTILINE | re.DOTALL)
     exec(compile(example, "models.md", "exec"), {})
     assert capsys.readouterr().out == ""
@@ -116,9 +118,9 @@ def test_what_is_printed_as_an_example_is_what_is_shown(tmp_path: Path, capsys: 
     }
     url = f"local:{tmp_path / 'ledger.db'}"
     registry = open_registry(url)
-    registry.register("retraining", "b" * 64, {})
+    registry.register("retraining", "b" * 64, ModelRecord())
     metrics = {"accuracy": 0.9748, "loss": 0.2233, "auroc_macro": 0.9991, "auroc_macro_bound": 3.7e-6}
-    registry.register("retraining", "a" * 64, package, metrics=metrics, execution="7527c750754e")
+    registry.register("retraining", "a" * 64, record_of(package), metrics=metrics, execution="7527c750754e")
     assert main.run(["models", "show", "retraining", "--registry", url]) == 0
     shown = iter([" ".join(line.split()) for line in capsys.readouterr().out.splitlines()])
     of_this_run = ("registered ", "artifact ", "content ")

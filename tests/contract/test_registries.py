@@ -24,6 +24,8 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.registry.model_card import as_package_card, model_card
+from drivetrain.registry.package_mapping import record_of, request_of
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (
     APPROVALS,
     Registry,
@@ -118,10 +120,10 @@ def test_an_empty_registry_holds_nothing(registry: Registry) -> None:
 
 
 def test_versions_count_up_in_their_group(registry: Registry) -> None:
-    assert registry.register("digits", content(1), {}) == (1, True)
-    assert registry.register("digits", content(2), {}) == (2, True)
-    assert registry.register("text", content(1), {}) == (1, True)
-    assert registry.register("digits", content(1), {}) == (1, False)
+    assert registry.register("digits", content(1), ModelRecord()) == (1, True)
+    assert registry.register("digits", content(2), ModelRecord()) == (2, True)
+    assert registry.register("text", content(1), ModelRecord()) == (1, True)
+    assert registry.register("digits", content(1), ModelRecord()) == (1, False)
     assert [version.version for version in registry.versions("digits")] == [2, 1]
     assert [version.version for version in registry.versions("text")] == [1]
 
@@ -143,7 +145,7 @@ PACKAGE = {
 def test_a_version_keeps_what_it_was_registered_with(url: str) -> None:
     metrics = {"accuracy": 0.98, "rows": 360, "loss": 1e-300, "third": 1 / 3}
     made = open_registry(url).register(
-        "digits", content(1), PACKAGE, metrics=metrics, execution="run-1", approval="Approved"
+        "digits", content(1), record_of(PACKAGE), metrics=metrics, execution="run-1", approval="Approved"
     )
     version = open_registry(url).version("digits", 1)
     assert made == (1, True)
@@ -154,9 +156,12 @@ def test_a_version_keeps_what_it_was_registered_with(url: str) -> None:
     assert version.artifact == "s3://models/digits/model.tar.gz"
     assert version.lineage == {"data": content("data"), "execution": "run-1"} and version.decision is None
     assert version.card is not None and CARD.items() <= version.card.items()
-    for name in set(PACKAGE) - {"ModelCard", "CustomerMetadataProperties"}:
-        assert version.package[name] == PACKAGE[name], name
-    assert PACKAGE["CustomerMetadataProperties"].items() <= version.package["CustomerMetadataProperties"].items()
+    for name in set(PACKAGE) - {"ModelCard", "CustomerMetadataProperties", "ModelPackageGroupName"}:
+        assert request_of(version.record)[name] == PACKAGE[name], name
+    assert (
+        PACKAGE["CustomerMetadataProperties"].items()
+        <= request_of(version.record)["CustomerMetadataProperties"].items()
+    )
 
 
 def test_a_decision_record_is_kept_whole(url: str) -> None:
@@ -166,21 +171,21 @@ def test_a_decision_record_is_kept_whole(url: str) -> None:
         "difference": {"value": 0.1, "low": 0.05},
     }
     package = {"ModelCard": as_package_card(model_card(decision=decision, numbers={"accuracy": 0.5}))}
-    open_registry(url).register("digits", content(1), package, metrics={"accuracy": 0.5})
+    open_registry(url).register("digits", content(1), record_of(package), metrics={"accuracy": 0.5})
     version = open_registry(url).version("digits")
     assert version.decision == decision and version.metrics == {"accuracy": 0.5}
 
 
 def test_what_a_package_says_of_the_decision_is_read_without_a_card(registry: Registry) -> None:
     said = {"drivetrain-decision-verdict": "register", "drivetrain-decision-metric": "accuracy"}
-    registry.register("digits", content(1), {"CustomerMetadataProperties": said})
+    registry.register("digits", content(1), record_of({"CustomerMetadataProperties": said}))
     assert registry.version("digits").decision == {"verdict": "register", "metric": "accuracy"}
 
 
 def test_the_champion_is_the_newest_approved_version(registry: Registry) -> None:
     for n in range(1, 4):
-        registry.register("digits", content(n), {})
-    registry.register("text", content(9), {}, approval="Approved")
+        registry.register("digits", content(n), ModelRecord())
+    registry.register("text", content(9), ModelRecord(), approval="Approved")
     assert registry.champion("digits") is None
     for n in (2, 1):
         registry.set_status("digits", n, "Approved")
@@ -193,21 +198,23 @@ def test_the_champion_is_the_newest_approved_version(registry: Registry) -> None
 
 def test_a_content_is_found_in_its_group(registry: Registry) -> None:
     for n in range(1, 4):
-        registry.register("digits", content(n), {})
-    registry.register("text", content(9), {})
+        registry.register("digits", content(n), ModelRecord())
+    registry.register("text", content(9), ModelRecord())
     assert registry.find("digits", content(2)) == registry.version("digits", 2)
     assert registry.find("digits", content(9)) is None
     assert "is not a SHA-256" in refused(lambda: registry.find("digits", "abc"))
 
 
 def test_registering_again_changes_nothing(registry: Registry) -> None:
-    registry.register("digits", content(1), {"SourceUri": "s3://a/b"}, metrics={"accuracy": 0.9}, execution="run-1")
+    registry.register(
+        "digits", content(1), record_of({"SourceUri": "s3://a/b"}), metrics={"accuracy": 0.9}, execution="run-1"
+    )
     registry.set_status("digits", 1, "Rejected", reason="too slow")
     before = (registry.versions("digits"), happened(registry))
     again = registry.register(
         "digits",
         content(1),
-        {"SourceUri": "s3://a/c"},
+        record_of({"SourceUri": "s3://a/c"}),
         metrics={"accuracy": 0.1},
         execution="run-2",
         approval="Approved",
@@ -218,7 +225,7 @@ def test_registering_again_changes_nothing(registry: Registry) -> None:
 
 def test_versions_are_found_by_number_latest_and_approved(registry: Registry) -> None:
     for n in range(1, 4):
-        registry.register("digits", content(n), {})
+        registry.register("digits", content(n), ModelRecord())
     assert "no version of 'digits' is approved" in refused(lambda: registry.version("digits", "approved"))
     registry.set_status("digits", 1, "Approved")
     registry.set_status("digits", 2, "Approved")
@@ -232,7 +239,7 @@ def test_versions_are_found_by_number_latest_and_approved(registry: Registry) ->
 
 def test_groups_by_name_with_their_newest_versions(registry: Registry) -> None:
     for group, n in (("text", 1), ("digits", 1), ("digits", 2)):
-        registry.register(group, content(n), {})
+        registry.register(group, content(n), ModelRecord())
     registry.set_status("digits", 1, "Approved")
     groups = registry.groups()
     assert [(g.name, g.num_versions, g.latest.version, g.approved) for g in groups] == [
@@ -243,15 +250,21 @@ def test_groups_by_name_with_their_newest_versions(registry: Registry) -> None:
 
 
 def test_a_decision_is_kept_with_its_reason(registry: Registry) -> None:
-    registry.register("digits", content(1), {"CustomerMetadataProperties": {"owner": "ada"}}, metrics={"accuracy": 0.9})
+    registry.register(
+        "digits", content(1), record_of({"CustomerMetadataProperties": {"owner": "ada"}}), metrics={"accuracy": 0.9}
+    )
     before = registry.version("digits")
     made = registry.set_status("digits", 1, "Approved", reason="good on every slice", by="ada")
     assert made == registry.version("digits") and (made.status, made.reason) == ("Approved", "good on every slice")
-    assert (made.content_hash, made.metrics, made.package) == (before.content_hash, before.metrics, before.package)
+    assert (made.content_hash, made.metrics, request_of(made.record)) == (
+        before.content_hash,
+        before.metrics,
+        request_of(before.record),
+    )
     assert made.modified_at >= made.created_at == before.created_at
     made = registry.set_status("digits", 1, "Rejected")
     assert made == registry.version("digits") and (made.status, made.reason) == ("Rejected", None)
-    assert registry.register("digits", content(1), {}) == (1, False)
+    assert registry.register("digits", content(1), ModelRecord()) == (1, False)
 
 
 def test_a_registry_without_history_says_where_changes_are_told(registry: Registry) -> None:
@@ -262,8 +275,8 @@ def test_a_registry_without_history_says_where_changes_are_told(registry: Regist
 def test_every_decision_is_an_event(registry: Registry) -> None:
     if not registry.keeps_history:
         pytest.skip("keeps no history")
-    registry.register("digits", content(1), {})
-    registry.register("text", content(1), {}, approval="Approved")
+    registry.register("digits", content(1), ModelRecord())
+    registry.register("text", content(1), ModelRecord(), approval="Approved")
     registry.set_status("digits", 1, "Approved", reason="good on every slice", by="ada")
     registry.set_status("digits", 1, "Approved", reason="better on every slice")
     registry.set_status("digits", 1, "Rejected")
@@ -286,7 +299,7 @@ def test_every_decision_is_an_event(registry: Registry) -> None:
 
 
 def test_repeating_a_decision_is_no_event(registry: Registry) -> None:
-    registry.register("digits", content(1), {})
+    registry.register("digits", content(1), ModelRecord())
     first = registry.set_status("digits", 1, "Approved", reason="good")
     assert registry.set_status("digits", 1, "Approved", reason="good") == first
     assert len(happened(registry)) == (2 if registry.keeps_history else 0)
@@ -294,8 +307,8 @@ def test_repeating_a_decision_is_no_event(registry: Registry) -> None:
 
 def test_every_status_can_be_given_at_once_or_later(registry: Registry) -> None:
     for n, status in enumerate(APPROVALS):
-        registry.register(f"digits-{n}", content(1), {}, approval=status)
-        registry.register(f"digits-{n}", content(2), {})
+        registry.register(f"digits-{n}", content(1), ModelRecord(), approval=status)
+        registry.register(f"digits-{n}", content(2), ModelRecord())
         registry.set_status(f"digits-{n}", 2, status)
         assert [version.status for version in registry.versions(f"digits-{n}")] == [status, status]
 
@@ -306,22 +319,22 @@ ILLEGAL = ["", "-a", "a-", "a_b", "a b", "a/b", "../a", "é", "x" * 64, "a\n", "
 
 def test_legal_and_illegal_group_names(registry: Registry) -> None:
     for name in ILLEGAL:
-        assert "is not a legal name" in refused(lambda name=name: registry.register(name, content(1), {}))
+        assert "is not a legal name" in refused(lambda name=name: registry.register(name, content(1), ModelRecord()))
     assert registry.groups() == []
     for name in LEGAL:
-        registry.register(name, content(1), {})
+        registry.register(name, content(1), ModelRecord())
     assert [group.name for group in registry.groups()] == LEGAL
 
 
 BAD: list[tuple[Callable[[Registry], Any], str]] = [
-    (lambda r: r.register("digits", "abc", {}), "is not a SHA-256"),
-    (lambda r: r.register("digits", content(2).upper(), {}), "is not a SHA-256"),
-    (lambda r: r.register("digits", content(2), {}, approval="approved"), "Did you mean 'Approved'?"),
-    (lambda r: r.register("digits", content(2), {}, metrics={"loss": float("nan")}), "metric 'loss' is nan"),
-    (lambda r: r.register("digits", content(2), {}, metrics={"ok": True}), "metric 'ok' is True"),
-    (lambda r: r.register("digits", content(2), {}, metrics={"loss": "0.1"}), "Allowed: a finite number"),  # type: ignore[dict-item]
-    (lambda r: r.register("digits", content(2), {"x": object()}), "cannot be written as JSON"),
-    (lambda r: r.register("digits", content(2), {"x": float("inf")}), "cannot be written as JSON"),
+    (lambda r: r.register("digits", "abc", ModelRecord()), "is not a SHA-256"),
+    (lambda r: r.register("digits", content(2).upper(), ModelRecord()), "is not a SHA-256"),
+    (lambda r: r.register("digits", content(2), ModelRecord(), approval="approved"), "Did you mean 'Approved'?"),
+    (lambda r: r.register("digits", content(2), ModelRecord(), metrics={"loss": float("nan")}), "metric 'loss' is nan"),
+    (lambda r: r.register("digits", content(2), ModelRecord(), metrics={"ok": True}), "metric 'ok' is True"),
+    (lambda r: r.register("digits", content(2), ModelRecord(), metrics={"loss": "0.1"}), "Allowed: a finite number"),  # type: ignore[dict-item]
+    (lambda r: r.register("digits", content(2), record_of({"x": object()})), "cannot be written as JSON"),
+    (lambda r: r.register("digits", content(2), record_of({"x": float("inf")})), "cannot be written as JSON"),
     (lambda r: r.set_status("digits", 1, "Aproved"), "Did you mean 'Approved'?"),
     (lambda r: r.set_status("digits", 2, "Approved"), "has no version '2'"),
     (lambda r: r.set_status("digit", 1, "Approved"), "Did you mean 'digits'?"),
@@ -330,7 +343,7 @@ BAD: list[tuple[Callable[[Registry], Any], str]] = [
 
 
 def test_bad_input_is_refused_and_changes_nothing(registry: Registry) -> None:
-    registry.register("digits", content(1), {})
+    registry.register("digits", content(1), ModelRecord())
     before = (registry.groups(), happened(registry))
     for call, said in BAD:
         assert said in refused(lambda call=call: call(registry))
@@ -339,12 +352,13 @@ def test_bad_input_is_refused_and_changes_nothing(registry: Registry) -> None:
 
 REGISTER_WHEN_TOLD = """
 import sys
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import open_registry
 registry = open_registry(sys.argv[1])
 print("ready", flush=True)
 sys.stdin.readline()
 for content in sys.argv[2:]:
-    print(*registry.register("digits", content, {}), flush=True)
+    print(*registry.register("digits", content, ModelRecord()), flush=True)
 """
 
 
@@ -388,7 +402,7 @@ def test_processes_that_register_the_same_at_once_make_one_version_each(url: str
 @pytest.mark.slow_cases("sagemaker")
 def test_threads_may_share_a_registry(registry: Registry) -> None:
     with ThreadPoolExecutor(4) as pool:
-        made = list(pool.map(lambda n: registry.register("digits", content(n % 8), {}), range(24)))
+        made = list(pool.map(lambda n: registry.register("digits", content(n % 8), ModelRecord()), range(24)))
     versions = [version.version for version in registry.versions("digits")]
     assert {version for version, created in made if created} == {version for version, _ in made} == set(versions)
     assert len(versions) == 8
@@ -400,11 +414,11 @@ def test_threads_may_share_a_registry(registry: Registry) -> None:
 def test_many_versions_are_listed_and_found(registry: Registry) -> None:
     """More than a page of any list."""
     for n in range(1, 121):
-        registry.register("digits", content(n), {})
+        registry.register("digits", content(n), ModelRecord())
     assert [version.version for version in registry.versions("digits")] == list(range(120, 0, -1))
     found = registry.find("digits", content(1))
     assert found is not None and found.version == 1
-    assert registry.register("digits", content(2), {}) == (2, False)
+    assert registry.register("digits", content(2), ModelRecord()) == (2, False)
 
 
 def one_error(call: Callable[[], Any]) -> str:
@@ -415,7 +429,7 @@ def one_error(call: Callable[[], Any]) -> str:
 
 
 ASKED: dict[str, Callable[[Registry], Any]] = {
-    "register": lambda registry: registry.register("digits", content(2), {}, metrics={"accuracy": 1.0}),
+    "register": lambda registry: registry.register("digits", content(2), ModelRecord(), metrics={"accuracy": 1.0}),
     "champion": lambda registry: registry.champion("digits"),
     "find": lambda registry: registry.find("digits", content(2)),
     "versions": lambda registry: registry.versions("digits"),
@@ -431,12 +445,12 @@ def test_a_group_keeps_tags(registry: Registry) -> None:
     assert registry.tags("digits") == {}
     with pytest.raises(InputError, match="no group 'digits'"):
         registry.change_tag("digits", "season", lambda _: "summer")
-    registry.register("digits", content(1), {})
-    registry.register("letters", content(1), {})
+    registry.register("digits", content(1), ModelRecord())
+    registry.register("letters", content(1), ModelRecord())
     registry.change_tag("digits", "season", lambda _: "summer")
     registry.change_tag("digits", "owner", lambda _: "ada@example.com a=1 +-/:._" + "x" * 200)
     registry.change_tag("digits", "season", lambda _: "winter")
-    registry.register("digits", content(2), {})
+    registry.register("digits", content(2), ModelRecord())
     assert registry.tags("digits") == {"season": "winter", "owner": "ada@example.com a=1 +-/:._" + "x" * 200}
     assert registry.tags("letters") == {}
     for name, text in (("", "text"), ("a b", "text"), ("name", "x" * 257), ("name", "a,b"), ("name", "a\nb")):
@@ -445,7 +459,7 @@ def test_a_group_keeps_tags(registry: Registry) -> None:
 
 
 def test_comparisons_are_counted_by_test_set(registry: Registry) -> None:
-    registry.register("digits", content(1), {}, approval="Approved")
+    registry.register("digits", content(1), ModelRecord(), approval="Approved")
     first, second = content("first test set"), content("second test set")
 
     def count(test_set: str, candidate: object) -> int:
@@ -459,7 +473,7 @@ def test_comparisons_are_counted_by_test_set(registry: Registry) -> None:
 
 def test_the_test_sets_used_last_are_kept(tmp_path: Path) -> None:
     registry = open_registry(f"local:{tmp_path / 'models.db'}")
-    registry.register("digits", content(1), {}, approval="Approved")
+    registry.register("digits", content(1), ModelRecord(), approval="Approved")
     for night in range(1, 13):  # one that stays, and a new one each night
         assert count_comparison(registry, "digits", content("stays"), content(night)) == night
         assert count_comparison(registry, "digits", content(f"night {night}"), content(night)) == 1
@@ -483,7 +497,7 @@ def test_a_tag_that_is_no_count_is_written_anew(found: str) -> None:
 
 def test_comparisons_at_the_same_moment_are_all_counted_here(tmp_path: Path) -> None:
     registry = open_registry(f"local:{tmp_path / 'models.db'}")
-    registry.register("digits", content(1), {}, approval="Approved")
+    registry.register("digits", content(1), ModelRecord(), approval="Approved")
 
     def count(number: int) -> int:
         return count_comparison(registry, "digits", content("test"), content(number))
@@ -494,7 +508,7 @@ def test_comparisons_at_the_same_moment_are_all_counted_here(tmp_path: Path) -> 
 
 def test_an_older_version_can_be_the_champion_again(registry: Registry) -> None:
     for n in range(1, 5):
-        registry.register("digits", content(n), {})
+        registry.register("digits", content(n), ModelRecord())
     for n in (1, 2, 4):
         registry.set_status("digits", n, "Approved", reason=f"good {n}")
     found, *rejected = make_champion(registry, "digits", 1, reason="worse at night", by="ada")
@@ -514,7 +528,7 @@ def test_a_rollback_that_is_ended_half_way_leaves_one_champion_or_the_other(
 ) -> None:
     registry = open_registry(f"local:{tmp_path / 'models.db'}")
     for n in range(1, 5):
-        registry.register("digits", content(n), {}, approval="Approved")
+        registry.register("digits", content(n), ModelRecord(), approval="Approved")
     left, decide = killed_after, registry.set_status
 
     def set_status(*arguments: Any, **more: Any) -> Any:
@@ -537,7 +551,7 @@ def test_a_rollback_that_is_ended_half_way_leaves_one_champion_or_the_other(
 @pytest.mark.slow_cases("sagemaker")
 def test_a_registry_that_cannot_be_reached_is_one_error_and_never_an_empty_one(place: Place) -> None:
     registry = open_registry(place.url)
-    registry.register("digits", content(1), {}, approval="Approved")
+    registry.register("digits", content(1), ModelRecord(), approval="Approved")
     with place.unreachable() as nowhere:
         for call in ASKED.values():
             one_error(lambda call=call: call(nowhere))
@@ -572,7 +586,7 @@ FAILURES = ["403 the role does not exist", "500 could not find it: not found", "
 )
 def test_a_server_that_refuses_or_fails_is_one_error_and_nothing_is_half_registered(served: Place, status: str) -> None:
     registry = open_registry(served.url)
-    registry.register("digits", content(1), {}, approval="Approved")
+    registry.register("digits", content(1), ModelRecord(), approval="Approved")
     requests: list[str] = []
 
     def refuse(method: str, path: str) -> str:
@@ -604,8 +618,8 @@ def test_a_registration_that_fails_at_any_request_is_made_whole_by_the_next(serv
 
         group = f"digits-{at}"
         with served.behind(fail_from) as failing, contextlib.suppress(RegistryError):
-            failing.register(group, content(at), PACKAGE, metrics={"accuracy": 0.5})
-        assert registry.register(group, content(at), PACKAGE, metrics={"accuracy": 0.5})[0] == 1
+            failing.register(group, content(at), record_of(PACKAGE), metrics={"accuracy": 0.5})
+        assert registry.register(group, content(at), record_of(PACKAGE), metrics={"accuracy": 0.5})[0] == 1
         versions = registry.versions(group)
         assert [(each.version, each.content_hash, each.metrics) for each in versions] == [
             (1, content(at), {"accuracy": 0.5})

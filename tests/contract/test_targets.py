@@ -287,6 +287,12 @@ def test_one_decision_is_alike(runs: Runs) -> None:
         ("crashed", "Failed"),
         ("failing_branch", "Failed"),
         ("failing_loop", "Failed"),
+        ("held", "Failed"),
+        ("two_gates", "Failed"),
+        ("passed", "Succeeded"),
+        ("handled", "CompletedWithFailures"),
+        ("never_begun", "Failed"),
+        ("unread", "Succeeded"),
     ],
 )
 def test_results_are_alike(runs: Runs, function: str, status: str) -> None:
@@ -303,6 +309,35 @@ def test_parameters_of_a_run_are_alike(runs: Runs) -> None:
     with pytest.raises(UserError) as other:
         runs.run(RUN_HERE[-1], "spelled", Count="many")
     assert str(one.value) == str(other.value)
+
+
+@pytest.mark.slow
+def test_an_empty_input_is_refused_by_all(runs: Runs) -> None:
+    for name in RUN_HERE:
+        found, _ = runs.run(name, "hollow")
+        assert found["status"] == "Failed", name
+        assert str(found["reason"]).startswith("count: error: input 'words' is empty: "), name
+
+
+@pytest.mark.parametrize(
+    ("parameters", "lost"),
+    [
+        ({}, "step 'one': input 'words' reads s3://own/words, and nothing is there on this machine"),
+        ({"Place": "/tmp"}, "step 'one': input 'words': '/tmp' is not an s3:// URI."),
+        ({"Place": "s3://own/there"}, "step 'other': input 'words' reads s3://own/more, and nothing is there"),
+    ],
+)
+def test_data_that_is_not_there_is_found_before_anything_starts(
+    runs: Runs, parameters: dict[str, str], lost: str
+) -> None:
+    for name in RUN_HERE:
+        there = Home(runs.folder / name).objects / "own" / "there"
+        there.mkdir(parents=True)
+        (there / "words.txt").write_text("two words")
+        with pytest.raises(UserError) as caught:
+            runs.run(name, "elsewhere", **parameters)
+        assert lost in str(caught.value)
+        assert not list((runs.folder / name).glob("runs/*/*/attempt-1"))
 
 
 def test_printed_commands_give_the_same_files(runs: Runs, tmp_path: Path) -> None:

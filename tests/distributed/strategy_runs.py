@@ -47,6 +47,7 @@ RUNS: dict[str, list[Run]] = {
         Run("cp", 2, models=("transformer",), refuses=frozenset({"compile"})),
         Run("cp", 4, {"replicate": 2}, models=("transformer",)),
     ],
+    "deepspeed": [],  # keeps its parameters in fp32: test_deepspeed.py
     "dp": [],  # several GPUs in one process: test_strategies_refuse.py
     "single": [],  # what the others are compared with
 }

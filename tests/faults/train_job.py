@@ -85,7 +85,7 @@ class Shared:
 def prepare(folder: Path) -> Shared:
     from drivetrain import Cluster, Pipeline, Spot, step
     from drivetrain.components.train import train
-    from drivetrain.spec.resources import Deployment
+    from drivetrain.spec.deployment import Deployment
     from tests.fixtures.kubeflow_tasks import compiled, document_of, put_assets
     from tests.fixtures.s3_server import make_bucket, s3_server, variables
 

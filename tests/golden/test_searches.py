@@ -65,7 +65,7 @@ def pipeline() -> Pipeline:
             register(name="register-search", model=search["model"], group="searched"),
             register(name="register-sweep", model=sweep.best["model"], group="swept"),
         ],
-        deployment=Deployment(region="eu-west-1", bucket="own-bucket"),
+        deployment=Deployment(targets={"sagemaker": {"region": "eu-west-1", "bucket": "own-bucket"}}),
     )
 
 

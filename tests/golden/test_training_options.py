@@ -56,12 +56,16 @@ def pipeline() -> Pipeline:
         name="options",
         steps=[data, mounted, streamed],
         deployment=Deployment(
-            region="eu-west-1",
-            bucket="own-bucket",
-            network=Network(subnets=("subnet-0a1b",), security_groups=("sg-0e1f",), encrypt_traffic=True),
-            keys=Keys(volume="alias/volumes", output="alias/outputs"),
-            mlflow=Mlflow(arn=SERVER, experiment="digits"),
-            experiment="digits",
+            targets={
+                "sagemaker": {
+                    "region": "eu-west-1",
+                    "bucket": "own-bucket",
+                    "network": Network(subnets=("subnet-0a1b",), security_groups=("sg-0e1f",), encrypt_traffic=True),
+                    "keys": Keys(volume="alias/volumes", output="alias/outputs"),
+                    "mlflow": Mlflow(arn=SERVER, experiment="digits"),
+                    "experiment": "digits",
+                }
+            }
         ),
     )
 

@@ -483,10 +483,19 @@ def test_the_command_line_says_what_to_mend(tmp_path: Path) -> None:
     wrong = tmp_path / "infra.yaml"
     wrong.write_text("checkpoint_days: soon\n")
     for arguments, expected in (
-        (["retraining"], "deployment.bucket is not set"),
+        (["retraining"], "deployment.targets.sagemaker.bucket is not set"),
         (["retrain"], "No pipeline 'retrain'. Did you mean 'retraining'?"),
         (["retraining", "--infra", str(wrong)], f"{wrong}: checkpoint_days: "),
-        (["retraining", "--set", "deployment.bucket=acme", "--set", "deployment.role=me"], "Step 'prepare': "),
+        (
+            [
+                "retraining",
+                "--set",
+                "deployment.targets.sagemaker.bucket=acme",
+                "--set",
+                "deployment.targets.sagemaker.role=me",
+            ],
+            "Step 'prepare': ",
+        ),
     ):
         output = tmp_path / "out"
         done = in_environment("python", "-m", "drivetrain.infra.app", *arguments, "-o", str(output))
@@ -498,7 +507,11 @@ def test_the_command_line_says_what_to_mend(tmp_path: Path) -> None:
 
 def test_the_command_line_writes_the_template(tmp_path: Path) -> None:
     output = tmp_path / "cdk.out"
-    settings = [f"deployment.role={ROLE}pipeline", "deployment.bucket=acme", f"deployment.region={REGION}"]
+    settings = [
+        f"deployment.targets.sagemaker.role={ROLE}pipeline",
+        "deployment.targets.sagemaker.bucket=acme",
+        f"deployment.targets.sagemaker.region={REGION}",
+    ]
     arguments = [word for setting in settings for word in ("--set", setting)]
     done = in_environment("python", "-m", "drivetrain.infra.app", "retraining", *arguments, "-o", str(output))
     assert (done.returncode, done.stdout) == (0, f"{output}\n"), done.stderr

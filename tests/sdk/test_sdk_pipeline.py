@@ -101,7 +101,7 @@ def test_what_is_wrong_is_said_in_a_line(offline: dict[str, Any]) -> None:
         "trigger": "Step 'last': DependsOn: Trigger 'Faild'. Did you mean 'Failed'? Allowed: Any, Completed, Failed, "
         "Stopped.",
         "region": "The SDK's session works in us-east-1, and the pipeline is for eu-west-1, where its images are. Give "
-        "a session of that region, or set deployment.region.",
+        "a session of that region, or set deployment.targets.sagemaker.region.",
     }
 
 
@@ -148,4 +148,4 @@ def test_what_the_definition_names_lies_in_the_bucket(online: dict[str, Any], ac
 
 def test_settings_for_this_machine_are_refused_before_anything_is_written(online: dict[str, Any]) -> None:
     for name, said in zip(("bucket", "role"), online["unset"].values(), strict=True):
-        assert said.startswith(f"deployment.{name} is not set: ")
+        assert said.startswith(f"deployment.targets.sagemaker.{name} is not set: ")

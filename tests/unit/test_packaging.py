@@ -25,7 +25,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("training",),
     ("components", "training_scripts"),
     ("spec",),
-    ("targets.sagemaker.document",),
+    ("targets.sagemaker.document", "targets.sagemaker.settings"),
     ("recommend", "triggers"),
     ("rules",),
     ("authoring",),

@@ -85,15 +85,15 @@ def refuse_lacking(
 
 def _needs(step: JobStep, parameters: tuple[Parameter, ...]) -> Sequence[str]:
     """What a step's program imports; a training's strategy says which framework that is."""
-    from drivetrain.catalog.strategies import AUTO, TORCH, read_strategy, strategy_names
+    from drivetrain.catalog.strategies import TORCH
+    from drivetrain.recommend.framework import needs_of, strategies_of
     from drivetrain.spec.steps import is_our_training
-    from drivetrain.spec.trainings import ways
 
     if not is_our_training(step):
         return step.program.needs
-    names = {training.strategy for training in ways(step, parameters)} - {None, AUTO}
-    frameworks = {read_strategy(name).framework for name in names & {*strategy_names()} if name} or {TORCH}
-    return [each for need in step.program.needs for each in (sorted(frameworks) if need == TORCH else [need])]
+    frameworks = {facts.framework for facts in strategies_of(step, parameters)} or {TORCH}
+    needs = needs_of(step, parameters)
+    return [each for need in needs for each in (sorted(frameworks) if need == TORCH else [need])]
 
 
 def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:

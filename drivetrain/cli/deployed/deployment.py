@@ -14,7 +14,7 @@ import typer
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.spec.resources import Deployment
+    from drivetrain.spec.deployment import Deployment
     from drivetrain.targets.deployer import Deployer, Handle
 
 Target = Annotated[

@@ -34,7 +34,7 @@ def destroy(
     \b
     Examples:
       drivetrain destroy retraining -c production.yaml
-      drivetrain destroy nightly --set deployment.bucket=my-bucket --yes
+      drivetrain destroy nightly -c production.yaml --yes
     """
     from drivetrain.cli.deployed.deployment import confirm, deployer_of
     from drivetrain.cli.terminal import say, say_json

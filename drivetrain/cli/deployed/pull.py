@@ -151,9 +151,10 @@ def _of_definition(
     from drivetrain.authoring.settings import Settings, build
     from drivetrain.cli.operands import definition_file, name_of
     from drivetrain.studio.pulling import sides_of_definition
+    from drivetrain.targets.sagemaker.settings import settings_of
 
     read = definition_file(file)
-    place = build(Settings, config, overrides or ()).deployment
+    place = settings_of(build(Settings, config, overrides or ()).deployment)
     return sides_of_definition(name or name_of(file), read, file, place, adopt=adopt)
 
 

@@ -15,6 +15,7 @@ from drivetrain.base.errors import InputError, UserError, did_you_mean
 from drivetrain.spec.resources import Cluster
 from drivetrain.steps import command_line
 from drivetrain.steps.declaration import Component
+from drivetrain.targets.local.options import region_of
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home
@@ -83,7 +84,7 @@ def run_here(
         Options(
             pipeline=pipeline.name,
             cache=cache,
-            region=pipeline.deployment.region,
+            region=region_of(pipeline.deployment),
             data=job.data,
             interruptions=interruptions,
         ),

@@ -161,6 +161,7 @@ def _next(trigger: Trigger, times: list[datetime]) -> str:
 def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dict[str, Any]:
     from drivetrain.spec.triggers import EventTrigger
     from drivetrain.targets.sagemaker.permissions.names import role_account
+    from drivetrain.targets.sagemaker.settings import settings_of
     from drivetrain.triggers.event_values import is_path
     from drivetrain.triggers.formatting import when
     from drivetrain.triggers.patterns import Where, pattern
@@ -172,8 +173,9 @@ def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dic
     made: dict[str, Any] = {**trigger.model_dump(mode="json"), "parameters": parameters, "when": when(trigger)}
     if isinstance(trigger, EventTrigger):
         # The account of the pipeline's role is the one it is deployed to.
-        partition, account = role_account(pipeline.deployment.role)
-        where = Where(pipeline.deployment.region, account, partition)
+        place = settings_of(pipeline.deployment)
+        partition, account = role_account(place.role)
+        where = Where(place.region, account, partition)
         made["event_pattern"] = pattern(trigger, where.pipeline_arn(pipeline.name), where)
     else:
         made["expression"] = clock(trigger).timing.expression

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.base.formatting import approval_words, moment, printable
 from drivetrain.cli.local.evaluation_text import decision_lines, metrics_table, per_class_lines
 from drivetrain.cli.terminal import paint, shorten
-from drivetrain.registry.model_package import CARD_RECORD
+from drivetrain.registry.record import CARD_RECORD
 from drivetrain.report.content.decision import DecisionFacts, decision
 from drivetrain.report.content.evaluation import Measure, ranked
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.registry import model_package
+from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import Approval, ModelVersion, checked_approval
 
 CONTENT_HASH = "drivetrain.content_hash"
@@ -69,7 +70,7 @@ def version_of(tags: Mapping[str, str], *, group: str, version: int, arn: str, c
         content_hash=tags.get(CONTENT_HASH, ""),
         status=checked_approval(str(decision.get("status", "PendingManualApproval"))),
         reason=decision.get("reason"),
-        package=package,
+        record=record_of(package),
         metrics=cast("Mapping[str, float]", _mapping(tags.get(METRICS))),
         execution=tags.get(EXECUTION),
         created_at=created_at,

@@ -31,10 +31,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
+from drivetrain.base.addresses import address_problem
 from drivetrain.base.errors import InputError
-from drivetrain.registry import model_package
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
 from drivetrain.registry.backends._tags import CONTENT_HASH, DECIDED, decided, is_untouched, tags_of, version_of
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (
     ModelEvent,
     ModelGroup,
@@ -44,7 +45,7 @@ from drivetrain.registry.registry import (
     checked_group,
     checked_hash,
     checked_metrics,
-    checked_package,
+    checked_request,
     checked_tag,
     shown,
 )
@@ -82,10 +83,10 @@ class KubeflowRegistry:
     keeps_history = False
 
     def __init__(self, address: str) -> None:
-        parts = urllib.parse.urlsplit(address)
-        if parts.scheme not in ("http", "https") or not parts.hostname or any(sign in address for sign in "@?#"):
+        if problem := address_problem(address):
             raise InputError(
-                f"registry 'kubeflow:{shown(address)[:80]}' is no address. Write kubeflow:http://HOST:PORT or https://."
+                f"registry 'kubeflow:{shown(address)[:80]}' is no address: {problem}. Write kubeflow:http://HOST:PORT "
+                "or kubeflow:https://HOST."
             )
         self.address = address.rstrip("/")
 
@@ -93,7 +94,7 @@ class KubeflowRegistry:
         self,
         group: str,
         content_hash: str,
-        package: Mapping[str, Any],
+        record: ModelRecord,
         *,
         metrics: Mapping[str, float] | None = None,
         execution: str | None = None,
@@ -103,12 +104,12 @@ class KubeflowRegistry:
         checked_group(group)
         checked_hash(content_hash)
         numbers = checked_metrics(metrics)
-        request = checked_package(group, package)
+        request = checked_request(group, record)
         tags = tags_of(content_hash, request, numbers, execution, checked_approval(approval))
         properties = {name: {"metadataType": "MetadataDoubleValue", "double_value": n} for name, n in numbers.items()}
         body: Json = {
             "externalId": f"{group}/{content_hash}",
-            "description": str(request.get("ModelPackageDescription") or ""),
+            "description": record.description,
             "state": "LIVE",
             "customProperties": {**properties, **_texts(tags)},
         }
@@ -143,7 +144,7 @@ class KubeflowRegistry:
             self._done("PATCH", f"/model_versions/{ids[number]}", {"state": "ARCHIVED"})
 
         number, created = registered_once(holding, create, archive)
-        self._keep_artifact(ids[number], group, number, model_package.artifact(request))
+        self._keep_artifact(ids[number], group, number, record.artifact)
         return number, created
 
     def groups(self) -> list[ModelGroup]:

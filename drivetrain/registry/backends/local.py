@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.partitions import partition_of
 from drivetrain.registry.backends._selection import chosen, no_group
+from drivetrain.registry.package_mapping import record_of
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (
     Approval,
     ModelEvent,
@@ -26,7 +28,7 @@ from drivetrain.registry.registry import (
     checked_group,
     checked_hash,
     checked_metrics,
-    checked_package,
+    checked_request,
     checked_tag,
 )
 
@@ -111,7 +113,7 @@ class LocalRegistry:
         self,
         group: str,
         content_hash: str,
-        package: Mapping[str, Any],
+        record: ModelRecord,
         *,
         metrics: Mapping[str, float] | None = None,
         execution: str | None = None,
@@ -122,7 +124,7 @@ class LocalRegistry:
         checked_hash(content_hash)
         status = checked_approval(approval)
         numbers = json.dumps(checked_metrics(metrics), sort_keys=True)
-        request = json.dumps(checked_package(group, package))
+        request = json.dumps(checked_request(group, record))
         with self._writing() as database:
             found = database.execute(
                 "SELECT version FROM model_versions WHERE group_name = ? AND content_hash = ?", (group, content_hash)
@@ -258,7 +260,7 @@ class LocalRegistry:
             content_hash=row[2],
             status=row[3],
             reason=row[4],
-            package=json.loads(row[5]),
+            record=record_of(json.loads(row[5])),
             metrics=json.loads(row[6]),
             execution=row[7],
             created_at=row[8],

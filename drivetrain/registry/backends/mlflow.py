@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
-from drivetrain.registry import model_package
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
 from drivetrain.registry.backends._tags import CONTENT_HASH, DECIDED, decided, is_untouched, tags_of, version_of
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (
     ModelEvent,
     ModelGroup,
@@ -33,7 +33,7 @@ from drivetrain.registry.registry import (
     checked_group,
     checked_hash,
     checked_metrics,
-    checked_package,
+    checked_request,
     checked_tag,
     shown,
 )
@@ -69,7 +69,7 @@ class MlflowRegistry:
         self,
         group: str,
         content_hash: str,
-        package: Mapping[str, Any],
+        record: ModelRecord,
         *,
         metrics: Mapping[str, float] | None = None,
         execution: str | None = None,
@@ -78,10 +78,10 @@ class MlflowRegistry:
         """The version of this content in the group, and whether this call made it; see Registry."""
         checked_group(group)
         checked_hash(content_hash)
-        request = checked_package(group, package)
+        request = checked_request(group, record)
         status = checked_approval(approval)
         tags = tags_of(content_hash, request, checked_metrics(metrics), execution, status)
-        uri = model_package.artifact(request)
+        uri = record.artifact
 
         def holding() -> list[Kept]:
             return [
@@ -101,7 +101,7 @@ class MlflowRegistry:
                             if uri and not uri.startswith("file:")
                             else f"drivetrain://content/{content_hash}",
                             tags=tags,
-                            description=str(request.get("ModelPackageDescription") or "") or None,
+                            description=record.description or None,
                         )
                         return int(version.version)
                 except _CollisionError:

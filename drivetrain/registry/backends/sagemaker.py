@@ -33,6 +33,8 @@ from drivetrain.registry import model_package
 from drivetrain.registry.backends._sagemaker_errors import ATTEMPTS, told
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
 from drivetrain.registry.model_card import as_package_card, with_metrics
+from drivetrain.registry.package_mapping import record_of
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (
     ModelEvent,
     ModelGroup,
@@ -42,7 +44,7 @@ from drivetrain.registry.registry import (
     checked_group,
     checked_hash,
     checked_metrics,
-    checked_package,
+    checked_request,
     checked_tag,
 )
 
@@ -81,7 +83,7 @@ class SageMakerRegistry:
         self,
         group: str,
         content_hash: str,
-        package: Mapping[str, Any],
+        record: ModelRecord,
         *,
         metrics: Mapping[str, float] | None = None,
         execution: str | None = None,
@@ -91,7 +93,7 @@ class SageMakerRegistry:
         checked_group(group)
         checked_hash(content_hash)
         status = checked_approval(approval)
-        request = _request(group, content_hash, checked_package(group, package), checked_metrics(metrics), execution)
+        request = _request(group, content_hash, checked_request(group, record), checked_metrics(metrics), execution)
         request["ModelApprovalStatus"] = status
         arns: dict[int, str] = {}
 
@@ -276,6 +278,7 @@ class SageMakerRegistry:
         description, in_description = model_package.description_without(package.pop("ModelPackageDescription", None))
         if description:
             package["ModelPackageDescription"] = description
+        record = record_of(package)
         return ModelVersion(
             group=str(said.get("ModelPackageGroupName", "")),
             version=int(said.get("ModelPackageVersion", 0)),
@@ -283,9 +286,9 @@ class SageMakerRegistry:
             content_hash=model_package.content_hash(package) or in_description,
             status=checked_approval(str(said.get("ModelApprovalStatus") or "PendingManualApproval")),
             reason=said.get("ApprovalDescription") or None,
-            package=package,
+            record=record,
             metrics=model_package.metrics(package),
-            execution=model_package.lineage(package).get("execution"),
+            execution=record.lineage.get("execution") or record.made_by or None,
             created_at=created.timestamp(),
             modified_at=(changed or created).timestamp(),
         )
@@ -332,4 +335,4 @@ def _request(
 
 
 def _is_untouched(version: ModelVersion) -> bool:
-    return _MADE_BY in model_package.properties(version.package) and version.modified_at == version.created_at
+    return _MADE_BY in version.record.properties and version.modified_at == version.created_at

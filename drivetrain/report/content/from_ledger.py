@@ -310,17 +310,11 @@ def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
             group=group,
             version=version.version,
             status=version.status,
-            model_uri=_model_uri(version.package),
+            model_uri=version.artifact,
             content_hash=version.content_hash,
             numbers=version.metrics,
             registered_by=(version.execution or "").rpartition("/")[2] or None,
         )
-
-
-def _model_uri(package: Mapping[str, Any]) -> str:
-    containers = object_in(package, "InferenceSpecification").get("Containers")
-    first: Any = cast("list[Any]", containers)[0] if isinstance(containers, list) and containers else None
-    return str(object_in({"first": first}, "first").get("ModelDataUrl", ""))
 
 
 def settings(arguments: Mapping[str, Any]) -> dict[str, str]:

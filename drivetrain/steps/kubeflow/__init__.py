@@ -3,6 +3,7 @@
 __main__.py     from the executor input to an exit code
 task.py         what the task is given, and its document's words as text
 program.py      the step's program, its log, and the metrics in it
+forks.py        one interpreter from which the tasks of a run on one machine are forked
 earlier.py      what an earlier attempt of the task left
 notice.py       a program of its own: posts how a run ended
 reports.py      tells whoever runs the task on this machine

@@ -13,6 +13,7 @@ What to run stands in $DRIVETRAIN_TASK, a JSON object:
     texts                        the same as JSON text, in which nothing looks like a placeholder of the platform
     logs                         training metric -> the regular expression that finds it in the program's log
     logged                       output parameter -> the training metric whose last value it is
+    archives                     inputs that the program finds as one archive of that name (model.tar.gz)
     retries                      whether the platform tries the task again (earlier.py)
     train_job                    the program runs on the nodes of a TrainJob, of which this is (train_job.py)
     fail                         instead of a program: the words with which the task fails
@@ -38,10 +39,11 @@ from typing import Any, NoReturn, cast
 from drivetrain.steps.kubeflow.earlier import Earlier
 from drivetrain.steps.kubeflow.program import Become, Log, arguments_of, command_of, environment_of, reason_of, start
 from drivetrain.steps.kubeflow.reports import Reporter
-from drivetrain.steps.kubeflow.task import DOCUMENT, Json, RetryError, Task, TaskError, local_path
+from drivetrain.steps.kubeflow.task import DOCUMENT, Json, RetryError, Task, TaskError, local_path, stored
 
 METRICS, METRICS_FILE = "metrics", "metrics.json"
 FAILED, BAD_INPUT, RETRY = 1, 2, 75
+_LARGEST_INTEGER = 2**53
 
 
 def run(task: Task, report: Reporter) -> int:
@@ -63,6 +65,7 @@ def run(task: Task, report: Reporter) -> int:
         place = local_path(task.made[name]["uri"])
         _empty(place)
         place.mkdir(parents=True)
+    _check_inputs(task)
     arguments = arguments_of(task)
     inputs = {name: [each["uri"] for each in found] for name, found in task.artifacts.items()}
     report("started", arguments=arguments, inputs=inputs)
@@ -95,6 +98,20 @@ def _program(task: Task, arguments: list[str], log: Log) -> tuple[int, str]:
     return code, reason_of(code, failure) if code else ""
 
 
+def _check_inputs(task: Task) -> None:
+    """
+    Raises:
+        TaskError: a folder that an earlier step was to fill is empty.
+    """
+    if "train_job" in task.document:
+        return  # its nodes read them
+    for name, artifacts in task.artifacts.items():
+        for artifact in artifacts:
+            place = local_path(artifact["uri"])
+            if place.is_dir() and not any(path.is_file() for path in place.rglob("*")):
+                raise TaskError(f"input {name!r} is empty: nothing was written to {stored(str(place))}.")
+
+
 def _made(task: Task) -> dict[str, str]:
     return {name: str(artifact["uri"]) for name, artifact in task.made.items()}
 
@@ -115,6 +132,12 @@ def _metrics(task: Task) -> Json:
             f"{', '.join(returned) or 'nothing'}."
         )
     found = {key: returned[name] for key, name in values.items()}
+    for key, value in found.items():
+        if isinstance(value, int) and abs(value) > _LARGEST_INTEGER:
+            raise TaskError(
+                f"step {task.step!r} returned {values[key]} = {value}, which is compared as a double there. Allowed: "
+                "-2**53 to 2**53."
+            )
     return found | {key: json.dumps(returned[name]).replace("{{", "{\\u007b") for key, name in texts.items()}
 
 

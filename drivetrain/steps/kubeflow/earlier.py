@@ -11,7 +11,6 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from drivetrain.steps.kubeflow import objects
 from drivetrain.steps.kubeflow.task import OBJECT_STORE, Task
 
 NAME = "drivetrain-failed.json"
@@ -30,6 +29,8 @@ class Earlier:
             return Earlier(None)
         if OBJECT_STORE in os.environ:
             return Earlier(task.output_file.with_name(NAME))
+        from drivetrain.steps.kubeflow import objects  # slow to import, and most tasks need none of it
+
         uris = sorted(str(artifact["uri"]) for artifact in task.made.values())
         kept = [uri for uri in uris if uri.partition("://")[0] in objects.SCHEMES]
         return Earlier(f"{kept[0].rstrip('/').rpartition('/')[0]}/{NAME}" if kept else None)
@@ -45,6 +46,8 @@ class Earlier:
         if isinstance(self.place, Path):
             found = self.place.read_bytes() if self.place.is_file() else None
         else:
+            from drivetrain.steps.kubeflow import objects
+
             found = objects.read(self.place)
         return None if found is None else str(json.loads(found)["reason"])
 
@@ -55,4 +58,6 @@ class Earlier:
             self.place.parent.mkdir(parents=True, exist_ok=True)
             self.place.write_bytes(content)
         elif self.place is not None:
+            from drivetrain.steps.kubeflow import objects
+
             objects.write(self.place, content)

@@ -103,11 +103,20 @@ class Task:
         return spelled(self.parameters[name], str(word["type"]), str(word.get("path", "")))
 
     def _input(self, name: str, path: Path) -> Path:
-        """The folder of an input; a single file is put into one, as SageMaker does."""
-        if not path.is_file():
+        """The folder of an input. As SageMaker has it, a single file is put into one, and what a training made comes
+        as an archive."""
+        archive = self.document.get("archives", {}).get(name)
+        if not path.is_file() and archive is None:
             return path
         folder = self.folder / "inputs" / name
         folder.mkdir(parents=True, exist_ok=True)
+        if archive is not None:
+            if not (folder / archive).exists():
+                from drivetrain.base.archive import write
+
+                files = (file for file in path.rglob("*") if file.is_file())
+                write(((file.relative_to(path).as_posix(), file) for file in files), folder / archive)
+            return folder
         link = folder / path.name
         if not link.is_symlink():
             link.symlink_to(path)

@@ -2,9 +2,10 @@
 
     find_wheels(("safetensors",), image, "wheels", Path.cwd())
 
-A wheel comes from the folder that `deployment.wheels` names or, where that has none, from this environment: an
-installed distribution whose build also fits the image (pure Python, or the stable ABI on the same platform) is packed
-again, to the same bytes every time. What a wheel itself requires travels with it when the image lacks that too.
+A wheel comes from the folder that `deployment.targets.sagemaker.wheels` names or, where that has none, from this
+environment: an installed distribution whose build also fits the image (pure Python, or the stable ABI on the same
+platform) is packed again, to the same bytes every time. What a wheel itself requires travels with it when the image
+lacks that too.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def find_wheels(needs: Sequence[str], image: Image, folder: str | Path | None, b
     """
     place = None if folder is None else base / Path(folder).expanduser()
     if place is not None and not place.is_dir():
-        raise UserError(f"deployment.wheels is {str(folder)!r}: no such folder ({place}).")
+        raise UserError(f"deployment.targets.sagemaker.wheels is {str(folder)!r}: no such folder ({place}).")
     found: dict[str, tuple[Wheel, WheelFile]] = {}
     looked_at: set[tuple[str, frozenset[str]]] = set()  # wheels may require each other
     waiting = [parse(need) for need in needs]
@@ -142,7 +143,7 @@ def _how_to_get(needs: Sequence[str], lacking: Requirement, image: Image, folder
         f"pip download --only-binary=:all: --python-version {image.python} --implementation cp {platforms} "
         f"--dest {shlex.quote(target)} {' '.join(shlex.quote(need) for need in needs)}"
     )
-    then = "" if folder is not None else f"\nand set deployment.wheels: {target}"
+    then = "" if folder is not None else f"\nand set deployment.targets.sagemaker.wheels: {target}"
     tag = image.uri.partition("/")[2]
     return (
         f"{lacking.text!r} is not in the image {tag}, and no wheel of it that fits (CPython {image.python}, x86-64) is "

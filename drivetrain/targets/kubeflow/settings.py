@@ -12,58 +12,141 @@ deployment:
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from ipaddress import ip_address
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import AfterValidator, Field, ValidationError
+from pydantic import AfterValidator, Field
+from pydantic_core import PydanticCustomError
 
-from drivetrain.base.errors import SpecError
-from drivetrain.base.masking import without_secrets
+from drivetrain.base import addresses
+from drivetrain.base.errors import did_you_mean
+from drivetrain.spec.deployment import Deployment, block_of
 from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
-from drivetrain.spec.resources import Deployment
+from drivetrain.spec.matching import Matching
+from drivetrain.targets.kubeflow import image_names
 
 NAME = "kubeflow"
-_DNS = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+
+
+def _address(text: str) -> str:
+    if problem := addresses.address_problem(text):
+        said = {"problem": problem, "allowed": addresses.ALLOWED}
+        raise PydanticCustomError("address", "{problem}. Allowed: {allowed}", said)
+    return text
+
+
+def _image(text: str) -> str:
+    if problem := image_names.image_problem(text):
+        said = {"problem": problem, "allowed": image_names.ALLOWED}
+        raise PydanticCustomError("image", "{problem}. Allowed: {allowed}", said)
+    return text
+
+
+def _registry(text: str) -> str:
+    from drivetrain.registry.registry import kinds  # most pipelines name none
+
+    kind, _, place = text.partition(":")
+    if kind not in (known := kinds()):
+        said = {"kind": kind, "known": did_you_mean(kind, known)}
+        raise PydanticCustomError("registry", "there is no kind of registry '{kind}'. {known}", said)
+    if kind == "kubeflow":
+        _address(place)
+    return text
+
+
+def _ip(text: str) -> str:
+    try:
+        return str(ip_address(text))
+    except ValueError:
+        raise PydanticCustomError("ip", "give an address by number, such as 169.254.20.10") from None
+
+
+Name = Annotated[
+    str,
+    Matching(
+        r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?",
+        "1 to 63 lower-case letters, digits and '-', which neither begins nor ends it, such as team-a",
+    ),
+]
+"""Of an object on Kubernetes."""
+Address = Annotated[str, AfterValidator(_address)]
+Image = Annotated[str, AfterValidator(_image)]
+_Ip = Annotated[str, AfterValidator(_ip)]
 
 
 class Trainer(Frozen):
     """The ClusterTrainingRuntimes (Kubeflow Trainer v2) that trainings on several nodes use, and how they are
     followed."""
 
-    torch: Annotated[str, Field(pattern=_DNS)] = "torch-distributed"
+    torch: Name = "torch-distributed"
     """Trainer's own, or `drivetrain-torch`, which `drivetrain infra kubeflow` writes as it does those below."""
-    tensorflow: Annotated[str, Field(pattern=_DNS)] = "drivetrain-tensorflow"
-    mpi: Annotated[str, Field(pattern=_DNS)] = "drivetrain-mpi"
+    tensorflow: Name = "drivetrain-tensorflow"
+    """Of strategies of TensorFlow's."""
+    mpi: Name = "drivetrain-mpi"
+    """Of trainings that mpirun starts (launcher=mpirun)."""
     start_seconds: Annotated[int, Field(ge=1)] = 3600
     """How long all nodes of a training may take to start, with waiting for room in the cluster."""
     grace_seconds: Annotated[int, Field(ge=1)] = 120
     """How long a pod that is taken away has to save; the launcher stops its processes 90 s after SIGTERM."""
-    keep: Annotated[str, Field(pattern=r"^(never|failed|always)$")] = "never"
+    keep: Literal["never", "failed", "always"] = "never"
     """Whether a TrainJob stays in the cluster after its end, for who wants to look at it: never, failed, always."""
+
+
+class Dns(Frozen):
+    """The pods that find names for others, which all of a pipeline's pods may reach."""
+
+    namespace: Name = "kube-system"
+    """In which they run (OpenShift: openshift-dns)."""
+    labels: FrozenMap[str] = Field(default_factory=lambda: FrozenDict({"k8s-app": "kube-dns"}))
+    """Of the pods; those of CoreDNS and kube-dns unless given."""
+    port: Annotated[int, Field(ge=1, le=65_535)] = 53
+    """Of the pods, which need not be that of the service (OpenShift: 5353)."""
+    addresses: tuple[_Ip, ...] = ()
+    """Of a resolver that is no pod of the cluster's network, such as NodeLocal DNSCache's 169.254.20.10; port 53."""
 
 
 class Infrastructure(Frozen):
     """What `drivetrain infra kubeflow` writes beside what the other settings say (docs/kubeflow_infrastructure.md)."""
 
-    platform_namespace: Annotated[str, Field(pattern=_DNS)] = "kubeflow"
+    platform_namespace: Name = "kubeflow"
     """In which Kubeflow itself is installed. It is left as it is, and pods may reach its services."""
     namespace: Literal["make", "existing"] = "make"
     """Whether `namespace` is made; that of a profile is there already."""
-    image: Annotated[str, Field(min_length=1, max_length=512)] = "drivetrain-services:latest"
+    image: Image = "drivetrain-services:latest"
     """The container image of TensorBoard and of the starter of registry events."""
+    dns: Dns = Dns()
+    """Who finds names: a cluster's usual DNS unless given."""
+    steps_reach: Literal["anywhere", "named"] = "anywhere"
+    """Whom the pods of steps may reach. `named`: DNS, the storage, the registry, Kubeflow's own services, the API of
+    Kubernetes at `kubernetes_api`, and `also`. It holds for the steps of every pipeline in the namespace."""
+    kubernetes_api: Address | None = None
+    """The address behind the service `kubernetes` (kubectl get endpoints kubernetes), which each step's pod calls."""
+    also: tuple[Address, ...] = ()
+    """Further addresses that steps and trainings may reach, such as that of a hub of models."""
     poll_seconds: Annotated[int, Field(ge=5, le=86_400)] = 60
     """How long the starter waits before it asks the model registry again."""
     checkpoint_gib: Annotated[int, Field(ge=1)] = 100
     """The size of `checkpoint_claim`, in GiB."""
-    checkpoint_class: Annotated[str, Field(pattern=_DNS)] | None = None
+    checkpoint_class: Name | None = None
     """The storage class of `checkpoint_claim`, one that many nodes can mount; the cluster's default unless given."""
 
 
-_SECRET_KEY = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[-._a-zA-Z0-9]{1,253}$"
-SecretKey = Annotated[str, Field(pattern=_SECRET_KEY)]
+SecretKey = Annotated[
+    str,
+    Matching(
+        r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?/[-._a-zA-Z0-9]{1,253}",
+        "SECRET/KEY, the names of a Secret and of an entry in it, such as tokens/hub",
+    ),
+]
 """`SECRET/KEY`: an entry of a Secret in the namespace. Its value is in no file of the pipeline's."""
-_Variable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-_Folder = Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._-]+)+$")]
-_Claim = Annotated[str, Field(pattern=_DNS)]
+_Variable = Annotated[
+    str,
+    Matching(r"[A-Za-z_][A-Za-z0-9_]*", "letters, digits and '_', which does not begin with a digit, such as HF_TOKEN"),
+]
+_Folder = Annotated[
+    str,
+    Matching(r"(/[A-Za-z0-9._-]+)+", "an absolute path of letters, digits, '.', '_' and '-', such as /data/corpus"),
+]
 
 
 class Pod(Frozen):
@@ -71,40 +154,58 @@ class Pod(Frozen):
 
     secrets: Annotated[dict[_Variable, SecretKey], AfterValidator(FrozenDict)] = Field(default_factory=FrozenDict[str])
     """Environment variable -> `SECRET/KEY` that is its value."""
-    volumes: Annotated[dict[_Folder, _Claim], AfterValidator(FrozenDict)] = Field(default_factory=FrozenDict[str])
+    volumes: Annotated[dict[_Folder, Name], AfterValidator(FrozenDict)] = Field(default_factory=FrozenDict[str])
     """Folder in the container -> PersistentVolumeClaim that is mounted there."""
 
 
 class Settings(Frozen):
     """Where a pipeline lives on Kubeflow. The defaults are good for this machine only."""
 
-    endpoint: Annotated[str, Field(pattern=r"^(https?://[^\s/@?#]+(/[^\s@?#]*)?)?$")] = ""
+    NAMES_OF_SECRETS: ClassVar[tuple[str, ...]] = ("pods", "steps", "notices", "s3_secret", "image_pull_secret")
+    """Fields in which somebody may put a secret in place of its name."""
+
+    endpoint: Annotated[str, AfterValidator(lambda text: text and _address(text))] = ""
     """The address of the Pipelines API: `https://HOST[:PORT][/PATH]`."""
-    namespace: Annotated[str, Field(pattern=_DNS)] = "kubeflow"
+    namespace: Name = "kubeflow"
     """Where the pipeline's pods run; the profile's namespace in a cluster of many users."""
     experiment: Annotated[str, Field(min_length=1, max_length=128)] | None = None
     """To which runs belong; one of the pipeline's name unless given."""
-    root: Annotated[str, Field(pattern=r"^s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_/-]*[A-Za-z0-9])?$")] = (
-        "s3://drivetrain-local/pipelines"
-    )
+    root: Annotated[
+        str,
+        Matching(
+            r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_/-]*[A-Za-z0-9])?",
+            "s3://BUCKET/FOLDER of letters, digits, '-', '_' and '/', without a '/' at the end, such as "
+            "s3://models/pipelines",
+        ),
+    ] = "s3://drivetrain-local/pipelines"
     """The URI below which code, data, checkpoints and what runs write are kept."""
-    s3_endpoint: Annotated[str, Field(pattern=r"^https?://[^\s@?#]+$")] | None = None
+    s3_endpoint: Address | None = None
     """The address of S3-compatible storage (MinIO, SeaweedFS), as pods reach it; AWS unless given."""
-    s3_secret: Annotated[str, Field(pattern=_DNS)] | None = None
+    s3_secret: Name | None = None
     """A Secret with AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; the service account's own rights unless given."""
-    image: Annotated[str, Field(min_length=1, max_length=512)] = "drivetrain-cpu:latest"
+    image: Image = "drivetrain-cpu:latest"
     """The container image of every step that names none (infra/kubeflow has Dockerfiles)."""
-    image_pull_policy: Annotated[str, Field(pattern=r"^(Always|IfNotPresent|Never)$")] | None = None
+    image_pull_policy: Literal["Always", "IfNotPresent", "Never"] | None = None
     """When nodes pull an image; IfNotPresent, or Always for the tag latest, unless given."""
-    image_pull_secret: Annotated[str, Field(pattern=_DNS)] | None = None
+    image_pull_secret: Name | None = None
     """A Secret with which nodes pull images."""
-    service_account: Annotated[str, Field(pattern=_DNS)] | None = None
+    service_account: Name | None = None
     """Under which pods run; the installation's default unless given."""
     token_file: str | None = None
     """A file on the machine that deploys, with the bearer token for the Pipelines API; also $KF_PIPELINES_TOKEN."""
-    checkpoint_claim: Annotated[str, Field(pattern=_DNS)] | None = None
+    checkpoint_claim: Name | None = None
     """A PersistentVolumeClaim for checkpoints; below `root` unless given."""
-    registry: Annotated[str, Field(pattern=r"^[a-z]+:\S+$")] | None = None
+    registry: (
+        Annotated[
+            str,
+            Matching(
+                r"[a-z]+:\S+",
+                "a kind and a place, such as kubeflow:http://model-registry-service.kubeflow:8080 or local:/models",
+            ),
+            AfterValidator(_registry),
+        ]
+        | None
+    ) = None
     """The model registry that steps ask, such as `kubeflow:http://model-registry-service.kubeflow:8080`."""
     trainer: Trainer = Trainer()
     """For trainings on several nodes."""
@@ -124,30 +225,10 @@ class Settings(Frozen):
     """Labels of spot nodes."""
 
 
-_NAMES_OF_SECRETS = ("pods", "steps", "notices", "s3_secret", "image_pull_secret")
-"""Fields in which somebody may put a secret in place of its name."""
-
-
-def _may_be_secret(error: Any) -> bool:
-    """Whether what was given must not be shown."""
-    text = str(error["input"])
-    return str(error["loc"][0]) in _NAMES_OF_SECRETS or "@" in text or without_secrets(text) != text
-
-
 def settings_of(deployment: Deployment) -> Settings:
     """The block of a deployment.
 
     Raises:
         SpecError: an unknown or wrong field, by its name.
     """
-    given: dict[str, Any] = dict(deployment.targets.get(NAME, {}))
-    try:
-        return Settings.model_validate(given)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, ("deployment", "targets", NAME, *first["loc"])))
-        value = (
-            "" if first["type"] == "extra_forbidden" or _may_be_secret(first) else f" Given: {first['input']!r:.120}."
-        )
-        allowed = f" Allowed: {', '.join(Settings.model_fields)}." if first["type"] == "extra_forbidden" else ""
-        raise SpecError(f"{where}: {first['msg']}.{value}{allowed}") from None
+    return block_of(deployment, NAME, Settings)

@@ -10,12 +10,20 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
+    from drivetrain.spec.deployment import Deployment
     from drivetrain.targets.local.containers.mounts import Mode
     from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
     from drivetrain.targets.sagemaker.document.document import StepNode
 
 # The options that are given by the name of a step.
 BY_STEP = ("callbacks", "functions", "stubs")
+
+
+def region_of(deployment: Deployment) -> str:
+    """The region in the ARNs of a run here: that of the definition which is executed."""
+    from drivetrain.targets.sagemaker.settings import settings_of
+
+    return settings_of(deployment).region
 
 
 @dataclass(frozen=True, kw_only=True)

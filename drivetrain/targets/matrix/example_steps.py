@@ -12,8 +12,8 @@ from drivetrain.authoring.tune import one_of, tune
 from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train_script import train_script
+from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.pipeline import Parameter
-from drivetrain.spec.resources import Deployment
 from drivetrain.spec.steps import Dependency, NativeStep, ProcessingStep, TrainingStep
 from drivetrain.targets.matrix.features import data, feature, of, training
 

@@ -34,7 +34,7 @@ ARM_FAMILIES = ("p6e-gb200", "g5g", "a1")
 # `cu133` in a tag: CUDA 13.3.
 _CUDA = re.compile(r"[:-]cu([0-9]+)[0-9](?![0-9])")
 # The settings by which a user gives an image of their own.
-JOB_IMAGE, SERVING_IMAGE = "deployment.image", "deployment.serving_image"
+JOB_IMAGE, SERVING_IMAGE = "deployment.targets.sagemaker.image", "deployment.targets.sagemaker.serving_image"
 
 
 def stock_image(region: str, gpu: bool, framework: str = "pytorch", version: str | None = None) -> Image:

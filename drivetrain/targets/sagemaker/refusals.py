@@ -162,7 +162,7 @@ def _words(
     if code == "NoSuchBucket":
         return AbsentError, (
             f"There is no bucket for {about} in region {region}. Make it (infra/ has the stack), or give another one: "
-            "--set deployment.bucket=NAME"
+            "--set deployment.targets.sagemaker.bucket=NAME"
         )
     if absent:
         told = f" AWS says: {message}." if message else ""
@@ -174,12 +174,13 @@ def _words(
     if code == "PermanentRedirect" or status == 301:
         return (
             ServiceError,
-            f"{about} lies in another region than {region}. Give its region: --set deployment.region=...",
+            f"{about} lies in another region than {region}. Give its region: "
+            "--set deployment.targets.sagemaker.region=...",
         )
     if service == "sagemaker" and _ROLE.search(message):
         return ServiceError, (
             f"{about}: SageMaker cannot use the role. AWS says: {message}. Give a role that exists and trusts "
-            "sagemaker.amazonaws.com: --set deployment.role=ARN"
+            "sagemaker.amazonaws.com: --set deployment.targets.sagemaker.role=ARN"
         )
     if code == "ConflictException":
         return ServiceError, f"{about} is being changed by somebody else. AWS says: {message}. Wait, then repeat."

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drivetrain.targets.sagemaker.settings import settings_of
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -42,7 +44,7 @@ def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer:
 
     pipeline = compiled.pipeline
     options = Options(
-        pipeline=pipeline.name, max_parallel=pipeline.max_parallel_steps, region=pipeline.deployment.region
+        pipeline=pipeline.name, max_parallel=pipeline.max_parallel_steps, region=settings_of(pipeline.deployment).region
     )
     return Runner(Home(home), observer).start(compiled.text, parameters, options, assets=compiled.assets)
 

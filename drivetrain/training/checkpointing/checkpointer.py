@@ -161,6 +161,7 @@ class Checkpointer:
         tensors = framework.tensors_of(strategy, best)
         prefix = f"{GENERATORS}{self.process.rank:05d}/"
         tensors |= {prefix + name: state for name, state in framework.generator_states(self.process.device).items()}
+        tensors = framework.parts(tensors)
         file, buffer = self._prepare(framework, tensors, has_best=bool(best))
         framework.copy_all(self._views, [tensors[place.name] for place in file.places])
         described = {
@@ -243,7 +244,7 @@ class Checkpointer:
             self._file = RankFile(name, share_out(_held(framework, tensors), self.exchange, self.folders))
         elif signature != self._signature:
             same = {name for name, what in signature.items() if self._signature.get(name) == what}
-            kept = [piece for piece in self._file.pieces if piece.name in same]
+            kept = [piece for piece in self._file.pieces if piece.held_as in same]
             new = {name: tensor for name, tensor in tensors.items() if name not in same}
             self._file = RankFile(name, [*kept, *_held(framework, new)])
         elif self._buffer is not None:

@@ -277,6 +277,7 @@ class Framework:
 
     # Tensors in the memory of a checkpoint's files: numpy's, which is the host's.
 
+    parts = staticmethod(arrays.parts)
     piece_of = staticmethod(arrays.piece_of)
     views = staticmethod(arrays.views)
     copy_all = staticmethod(arrays.copy_all)

@@ -49,6 +49,7 @@ class Framework(Values):
 
     watcher = Watcher
 
+    parts = staticmethod(memory.parts)
     piece_of = staticmethod(memory.piece_of)
     pin_of = staticmethod(memory.pin_of)
     views = staticmethod(memory.views)

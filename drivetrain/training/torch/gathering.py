@@ -24,7 +24,7 @@ def gather_model(strategy: Strategy) -> dict[str, Tensor]:
     """Parameters and buffers, with the moving average in the parameters' place where there is one: copies on the CPU
     of rank 0 alone (others: none). Every rank must call this."""
     with strategy.in_evaluation():
-        return gather(strategy, _model_state(strategy))
+        return gather(strategy, strategy.model_state())
 
 
 def unwrapped(tensors: Mapping[str, Tensor], wanted: Iterable[str]) -> tuple[dict[str, Tensor], str]:
@@ -40,10 +40,6 @@ def unwrapped(tensors: Mapping[str, Tensor], wanted: Iterable[str]) -> tuple[dic
             return dict(tensors), ""
         found, removed = {name.removeprefix(prefix): tensor for name, tensor in found.items()}, removed + prefix
     return found, removed
-
-
-def _model_state(strategy: Strategy) -> dict[str, Tensor]:
-    return dict(strategy.model.state_dict(keep_vars=True))
 
 
 def gather(strategy: Strategy, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

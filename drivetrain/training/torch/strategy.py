@@ -29,6 +29,7 @@ from drivetrain.training.torch.health.watcher import Watcher
 from drivetrain.training.torch.joining import sum_tensor
 from drivetrain.training.torch.layers import compile_layers, recompute_activations
 from drivetrain.training.torch.loss_checks import FirstLosses
+from drivetrain.training.torch.optimizer_state import OptimizerState
 from drivetrain.training.torch.parallel.layout import lay_out
 from drivetrain.training.torch.precision import LossScale, precision_of
 from drivetrain.training.torch.recipes import check_values, weights_of
@@ -47,6 +48,7 @@ class Strategy:
         model: this rank's part, with the names that the recipe's model gives to its parameters; they may be DTensors.
         module: what is called: `model`, or the wrapper around it.
         optimizer: the recipe's, of this rank's part.
+        optimizer_state: what it keeps of each parameter.
         average: the moving average of the parameters, or None.
         watcher: what is told of each step, where the loop asks for it (drivetrain.training.health).
     """
@@ -83,6 +85,7 @@ class Strategy:
         self.holds_slices = any(isinstance(parameter, DTensor) for parameter in self.parameters.values())
         self.buffers = shared_buffers(self.model, self.layout)
         self.optimizer = self.build_optimizer()
+        self.optimizer_state = self.build_optimizer_state()
         self.average = MovingAverage(self.parameters, config.ema_decay) if config.ema_decay else None
         self.loss_scale = LossScale() if self.precision.compute == torch.float16 else None
 
@@ -156,6 +159,13 @@ class Strategy:
         """
         outputs = self.call(self.model, inputs)
         return outputs if self.layout.counts else None
+
+    def build_optimizer_state(self) -> OptimizerState:
+        return OptimizerState(self.optimizer, self.parameters)
+
+    def model_state(self) -> dict[str, Any]:
+        """This rank's part of the model's parameters and buffers, by name: the very tensors."""
+        return dict(self.model.state_dict(keep_vars=True))
 
     # What all have in config.
 

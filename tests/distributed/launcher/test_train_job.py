@@ -21,7 +21,7 @@ import pytest
 
 from drivetrain import Cluster, Pipeline, Spot, step
 from drivetrain.components.train import train
-from drivetrain.spec.resources import Deployment
+from drivetrain.spec.deployment import Deployment
 from drivetrain.steps.kubeflow import objects
 from drivetrain.steps.kubeflow.nodes import Nodes
 from drivetrain.steps.kubeflow.program import Log

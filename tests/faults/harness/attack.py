@@ -49,7 +49,7 @@ class Attack:
         self.canary = self.outside / "canary"
         self.account: TestAccount = shared.service.new_account()
         role = f"arn:aws:iam::{self.account.number}:role/pipelines"
-        self.place = {"deployment": {"bucket": self.account.make_bucket(), "role": role}}
+        self.place = {"deployment": {"targets": {"sagemaker": {"bucket": self.account.make_bucket(), "role": role}}}}
         self.write("account.yaml", json.dumps(self.place).encode())
         self.write("good.json", json.dumps(sound()).encode())
         self.did: Counter[str] = Counter()

@@ -54,7 +54,13 @@ class Place:
         role = f"arn:aws:iam::{self.account.number}:role/pipelines"
         queue = f"arn:aws:sqs:us-east-1:{self.account.number}:events"
         queues = {"event_queue": queue, "dead_letter_queue": queue}
-        self.place = {"deployment": {"bucket": self.account.make_bucket(), "role": role, "image": "image:1", **queues}}
+        self.place = {
+            "deployment": {
+                "targets": {
+                    "sagemaker": {"bucket": self.account.make_bucket(), "role": role, "image": "image:1", **queues}
+                }
+            }
+        }
         self.write("account.yaml", self.place)
 
     def write(self, name: str, content: Any) -> None:

@@ -24,6 +24,7 @@ from unittest import mock
 from drivetrain.components.register_model import register_model
 from drivetrain.registry import model_package
 from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.package_mapping import request_of
 from drivetrain.registry.registry import open_registry
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
@@ -174,10 +175,10 @@ def found_wrong(place: Place, files: Files) -> list[str]:
     if len(versions) != 1:
         said.append(f"{len(versions)} versions: {[version.version for version in versions]}")
     for version in versions:
-        if {version.content_hash, model_package.content_hash(version.package)} != {files.content_hash}:
+        if {version.content_hash, model_package.content_hash(request_of(version.record))} != {files.content_hash}:
             said.append(f"version {version.version} has content {version.content_hash}")
         expected = {**METRICS, "num_samples": 360}
-        if not version.metrics == model_package.metrics(version.package) == expected:
+        if not version.metrics == model_package.metrics(request_of(version.record)) == expected:
             said.append(f"version {version.version} has metrics {version.metrics}")
         if version.decision != files.decision:
             said.append(f"version {version.version} has decision {version.decision}")

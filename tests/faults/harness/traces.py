@@ -11,9 +11,9 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from torch import Tensor
-
 from drivetrain.training.loop import agreement
+from drivetrain.training.torch.checkpoints import state
+from drivetrain.training.torch.parallel.flat_slice import in_boxes
 from drivetrain.training.torch.parallel.sharded import local
 from drivetrain.training.torch.seeding import StepSeeds
 from drivetrain.training.torch.strategy import Strategy
@@ -51,9 +51,5 @@ def trace_steps(path: Path) -> None:
 
 def state_of(strategy: Strategy) -> dict[str, int]:
     """A checksum of this rank's part of every tensor that is trained, by name."""
-    names = {parameter: name for name, parameter in strategy.parameters.items()}
-    found: dict[str, Tensor] = {f"model/{name}": value for name, value in strategy.model.state_dict().items()}
-    for parameter, entries in strategy.optimizer.state.items():
-        found |= {f"optimizer/{names[parameter]}/{entry}": value for entry, value in entries.items()}
-    found |= {f"average/{name}": value for name, value in (strategy.average.values if strategy.average else {}).items()}
-    return {name: zlib.crc32(local(value.detach()).contiguous().numpy().data) for name, value in sorted(found.items())}
+    found = in_boxes(state.tensors_of(strategy))
+    return {name: zlib.crc32(local(value).detach().contiguous().numpy().data) for name, value in sorted(found.items())}

@@ -12,6 +12,7 @@ from drivetrain.authoring.loading import load, ready_pipelines
 from drivetrain.cli.errors import explain
 from drivetrain.spec.steps import ProcessingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.settings import settings_of
 
 GOOD = """
 from drivetrain.components import Output, component
@@ -36,14 +37,16 @@ def write(folder: Path, name: str, text: str) -> str:
 
 def test_a_place_that_is_given_is_the_pipelines(tmp_path: Path) -> None:
     """Also where the author does not hand it on; what the author says stands."""
-    place = ["deployment.bucket=mine", "deployment.region=eu-west-1"]
+    place = ["deployment.targets.sagemaker.bucket=mine", "deployment.targets.sagemaker.region=eu-west-1"]
     loaded = load(write(tmp_path, "nightly_placed.py", GOOD), overrides=[*place, "rows=4"])
-    assert (loaded.pipeline.deployment.bucket, loaded.pipeline.deployment.region) == ("mine", "eu-west-1")
+    there = settings_of(loaded.pipeline.deployment)
+    assert (there.bucket, there.region) == ("mine", "eu-west-1")
     assert loaded.pipeline.steps == load(str(tmp_path / "nightly_placed.py"), overrides=["rows=4"]).pipeline.steps
     own = GOOD.replace("import Pipeline", "import Deployment, Pipeline").replace(
-        'name="nightly",', 'name="nightly", deployment=Deployment(bucket="own"),'
+        'name="nightly",', 'name="nightly", deployment=Deployment(targets={"sagemaker": {"bucket": "own"}}),'
     )
-    assert load(write(tmp_path, "nightly_own.py", own), overrides=place).pipeline.deployment.bucket == "own"
+    built = load(write(tmp_path, "nightly_own.py", own), overrides=place).pipeline
+    assert settings_of(built.deployment).bucket == "own"
 
 
 def test_a_file_with_its_settings(tmp_path: Path) -> None:
@@ -76,9 +79,14 @@ def test_a_pipeline_without_settings_of_its_own_can_be_deployed(tmp_path: Path) 
         "bare_two.py",
         "from drivetrain import Pipeline\ndef p() -> Pipeline:\n    return Pipeline(name='p')\n",
     )
-    write(tmp_path, "bare_two.yaml", "deployment: {bucket: my-bucket}\nlocal: {data: {'s3://b/x': data}}\n")
-    loaded = load(target, overrides=["deployment.region=eu-west-1"])
-    assert (loaded.pipeline.deployment.bucket, loaded.pipeline.deployment.region) == ("my-bucket", "eu-west-1")
+    write(
+        tmp_path,
+        "bare_two.yaml",
+        "deployment: {targets: {sagemaker: {bucket: my-bucket}}}\nlocal: {data: {'s3://b/x': data}}\n",
+    )
+    loaded = load(target, overrides=["deployment.targets.sagemaker.region=eu-west-1"])
+    there = settings_of(loaded.pipeline.deployment)
+    assert (there.bucket, there.region) == ("my-bucket", "eu-west-1")
     assert loaded.settings.local.data == {"s3://b/x": "data"}
 
 

@@ -11,6 +11,7 @@ import pytest
 from drivetrain import Settings, UserError
 from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.authoring.settings import build
+from drivetrain.targets.sagemaker.settings import settings_of
 
 
 class Example(Settings):
@@ -28,17 +29,21 @@ def write(folder: Path, text: str | bytes) -> Path:
 
 
 def test_later_sources_win(tmp_path: Path) -> None:
-    file = write(tmp_path, "must: file\nepochs: 20\nrate: 0.2\ndeployment:\n  bucket: my-bucket\n  prefix: x\n")
+    file = write(
+        tmp_path,
+        "must: file\nepochs: 20\nrate: 0.2\ndeployment:\n  targets: {sagemaker: {bucket: my-bucket, prefix: x}}\n",
+    )
     environment = {
         "DRIVETRAIN_RATE": "0.3",
         "DRIVETRAIN_EPOCHS": "30",
-        "DRIVETRAIN_DEPLOYMENT__PREFIX": "y",
+        "DRIVETRAIN_DEPLOYMENT__TARGETS__SAGEMAKER__PREFIX": "y",
         "DRIVETRAIN_HOME": "/elsewhere",
         "DRIVETRAIN_SOMETHING_ELSE": "1",
     }
     built = build(Example, file, ["epochs=40", "fast=true"], environment)
     assert (built.must, built.epochs, built.rate, built.fast) == ("file", 40, 0.3, True)
-    assert (built.deployment.bucket, built.deployment.prefix) == ("my-bucket", "y")
+    place = settings_of(built.deployment)
+    assert (place.bucket, place.prefix) == ("my-bucket", "y")
 
 
 @pytest.mark.parametrize(
@@ -125,14 +130,19 @@ def test_a_field_of_text_keeps_what_is_typed(text: str) -> None:
 def test_other_fields_and_plain_text_are_read_as_before() -> None:
     built = build(Nested, None, ["options='{}'", "note=null", "names=[a, b]", "epochs=3"], {})
     assert (built.options, built.note, built.names, built.epochs) == ("{}", None, ("a", "b"), 3)
-    assert build(Nested, None, ["deployment.bucket=123"], {}).deployment.bucket == "123"
+    assert build(Nested, None, ["deployment.targets.sagemaker.bucket=123"], {}).deployment.targets == {
+        "sagemaker": {"bucket": "123"}
+    }
 
 
 def test_options_of_a_file_become_their_text(tmp_path: Path) -> None:
-    file = write(tmp_path, "options:\n  tensor: 2\n  split: [1, 2]\nnames: [a]\ndeployment:\n  bucket: my-bucket\n")
+    file = write(
+        tmp_path,
+        "options:\n  tensor: 2\n  split: [1, 2]\nnames: [a]\ndeployment: {targets: {sagemaker: {bucket: my-bucket}}}\n",
+    )
     built = build(Nested, file, [], {})
     assert json.loads(built.options) == {"tensor": 2, "split": [1, 2]}
-    assert (built.names, built.deployment.bucket) == (("a",), "my-bucket")
+    assert (built.names, settings_of(built.deployment).bucket) == (("a",), "my-bucket")
 
 
 class Hidden(Settings):

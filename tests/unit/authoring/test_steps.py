@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal, NotRequired, TypedDict
+from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 
@@ -13,6 +13,7 @@ from drivetrain import (
     Dependency,
     Parameter,
     Pipeline,
+    RetryPolicy,
     SpecError,
     call_lambda,
     execution,
@@ -325,3 +326,25 @@ def test_a_model_card() -> None:
 def test_fields_of_a_cluster_point_to_it(field: str) -> None:
     with pytest.raises(SpecError, match=rf"does not take '{field}'.* cluster=Cluster\({field}=\.\.\.\)"):
         step(load, raw="s3://bucket/raw/", **{field: "ml.m5.large"})
+
+
+def test_one_policy_of_retries_is_a_list_of_one() -> None:
+    policy = RetryPolicy(causes=("throttling",))
+    assert step(load, raw="s3://bucket/raw/", retry=policy).retry == (policy,)  # type: ignore[arg-type]
+    assert step(load, raw="s3://bucket/raw/", retry=[policy, {"causes": ["quota"]}]).retry[1].causes == ("quota",)  # type: ignore[list-item]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("throttling", "retry holds 'throttling', which is no RetryPolicy"),
+        (["throttling", "quota"], "retry holds 'throttling', which is no RetryPolicy"),
+        (3, "retry holds 3, which is no RetryPolicy"),
+        (None, "retry holds None, which is no RetryPolicy"),
+    ],
+)
+def test_what_is_no_policy_of_retries(given: Any, said: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        step(load, raw="s3://bucket/raw/", retry=given)
+    assert str(refused.value).startswith(f"Step 'load': {said}. Give a list, such as retry=[RetryPolicy(causes=['")
+    assert "causes are service_error, throttling, job_error, no_capacity, quota." in str(refused.value)

@@ -70,7 +70,9 @@ def test_a_tuning_that_chooses_among_machines(count: int | None, counts: tuple[i
         alternatives=(Alternative(instance_type=types[1], count=count),),
     )
     built = tune(fitted(cluster=cluster), objective="accuracy", max_trainings=9, rate=between(0.001, 1.0))
-    trainings = arguments(built, deployment=Deployment(keys=Keys(volume="alias/disks")))["TrainingJobDefinition"]
+    trainings = arguments(built, deployment=Deployment(targets={"sagemaker": {"keys": Keys(volume="alias/disks")}}))[
+        "TrainingJobDefinition"
+    ]
     assert "ResourceConfig" not in trainings
     assert trainings["HyperParameterTuningResourceConfig"] == {
         "InstanceConfigs": [

@@ -42,10 +42,13 @@ def test_help_has_examples_and_imports_nothing_heavy(tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["plan", "apply", "pull", "destroy"])
 def test_the_defaults_of_this_machine_are_refused_without_asking_aws(drivetrain, command: str) -> None:
     message = drivetrain.error(command, "retraining", *(["--yes"] if command in ("apply", "destroy") else []))
-    assert "deployment.bucket is not set" in message and "--set deployment.bucket=" in message
+    assert (
+        "deployment.targets.sagemaker.bucket is not set" in message
+        and "--set deployment.targets.sagemaker.bucket=" in message
+    )
     if command in ("plan", "apply"):
-        message = drivetrain.error(command, "retraining", "--set", "deployment.bucket=my-bucket")
-        assert "deployment.role is not set" in message
+        message = drivetrain.error(command, "retraining", "--set", "deployment.targets.sagemaker.bucket=my-bucket")
+        assert "deployment.targets.sagemaker.role is not set" in message
 
 
 def test_what_is_typed_wrong_is_said(drivetrain) -> None:
@@ -77,8 +80,8 @@ def account():
 def deployed(drivetrain, account: TestAccount) -> tuple[Any, TestAccount, list[str]]:
     """Settings with which the definition above is deployed as `theirs`."""
     given = [
-        f"--set=deployment.bucket={account.make_bucket()}",
-        f"--set=deployment.role=arn:aws:iam::{account.number}:role/pipelines",
+        f"--set=deployment.targets.sagemaker.bucket={account.make_bucket()}",
+        f"--set=deployment.targets.sagemaker.role=arn:aws:iam::{account.number}:role/pipelines",
     ]
     drivetrain("apply", "-d", drivetrain.write("theirs.json", DEFINITION), "--yes", *given)
     return drivetrain, account, given
@@ -87,13 +90,20 @@ def deployed(drivetrain, account: TestAccount) -> tuple[Any, TestAccount, list[s
 @pytest.mark.slow
 def test_the_settings_of_a_pipeline_that_is_not_here_say_where_it_is(deployed) -> None:
     drivetrain, account, given = deployed
-    place = dict(each.removeprefix("--set=deployment.").split("=") for each in given)
-    drivetrain.write("theirs.yaml", {"epochs": 20, "deployment": {**place, "region": account.region}})
+    place = dict(each.removeprefix("--set=deployment.targets.sagemaker.").split("=") for each in given)
+    drivetrain.write(
+        "theirs.yaml", {"epochs": 20, "deployment": {"targets": {"sagemaker": {**place, "region": account.region}}}}
+    )
     assert "has not been executed yet" in drivetrain("executions", "theirs", "-c", "theirs.yaml")
     message = drivetrain.error("executions", "theirs", "-c", "theirs.yaml", "--set", "deploymnt.region=x")
     assert "Setting deploymnt does not exist. Did you mean 'deployment'?" in message
-    message = drivetrain.error("executions", "theirs", "-c", "theirs.yaml", "--set", "deployment.region=mars")
-    assert "Setting deployment.region (from --set) is 'mars'" in message
+    message = drivetrain.error(
+        "executions", "theirs", "-c", "theirs.yaml", "--set", "deployment.targets.sagemaker.region=mars"
+    )
+    assert (
+        "deployment.targets.sagemaker.region (from --set): give a region of AWS, such as eu-central-1. Given: 'mars'."
+        in message
+    )
     drivetrain("destroy", "theirs", "-c", "theirs.yaml", "--yes")
     assert "there is no pipeline 'theirs'" in drivetrain("destroy", "theirs", "-c", "theirs.yaml")
 
@@ -128,7 +138,7 @@ def test_pull_of_a_definition_lists_what_was_edited_beside_it(deployed) -> None:
 
 def test_a_role_of_another_account_is_refused(deployed) -> None:
     drivetrain, _, given = deployed
-    role = "--set=deployment.role=arn:aws:iam::999999999999:role/x"
+    role = "--set=deployment.targets.sagemaker.role=arn:aws:iam::999999999999:role/x"
     message = drivetrain.error("plan", "-d", "theirs.json", given[0], role)
     assert "is of account 999999999999, and these credentials are of account" in message
 

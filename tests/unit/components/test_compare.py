@@ -16,6 +16,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.components.compare import compare
 from drivetrain.data.manifest import Column, Manifest, Shard
 from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import open_registry
 
 SETTINGS = {
@@ -82,7 +83,7 @@ class Place:
     def register(self, model: Path, *, approved: bool = False) -> int:
         registry = open_registry(self.registry)
         package = {"SourceUri": model.absolute().as_uri()}
-        version, _ = registry.register("digits", content_hash(model), package)
+        version, _ = registry.register("digits", content_hash(model), record_of(package))
         if approved:
             registry.set_status("digits", version, "Approved")
         return version

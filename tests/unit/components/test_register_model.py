@@ -8,6 +8,7 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.components.register_model import Registered, read_metrics, register_model
 from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.package_mapping import request_of
 from drivetrain.registry.registry import open_registry
 
 
@@ -71,7 +72,7 @@ def test_registers_once(model: Path, evaluation: Path, registry: str, capsys: py
     )
     assert opened.version("digits", 2).status == "Approved"
     assert opened.version("digits", 2).content_hash == content_hash(model)
-    assert version.package["SourceUri"] == model.as_uri()
+    assert request_of(version.record)["SourceUri"] == model.as_uri()
 
 
 def test_a_path_of_this_machine_is_no_place_for_others(

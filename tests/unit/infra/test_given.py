@@ -39,11 +39,14 @@ def test_what_the_stack_can_make_is_taken() -> None:
     [
         ({"event_queue": f"{SQS}events"}, "must end in .fifo"),
         ({"event_queue": "arn:aws:sqs:eu-west-1:210987654321:events.fifo"}, f"Allowed: .*{SQS}NAME"),
-        ({"event_queue": "arn:aws:sqs:us-east-1:123456789012:events.fifo"}, "deployment.event_queue"),
-        ({"event_queue": f"{SQS}a:b.fifo"}, "deployment.event_queue"),
-        ({"event_queue": f"{SQS}{'x' * 80}.fifo"}, "deployment.event_queue"),
+        ({"event_queue": "arn:aws:sqs:us-east-1:123456789012:events.fifo"}, "deployment.targets.sagemaker.event_queue"),
+        ({"event_queue": f"{SQS}a:b.fifo"}, "deployment.targets.sagemaker.event_queue"),
+        ({"event_queue": f"{SQS}{'x' * 80}.fifo"}, "deployment.targets.sagemaker.event_queue"),
         ({"dead_letter_queue": f"{SQS}dead.fifo"}, "leave .fifo out"),
-        ({"dead_letter_queue": "arn:aws:sqs:eu-west-1:210987654321:dead"}, "deployment.dead_letter_queue"),
+        (
+            {"dead_letter_queue": "arn:aws:sqs:eu-west-1:210987654321:dead"},
+            "deployment.targets.sagemaker.dead_letter_queue",
+        ),
     ],
 )
 def test_another_queue_is_refused(given: dict[str, Any], says: str) -> None:

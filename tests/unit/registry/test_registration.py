@@ -10,6 +10,8 @@ from drivetrain.base.errors import InputError
 from drivetrain.components.register_model import Registered, register_model
 from drivetrain.registry import model_package, registration
 from drivetrain.registry.content_hash import content_hash, files_in
+from drivetrain.registry.package_mapping import request_of
+from drivetrain.registry.record import decision_in
 from drivetrain.registry.registration import Evidence
 from drivetrain.registry.registry import open_registry
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
@@ -100,31 +102,33 @@ def test_all_that_is_known_is_registered(model: Path, report: Path, decided: Pat
     assert (version.lineage["data"], version.lineage["test-data"]) == ("d" * 64, "e" * 64)
     assert version.lineage["execution"] == "run-1"
     assert version.decision == decision(content_hash(model))
-    assert version.card is not None and model_package.metrics(version.package) == version.metrics
+    assert version.card is not None and model_package.metrics(request_of(version.record)) == version.metrics
     assert json.loads((tmp_path / "card" / "card.json").read_text()) == version.card
     page = (tmp_path / "card" / "card.md").read_text()
     assert page.startswith("# digits version 1\n") and "| accuracy | 0.98 | confidence interval 0.96 to 0.99 |" in page
-    container = version.package["InferenceSpecification"]["Containers"][0]
+    container = request_of(version.record)["InferenceSpecification"]["Containers"][0]
     assert container["Image"] == "image:1" and container["Environment"]["SAGEMAKER_PROGRAM"] == "inference.py"
 
 
 def test_the_package_is_one_that_the_service_takes(model: Path) -> None:
     files = files_in(model)
     known = content_hash(model)
-    package = registration.package_of(
+    record = registration.model_record(
         files,
         Evidence(DESCRIPTION, evaluation(known), decision(known)),
         {"accuracy": 0.98},
-        group="digits",
         artifact="s3://models/model.tar.gz",
-        approval="Approved",
         image="123456789012.dkr.ecr.eu-west-1.amazonaws.com/pytorch-inference:2.6",
         instance_types=["ml.m5.large"],
         quality="s3://models/model_quality.json",
     )
-    assert check_arguments("RegisterModel", package, {}) == []
-    here = registration.package_of(files, Evidence(), {}, group="digits", artifact=model.as_uri(), approval="Approved")
-    assert check_arguments("RegisterModel", here, {}) == [] and here["SourceUri"] == model.as_uri()
+    assert record.lineage.keys() == {"data", "test-data", "config", "code"} and record.serving is not None
+    assert check_arguments("RegisterModel", {"ModelPackageGroupName": "digits", **request_of(record)}, {}) == []
+    here = request_of(registration.model_record(files, Evidence(), {}, artifact=model.as_uri()))
+    assert (
+        check_arguments("RegisterModel", {"ModelPackageGroupName": "digits", **here}, {}) == []
+        and here["SourceUri"] == model.as_uri()
+    )
 
 
 def test_the_same_settings_are_the_same_lineage_and_others_another(model: Path) -> None:
@@ -200,7 +204,7 @@ def test_a_record_too_long_for_a_card_is_kept_without_its_metrics(model: Path) -
     record = decision(content_hash(model))
     record["candidate"]["metrics"] = {f"accuracy_class_{n}": n / 7 for n in range(4000)}
     card = registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5})
-    kept = model_package.decision({"ModelCard": {"ModelCardContent": json.dumps(card)}})
+    kept = decision_in(card)
     assert kept is not None and kept["candidate"] == {"content_hash": content_hash(model)}
     assert kept["difference"] == record["difference"]
     custom = card["additional_information"]["custom_details"]
@@ -217,30 +221,30 @@ def test_a_decision_on_many_slices_and_classes_fits_into_a_card(model: Path) -> 
     classes = {f"recall_class_{n}": n / 7 for n in range(1000)}
     record["candidate"]["metrics"] = record["champion"]["metrics"] = dict.fromkeys(classes, number)
     card = registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5, **classes})
-    kept = model_package.decision({"ModelCard": {"ModelCardContent": json.dumps(card)}})
+    kept = decision_in(card)
     assert kept is not None and "differences" not in kept and len(kept["floors"]) == 50
     assert kept["difference"] == record["difference"] and kept["champion"]["version"] == 3
     record["floors"] = rows
     card = registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5, **classes})
-    kept = model_package.decision({"ModelCard": {"ModelCardContent": json.dumps(card)}})
+    kept = decision_in(card)
     assert kept is not None and "floors" not in kept and kept["why"] == record["why"]
     record["why"] = ["x" * 1000] * 2000
     card = registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5, **classes})
-    kept = model_package.decision({"ModelCard": {"ModelCardContent": json.dumps(card)}})
+    kept = decision_in(card)
     assert kept is not None and len(kept["why"]) == 20 and kept["verdict"] == record["verdict"]
     assert len(json.dumps(card)) <= 100_000
 
 
 def test_numbers_of_single_classes_are_left_out_of_a_card_that_would_be_too_long() -> None:
     numbers = {f"accuracy_class_{n}": n / 7 for n in range(4000)} | {"accuracy": 0.5}
-    package = registration.package_of({}, Evidence(), numbers, group="digits", artifact="", approval="Approved")
-    assert model_package.metrics(package) == {"accuracy": 0.5}
+    record = registration.model_record({}, Evidence(), numbers, artifact="")
+    assert model_package.metrics(request_of(record)) == {"accuracy": 0.5}
     few = dict(list(numbers.items())[:500])
-    package = registration.package_of({}, Evidence(), few, group="digits", artifact="", approval="Approved")
-    assert model_package.metrics(package) == few
+    record = registration.model_record({}, Evidence(), few, artifact="")
+    assert model_package.metrics(request_of(record)) == few
 
 
 def test_a_card_that_is_too_long_is_refused() -> None:
     numbers = {f"accuracy{n}": n / 7 for n in range(4000)}
     with pytest.raises(InputError, match="of which the service takes 100,000"):
-        registration.package_of({}, Evidence(), numbers, group="digits", artifact="", approval="Approved")
+        registration.model_record({}, Evidence(), numbers, artifact="")

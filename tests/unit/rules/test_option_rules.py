@@ -25,7 +25,7 @@ from drivetrain.catalog import quotas
 from drivetrain.components import Input, Output, component
 from drivetrain.components.train import train
 from drivetrain.spec.file_systems import FileSystem, file_system
-from drivetrain.spec.resources import Roles
+from drivetrain.targets.sagemaker.settings import Roles
 
 SERVER = "arn:aws:sagemaker:eu-west-1:111122223333:mlflow-tracking-server/runs"
 ISOLATED = Network(isolated=True)
@@ -53,13 +53,18 @@ def fitted(cluster: Cluster | None = None, data: Any = "s3://b/data/", **options
 
 def refused(*steps: Any, parameters: tuple[Parameter, ...] = (), **deployment: Any) -> str:
     with pytest.raises(SpecError) as caught:
-        Pipeline(name="p", steps=list(steps), parameters=list(parameters), deployment=Deployment(**deployment))
+        Pipeline(
+            name="p",
+            steps=list(steps),
+            parameters=list(parameters),
+            deployment=Deployment(targets={"sagemaker": deployment}),
+        )
     return str(caught.value)
 
 
 def test_a_vpc_needs_subnets_and_security_groups() -> None:
     half = Network(subnets=("subnet-1",))
-    assert "deployment.network has subnets and no security_groups" in refused(fitted(), network=half)
+    assert "deployment.targets.sagemaker.network has subnets and no security_groups" in refused(fitted(), network=half)
     assert "'fit': cluster.network has security_groups and no subnets" in refused(
         fitted(Cluster(network=Network(security_groups=("sg-1",))))
     )
@@ -72,25 +77,33 @@ def test_an_isolated_step_does_not_ask_the_registry() -> None:
     where = Parameter.string("Registry", default="auto")
     assert "asks the model registry" in refused(loaded(registry=where), parameters=(where,), network=ISOLATED)
     own = loaded(Cluster(network=Network()), registry="auto")
-    Pipeline(name="p", steps=[own], deployment=Deployment(network=ISOLATED))
+    Pipeline(name="p", steps=[own], deployment=Deployment(targets={"sagemaker": {"network": ISOLATED}}))
 
 
 def test_an_isolated_step_is_not_debugged_from_outside_and_reports_to_nobody() -> None:
     assert "Systems Manager" in refused(fitted(remote_debug=True), network=ISOLATED)
     assert "MLflow" in refused(fitted(Cluster(network=ISOLATED), mlflow=Mlflow(arn=SERVER)))
-    Pipeline(name="p", steps=[fitted()], deployment=Deployment(network=ISOLATED, mlflow=Mlflow(arn=SERVER)))
+    Pipeline(
+        name="p",
+        steps=[fitted()],
+        deployment=Deployment(targets={"sagemaker": {"network": ISOLATED, "mlflow": Mlflow(arn=SERVER)}}),
+    )
 
 
 def test_a_role_is_given_to_a_step_that_has_a_job() -> None:
     role = "arn:aws:iam::111122223333:role/fit"
     said = refused(fitted(), roles=Roles(steps={"fits": role}))
-    assert "deployment.roles.steps names 'fits', which is no step with a job. Did you mean" in said
-    Pipeline(name="p", steps=[fitted()], deployment=Deployment(roles=Roles(steps={fitted().name: role})))
+    assert "deployment.targets.sagemaker.roles.steps names 'fits', which is no step with a job. Did you mean" in said
+    Pipeline(
+        name="p",
+        steps=[fitted()],
+        deployment=Deployment(targets={"sagemaker": {"roles": Roles(steps={fitted().name: role})}}),
+    )
 
 
 def test_a_run_of_mlflow_is_of_one_job_and_needs_a_server() -> None:
     assert "one run for every execution" in refused(fitted(), mlflow=Mlflow(arn=SERVER, run="night"))
-    assert "deployment.mlflow has no arn" in refused(fitted(), mlflow=Mlflow(experiment="digits"))
+    assert "deployment.targets.sagemaker.mlflow has no arn" in refused(fitted(), mlflow=Mlflow(experiment="digits"))
     assert "options.mlflow has no arn" in refused(fitted(mlflow=Mlflow(run="night")))
 
 
@@ -104,7 +117,9 @@ def test_a_key_of_volumes_needs_machines_that_are_alike() -> None:
     either = Parameter.string("Kind", default="ml.m5.xlarge", choices=("ml.m5.xlarge", "ml.g5.xlarge"))
     assert "of its machines ml.g5.xlarge" in refused(unknown, keys=keys, parameters=(either,))
     alike = Parameter.string("Kind", default="ml.m5.xlarge", choices=("ml.m5.xlarge", "ml.m5.large"))
-    Pipeline(name="p", steps=[unknown], parameters=[alike], deployment=Deployment(keys=keys))
+    Pipeline(
+        name="p", steps=[unknown], parameters=[alike], deployment=Deployment(targets={"sagemaker": {"keys": keys}})
+    )
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ def test_rule_limits_of_triggers_can_be_read() -> None:
     ],
 )
 def test_uploads_where_the_pipeline_writes(prefix: str, loops: bool) -> None:
-    place = Deployment(bucket="models", prefix="pipelines")
+    place = Deployment(targets={"sagemaker": {"bucket": "models", "prefix": "pipelines"}})
     trigger = Upload(name="u", bucket="models", prefix=prefix)
     if loops:
         assert "each run would start the next. Give another prefix" in refusal(trigger, deployment=place)

@@ -28,6 +28,7 @@ from drivetrain import (
     Upload,
     UserError,
 )
+from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import RegistryError, open_registry
 from drivetrain.serve.history import FILE, History
 from drivetrain.serve.local_events import CHANGES, is_seen
@@ -75,7 +76,7 @@ class World:
 
     def approve(self, digit: str, execution: str | None = None) -> None:
         version, _ = self.registry.register(
-            "digits", digit * 64, {"ModelPackageGroupName": "digits"}, execution=execution
+            "digits", digit * 64, record_of({"ModelPackageGroupName": "digits"}), execution=execution
         )
         self.registry.set_status("digits", version, "Approved")
 
@@ -130,7 +131,7 @@ def test_an_approval_starts_a_run(world: World) -> None:
 
 @pytest.mark.parametrize("region", ["us-east-1", "cn-north-1", "us-gov-west-1"])
 def test_the_loop_guard_knows_this_machines_executions_of_any_region(world: World, region: str) -> None:
-    here = pipeline(APPROVED).model_copy(update={"deployment": Deployment(region=region)})
+    here = pipeline(APPROVED).model_copy(update={"deployment": Deployment(targets={"sagemaker": {"region": region}})})
     server = world.serve(here)
     own = Facts(id="abc", pipeline="retrain", region=region, account="000000000000", started=0.0)
     world.approve("a", execution=own.execution_arn)
@@ -409,7 +410,7 @@ def failing_once(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, error: 
 
 
 def test_an_approval_whose_model_could_not_be_read_comes_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    world.registry.register("digits", "a" * 64, {"ModelPackageGroupName": "digits"})
+    world.registry.register("digits", "a" * 64, record_of({"ModelPackageGroupName": "digits"}))
     server = world.serve(pipeline(APPROVED))
     world.approve("a")
     failing_once(monkeypatch, world.registry, "version", RegistryError("locked"))

@@ -10,6 +10,7 @@ from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.errors import UserError
 from drivetrain.studio.suggestions import Suggestion, find, suggest
 from drivetrain.targets.sagemaker.document.difference.difference import differences
+from drivetrain.targets.sagemaker.settings import settings_of
 
 
 class Retraining(Settings):
@@ -32,6 +33,7 @@ def compiled(overrides: Sequence[str] = (), **in_studio: Any) -> dict[str, Any]:
     train = {
         "ResourceConfig": {"InstanceType": settings.instance},
         "EnableManagedSpotTraining": settings.spot,
+        "RoleArn": settings_of(settings.deployment).role,
         "HyperParameters": {**values, **in_studio.pop("parameters", {})},
         **in_studio,
     }
@@ -69,6 +71,11 @@ def test_a_hyperparameter_is_the_line_of_its_setting() -> None:
         "edits": ["steps.train.Arguments.HyperParameters.epochs"],
         "also": [],
     }
+
+
+def test_a_setting_of_the_deployment_is_named_in_its_block() -> None:
+    [suggestion] = found(compiled(RoleArn="arn:aws:iam::123456789012:role/other"))
+    assert suggestion.setting == "deployment.targets.sagemaker.role"
 
 
 def test_what_else_a_setting_changes_is_said() -> None:

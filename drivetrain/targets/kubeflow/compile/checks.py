@@ -41,9 +41,12 @@ from drivetrain.spec.values import (
     Reference,
     references_in,
 )
+from drivetrain.targets.kubeflow.compile import fails
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes
+from drivetrain.targets.kubeflow.compile.values import NO_PLACEHOLDERS, PLACEHOLDER, integers_in, problem_of
+from drivetrain.targets.kubeflow.image_names import ALLOWED, image_problem
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
@@ -52,9 +55,6 @@ TITLE = "Kubeflow Pipelines"
 _TEXT = "text-of-"
 LONGEST_NAME = 128
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
-# What parameters of the platform cannot hold: it fills it in, also in a text that is somebody's value.
-PLACEHOLDER = "{{$"
-NO_PLACEHOLDERS = "it holds `{{$`, which Kubeflow Pipelines takes for a placeholder of its own."
 _EXECUTION = ("PipelineName", "PipelineExecutionId")
 
 Check = Callable[[Step, Graph], Iterator[Problem]]
@@ -93,13 +93,13 @@ def check(pipeline: Pipeline) -> list[Problem]:
     for step in graph.steps:
         for each in _OF_STEPS:
             found += each(step, graph)
-    return found
+    return [*found, *fails.problems(graph)]
 
 
 def notes(pipeline: Pipeline) -> list[str]:
     """What is said, and does not count there."""
     graph = Graph(pipeline)
-    found: list[str] = []
+    found = list(fails.notes(graph))
     jobs = [step for step in graph.steps if isinstance(step, JobStep)]
     if pipeline.cache.expire_after or any(step.cache and step.cache.expire_after for step in jobs):
         found.append(
@@ -164,8 +164,8 @@ def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
     for parameter in pipeline.parameters:
         if "--" in parameter.name:
             yield Problem("", f"parameter {parameter.name!r}", "its name holds `--`. Give it another name.")
-        if PLACEHOLDER in str(parameter.default):
-            yield Problem("", f"parameter {parameter.name!r}", f"{NO_PLACEHOLDERS} Give it another default.")
+        if (reason := problem_of(parameter.default)) is not None:
+            yield Problem("", f"parameter {parameter.name!r}", f"{reason} Give it another default.")
 
 
 def _step_settings(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
@@ -228,6 +228,12 @@ def _machines(step: Step, graph: Graph) -> Iterator[Problem]:
         yield Problem(step.name, "cluster.count", f"is {cluster.count}; a task is one pod. Give 1.")
     if isinstance(cluster.spot, ParameterRef):
         yield Problem(step.name, "cluster.spot", "is a parameter. Give a Spot, or None.")
+
+
+@_rule
+def _images(step: Step, graph: Graph) -> Iterator[Problem]:
+    if isinstance(step, JobStep) and step.image and (problem := image_problem(step.image)):
+        yield Problem(step.name, "image", f"{step.image!r:.80} is no name of an image: {problem}. Give {ALLOWED}.")
 
 
 @_rule
@@ -297,6 +303,9 @@ def _conditions(step: Step, graph: Graph) -> Iterator[Problem]:
         if not isinstance(value, ParameterRef | MetricRef | LoggedRef):
             reason = "cannot be compared there. Compare a parameter of the pipeline, a metric or a logged value."
             yield Problem(step.name, "condition", f"{reference.described()} {reason}")
+    for number in integers_in(step.condition):
+        if (reason := problem_of(number)) is not None:
+            yield Problem(step.name, "condition", f"{reason} Compare with another number.")
 
 
 @_rule
@@ -308,6 +317,23 @@ def _dependencies(step: Step, graph: Graph) -> Iterator[Problem]:
                 f"after {dependency.step!r}",
                 f"when it {dependency.trigger.lower()} cannot be said there. Use trigger='Any', and let the step look.",
             )
+        elif dependency.trigger == "Any":
+            # The platform runs such a task as the end of the one task that it waits for, outside of the DAG.
+            if others := sorted(graph.needs[step.name] - {dependency.step}):
+                reason = (
+                    f"there a step that runs however that ended waits for it alone, and not for {others[0]!r}, too."
+                )
+                yield Problem(step.name, f"after {dependency.step!r}", reason)
+            for other in graph.steps:
+                if step.name in graph.needs[other.name]:
+                    reason = f"there no step can wait for one that runs however another ended; {other.name!r} does."
+                    yield Problem(step.name, f"after {dependency.step!r}", reason)
+
+
+@_rule
+def _retries(step: Step, graph: Graph) -> Iterator[Problem]:
+    if isinstance(step, JobStep | RegisterStep) and any(policy.backoff_rate == 0 for policy in step.retry):
+        yield Problem(step.name, "retry", "a backoff_rate of 0 is no factor there. Give 1 for waits that do not grow.")
 
 
 @_rule

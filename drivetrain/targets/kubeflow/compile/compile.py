@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.call_site import blamed_on_place
-from drivetrain.spec.pipeline import Parameter, Pipeline
+from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.resources import Cluster, Resources
 from drivetrain.spec.steps import (
     ConditionStep,
@@ -29,12 +29,14 @@ from drivetrain.spec.steps import (
     flatten,
     is_our_training,
 )
-from drivetrain.spec.values import ExecutionRef, ItemRef, Reference
+from drivetrain.spec.values import ExecutionRef, ItemRef, ParameterRef, Reference
 from drivetrain.steps.contract import METRICS_OUTPUT
 from drivetrain.targets.assets.assets import Asset, Code
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
-from drivetrain.targets.kubeflow.compile import checks
+from drivetrain.targets.kubeflow.compile import checks, fails
+from drivetrain.targets.kubeflow.compile.fails import BRANCHES, REGISTER
+from drivetrain.targets.kubeflow.compile.imports import free_name
 from drivetrain.targets.kubeflow.compile.machines import executor_resources, platform_of, resources_of
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, mounts_of
 from drivetrain.targets.kubeflow.compile.notices import (
@@ -49,13 +51,12 @@ from drivetrain.targets.kubeflow.compile.references import References
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, arguments_of
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes, train_job_of
-from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_type, word
+from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_definition, word
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 from drivetrain.targets.step_contract import checkpoint_folder, environment_of
 from drivetrain.targets.target import refuse
 
 SCHEMA, SDK = "2.1.0", "kfp-2.17.0"
-REGISTER = "drivetrain.components.register_model:register_model"
 
 Json = dict[str, Any]
 
@@ -118,6 +119,9 @@ class _Compiler(References):
         self.components: Json = {}
         self.executors: Json = {}
         self.platform: Json = {}
+        self.held = fails.held(self.graph)
+        self.moved = fails.moved(self.graph, [fail for fail, steps in self.held.items() if steps])
+        """Condition -> the fail steps that stand beside it, and not in its branches."""
 
     @cached_property
     def travelling(self) -> frozenset[str]:
@@ -133,13 +137,17 @@ class _Compiler(References):
         self.fill(self.pipeline.steps)
         for task in self.tasks.values():
             self.finish(task)
+        for scope in (self.outermost, *self.inner):
+            self.check_order(scope)
         if self.settings.notices is not None:
             self.fill_notices(self.settings.notices)
         for scope in self.inner:
             self.components[scope.name] = scope.component()
         root = self.outermost.component()
         if self.pipeline.parameters:
-            root["inputDefinitions"] = {"parameters": {p.name: _parameter(p) for p in self.pipeline.parameters}}
+            root["inputDefinitions"] = {
+                "parameters": {p.name: parameter_definition(p) for p in self.pipeline.parameters}
+            }
         info: Json = {"name": checks.task_name(self.pipeline.name)}
         if self.pipeline.description:
             info["description"] = self.pipeline.description
@@ -174,17 +182,38 @@ class _Compiler(References):
         for step in steps:
             name = checks.task_name(step.name)
             self.placed[step.name] = (scope, name)
-            scope.add(
-                name, {"componentRef": {"name": f"comp-{name}"}, "taskInfo": {"name": step.display_name or step.name}}
-            )
             if isinstance(step, ConditionStep):
+                for fail in self.moved.get(step.name, ()):
+                    self.place_before(fail, scope)
+                    self.placed[step.name] = (scope, checks.task_name(fail))
+                if not (branches := self.branches(step)):
+                    continue
+                self.placed[step.name] = (scope, name)
+                scope.add_task(name, step.display_name or step.name)
                 both = self.inside(scope, name)
-                for branch, nested in _branches(step):
+                for branch, nested in branches:
                     task = f"{name}-{branch}"
-                    both.add(task, {"componentRef": {"name": f"comp-{task}"}, "taskInfo": {"name": task}})
+                    both.add_task(task, task)
                     self.place(nested, self.inside(both, task))
-            elif isinstance(step, ForEachStep):
+                continue
+            scope.add_task(name, step.display_name or step.name)
+            if isinstance(step, ForEachStep):
                 self.place(step.body, self.inside(scope, name))
+
+    def place_before(self, fail: str, scope: Scope) -> None:
+        """Give a fail step a task outside of the conditions that lead to it, for which other steps can wait."""
+        name = checks.task_name(fail)
+        scope.add_task(name, self.graph.by_name[fail].display_name or fail)
+        reached = free_name(f"{name}-reached", self.names)
+        inner = self.inside(scope, name)
+        inner.add_task(reached, reached)
+        self.placed[fail] = (inner, reached)
+
+    def branches(self, step: ConditionStep) -> list[tuple[str, list[Step]]]:
+        """The branches of a condition with the steps that stand in them there."""
+        moved = {fail for each in self.moved.values() for fail in each}
+        both = [(name, [each for each in getattr(step, name) if each.name not in moved]) for name in BRANCHES]
+        return [(name, nested) for name, nested in both if nested]
 
     def fill(self, steps: Sequence[Step]) -> None:
         """Say of each step what it runs, takes and gives."""
@@ -199,14 +228,15 @@ class _Compiler(References):
             self.depend(step.name, dependency.step)
             if dependency.trigger == "Any":
                 scope.tasks[name]["triggerPolicy"] = {"strategy": "ALL_UPSTREAM_TASKS_COMPLETED"}
+        for fail in (fail for fail, steps in self.held.items() if step.name in steps):
+            self.depend(step.name, fail)
         match step:
             case JobStep():
                 self.fill_job(step)
             case RegisterStep():
                 self.fill_register(step)
             case FailStep():
-                task = self.task(step)
-                task.document["fail"] = self.word(step.message, task)
+                self.fill_fail(step)
             case ConditionStep():
                 self.fill_condition(step)
             case ForEachStep():
@@ -221,6 +251,8 @@ class _Compiler(References):
         task.artifacts = step.output_names()
         for input_name, value in step.inputs.items():
             task.take(input_name, self.artifact(value, step.name, input_name))
+            if isinstance(value, ParameterRef):  # the platform's cache compares parameters, and no URIs of artifacts
+                task.take_value(self.channel(value))
         words = {name: self.word(value, task) for name, value in step.parameters.items()}
         script = [self.word(each, task) for each in step.arguments if not isinstance(each, FolderPath)]
         checkpoints = self.checkpoints(step, words)
@@ -233,6 +265,7 @@ class _Compiler(References):
         }
         if isinstance(step, TrainingStep) and step.logs:
             task.document["logs"] = dict(step.logs)
+        task.document |= self.archives(step)
         if isinstance(step, TrainingStep) and num_nodes(step):
             task.document["train_job"] = train_job_of(
                 step,
@@ -272,16 +305,34 @@ class _Compiler(References):
         if self.settings.registry:
             task.document["environment"] = {"DRIVETRAIN_REGISTRY": self.settings.registry}
 
+    def fill_fail(self, step: FailStep) -> None:
+        """A task that fails; one that was moved is triggered by the conditions that led to it."""
+        task, conditions = self.task(step), list[str]()
+        task.document["fail"] = self.word(step.message, task)
+
+        def take(reference: Reference) -> str:
+            channel = self.channel(reference)
+            task.take(channel.threaded, channel)
+            return channel.threaded
+
+        for name, branch in fails.around(self.graph, step.name, self.moved):
+            condition = self.graph.by_name[name]
+            assert isinstance(condition, ConditionStep)
+            expression = cel(condition.condition, take)
+            conditions.append(f"({expression})" if branch == "then" else negated(expression))
+        if conditions:
+            task.scope.tasks[task.name]["triggerPolicy"] = {"condition": " && ".join(conditions)}
+
     def fill_condition(self, step: ConditionStep) -> None:
         """Two DAGs in one: each is triggered by the condition or its opposite."""
-        for branch, nested in _branches(step):
+        for branch, nested in self.branches(step):
             inner = self.placed[nested[0].name][0]
             assert inner.parent is not None
             # What is compared is an input of the branch, as kfp's compiler has it, whether a step of it asks or not.
             expression = cel(step.condition, lambda reference, inner=inner: inner.bring_in(self.channel(reference)))
             condition = expression if branch == "then" else negated(expression)
             inner.parent.tasks[inner.task]["triggerPolicy"] = {"condition": condition}
-            self.fill(nested)
+        self.fill((*step.then, *step.otherwise))
 
     def fill_loop(self, step: ForEachStep) -> None:
         """The body once an item; items are texts, as the body's steps take them."""
@@ -294,6 +345,8 @@ class _Compiler(References):
         scope.tasks[name]["parameterIterator"] = {"itemInput": ITEM_INPUT, "items": {"raw": compact(list(items))}}
         scope.tasks[name]["iteratorPolicy"] = {"parallelismLimit": step.max_concurrency}
         body.inputs[ITEM_INPUT] = Channel("parameters", ITEM_INPUT, body, type="STRING")
+        if step.selector is not None:  # what is compared is handed on, whether a step reads the best iteration or not
+            self.channel(step.selector.value)
         self.fill(step.body)
 
     @staticmethod
@@ -328,24 +381,6 @@ class _Compiler(References):
         endpoint = self.settings.s3_endpoint
         return {} if endpoint is None else {"AWS_ENDPOINT_URL_S3": endpoint}
 
-    def depend(self, step: str, on: str) -> None:
-        """Let a step run after another, through the DAGs that hold them."""
-        mine, theirs = self.chain(step), self.chain(on)
-        for scope, task in mine:
-            for other, needed in theirs:
-                if scope is other and task != needed:
-                    scope.depend(task, needed)
-                    return
-
-    def chain(self, step: str) -> list[tuple[Scope, str]]:
-        """The task of a step, and the tasks of the DAGs around it, from the inside out."""
-        scope, task = self.placed[step]
-        found = [(scope, task)]
-        while scope.parent is not None:
-            found.append((scope.parent, scope.task))
-            scope = scope.parent
-        return found
-
     def checkpoints(self, step: JobStep, words: Mapping[str, Word]) -> Word | None:
         """Where a training's checkpoints are kept: a folder of the claim, or a URI below the root; of a step of a loop
         in a folder of the item's own."""
@@ -361,14 +396,3 @@ class _Compiler(References):
         if loop is None:
             return {"place": place}
         return {"place": {"join": ["/", [place, self.word(ItemRef(path=loop.key), self.task(step))]]}}
-
-
-def _branches(step: ConditionStep) -> list[tuple[str, tuple[Step, ...]]]:
-    return [(name, steps) for name, steps in (("then", step.then), ("otherwise", step.otherwise)) if steps]
-
-
-def _parameter(parameter: Parameter) -> Json:
-    built: Json = {"parameterType": parameter_type(parameter.ref())}
-    if parameter.default is not None:
-        built |= {"defaultValue": parameter.default, "isOptional": True}
-    return built

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.graph import Graph, find_cycle
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.steps import BaseStep, ForEachStep, TrainingStep
+from drivetrain.spec.steps import BaseStep, ForEachStep, JobStep, TrainingStep
 from drivetrain.spec.values import (
     EagerValue,
     ExecutionRef,
@@ -26,6 +26,7 @@ from drivetrain.targets.kubeflow.compile.retries import policies_of, retry_polic
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import CODE_INPUT, EXECUTION_INPUT, ITEM_INPUT, Task
 from drivetrain.targets.kubeflow.compile.words import Word, parameter_type, word
+from drivetrain.targets.target import Problem, refuse
 
 Json = dict[str, Any]
 RUN_ID = "{{$.pipeline_job_uuid}}"
@@ -58,6 +59,37 @@ class References:
         self.inner.append(Scope(f"comp-{task}", scope, task))
         return self.inner[-1]
 
+    def depend(self, step: str, on: str) -> None:
+        """Let a step run after another, through the DAGs that hold them."""
+        mine, theirs = self.chain(step), self.chain(on)
+        for scope, task in mine:
+            for other, needed in theirs:
+                if scope is other and task != needed:
+                    scope.depend(task, needed)
+                    return
+
+    def chain(self, step: str) -> list[tuple[Scope, str]]:
+        """The task of a step, and the tasks of the DAGs around it, from the inside out."""
+        scope, task = self.placed[step]
+        found = [(scope, task)]
+        while scope.parent is not None:
+            found.append((scope.parent, scope.task))
+            scope = scope.parent
+        return found
+
+    @staticmethod
+    def check_order(scope: Scope) -> None:
+        """
+        Raises:
+            SpecError: tasks of a DAG would wait for each other.
+        """
+        cycle = find_cycle({name: task.get("dependentTasks", ()) for name, task in scope.tasks.items()})
+        if cycle is not None:
+            reason = (
+                "would wait for each other, since others wait there for a branch as a whole. Take a step out of it."
+            )
+            refuse([Problem("", " -> ".join(cycle), reason)], checks.TITLE)
+
     def task(self, step: BaseStep) -> Task:
         """A step's task under construction; every one takes the code."""
         if step.name not in self.tasks:
@@ -79,7 +111,7 @@ class References:
         if f"select {called}" not in self.tasks:
             scope, loop_task = self.placed[loop.name]
             name = free_name(checks.task_name(called), self.names)
-            scope.add(name, {"componentRef": {"name": f"comp-{name}"}, "taskInfo": {"name": called}})
+            scope.add_task(name, called)
             task = self.tasks[f"select {called}"] = self.new_task(scope, name, None, called)
             chosen: Json = {"index": index}
             if index is None:
@@ -121,6 +153,18 @@ class References:
         if isinstance(value, OutputRef | IterationRef):
             return self.channel(value)
         return self.imports.input(value, f"{step}-{name}")
+
+    def archives(self, step: JobStep) -> Json:
+        """What the document says of inputs that the program is to find as one archive, and of that one's name: what
+        trainings made, as SageMaker hands it on. Components of ours open both, and are spared the packing."""
+        found: dict[str, str] = {}
+        if step.program.target.startswith("drivetrain.components."):
+            return {}
+        for name, value in step.inputs.items():
+            made = value.of if isinstance(value, IterationRef) else value
+            if isinstance(made, OutputRef) and isinstance(self.graph.by_name[made.step], TrainingStep):
+                found[name] = f"{made.output}.tar.gz"
+        return {"archives": found} if found else {}
 
     def word(self, value: EagerValue, task: Task) -> Word:
         """A value as a word of the task's document."""

@@ -69,6 +69,14 @@ class Scope:
     outputs: Json = field(default_factory=dict[str, Any])
     output_definitions: Json = field(default_factory=dict[str, Any])
 
+    def add_task(self, name: str, shown: str) -> None:
+        """Enter a task that runs a component of its own.
+
+        Args:
+            shown: its name on the platform's pages.
+        """
+        self.add(name, {"componentRef": {"name": f"comp-{name}"}, "taskInfo": {"name": shown}})
+
     def add(self, name: str, task: Json) -> None:
         """Enter a task; what it takes is connected by `connect`."""
         self.tasks[name] = task

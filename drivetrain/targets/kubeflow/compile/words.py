@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.values import All, AnyOf, Comparison, Condition, In, Join, Not, Reference, Value, value_type
 
 Word = Any
@@ -99,3 +100,11 @@ def parameter_type(value: Value) -> str:
     return {"String": "STRING", "Integer": "NUMBER_INTEGER", "Float": "NUMBER_DOUBLE", "Boolean": "BOOLEAN"}[
         value_type(value)
     ]
+
+
+def parameter_definition(parameter: Parameter) -> dict[str, Any]:
+    """A parameter of the pipeline as an input of its outermost DAG."""
+    built: dict[str, Any] = {"parameterType": parameter_type(parameter.ref())}
+    if parameter.default is not None:
+        built |= {"defaultValue": parameter.default, "isOptional": True}
+    return built

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any, cast
 
+from drivetrain.base.addresses import ALLOWED, address_problem
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.assets import Asset
 
@@ -37,10 +38,18 @@ def size_of(asset: Asset) -> int:
 
 
 class Objects:
-    """The storage. Nothing is asked when it is made."""
+    """The storage. Nothing is asked when it is made.
+
+    Raises:
+        UserError: the variable holds no address.
+    """
 
     def __init__(self, endpoint: str | None) -> None:
-        self.endpoint = os.environ.get(ENDPOINT_VARIABLE) or endpoint
+        given = os.environ.get(ENDPOINT_VARIABLE)
+        if given and (problem := address_problem(given)):
+            shown = "" if "@" in given else f" ({given!r:.120})"
+            raise UserError(f"${ENDPOINT_VARIABLE}{shown} is no address of storage: {problem}. Allowed: {ALLOWED}.")
+        self.endpoint = given or endpoint
 
     def missing(self, assets: Sequence[Asset]) -> tuple[Asset, ...]:
         """Those that are not there, or have another size."""

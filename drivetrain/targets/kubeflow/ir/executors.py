@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from drivetrain.base.errors import did_you_mean
+from drivetrain.targets.kubeflow.image_names import ALLOWED as ALLOWED_IMAGE
+from drivetrain.targets.kubeflow.image_names import image_problem
 from drivetrain.targets.kubeflow.ir import placeholders
 from drivetrain.targets.kubeflow.ir.components import Component, Components
 from drivetrain.targets.kubeflow.ir.problems import Json, Problem, at, entry, quoted
@@ -55,8 +57,8 @@ def _container(container: Json, place: str, known: placeholders.Known) -> Iterat
     image: str = container.get("image", "")
     if not image:
         yield Problem(at(place, "image"), "is not given.")
-    elif any(character.isspace() for character in image) and "{{$" not in image:
-        yield Problem(at(place, "image"), f"{quoted(image)} is no name of an image: it has a space.")
+    elif "{{$" not in image and (problem := image_problem(image)):
+        yield Problem(at(place, "image"), f"{quoted(image)} is no name of an image: {problem}. Give {ALLOWED_IMAGE}.")
     yield from placeholders.problems(image, at(place, "image"), known)
     for field in ("command", "args"):
         for i, word in enumerate(container.get(field, ())):

@@ -21,8 +21,16 @@ from drivetrain.spec.steps import (
     flatten,
 )
 from drivetrain.spec.values import IterationRef, LoggedRef, MetricRef, ParameterRef, Reference
-from drivetrain.targets.events import MetricLogged, Observer, StepExpanded, StepFinished, StepRetrying, StepStarted
-from drivetrain.targets.kubeflow.compile import checks
+from drivetrain.targets.events import (
+    ExecutionStatus,
+    MetricLogged,
+    Observer,
+    StepExpanded,
+    StepFinished,
+    StepRetrying,
+    StepStarted,
+)
+from drivetrain.targets.kubeflow.compile import checks, fails
 from drivetrain.targets.kubeflow.compile.retries import most_patient, policies_of
 from drivetrain.targets.kubeflow.run.conditions import holds
 from drivetrain.targets.kubeflow.run.recorded import Recorded, arguments_of
@@ -34,7 +42,7 @@ from drivetrain.targets.local.step_types.for_each import reason_of
 
 Json = dict[str, Any]
 LOG_NAME = "algo-1.log"
-STOPPED = "stopped by the user"
+STOPPED, REACHED = "stopped by the user", "the pipeline's Fail step was reached"
 
 
 class Book:
@@ -56,6 +64,7 @@ class Book:
         self.ledger, self.observer = ledger, observer
         self.recorded = Recorded(ledger.home)
         self.graph = Graph(pipeline)
+        self.held = fails.held(self.graph)
         self.stopping = False
         """Whether the tasks at work have been asked to end."""
         self.values: dict[tuple[str, str], Any] = {}
@@ -191,6 +200,10 @@ class Book:
         """Say how the conditions came out that are reached and can be decided."""
         for step in self.graph.steps:
             if isinstance(step, ConditionStep) and step.name not in self.status and self._is_reached(step):
+                if any(
+                    step.name in held and self._is_reached(self.graph.by_name[fail]) for fail, held in self.held.items()
+                ):
+                    continue
                 try:
                     outcome = holds(step.condition, self._value)
                 except KeyError:
@@ -278,8 +291,12 @@ class Book:
         best = max(values) if selector.pick == "MaxBy" else min(values)
         return f"{step}-{values.index(best)}: {metric} {best:g}"
 
-    def end(self, status: str) -> str | None:
-        """Settle what is open: no task is at work any more. Gives why the execution did not succeed."""
+    def end(self, status: ExecutionStatus) -> tuple[ExecutionStatus, str | None]:
+        """Settle what is open: no task is at work any more. Gives how the execution ended, and why it did not succeed.
+
+        Args:
+            status: how kfp's runner says that it ended.
+        """
         for row in list(self.running):
             if status == "Stopped":
                 self._finish(row, "Stopped", reason=STOPPED)
@@ -288,13 +305,42 @@ class Book:
         for step in self.graph.steps:
             if isinstance(step, ForEachStep) and step.name in self.children:
                 self._close(step, last=True)
+        if self._failed_on_purpose():
+            self._settle_held()
         for row in self._rows():
             if row not in self.status:
                 self._settle(row, "NotExecuted", reason=self._why_not(row))
         if status == "Stopped":
-            return STOPPED
+            return status, STOPPED
         failed = [step.name for step in self.graph.steps if self.status.get(step.name) == "Failed"]
-        return failed_steps(failed, self.reasons) if failed else None
+        if unhandled := [name for name in failed if name not in self._handled()]:
+            return "Failed", failed_steps(unhandled, self.reasons)
+        return ("CompletedWithFailures", f"{failed[0]} failed") if failed else (status, None)
+
+    def _handled(self) -> set[str]:
+        """The steps whose ends other steps, which have succeeded, had waited for however they ended."""
+        done = [step for step in self.graph.steps if self.status.get(step.name) == "Succeeded"]
+        return {dependency.step for step in done for dependency in step.depends_on if dependency.trigger is not None}
+
+    def _failed_on_purpose(self) -> bool:
+        """Whether a fail step was reached."""
+        return any(isinstance(step, FailStep) and self.status.get(step.name) == "Failed" for step in self.graph.steps)
+
+    def _settle_held(self) -> None:
+        """Settle what a fail step has kept from starting, after those that would not have run without it."""
+        settled = True
+        while settled:
+            settled = False
+            for row in self._rows():
+                waits = self.graph.waits_for(row) if row in self.graph.by_name else ()
+                if row in self.status or any(name not in self.status for name in waits):
+                    continue
+                if (reason := self._why_not(row)) is not None:
+                    self._settle(row, "NotExecuted", reason=reason)
+                    settled = True
+        for row in self._rows():
+            if row not in self.status:
+                self._settle(row, "NotExecuted", reason=REACHED)
 
     def _why_not(self, row: str) -> str | None:
         """Why a step did not run; None where nothing says it, as in a run that was stopped."""
@@ -308,9 +354,12 @@ class Book:
                 return f"{outer} was not decided"
             if self.outcomes[outer] is not (branch == "then"):
                 return f"{outer} took the other branch"
+        for dependency in self.graph.by_name[row].depends_on:
+            if dependency.trigger is not None and self.status.get(dependency.step) == "NotExecuted":
+                return f"{dependency.step} ended NotExecuted, and the step waits for {dependency.trigger}"
         for needed in sorted(self.graph.needs[row], key=[step.name for step in self.graph.steps].index):
             if self.status.get(needed) in ("Failed", "NotExecuted"):
-                return f"{needed} {'failed' if self.status[needed] == 'Failed' else 'was not run'}"
+                return f"{needed} {'failed' if self.status[needed] == 'Failed' else 'was not executed'}"
         return None
 
     def lost(self) -> list[str]:

@@ -3,15 +3,22 @@
 - A condition's values are pasted into its text, and one that cannot be evaluated counts as false, as does its else.
   A text with a quote or `&&` in it takes the wrong branch, without a word.
 - A pipeline without branches and loops ends at its first failure, whatever does not depend on it.
+- A task that runs however another one ended runs, too, where that one has not run at all.
 
-Both hold of kfp 2.17 (kfp/local/orchestrator); `mend` refuses a kfp in which it does not find what it mends.
+And each task has a shell and an interpreter of its own; ours are forks of one (task_forks.py).
+
+All hold of kfp 2.17 (kfp/local/orchestrator); `mend` refuses a kfp in which it does not find what it mends.
 """
 
 from __future__ import annotations
 
 import importlib
 import re
+import weakref
+from collections.abc import Callable
 from typing import Any, Protocol
+
+from drivetrain.targets.kubeflow.run.task_forks import TaskForks
 
 _INPUT = r"inputs\.parameter_values\['([^']+)'\]"
 # Of the CEL that ../compile/words.py writes: in a literal everything special is escaped, so it ends at the next quote.
@@ -52,8 +59,34 @@ def holds(condition: str, inputs: Inputs) -> bool:
         raise GapError(f"the condition {condition} cannot be evaluated: {type(error).__name__}: {error}") from error
 
 
-def mend() -> None:
-    """Put ours in the place of kfp's.
+def strict(execute_task: Callable[..., Any], failure: Any) -> Callable[..., Any]:
+    """kfp's `execute_task`, which leaves out a task where one that it waits for has not run.
+
+    Args:
+        failure: what it gives with the outputs of a task that failed.
+    """
+    begun = weakref.WeakKeyDictionary[Any, set[str]]()  # by the store of a DAG
+
+    def execute(*, task_name: str, task_spec: Any, io_store: Any, **more: Any) -> Any:
+        known = begun.setdefault(io_store, set())
+        failed = [name for name in task_spec.dependent_tasks if name not in known and _has_failed(io_store, name)]
+        if failed:
+            return {}, failure
+        known.add(task_name)
+        return execute_task(task_name=task_name, task_spec=task_spec, io_store=io_store, **more)
+
+    return execute
+
+
+def _has_failed(io_store: Any, task: str) -> bool:
+    try:
+        return io_store.get_task_status(task) == "FAILED"
+    except ValueError:  # it has no status, as a task whose condition did not hold
+        return False
+
+
+def mend() -> TaskForks:
+    """Put ours in the place of kfp's; gives what runs the tasks, which is to be ended.
 
     Raises:
         GapError: this kfp has no such functions.
@@ -61,9 +94,16 @@ def mend() -> None:
     try:
         enhanced: Any = importlib.import_module("kfp.local.orchestrator.enhanced_dag_orchestrator")
         plain: Any = importlib.import_module("kfp.local.orchestrator.dag_orchestrator")
+        handler: Any = importlib.import_module("kfp.local.subprocess_task_handler")
         evaluator, run_dag = enhanced.ConditionEvaluator, enhanced.run_enhanced_dag
+        execute_task, failure = enhanced.execute_task, enhanced.status.Status.FAILURE
+        run_process = handler.run_local_subprocess
         _ = evaluator.evaluate_condition, plain.run_dag
     except (ImportError, AttributeError) as error:
         raise GapError(f"this kfp is not as 2.17 is: {error}") from None
+    forks = TaskForks(run_process)
+    handler.run_local_subprocess = forks.run
     evaluator.evaluate_condition = staticmethod(holds)
+    enhanced.execute_task = strict(execute_task, failure)
     plain.run_dag = run_dag
+    return forks

@@ -53,7 +53,7 @@ def main() -> NoReturn:
         print(f"kfp cannot be imported: {error}", file=sys.stderr)
         sys.exit(REFUSED)
     try:
-        kfp_gaps.mend()
+        forks = kfp_gaps.mend()
     except kfp_gaps.GapError as error:
         print(f"{error}. Install one that is: pip install 'drivetrain[kubeflow]'.", file=sys.stderr)
         sys.exit(REFUSED)
@@ -68,6 +68,8 @@ def main() -> NoReturn:
     except RuntimeError as error:  # its word for a task that failed
         print(error, file=sys.stderr)
         sys.exit(FAILED)
+    finally:
+        forks.end()
     sys.exit(0)
 
 

@@ -20,9 +20,10 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.steps.start import unpack_code
 from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
-from drivetrain.targets.kubeflow.compile import checks
+from drivetrain.targets.kubeflow.compile.values import problem_of
 from drivetrain.targets.kubeflow.run import kfp_process
 from drivetrain.targets.kubeflow.run.book import STOPPED, Book
+from drivetrain.targets.kubeflow.run.inputs import lost_inputs
 from drivetrain.targets.kubeflow.run.reports import read_reports
 from drivetrain.targets.kubeflow.run.skeleton import skeleton
 from drivetrain.targets.kubeflow.settings import settings_of
@@ -76,20 +77,23 @@ class Runner:
         definition = read(structure, pipeline.name)
         bound = bind(definition, parameters)
         for name, value in bound.items():
-            if checks.PLACEHOLDER in str(value):
-                raise UserError(f"--param {name}: {checks.NO_PLACEHOLDERS} Give {name} another value.")
+            if (problem := problem_of(value)) is not None:
+                raise UserError(f"--param {name}: {problem} Give {name} another value.")
         id = os.urandom(6).hex()
         folder = self.home.run(id)
         with no_space(str(self.home.root), "run it again"):
             self.home.create()
-            put_assets(ObjectStore(self.home.objects), compiled.assets)
+            store = ObjectStore(self.home.objects)
+            put_assets(store, compiled.assets)
+        if lost := lost_inputs(pipeline, bound, store):
+            raise UserError("\n".join(lost))
         with (
             no_space(str(self.home.root), "run it again"),
             LedgerWriter(self.home) as ledger,
             self.home.lock(id),
         ):
             ledger.masking = Masking.of(bound, dict(compiled.ir))
-            ledger.facts = Facts(id, pipeline.name, pipeline.deployment.region, "000000000000", 0.0)
+            ledger.facts = Facts(id, pipeline.name, Options.region, Options.account, 0.0)
             Request(structure, bound, Options(pipeline=pipeline.name)).save(folder)
             forbid_resume(folder, NO_RESUME)
             write_whole(folder / PIPELINE, compiled.text)
@@ -106,7 +110,8 @@ class Runner:
             self.observer(ExecutionStarted(id, pipeline.name, tuple(steps)))
             book = Book(pipeline, id, bound, ledger, self.observer)
             status, reason = self._run(compiled, id, folder, book)
-            reason = book.end(status) or reason
+            status, said = book.end(status)
+            reason = said or reason
             ledger.finish(id, status, reason)
             seconds = ledger.execution(id).seconds or 0.0
         self.observer(ExecutionFinished(id, status, seconds, reason))
@@ -184,15 +189,15 @@ def _follow(child: subprocess.Popen[bytes], pipe: int, stop: int, book: Book) ->
         while waiting:
             for key, _ in selector.select():
                 if key.fd == stop:
-                    os.read(stop, 4096)
-                    _stop(child, book, at_once=stopped)
+                    asked = len(os.read(stop, 4096))  # a byte each time
+                    _stop(child, book, at_once=stopped or asked > 1)
                     stopped = True
                 elif key.fd == ended:
                     waiting = False
             _enter(pipe, book)
     os.close(ended)
     if stopped:
-        _wait_for_tasks(book)
+        _wait_for_tasks(book, stop)
         _enter(pipe, book)
     return stopped
 
@@ -210,34 +215,40 @@ def _stop(child: subprocess.Popen[bytes], book: Book, *, at_once: bool) -> None:
     """No further task starts; those at work are asked to end, the second time made to."""
     book.stopping = True
     child.kill()
+    _signal_tasks(book, signal.SIGKILL if at_once else signal.SIGTERM)
+
+
+def _signal_tasks(book: Book, number: signal.Signals) -> None:
     for pid in book.running.values():
-        _signal(pid, signal.SIGKILL if at_once else signal.SIGTERM)
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
 
 
-def _wait_for_tasks(book: Book) -> None:
-    """Give the tasks at work their grace."""
+def _wait_for_tasks(book: Book, stop: int) -> None:
+    """Give the tasks at work their grace, which another signal to stop ends."""
     import time
 
     deadline = time.monotonic() + STOP_GRACE_S
     with selectors.DefaultSelector() as selector:
+        selector.register(stop, selectors.EVENT_READ)
         for pid in book.running.values():
             try:
                 selector.register(os.pidfd_open(pid), selectors.EVENT_READ)
             except ProcessLookupError:
                 continue
-        while selector.get_map() and (left := deadline - time.monotonic()) > 0:
+        while len(selector.get_map()) > 1 and (left := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(left):
+                if key.fd == stop:
+                    os.read(stop, 4096)
+                    _signal_tasks(book, signal.SIGKILL)
+                    continue
                 selector.unregister(key.fd)
                 os.close(key.fd)
+        selector.unregister(stop)
         for key in list(selector.get_map().values()):
             os.close(key.fd)
-
-
-def _signal(pid: int, number: signal.Signals) -> None:
-    try:
-        os.kill(pid, number)
-    except ProcessLookupError:
-        return
 
 
 @contextmanager

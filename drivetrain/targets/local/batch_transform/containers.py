@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.registry.package_mapping import request_of
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps.contract import CODE_CHANNEL
 from drivetrain.targets.local.containers.mounts import BASE
@@ -61,7 +62,7 @@ def from_package(container: Mapping[str, Any], registry: LocalRegistry) -> Mappi
     group, _, version = str(name).partition(_PACKAGE)[2].rpartition("/")
     if not group or not version.isdigit():
         raise UserError(f"ModelPackageName {name!r}. Allowed: the ARN of a version in this machine's registry.")
-    package = registry.version(group, int(version)).package
+    package = request_of(registry.version(group, int(version)).record)
     found = entries(object_in(package, "InferenceSpecification"), "Containers")
     return {**(found[0] if found else {}), **container}
 

@@ -17,6 +17,7 @@ from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry import model_package, registration
 from drivetrain.registry.content_hash import files_in, hash_of_files
 from drivetrain.registry.model_card import as_package_card
+from drivetrain.registry.package_mapping import record_of
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.ledger.full import full_ledger_errors
@@ -85,7 +86,7 @@ def run(context: StepContext) -> StepResult:
         version, created = registry.register(
             group,
             content_hash,
-            context.ledger.masking(package),
+            record_of(context.ledger.masking(package)),
             metrics=metrics,
             execution=context.facts.id,
             approval=approval,

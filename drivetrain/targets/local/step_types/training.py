@@ -10,13 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base import archive
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.identifiers import JOB_PREFIX
 from drivetrain.targets.local.jobs import jobs, notebook_jobs, programs, remote_function
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
 from drivetrain.targets.local.jobs.spot_rules import spot_problems
-from drivetrain.targets.local.storage import archive, channels, outputs
+from drivetrain.targets.local.storage import channels, outputs
 from drivetrain.targets.local.storage.channels import entries, member, text
 from drivetrain.targets.local.storage.checkpoints import DEFAULT_PATH
 from drivetrain.targets.local.storage.objects import walk

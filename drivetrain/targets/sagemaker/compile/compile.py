@@ -49,6 +49,7 @@ from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments
 from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import has_gpu, machine_problem, stock_image
+from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import refuse
 
 if TYPE_CHECKING:
@@ -150,7 +151,8 @@ class _Compiler:
     ) -> None:
         self.pipeline = pipeline
         self.graph = Graph(pipeline)
-        self.root = f"{pipeline.deployment.root}/{pipeline.name}"
+        self.place = settings_of(pipeline.deployment)
+        self.root = f"{self.place.root}/{pipeline.name}"
         self.source = source
         self.base = base
         self.wheels_optional = wheels_optional
@@ -175,7 +177,7 @@ class _Compiler:
             "Metadata": {},
             "Parameters": [_parameter(parameter) for parameter in self.pipeline.parameters],
             "PipelineExperimentConfig": {
-                "ExperimentName": self.pipeline.deployment.experiment or {"Get": "Execution.PipelineName"},
+                "ExperimentName": self.place.experiment or {"Get": "Execution.PipelineName"},
                 "TrialName": {"Get": "Execution.PipelineExecutionId"},
             },
             **self.mlflow(),
@@ -186,7 +188,7 @@ class _Compiler:
 
     def mlflow(self) -> Json:
         """The tracking server of all jobs."""
-        mlflow = self.pipeline.deployment.mlflow
+        mlflow = self.place.mlflow
         if not mlflow.arn:
             return {}
         from drivetrain.targets.sagemaker.compile.job_options import mlflow_fields
@@ -277,12 +279,12 @@ class _Compiler:
     def site(self, step: JobStep) -> Site:
         """The job's image and code, found once for all steps alike."""
         check_program(step, self.source, self.travelling)
-        own = step.image or self.pipeline.deployment.image
+        own = step.image or self.place.image
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock = None if own else self.stock(gpu=self.on_gpu(step))
         if stock and step.program.target == TRAIN:
             self.check_framework(step, stock)
-        lacking = missing(step.program.needs, stock) if stock else ()
+        lacking = missing(self.needs(step), stock) if stock else ()
         if lacking not in self._code:
             self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
             self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
@@ -291,6 +293,13 @@ class _Compiler:
             if problem := machine_problem(image, kind):
                 raise SpecError(f"Step {step.name!r}: {problem}")
         return Site(self.graph, image, self._code[lacking], self.uri)
+
+    def needs(self, step: JobStep) -> tuple[str, ...]:
+        if step.program.target != TRAIN:
+            return step.program.needs
+        from drivetrain.recommend.framework import needs_of
+
+        return needs_of(step, self.pipeline.parameters)
 
     def check_framework(self, step: JobStep, stock: Image) -> None:
         """A strategy that the image's framework is too old for."""
@@ -306,7 +315,7 @@ class _Compiler:
         from drivetrain.targets.assets.wheels import find_wheels
 
         try:
-            return find_wheels(lacking, stock, self.pipeline.deployment.wheels, self.base)
+            return find_wheels(lacking, stock, self.place.wheels, self.base)
         except UserError as error:
             if not self.wheels_optional:
                 raise
@@ -316,7 +325,7 @@ class _Compiler:
     def stock(self, *, gpu: bool) -> Image:
         """The stock deep-learning image of the region."""
         if gpu not in self._stock:
-            self._stock[gpu] = stock_image(self.pipeline.deployment.region, gpu=gpu)
+            self._stock[gpu] = stock_image(self.place.region, gpu=gpu)
         return self._stock[gpu]
 
     def on_gpu(self, step: JobStep) -> bool:
@@ -344,7 +353,7 @@ class _Compiler:
         """CreateModelPackage's input."""
         from drivetrain.targets.sagemaker.compile import model_package_request
 
-        image = model_package_request.serving_image(step, self.pipeline.deployment)
+        image = model_package_request.serving_image(step, self.place)
         producer = model_package_request.producer_of(step, self.graph)
         code = None if producer is None else self.site(producer).code.sha256
         return model_package_request.register_arguments(step, self.graph, image=image, code=code)

@@ -12,6 +12,7 @@ from drivetrain.spec.resources import Cluster, Mlflow
 from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.spec.values import OutputRef, Value
 from drivetrain.targets.sagemaker.compile.values import join, spell
+from drivetrain.targets.sagemaker.settings import settings_of
 
 Json = dict[str, Any]
 
@@ -48,7 +49,7 @@ def machines(step: JobStep, graph: Graph) -> Json:
             "InstanceCount": spell(cluster.count, graph),
         }
     found["VolumeSizeInGB"] = cluster.volume_gb
-    key = graph.pipeline.deployment.keys.volume
+    key = settings_of(graph.pipeline.deployment).keys.volume
     if key is not None:
         from drivetrain.catalog.instance_storage import has_own_disk
 

@@ -21,6 +21,7 @@ from drivetrain.targets.sagemaker.compile.job_options import (
     training_options,
 )
 from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
+from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.step_contract import REGISTRY_VARIABLE, checkpoint_folder, environment_of, flag
 
 Json = dict[str, Any]
@@ -55,7 +56,7 @@ def output_prefix(step: JobStep, site: Site) -> Json:
     The step stands first, for a policy knows no execution's id: its `*` there would reach into other steps' folders.
     """
     pipeline = site.graph.pipeline
-    folder = f"{pipeline.deployment.root}/{pipeline.name}/steps/{step.name}"
+    folder = f"{settings_of(pipeline.deployment).root}/{pipeline.name}/steps/{step.name}"
     return join("/", folder, get("Execution.PipelineExecutionId"), *iteration(step, site.graph))
 
 
@@ -115,7 +116,7 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
                 for name in outputs
             ]
         }
-        if key := graph.pipeline.deployment.keys.output:
+        if key := settings_of(graph.pipeline.deployment).keys.output:
             output["KmsKeyId"] = key
         arguments["ProcessingOutputConfig"] = output
     if network := network_fields(step, graph):
@@ -159,7 +160,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
     if step.options.max_pending_seconds is not None:
         stopping["MaxPendingTimeInSeconds"] = step.options.max_pending_seconds
     output: Json = {"S3OutputPath": output_prefix(step, site)}
-    if key := graph.pipeline.deployment.keys.output:
+    if key := settings_of(graph.pipeline.deployment).keys.output:
         output["KmsKeyId"] = key
     arguments: Json = {
         "AlgorithmSpecification": algorithm,
@@ -194,7 +195,7 @@ def checkpoint_prefix(step: TrainingStep, graph: Graph) -> Any:
     apart."""
     pipeline = graph.pipeline
     folder = checkpoint_folder(step, {name: text(value, graph) for name, value in step.parameters.items()})
-    prefix = f"{pipeline.deployment.root}/{pipeline.name}/checkpoints/{folder}/"
+    prefix = f"{settings_of(pipeline.deployment).root}/{pipeline.name}/checkpoints/{folder}/"
     own = iteration(step, graph)
     return join("/", prefix.rstrip("/"), *own, "") if own else prefix
 
@@ -230,15 +231,15 @@ def _environment(step: JobStep, graph: Graph) -> Json:
 
 def job_role(step: JobStep, graph: Graph) -> str:
     """The IAM role that a job works under: its own, that of its kind, or the pipeline's."""
-    deployment = graph.pipeline.deployment
-    if step.name in deployment.roles.steps:
-        return deployment.roles.steps[step.name]
+    place = settings_of(graph.pipeline.deployment)
+    if step.name in place.roles.steps:
+        return place.roles.steps[step.name]
     if isinstance(step, TrainingStep):
-        return deployment.roles.training or deployment.role
+        return place.roles.training or place.role
     asks_registry = REGISTRY_VARIABLE in _environment(step, graph)
-    return (deployment.roles.registry if asks_registry else deployment.roles.processing) or deployment.role
+    return (place.roles.registry if asks_registry else place.roles.processing) or place.role
 
 
 def _tags(step: JobStep, graph: Graph) -> Json:
-    tags = {**graph.pipeline.deployment.tags, **step.tags}
+    tags = {**settings_of(graph.pipeline.deployment).tags, **step.tags}
     return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} if tags else {}

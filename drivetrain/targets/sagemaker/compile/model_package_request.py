@@ -10,12 +10,12 @@ from typing import Any, cast
 from drivetrain.base.errors import SpecError
 from drivetrain.registry.model_package import CONTENT_HASH, CONTENT_SAID, DECISION_URI, LINEAGE, is_training_image
 from drivetrain.spec.graph import Graph
-from drivetrain.spec.resources import Deployment
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
 from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
 from drivetrain.targets.sagemaker.images import SERVING_IMAGE, has_gpu, inference_image, machine_problem
+from drivetrain.targets.sagemaker.settings import Settings
 
 Json = dict[str, Any]
 
@@ -80,17 +80,17 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     return arguments
 
 
-def serving_image(step: RegisterStep, deployment: Deployment) -> str:
+def serving_image(step: RegisterStep, place: Settings) -> str:
     """The container that serves the model: the step's, or the deployment's, or the stock inference image.
 
     Raises:
         SpecError: a training image, by its name.
         UserError: there is no stock image for the region or the instance types.
     """
-    image = step.image or deployment.serving_image
+    image = step.image or place.serving_image
     if image is None:
         gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
-        image = inference_image(deployment.region, gpu=gpu)
+        image = inference_image(place.region, gpu=gpu)
     for kind in step.instance_types or SERVING_TYPES:
         if problem := machine_problem(image, kind):
             raise SpecError(f"Step {step.name!r}: {problem}")

@@ -12,10 +12,11 @@ from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Start
 from drivetrain.targets.sagemaker.account import Account, checked_region, region_or_default
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy import desired as wishing
+from drivetrain.targets.sagemaker.settings import Settings, settings_of
 
 if TYPE_CHECKING:
+    from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.spec.resources import Deployment
     from drivetrain.targets.events import Event
     from drivetrain.targets.sagemaker.compile.compile import Compiled
     from drivetrain.targets.sagemaker.deploy.applying.destroying import Remains
@@ -44,7 +45,8 @@ def connect(
         checked_region(region)
     if deployment is None:
         return SageMaker(region_or_default(region), None)
-    return SageMaker(region or deployment.region, deployment)
+    place = settings_of(deployment)
+    return SageMaker(region or place.region, place)
 
 
 def read_plan(content: bytes, source: str) -> DeploymentPlan:
@@ -64,9 +66,9 @@ class SageMaker:
         "not readable": "Not readable: these credentials may not look at it",
     }
 
-    def __init__(self, region: str, deployment: Deployment | None) -> None:
+    def __init__(self, region: str, settings: Settings | None) -> None:
         self.place = region
-        self._deployment = deployment
+        self._settings = settings
 
     def again(self, pipeline: str, *words: str) -> str:
         return " ".join((pipeline, *words, "--region", self.place))
@@ -80,20 +82,20 @@ class SageMaker:
         return f"account {self.account.number}, {self.place}"
 
     @property
-    def deployment(self) -> Deployment:
-        assert self._deployment is not None, "the commands that write have settings"
-        return self._deployment
+    def settings(self) -> Settings:
+        assert self._settings is not None, "the commands that write have settings"
+        return self._settings
 
     def wanted(self, compiled: Compiled) -> Wanted:
-        wishing.check_place(self.deployment)
+        wishing.check_place(self.settings)
         there = reading.read(self.account, compiled.pipeline.name)
         return Wanted(wishing.desired(compiled, self.account, None if there is None else there.arn), there)
 
     def wanted_definition(self, name: str, raw: Any) -> Wanted:
-        wishing.check_place(self.deployment)
+        wishing.check_place(self.settings)
         there = reading.read(self.account, name)
         arn = None if there is None else there.arn
-        return Wanted(wishing.desired_definition(name, raw, self.deployment, self.account, arn), there)
+        return Wanted(wishing.desired_definition(name, raw, self.settings, self.account, arn), there)
 
     def plan(self, wanted: Wanted, *, discarded: Sequence[str] = (), origin: Json | None = None) -> DeploymentPlan:
         from drivetrain.targets.sagemaker.deploy.planning.whole_plan import whole_plan
@@ -123,8 +125,8 @@ class SageMaker:
     def remains(self, name: str, *, foreign: bool = False) -> Remains:
         from drivetrain.targets.sagemaker.deploy.applying.destroying import remains
 
-        wishing.check_bucket(self.deployment)
-        return remains(self.account, name, self.deployment.root, foreign=foreign)
+        wishing.check_bucket(self.settings)
+        return remains(self.account, name, self.settings.root, foreign=foreign)
 
     def destroy(self, what: Remains, tell: Tell) -> Remains:
         from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy
@@ -132,7 +134,7 @@ class SageMaker:
         return destroy(self.account, what, tell=tell)
 
     def kept(self, name: str) -> str:
-        return f"{self.deployment.root}/{name}/"
+        return f"{self.settings.root}/{name}/"
 
     def start(self, pipeline: str, request: StartRequest) -> Handle:
         from drivetrain.targets.sagemaker.deploy.executions import executions

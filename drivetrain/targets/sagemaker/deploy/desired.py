@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.catalog import quotas
-from drivetrain.spec.resources import Deployment
 from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.sagemaker.deploy.deployed import AROUND, OURS
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import fields, record_of
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, desired_triggers
 from drivetrain.targets.sagemaker.deploy.wire import digest_of, wire_text
 from drivetrain.targets.sagemaker.permissions.names import role_account
+from drivetrain.targets.sagemaker.settings import Settings, settings_of
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.account import Account
@@ -91,14 +91,15 @@ def desired(compiled: Compiled, account: Account, arn: str | None = None) -> Des
         UserError: settings that are good for this machine only, a role of another account, a tag that is ours.
     """
     pipeline = compiled.pipeline
-    arn = _checked(pipeline.name, pipeline.deployment, pipeline.tags, account, arn)
+    place = settings_of(pipeline.deployment)
+    arn = _checked(pipeline.name, place, pipeline.tags, account, arn)
     return Desired(
         name=pipeline.name,
         arn=arn,
-        root=pipeline.deployment.root,
+        root=place.root,
         definition=compiled.definition,
         assets=compiled.assets,
-        role=pipeline.deployment.role,
+        role=place.role,
         display_name=pipeline.display_name or pipeline.name,
         description=pipeline.description or "",
         max_parallel=pipeline.max_parallel_steps or quotas.DEFAULT_PARALLEL_STEPS,
@@ -109,7 +110,7 @@ def desired(compiled: Compiled, account: Account, arn: str | None = None) -> Des
 
 
 def desired_definition(
-    name: str, definition: Mapping[str, Any], place: Deployment, account: Account, arn: str | None = None
+    name: str, definition: Mapping[str, Any], place: Settings, account: Account, arn: str | None = None
 ) -> Desired:
     """A definition as it came, such as one that was imported, deployed under a name.
 
@@ -130,14 +131,15 @@ def desired_definition(
     )
 
 
-def _checked(name: str, place: Deployment, tags: Mapping[str, str], account: Account, arn: str | None) -> str:
+def _checked(name: str, place: Settings, tags: Mapping[str, str], account: Account, arn: str | None) -> str:
     """The pipeline's ARN, when nothing speaks against deploying it there."""
     check_place(place)
     _, owner = role_account(place.role)
     if owner != account.number:
         raise UserError(
-            f"deployment.role is of account {owner}, and these credentials are of account {account.number}. Use "
-            "credentials of the role's account (AWS_PROFILE=...), or give a role of this one: --set deployment.role=ARN"
+            f"deployment.targets.sagemaker.role is of account {owner}, and these credentials are of account "
+            f"{account.number}. Use credentials of the role's account (AWS_PROFILE=...), or give a role of this one: "
+            "--set deployment.targets.sagemaker.role=ARN"
         )
     for tag in tags:
         if tag.lower().startswith((RESERVED_TAGS, "aws:")):
@@ -151,7 +153,7 @@ def _checked(name: str, place: Deployment, tags: Mapping[str, str], account: Acc
     return arn or account.arn("sagemaker", f"pipeline/{name}")
 
 
-def check_place(place: Deployment) -> None:
+def check_place(place: Settings) -> None:
     """Refuse the defaults, which name no account's bucket and role.
 
     Raises:
@@ -161,7 +163,7 @@ def check_place(place: Deployment) -> None:
     _check_set(place, "role")
 
 
-def check_bucket(place: Deployment) -> None:
+def check_bucket(place: Settings) -> None:
     """Refuse the default, which names no account's bucket.
 
     Raises:
@@ -170,10 +172,11 @@ def check_bucket(place: Deployment) -> None:
     _check_set(place, "bucket")
 
 
-def _check_set(place: Deployment, name: str) -> None:
+def _check_set(place: Settings, name: str) -> None:
     given = getattr(place, name)
-    if given == getattr(Deployment(), name):
+    if given == getattr(Settings(), name):
         raise UserError(
-            f"deployment.{name} is not set: {given!r} stands for this machine. Say where the pipeline lives, in the "
-            f"settings file or with --set deployment.{name}=... (docs/deploying.md)."
+            f"deployment.targets.sagemaker.{name} is not set: {given!r} stands for this machine. Say where the "
+            f"pipeline lives, in the settings file or with --set deployment.targets.sagemaker.{name}=... "
+            "(docs/deploying.md)."
         )

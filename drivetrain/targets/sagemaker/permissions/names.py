@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.model_groups import model_group
+from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.triggers.resource_names import name_prefix
 
 if TYPE_CHECKING:
@@ -51,18 +52,18 @@ class Names:
         Raises:
             UserError: the role is no ARN of an IAM role, which says in which account the pipeline lives.
         """
-        deployment = pipeline.deployment
-        partition, account = role_account(deployment.role)
+        place = settings_of(pipeline.deployment)
+        partition, account = role_account(place.role)
         return Names(
             partition=partition,
-            region=deployment.region,
+            region=place.region,
             account=account,
             pipeline=pipeline.name,
-            bucket=deployment.bucket,
-            prefix=deployment.prefix,
-            pipeline_role=deployment.role,
+            bucket=place.bucket,
+            prefix=place.prefix,
+            pipeline_role=place.role,
             bucket_key=bucket_key,
-            given={name: arn for name in _GIVEN if (arn := getattr(deployment, name)) is not None},
+            given={name: arn for name in _GIVEN if (arn := getattr(place, name)) is not None},
         )
 
     def arn(self, service: str, resource: str) -> str:
@@ -163,7 +164,7 @@ def role_account(role: str) -> tuple[str, str]:
     found = _ROLE.fullmatch(role)
     if found is None:
         raise UserError(
-            f"deployment.role is {role!r:.120}. Allowed: the ARN of an IAM role, such as "
+            f"deployment.targets.sagemaker.role is {role!r:.120}. Allowed: the ARN of an IAM role, such as "
             "arn:aws:iam::123456789012:role/retraining; it says in which account the pipeline lives."
         )
     return found[1], found[2]

@@ -178,7 +178,7 @@ class _Builder:
             if len(policy.kinds) > 1:
                 yield (
                     f"role {policy.name!r} serves {', '.join(policy.kinds)} at once, and so holds what each of them "
-                    "needs. Give each its own: deployment.roles (docs/infrastructure.md)."
+                    "needs. Give each its own: deployment.targets.sagemaker.roles (docs/infrastructure.md)."
                 )
             if (size := len(json.dumps(policy.to_json(), separators=(",", ":")))) > MAX_POLICY_CHARACTERS:
                 yield (

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.sagemaker.settings import settings_of
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
@@ -53,7 +54,7 @@ def to_sagemaker_sdk(
 
     compiled = pipeline if isinstance(pipeline, Compiled) else compile_pipeline(pipeline, source, base)
     spec = compiled.pipeline
-    place = spec.deployment
+    place = settings_of(spec.deployment)
     return definition_to_sagemaker_sdk(
         spec.name,
         compiled.definition,
@@ -115,7 +116,7 @@ def definition_to_sagemaker_sdk(
     if session.boto_region_name != region:
         raise UserError(
             f"The SDK's session works in {session.boto_region_name}, and the pipeline is for {region}, where its "
-            "images are. Give a session of that region, or set deployment.region."
+            "images are. Give a session of that region, or set deployment.targets.sagemaker.region."
         )
     return DefinedPipeline(
         name,

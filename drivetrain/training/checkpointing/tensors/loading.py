@@ -68,12 +68,13 @@ class Loaded:
 
 @dataclass
 class _Prepared:
-    """What a rank wants of a checkpoint before it has read any tensor."""
+    """What a rank wants of a checkpoint before it has read any tensor; `parts` is what it reads into."""
 
     folder: str
     present: set[str]
     values: dict[str, Any]
     tensors: dict[str, Any]
+    parts: dict[str, Any]
     reads: list[Read]
 
     @property
@@ -172,8 +173,10 @@ class Vote:
         if self.keeps_folder and not self._has(manifest):
             self.place.replace(f"{folder}/{MANIFEST_FILE}", manifest.to_bytes())
         self.store.vouch(manifest.step)
-        strategy.framework.fill(prepared.reads, prepared.tensors, buffers)
-        return Loaded(manifest, folder, prepared.values, prepared.tensors), None
+        parts = prepared.parts
+        strategy.framework.fill(prepared.reads, parts, buffers)
+        tensors = {name: parts.get(name, tensor) for name, tensor in prepared.tensors.items()}
+        return Loaded(manifest, folder, prepared.values, tensors), None
 
     def _folder(self, manifest: Manifest) -> tuple[str, bool]:
         """Where the files of a checkpoint lie here, and whether the manifest does, too."""
@@ -218,7 +221,8 @@ class Vote:
         def prefer(copies: list[Chunk]) -> Chunk:
             return next((c for c in copies if c.file == own_file), copies[self.rank % len(copies)])
 
-        pieces = {name: state.piece_of(name, tensor) for name, tensor in wanted.items()}
+        parts = state.parts(wanted)
+        pieces = {name: state.piece_of(name, tensor) for name, tensor in parts.items()}
         reads = reads_of(pieces, index, present, prefer)
         if name := uncovered(reads, pieces):
             raise ElsewhereError(
@@ -226,7 +230,7 @@ class Vote:
                 "processes, or another strategy, needs a checkpoints folder that the hosts share, or one that was "
                 "restored on each of them"
             )
-        return _Prepared(folder, present, values, wanted, reads)
+        return _Prepared(folder, present, values, wanted, parts, reads)
 
     def _own_part_of_rest(self, manifest: Manifest, needed: list[bytes], present: set[str]) -> list[str]:
         """Of the files that nobody needs, those that this rank is to check: what a training goes on from is whole.

@@ -14,17 +14,26 @@ from drivetrain.training.checkpointing.tensors.index import DTYPES, Chunk, Index
 
 @dataclass(frozen=True)
 class Piece:
-    """A box of the tensor `name`: `sizes` numbers from `offsets` on; all of it where `sizes` is its `shape`."""
+    """A box of the tensor `name`: `sizes` numbers from `offsets` on; all of it where `sizes` is its `shape`.
+
+    `part` names it where a rank holds several boxes of the tensor.
+    """
 
     name: str
     dtype: str
     shape: Sizes
     offsets: Sizes
     sizes: Sizes
+    part: str = ""
 
     @classmethod
     def whole(cls, name: str, dtype: str, shape: Sizes) -> Piece:
         return cls(name, dtype, shape, (0,) * len(shape), shape)
+
+    @property
+    def held_as(self) -> str:
+        """The name under which the rank has it."""
+        return self.part or self.name
 
     @property
     def is_slice(self) -> bool:
@@ -61,7 +70,7 @@ def check_dtype(dtype: str, tensor: str) -> str:
 @dataclass(frozen=True)
 class Read:
     """A box of `lengths` numbers that a rank takes out of a file: from `source` in the chunk, to `target` in the piece
-    that it holds."""
+    that it holds as `name`."""
 
     name: str
     chunk: Chunk
@@ -77,12 +86,13 @@ def reads_of(
     """What fills the pieces that a rank wants.
 
     Args:
+        wanted: by the names under which the rank has them.
         files: names of files that can be read here.
         prefer: which one of several copies of a chunk is read.
     """
     found: list[Read] = []
     for name, piece in wanted.items():
-        entry = index.tensors[name]
+        entry = index.tensors[piece.name]
         copies: dict[Sizes, list[Chunk]] = {}
         for chunk in entry.chunks:
             if chunk.file in files:
@@ -107,4 +117,4 @@ def uncovered(reads: list[Read], wanted: Mapping[str, Piece]) -> str | None:
     covered = dict.fromkeys(wanted, 0)
     for read in reads:
         covered[read.name] += math.prod(read.lengths)
-    return next((name for name, piece in wanted.items() if covered[name] != math.prod(piece.sizes)), None)
+    return next((piece.name for name, piece in wanted.items() if covered[name] != math.prod(piece.sizes)), None)

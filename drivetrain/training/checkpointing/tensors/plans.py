@@ -33,7 +33,13 @@ def share_out(pieces: list[Piece], group: Group, folders: Sequence[int]) -> list
     given = group.to_main(json.dumps(listed).encode())
     parts: list[bytes] | None = None
     if given is not None:
-        held = [[Piece(name, dtype, *map(tuple, boxes)) for name, dtype, *boxes in json.loads(data)] for data in given]
+        held = [
+            [
+                Piece(name, dtype, tuple(shape), tuple(offsets), tuple(sizes))
+                for name, dtype, shape, offsets, sizes in json.loads(data)
+            ]
+            for data in given
+        ]
         chosen: list[list[int]] = [[] for _ in held]
         for folder in sorted(set(folders)):
             ranks = [rank for rank, of in enumerate(folders) if of == folder]

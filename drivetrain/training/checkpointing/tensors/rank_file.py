@@ -15,7 +15,8 @@ def file_name(rank: int, world_size: int) -> str:
 
 
 class Place(NamedTuple):
-    """Where a piece lies in the memory of a file: from byte `start` on, `sizes` numbers of `dtype`, row by row."""
+    """Where a piece that the rank has as `name` lies in the memory of a file: from byte `start` on, `sizes` numbers of
+    `dtype`, row by row."""
 
     name: str
     start: int
@@ -37,7 +38,8 @@ class RankFile:
         self.pieces = pieces
         self.layout = lay_out([(piece.key, piece.dtype, piece.sizes) for piece in pieces])
         self.size = self.layout.size
-        self.places = [Place(piece.name, self.layout.starts[piece.key], piece.sizes, piece.dtype) for piece in pieces]
+        starts = self.layout.starts
+        self.places = [Place(piece.held_as, starts[piece.key], piece.sizes, piece.dtype) for piece in pieces]
         self.part: dict[str, TensorEntry] = {}
         for piece, place in zip(pieces, self.places, strict=True):
             chunk = Chunk(piece.offsets, piece.sizes, name, place.start, piece.num_bytes)

@@ -17,16 +17,24 @@ from drivetrain.training.checkpointing.tensors.index import Sizes
 from drivetrain.training.checkpointing.tensors.pieces import Piece, Read, check_dtype
 from drivetrain.training.checkpointing.tensors.rank_file import Place
 from drivetrain.training.torch.checkpoints.state import MADE
+from drivetrain.training.torch.parallel.flat_slice import Box, FlatSlice, in_boxes
 from drivetrain.training.torch.parallel.sharded import local
 
 
-def piece_of(name: str, tensor: Tensor) -> Piece:
-    """What this rank holds of a tensor: a slice, where it is a DTensor.
+def parts(tensors: dict[str, Tensor | FlatSlice]) -> dict[str, Tensor | Box]:
+    """Every FlatSlice as its boxes."""
+    return in_boxes(tensors)
+
+
+def piece_of(name: str, tensor: Tensor | Box) -> Piece:
+    """What this rank holds of a tensor: a slice, where it is a DTensor or a box.
 
     Raises:
         InputError: safetensors has no such numbers.
     """
     dtype, shape = check_dtype(str(tensor.dtype).removeprefix("torch."), name), tuple(tensor.shape)
+    if isinstance(tensor, Box):
+        return Piece(tensor.name, dtype, tensor.whole, tensor.offsets, shape, part=name)
     if not isinstance(tensor, DTensor):
         return Piece.whole(name, dtype, shape)
     sizes, offsets = compute_local_shape_and_global_offset(tensor.shape, tensor.device_mesh, tensor.placements)
@@ -60,7 +68,7 @@ def views(buffer: HostBuffer, places: Sequence[Place]) -> list[Tensor]:
 
 
 @torch.no_grad()
-def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
+def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor | Box]) -> None:
     """What this rank holds of `sources` as it is now; when it returns they may change."""
     on_device = False
     for target, whole in zip(targets, sources, strict=True):
@@ -77,16 +85,17 @@ def copy_all(targets: Sequence[Tensor], sources: Sequence[Tensor]) -> None:
 
 
 @torch.no_grad()
-def fill(reads: Sequence[Read], tensors: dict[str, Tensor], buffers: Mapping[str, HostBuffer]) -> None:
+def fill(reads: Sequence[Read], tensors: dict[str, Tensor | Box], buffers: Mapping[str, HostBuffer]) -> None:
     """Bring what is read into the tensors that this rank holds. Those that were made for it, and are on the CPU, become
     the buffer's own memory where that has all of them: two thirds of a training are its optimizer's."""
-    parts = Counter(read.name for read in reads)
+    counts = Counter(read.name for read in reads)
     kept: dict[str, list[tuple[int, int]]] = {name: [] for name in buffers}
     for read in reads:
         name, chunk = read.name, read.chunk
-        source, target = source_of(read, buffers), local(tensors[name].detach())
+        source, target = source_of(read, buffers), local(tensors[name]).detach()
         alike = source.dtype == target.dtype and source.shape == target.shape and source.is_contiguous()
-        if name.startswith(MADE) and parts[name] == 1 and alike and target.device.type == "cpu":
+        is_made = name.startswith(MADE) and not isinstance(tensors[name], Box)
+        if is_made and counts[name] == 1 and alike and target.device.type == "cpu":
             tensors[name] = _in_place_of(tensors[name], source)
             kept[chunk.file].append((chunk.start, chunk.length))
             continue
@@ -105,7 +114,7 @@ def source_of(read: Read, buffers: Mapping[str, HostBuffer]) -> Tensor:
     return source
 
 
-def _in_place_of(tensor: Tensor, memory: Tensor) -> Tensor:
+def _in_place_of(tensor: Tensor | Box, memory: Tensor) -> Tensor:
     if not isinstance(tensor, DTensor):
         return memory
     return DTensor.from_local(

@@ -15,14 +15,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.distributed.tensor import DTensor
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.tensors.index import Index
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.torch.parallel.sharded import whole
+from drivetrain.training.torch.optimizer_state import Entries
+from drivetrain.training.torch.parallel.sharded import empty_like
 from drivetrain.training.torch.strategy import Strategy
 
 MODEL, OPTIMIZER, AVERAGE, BEST = "model/", "optimizer/", "average/", "best/"
@@ -32,7 +31,7 @@ MADE = (OPTIMIZER, BEST)
 ENTRY = "//"
 
 
-def tensors_of(strategy: Strategy, best: Mapping[str, Tensor] | None = None) -> dict[str, Tensor]:
+def tensors_of(strategy: Strategy, best: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """This rank's part of everything, the very tensors that training works on.
 
     Args:
@@ -51,7 +50,7 @@ def tensors_of(strategy: Strategy, best: Mapping[str, Tensor] | None = None) -> 
     }
 
 
-def model_parts(strategy: Strategy) -> dict[str, Tensor]:
+def model_parts(strategy: Strategy) -> dict[str, Any]:
     """A copy of this rank's part of the model as it is evaluated: with the moving average where there is one. Every
     rank must call it."""
     with strategy.in_evaluation():
@@ -61,13 +60,11 @@ def model_parts(strategy: Strategy) -> dict[str, Tensor]:
 def values_of(strategy: Strategy) -> dict[str, Any]:
     """What is no tensor, as plain JSON: the optimizer's groups with the names of their parameters (those of this rank's
     stage), and the scale of the loss."""
-    names = _names(strategy)
-    groups = [{**group, "params": [names[p] for p in group["params"]]} for group in strategy.optimizer.param_groups]
     scale = {"loss_scale": strategy.loss_scale.state()} if strategy.loss_scale else {}
-    return {"groups": groups} | scale
+    return {"groups": strategy.optimizer_state.groups()} | scale
 
 
-def targets(strategy: Strategy, index: Index) -> dict[str, Tensor]:
+def targets(strategy: Strategy, index: Index) -> dict[str, Any]:
     """What a checkpoint is to be loaded into, by name: the model's own tensors; the average's, where there was one; and
     new ones, sliced as the strategy's are, for the optimizer's state and the best model, as far as the index has them.
 
@@ -79,7 +76,7 @@ def targets(strategy: Strategy, index: Index) -> dict[str, Tensor]:
     if strategy.average and any(name.startswith(AVERAGE) for name in index.tensors):
         found |= _prefixed(AVERAGE, strategy.average.values)
     if any(name.startswith(BEST) for name in index.tensors):
-        found |= _prefixed(BEST, {name: torch.empty_like(tensor.detach()) for name, tensor in model.items()})
+        found |= _prefixed(BEST, {name: empty_like(tensor) for name, tensor in model.items()})
     for name, tensor in found.items():
         if name not in index.tensors:
             raise unknown_name("tensor", name, index.tensors, advice="The saved model is another one.")
@@ -90,9 +87,9 @@ def targets(strategy: Strategy, index: Index) -> dict[str, Tensor]:
             )
     for name, entry in index.tensors.items():
         if name.startswith(OPTIMIZER):
-            parameter = strategy.parameters.get(name.removeprefix(OPTIMIZER).rpartition(ENTRY)[0])
-            if parameter is not None:
-                found[name] = _empty(parameter, entry.shape, getattr(torch, entry.dtype))
+            parameter = name.removeprefix(OPTIMIZER).rpartition(ENTRY)[0]
+            if parameter in strategy.parameters:
+                found[name] = strategy.optimizer_state.empty(parameter, entry.shape, getattr(torch, entry.dtype))
     return found
 
 
@@ -109,29 +106,16 @@ def check_values(strategy: Strategy, values: Mapping[str, Any]) -> None:
                 raise DamagedError(f"the optimizer's {name} is {value!r:.40}, where a number is wanted")
 
 
-def adopt(strategy: Strategy, loaded: Mapping[str, Tensor], values: Mapping[str, Any]) -> dict[str, Tensor]:
+def adopt(strategy: Strategy, loaded: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
     """Let the strategy go on with what was loaded into its `targets` and with its `values_of`; returns the best model's
     parts, empty where there were none. An average that there was none of begins with the parameters that there are."""
-    optimizer, names = strategy.optimizer, _names(strategy)
-    by_parameter: dict[str, dict[str, Tensor]] = {}
+    entries: Entries = {}
     for name, tensor in loaded.items():
         if name.startswith(OPTIMIZER):
             parameter, _, entry = name.removeprefix(OPTIMIZER).rpartition(ENTRY)
-            by_parameter.setdefault(parameter, {})[entry] = tensor
-    saved_groups = {name: group for group in values["groups"] for name in group["params"]}
-    entries: dict[int, dict[str, Tensor]] = {}
-    groups: list[dict[str, Any]] = []
-    number = 0
-    for group in optimizer.param_groups:
-        first = number
-        for number, parameter in enumerate(group["params"], start=first):
-            if names[parameter] in by_parameter:
-                entries[number] = by_parameter[names[parameter]]
-        number = first + len(group["params"])
-        # By the name of a parameter: another strategy's stages have other groups.
-        saved = saved_groups.get(names[group["params"][0]], {}) if group["params"] else {}
-        groups.append({**group, **saved, "params": list(range(first, number))})
-    optimizer.load_state_dict({"state": entries, "param_groups": groups})
+            entries.setdefault(parameter, {})[entry] = tensor
+    saved = {name: group for group in values["groups"] for name in group["params"]}
+    strategy.optimizer_state.adopt(entries, saved)
     if strategy.average and not any(name.startswith(AVERAGE) for name in loaded):
         strategy.average.begin()
     if strategy.loss_scale and "loss_scale" in values:
@@ -144,36 +128,14 @@ def speaks_for_stage(strategy: Strategy) -> bool:
     return strategy.process.rank % strategy.layout.stage_size == 0
 
 
-def _model(strategy: Strategy) -> dict[str, Tensor]:
-    return dict(strategy.model.state_dict(keep_vars=True))
+def _model(strategy: Strategy) -> dict[str, Any]:
+    return strategy.model_state()
 
 
-def _names(strategy: Strategy) -> dict[Tensor, str]:
-    return {parameter: name for name, parameter in strategy.parameters.items()}
+def _optimizer(strategy: Strategy) -> dict[str, Any]:
+    entries = strategy.optimizer_state.entries()
+    return {f"{name}{ENTRY}{entry}": value for name, of_it in entries.items() for entry, value in of_it.items()}
 
 
-def _optimizer(strategy: Strategy) -> dict[str, Tensor]:
-    names = _names(strategy)
-    found: dict[str, Tensor] = {}
-    for parameter, entries in strategy.optimizer.state.items():
-        for entry, value in entries.items():
-            name = f"{names[parameter]}{ENTRY}{entry}"
-            if value is None:  # SGD without momentum keeps a name for it
-                continue
-            if not isinstance(value, Tensor):
-                raise InputError(f"the optimizer keeps {name!r}, which is no tensor; it could not be restored.")
-            sums = isinstance(value, DTensor) and any(placement.is_partial() for placement in value.placements)
-            found[name] = whole(value) if sums else value
-    return found
-
-
-def _empty(parameter: nn.Parameter, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-    """Room for an entry of the optimizer: sliced as its parameter is, where it is of the parameter's shape."""
-    if tuple(parameter.shape) == shape:
-        return torch.empty_like(parameter.detach(), dtype=dtype)
-    # On the host, as optimizers keep their counters; what they want on the device they move there.
-    return torch.empty(shape, dtype=dtype)
-
-
-def _prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _prefixed(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
     return {prefix + name: tensor for name, tensor in tensors.items()}

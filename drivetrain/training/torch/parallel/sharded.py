@@ -1,4 +1,4 @@
-"""A tensor of which a rank may hold a slice only (a DTensor), and its way from and to the whole one."""
+"""A tensor of which a rank may hold a slice only (a DTensor, a FlatSlice), and its way from and to the whole one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,22 @@ import torch
 from torch import Tensor
 from torch.distributed.tensor import DTensor, Replicate, distribute_tensor
 
+from drivetrain.training.torch.parallel.flat_slice import Box, FlatSlice
 
-def local(tensor: Tensor) -> Tensor:
+
+def local(tensor: Tensor | FlatSlice | Box) -> Tensor:
     """What this rank holds of it; shares memory with it. (To be called where autograd is off.)"""
+    if isinstance(tensor, FlatSlice):
+        return tensor.flat
+    if isinstance(tensor, Box):
+        return tensor.local
     return tensor.to_local() if isinstance(tensor, DTensor) else tensor
 
 
-def whole(tensor: Tensor) -> Tensor:
+def whole(tensor: Tensor | FlatSlice) -> Tensor:
     """All of it, detached. Every rank that holds a slice must call this together."""
+    if isinstance(tensor, FlatSlice):
+        return tensor.whole()
     tensor = tensor.detach()
     if not isinstance(tensor, DTensor):
         return tensor
@@ -25,9 +33,17 @@ def whole(tensor: Tensor) -> Tensor:
     return tensor.to_local()
 
 
+def empty_like(tensor: Tensor | FlatSlice) -> Tensor | FlatSlice:
+    """Room for as much as this rank holds of it."""
+    return tensor.empty_like() if isinstance(tensor, FlatSlice) else torch.empty_like(tensor.detach())
+
+
 @torch.no_grad()
-def fill(tensor: Tensor, values: Tensor) -> None:
+def fill(tensor: Tensor | FlatSlice, values: Tensor) -> None:
     """Overwrite it with `values`, the whole tensor, which every rank has."""
+    if isinstance(tensor, FlatSlice):
+        tensor.fill(values)
+        return
     if isinstance(tensor, DTensor):
         # src_data_rank=None: each rank cuts its own slice, nothing travels.
         values = distribute_tensor(

@@ -42,8 +42,8 @@ def by_hand(account: TestAccount, *names: str) -> None:
 def nightly(drivetrain: Any, account: TestAccount) -> Any:
     """`drivetrain`, after it has deployed `nightly`."""
     given = [
-        f"--set=deployment.bucket={account.make_bucket()}",
-        f"--set=deployment.role=arn:aws:iam::{account.number}:role/pipelines",
+        f"--set=deployment.targets.sagemaker.bucket={account.make_bucket()}",
+        f"--set=deployment.targets.sagemaker.role=arn:aws:iam::{account.number}:role/pipelines",
     ]
     drivetrain("apply", "-d", drivetrain.write("nightly.json", DEFINITION), "--yes", *given)
     return drivetrain
@@ -69,7 +69,10 @@ def test_what_aws_manages_is_left_out_and_cannot_be_pulled(
     monkeypatch.setattr(Account, "call", managed)
     assert list(listed(drivetrain)) == list(listed(drivetrain, "--limit", "1")) == ["mine"]
     file = drivetrain.write("theirs.json", DEFINITION)
-    place = ["--set=deployment.bucket=b23", f"--set=deployment.role=arn:aws:iam::{account.number}:role/pipelines"]
+    place = [
+        "--set=deployment.targets.sagemaker.bucket=b23",
+        f"--set=deployment.targets.sagemaker.role=arn:aws:iam::{account.number}:role/pipelines",
+    ]
     assert "'theirs' is managed by AWS" in drivetrain.error("pull", "-d", file, "--adopt", *place)
     assert "'theirs' is managed by AWS" in drivetrain.error("plan", "-d", file, *place)
 

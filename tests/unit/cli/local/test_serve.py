@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from drivetrain.cli import main
+from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import open_registry
 from drivetrain.serve import server
 
@@ -177,7 +178,7 @@ def test_approve_and_watch_it_train(folder: Path) -> None:
 
         until("serving; Ctrl-C ends")
         registry = open_registry("local:.drivetrain/ledger.db")
-        registry.register("digits", "a" * 64, {"ModelPackageGroupName": "digits"})
+        registry.register("digits", "a" * 64, record_of({"ModelPackageGroupName": "digits"}))
         registry.set_status("digits", 1, "Approved")
         until(r"after / live-[0-9a-f]{12} succeeded")
         server.send_signal(signal.SIGTERM)

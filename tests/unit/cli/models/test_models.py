@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import RegistryError
 
 
@@ -18,7 +19,7 @@ def models(drivetrain):
     package = {"InferenceSpecification": {"Containers": [{"ModelDataUrl": "s3://bucket/model.tar.gz"}]}}
     for number, digit in enumerate("ab", 1):
         registry.register(
-            "digits", digit * 64, package, metrics={"accuracy": 0.9 + number / 100, "accuracy_class_0": 1.0},
+            "digits", digit * 64, record_of(package), metrics={"accuracy": 0.9 + number / 100, "accuracy_class_0": 1.0},
             execution=f"run-{number}",
         )  # fmt: skip
 
@@ -112,7 +113,9 @@ def registered(path: Path, decision: dict[str, Any], card: dict[str, Any] | None
     """`digits` with version 1, approved, and version 2, on which `decision` was taken against it."""
     registry = LocalRegistry(path)
     lineage = {"drivetrain-lineage-data": "e" * 64, "drivetrain-lineage-code": "c" * 64}
-    registry.register("digits", "b" * 64, {"SourceUri": "file:///models/1"}, metrics={"accuracy": 0.85, "loss": 0.2})
+    registry.register(
+        "digits", "b" * 64, record_of({"SourceUri": "file:///models/1"}), metrics={"accuracy": 0.85, "loss": 0.2}
+    )
     registry.set_status("digits", 1, "Approved", reason="the first", by="ada")
     record = json.dumps(decision)
     details = {f"drivetrain_decision_{at // 1000}": record[at : at + 1000] for at in range(0, len(record), 1000)}
@@ -124,7 +127,7 @@ def registered(path: Path, decision: dict[str, Any], card: dict[str, Any] | None
     }
     metrics = {"accuracy": 0.9, "loss": 0.25, "auroc_macro": 0.97, "auroc_macro_bound": 2e-6}
     metrics |= {f"f1_class_{place}": 0.85 + 0.03 * place for place in range(3)}
-    registry.register("digits", "a" * 64, package, metrics=metrics, execution="e-7")
+    registry.register("digits", "a" * 64, record_of(package), metrics=metrics, execution="e-7")
     return registry
 
 
@@ -170,7 +173,7 @@ def test_the_card(drivetrain, models, decision_json: dict[str, Any]) -> None:
 def test_a_decision_of_which_a_registry_keeps_a_few_words(drivetrain) -> None:
     registry = LocalRegistry(drivetrain.home / "ledger.db")
     package = {"CustomerMetadataProperties": {"drivetrain-decision-verdict": "register"}}
-    registry.register("digits", "a" * 64, package)
+    registry.register("digits", "a" * 64, record_of(package))
     shown = drivetrain("models", "show", "digits", "--home", drivetrain.home)
     assert "\ndecision\n  verdict  register\n" in shown
 
@@ -265,6 +268,6 @@ def test_a_registry_that_cannot_be_reached_is_one_line(
 def test_a_package_of_anybodys_is_shown(drivetrain) -> None:
     registry = LocalRegistry(drivetrain.home / "ledger.db")
     package = {"InferenceSpecification": 3, "ModelCard": {"ModelCardContent": "{"}, "CustomerMetadataProperties": [1]}
-    registry.register("digits", "a" * 64, package, execution="\x1b[31m")
+    registry.register("digits", "a" * 64, record_of(package), execution="\x1b[31m")
     shown = drivetrain("models", "show", "digits", "--home", drivetrain.home)
     assert "artifact    –" in shown and "\x1b" not in shown and "lineage" not in shown

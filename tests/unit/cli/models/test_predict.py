@@ -21,6 +21,8 @@ import pytest
 from drivetrain.registry import artifacts
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.package_mapping import record_of
+from drivetrain.registry.record import ModelRecord
 from drivetrain.targets.local.containers.supervised import DEFAULTS, INHERITED
 
 # A model's own code as far as the command line sees it: it answers with the number of its version.
@@ -72,7 +74,7 @@ def models(drivetrain, registry: LocalRegistry, tmp_path: Path):
     places = [f"file://{folders[0]}", "s3://bucket/v2", "s3://bucket/model.tar.gz"]
     paths = [folders[0], objects / "v2", objects / "model.tar.gz"]
     for place, path in zip(places, paths, strict=True):
-        registry.register("digits", content_hash(path), package(place))
+        registry.register("digits", content_hash(path), record_of(package(place)))
     registry.set_status("digits", 2, "Approved")
     (tmp_path / "rows.csv").write_text("".join(f"row-{number}\n" for number in range(12)))
 
@@ -114,7 +116,7 @@ def test_a_table_of_the_first_rows(models) -> None:
 )
 def test_answers_of_other_tasks(answer: str, shown: list[str], models, registry: LocalRegistry, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "other", answer)
-    registry.register("other", content_hash(folder), package(str(folder)))
+    registry.register("other", content_hash(folder), record_of(package(str(folder))))
     assert models(group="other").splitlines()[2].split() == shown
 
 
@@ -156,14 +158,14 @@ def test_files_that_are_gone(models) -> None:
 
 
 def test_a_version_that_says_no_place(models, registry: LocalRegistry) -> None:
-    registry.register("bare", "a" * 64, {})
+    registry.register("bare", "a" * 64, ModelRecord())
     assert "its version names no ModelDataUrl" in models(group="bare", code=2)
 
 
 def test_a_model_without_code(models, registry: LocalRegistry, tmp_path: Path) -> None:
     folder = write_model(tmp_path / "old", "{}")
     (folder / "code" / "inference.py").unlink()
-    registry.register("old", content_hash(folder), package(str(folder)))
+    registry.register("old", content_hash(folder), record_of(package(str(folder))))
     assert "error: old version 1 brings no code/inference.py" in models(group="old", code=2)
 
 
@@ -212,7 +214,7 @@ def test_the_model_sees_what_steps_see_and_no_network(
 ) -> None:
     folder = write_model(tmp_path / "curious", "{}")
     (folder / "code" / "inference.py").write_text(dedent(SEEN))
-    registry.register("curious", content_hash(folder), package(str(folder)))
+    registry.register("curious", content_hash(folder), record_of(package(str(folder))))
     for name in ("API_TOKEN", "AWS_SECRET_ACCESS_KEY", "MY_SETTING", "PYTHONPATH", "DRIVETRAIN_HOME"):
         monkeypatch.setenv(name, "of the caller")
     with socket.create_server(("127.0.0.1", 0)) as server:
@@ -234,7 +236,7 @@ def test_a_model_that_takes_too_long_is_ended_with_all_that_it_started(
     held = tmp_path / "held"
     program = f"import fcntl, os, time; file = open({str(held)!r}, 'w'); fcntl.flock(file, fcntl.LOCK_EX); os.fork()"
     (folder / "code" / "inference.py").write_text(f"{program}; time.sleep(600)")
-    registry.register("slow", content_hash(folder), package(str(folder)))
+    registry.register("slow", content_hash(folder), record_of(package(str(folder))))
     said = models("--time-limit", "0.6", group="slow", code=2)
     assert said.startswith("error: the model's own code took more than 0.6 s") and len(said.splitlines()) == 1
     with held.open() as file:  # waits for the death of whoever holds it
@@ -263,7 +265,7 @@ def test_a_model_of_a_training_answers_a_file_of_each_kind(drivetrain, registry:
     trained = [f"--{name}={tmp_path / name}" for name in ("model", "output", "checkpoints")]
     command = [sys.executable, "-m", "drivetrain.components.train", f"--train={data}", *trained, "--epochs=2"]
     subprocess.run(command, check=True, capture_output=True, env=dict(os.environ))
-    registry.register("digits", content_hash(tmp_path / "model"), package(f"file://{tmp_path / 'model'}"))
+    registry.register("digits", content_hash(tmp_path / "model"), record_of(package(f"file://{tmp_path / 'model'}")))
     table = parquet.read_table(data / "part-00000.parquet")
     rows = table.to_pylist()
     (tmp_path / "rows.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))

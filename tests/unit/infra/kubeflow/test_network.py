@@ -39,24 +39,38 @@ def may_reach(found: list[Json], target: dict[str, str], source: dict[str, str])
     return not about or any(matches(peer["podSelector"], source) for peer in peers)
 
 
-def may_leave(found: list[Json], source: dict[str, str], address: str, port: int, namespace: str = "") -> bool:
-    """Whether pods with the labels `source` may open a connection to an address, of a pod where `namespace` says so."""
+def may_leave(
+    found: list[Json],
+    source: dict[str, str],
+    address: str,
+    port: int,
+    namespace: str = "",
+    labels: dict[str, str] | None = None,
+) -> bool:
+    """Whether pods with the labels `source` may open a connection to an address; of a pod with `labels` where
+    `namespace` says so."""
     about = [each for each in found if "Egress" in each["policyTypes"] and matches(each["podSelector"], source)]
-    return not about or any(_lets(rule, address, port, namespace) for each in about for rule in each["egress"])
+    to = (address, namespace, labels or {})
+    return not about or any(_lets(rule, port, to) for each in about for rule in each["egress"])
 
 
-def _lets(rule: Json, address: str, port: int, namespace: str) -> bool:
+def _lets(rule: Json, port: int, to: tuple[str, str, dict[str, str]]) -> bool:
     if "ports" in rule and port not in [each["port"] for each in rule["ports"]]:
         return False
-    return "to" not in rule or any(_is(peer, address, namespace) for peer in rule["to"])
+    return "to" not in rule or any(_is(peer, *to) for peer in rule["to"])
 
 
-def _is(peer: Json, address: str, namespace: str) -> bool:
+def _is(peer: Json, address: str, namespace: str, labels: dict[str, str]) -> bool:
     if block := peer.get("ipBlock"):
         place = ip_address(address)
         inside = place in ip_network(block["cidr"])
         return inside and not any(place in ip_network(each) for each in block.get("except", ()))
-    return peer.get("namespaceSelector", {}).get("matchLabels") == {NAMESPACE_LABEL: namespace}
+    there = {NAMESPACE_LABEL: namespace or "team-a"}
+    return (
+        bool(namespace)
+        and matches(peer.get("namespaceSelector", {"matchLabels": {NAMESPACE_LABEL: "team-a"}}), there)
+        and matches(peer.get("podSelector", {}), labels)
+    )
 
 
 def test_pods_of_a_training_reach_each_other_and_nobody_else_reaches_them() -> None:
@@ -81,12 +95,13 @@ def test_other_pods_of_the_namespace_go_on_as_they_were() -> None:
 
 def test_a_training_reaches_names_the_store_and_its_peers() -> None:
     found = policies()
-    assert may_leave(found, TRAINING, "10.96.0.10", 53)
+    assert may_leave(found, TRAINING, "10.0.0.3", 53, "kube-system", CLUSTER_DNS)
     assert may_leave(found, TRAINING, "10.0.0.9", 8333, namespace="storage"), "the port of the pod is not the service's"
     assert not may_leave(found, TRAINING, "10.0.0.9", 9000, namespace="other")
     assert not may_leave(found, TRAINING, "198.51.100.7", 443)
-    peers = [peer for each in found for rule in each.get("egress", ()) for peer in rule.get("to", ())]
-    assert [matches(peer["podSelector"], TRAINING) for peer in peers if "podSelector" in peer] == [True]
+    assert may_leave(found, TRAINING, "10.0.0.8", 29_500, "team-a", TRAINING)
+    assert not may_leave(found, TRAINING, "10.0.0.8", 29_500, "team-a", NOTEBOOK)
+    assert not may_leave(found, TRAINING, "10.0.0.8", 29_500, "team-b", TRAINING)
 
 
 def test_the_starter_reaches_the_api_the_registry_and_the_store_alone() -> None:
@@ -102,6 +117,50 @@ def test_a_store_beyond_the_cluster_is_reached_at_its_port_and_the_machine_s_cre
         assert may_leave(found, pods, "52.216.0.1", 443) and may_leave(found, pods, "2600:1fa0::1", 443)
         assert not may_leave(found, pods, "52.216.0.1", 80)
         assert not may_leave(found, pods, "169.254.169.254", 443) and not may_leave(found, pods, "fd00:ec2::254", 443)
+
+
+CLUSTER_DNS = {"k8s-app": "kube-dns"}
+
+
+def test_names_are_asked_of_the_cluster_s_dns_alone() -> None:
+    found = policies()
+    for pods in (TRAINING, STARTER, TENSORBOARD):
+        assert may_leave(found, pods, "10.0.0.3", 53, "kube-system", CLUSTER_DNS)
+        assert not may_leave(found, pods, "198.51.100.7", 53), "a tunnel by names"
+        assert not may_leave(found, pods, "10.0.0.3", 53, "kube-system", {"k8s-app": "metrics-server"})
+        assert not may_leave(found, pods, "10.0.0.3", 53, "team-b", CLUSTER_DNS)
+
+
+def test_the_dns_of_another_kind_of_cluster() -> None:
+    dns = {
+        "namespace": "openshift-dns",
+        "labels": {"dns.operator.openshift.io/daemonset-dns": "default"},
+        "port": 5353,
+        "addresses": ["169.254.20.10"],
+    }
+    found = policies(infrastructure={"dns": dns})
+    assert may_leave(found, TRAINING, "10.0.0.3", 5353, "openshift-dns", dns["labels"])
+    assert may_leave(found, TRAINING, "169.254.20.10", 53)
+    assert not may_leave(found, TRAINING, "10.0.0.3", 53, "kube-system", CLUSTER_DNS)
+
+
+def test_steps_reach_what_the_settings_name() -> None:
+    given = {
+        "steps_reach": "named",
+        "kubernetes_api": "https://10.9.8.7:6443",
+        "also": ["https://hub.example.com"],
+    }
+    found = policies(infrastructure=given, registry="kubeflow:http://registry.models.svc:8080")
+    for pods in (STEP_LABELS, TRAINING):
+        assert may_leave(found, pods, "10.0.0.3", 53, "kube-system", CLUSTER_DNS)
+        assert may_leave(found, pods, "10.0.0.9", 8333, "storage")
+        assert may_leave(found, pods, "198.51.100.7", 443), "the hub: policies know no names"
+        assert not may_leave(found, pods, "198.51.100.7", 5432)
+    assert may_leave(found, STEP_LABELS, "10.9.8.7", 6443) and not may_leave(found, TRAINING, "10.9.8.7", 6443)
+    assert may_leave(found, STEP_LABELS, "10.0.0.9", 8080, "models")
+    assert may_leave(found, STEP_LABELS, "10.0.0.9", 8080, "kubeflow"), "the metadata of Pipelines"
+    assert not may_leave(found, STEP_LABELS, "10.0.0.9", 8080, "team-b")
+    assert may_leave(policies(), STEP_LABELS, "198.51.100.7", 5432), "anywhere unless the settings say so"
 
 
 def test_an_address_by_number() -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from drivetrain.infra.kubeflow.manifests import objects
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import open_registry
+from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.resources import Deployment
 from drivetrain.spec.triggers import RegistryEvent
 from tests.fixtures.kubeflow_server import kubeflow_server
 from tests.fixtures.s3_server import environment, s3_server, variables
@@ -33,7 +34,7 @@ def test_an_approval_starts_the_deployed_pipeline(tmp_path: Path, monkeypatch: p
         place.settings["registry"] = f"kubeflow:{address}"
         place.apply()
         registry = open_registry(place.settings["registry"])
-        version = registry.register("champions", hashlib.sha256(b"new").hexdigest(), {})[0]
+        version = registry.register("champions", hashlib.sha256(b"new").hexdigest(), ModelRecord())[0]
 
         pipeline = Pipeline(
             name="nightly",

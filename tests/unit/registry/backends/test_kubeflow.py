@@ -10,6 +10,8 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.registry.backends import kubeflow
 from drivetrain.registry.backends.kubeflow import KubeflowRegistry
+from drivetrain.registry.package_mapping import record_of
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import RegistryError
 from tests.fixtures.kubeflow_server import Store, kubeflow_server
 
@@ -27,8 +29,8 @@ def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[KubeflowRegistry, 
 def test_what_others_see_of_a_version(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
     package = {**PACKAGE, "ModelPackageDescription": "reads digits"}
-    registry.register("digits", CONTENT, package, metrics={"accuracy": 0.5})
-    registry.register("digits", CONTENT, package, metrics={"accuracy": 0.5})
+    registry.register("digits", CONTENT, record_of(package), metrics={"accuracy": 0.5})
+    registry.register("digits", CONTENT, record_of(package), metrics={"accuracy": 0.5})
     [version], [artifact] = store.kinds["versions"].values(), store.kinds["artifacts"].values()
     assert (version["name"], version["externalId"], version["description"]) == (
         "1",
@@ -43,15 +45,15 @@ def test_an_artifact_that_a_killed_process_did_not_come_to_is_made_by_the_next(
     served: tuple[KubeflowRegistry, Store],
 ) -> None:
     registry, store = served
-    registry.register("digits", CONTENT, PACKAGE)
+    registry.register("digits", CONTENT, record_of(PACKAGE))
     store.kinds["artifacts"].clear()
-    assert registry.register("digits", CONTENT, PACKAGE) == (1, False)
+    assert registry.register("digits", CONTENT, record_of(PACKAGE)) == (1, False)
     assert [artifact["uri"] for artifact in store.kinds["artifacts"].values()] == ["s3://models/digits"]
 
 
 def test_a_number_that_another_took_meanwhile(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
-    registry.register("digits", CONTENT, {})
+    registry.register("digits", CONTENT, ModelRecord())
     make = store.make
     others = [hashlib.sha256(bytes([n])).hexdigest() for n in range(3)]
     seen = iter(others[1:])
@@ -62,7 +64,7 @@ def test_a_number_that_another_took_meanwhile(served: tuple[KubeflowRegistry, St
         return make(kind, given, more)
 
     store.make = first_another  # type: ignore[method-assign]
-    assert registry.register("digits", others[0], {}) == (4, True)
+    assert registry.register("digits", others[0], ModelRecord()) == (4, True)
 
 
 def test_where_external_ids_are_not_unique_a_second_version_is_archived(
@@ -70,14 +72,14 @@ def test_where_external_ids_are_not_unique_a_second_version_is_archived(
 ) -> None:
     registry, store = served
     store.unique_external_ids = False
-    registry.register("digits", CONTENT, {})
+    registry.register("digits", CONTENT, ModelRecord())
     [version] = store.kinds["versions"].values()
     copy = {name: version[name] for name in ("name", "customProperties", "externalId")} | {"name": "2"}
     store.make("versions", copy, {"parent": version["parent"]})
     assert len(registry.versions("digits")) == 2
-    assert registry.register("digits", CONTENT, {}) == (1, False)
+    assert registry.register("digits", CONTENT, ModelRecord()) == (1, False)
     assert [each.version for each in registry.versions("digits")] == [1]
-    assert registry.register("digits", hashlib.sha256(b"other").hexdigest(), {}) == (3, True)
+    assert registry.register("digits", hashlib.sha256(b"other").hexdigest(), ModelRecord()) == (3, True)
 
 
 def test_versions_of_others_are_left_alone(served: tuple[KubeflowRegistry, Store]) -> None:
@@ -85,7 +87,7 @@ def test_versions_of_others_are_left_alone(served: tuple[KubeflowRegistry, Store
     model = store.make("models", {"name": "digits"}, {})
     store.make("versions", {"name": "v1.0"}, {"parent": model["id"]})
     assert registry.groups() == [] and registry.champion("digits") is None
-    assert registry.register("digits", CONTENT, {}) == (1, True)
+    assert registry.register("digits", CONTENT, ModelRecord()) == (1, True)
     store.make("versions", {"name": "2"}, {"parent": model["id"]})
     version = registry.version("digits", 2)
     assert (version.content_hash, version.status, version.metrics) == ("", "PendingManualApproval", {})

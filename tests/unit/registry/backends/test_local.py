@@ -15,13 +15,17 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.registry.backends import local
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.package_mapping import record_of, request_of
+from drivetrain.registry.record import ModelRecord
 
 CONTENT = hashlib.sha256(b"model").hexdigest()
 OTHER = hashlib.sha256(b"other").hexdigest()
 
 
 def register(path: Path, content: str = CONTENT) -> tuple[int, bool]:
-    return LocalRegistry(path).register("digits", content, {"a": 1}, metrics={"accuracy": 0.9}, execution="run-1")
+    return LocalRegistry(path).register(
+        "digits", content, record_of({"a": 1}), metrics={"accuracy": 0.9}, execution="run-1"
+    )
 
 
 def killed_after(seconds: float, work: Callable[[], object]) -> bool:
@@ -118,19 +122,20 @@ def test_the_ledger_may_keep_its_own_tables_and_journal_in_the_file(tmp_path: Pa
 
 
 def test_words_that_are_not_the_services_are_kept(tmp_path: Path) -> None:
-    package = {"ModelPackageGroupName": "digits", "Deep": {"list": [1, 2.5, None, True, "é"]}}
+    package = {"Deep": {"list": [1, 2.5, None, True, "é"]}}
     registry = LocalRegistry(tmp_path / "ledger.db")
-    registry.register("digits", CONTENT, package)
-    assert registry.version("digits").package == package
+    registry.register("digits", CONTENT, record_of(package))
+    assert request_of(registry.version("digits").record) == package
 
 
 REGISTER_WHEN_TOLD = """
 import sys
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.record import ModelRecord
 print("ready", flush=True)
 sys.stdin.readline()
 for content in sys.argv[2:]:
-    print(*LocalRegistry(sys.argv[1]).register("digits", content, {}), flush=True)
+    print(*LocalRegistry(sys.argv[1]).register("digits", content, ModelRecord()), flush=True)
 """
 
 
@@ -151,7 +156,7 @@ def test_of_processes_at_once_exactly_one_makes_each_version_and_no_number_is_sk
 
 def test_region_and_account_of_the_arn(tmp_path: Path) -> None:
     registry = LocalRegistry(tmp_path / "ledger.db", region="eu-central-1")
-    registry.register("digits", CONTENT, {})
+    registry.register("digits", CONTENT, ModelRecord())
     assert registry.version("digits").arn == "arn:aws:sagemaker:eu-central-1:000000000000:model-package/digits/1"
 
 
@@ -221,9 +226,10 @@ def test_a_database_that_another_process_keeps_locked(tmp_path: Path, monkeypatc
 FILL_THE_DISK = """
 import resource, sys
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.record import ModelRecord
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), resource.RLIM_INFINITY))
 try:
-    LocalRegistry(sys.argv[1]).register("digits", sys.argv[3], {"large": "x" * 200_000})
+    LocalRegistry(sys.argv[1]).register("digits", sys.argv[3], ModelRecord(others={"large": "x" * 200_000}))
 except Exception as error:
     print(type(error).__name__, error)
 """

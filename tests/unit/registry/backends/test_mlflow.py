@@ -6,6 +6,8 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.registry.backends.mlflow import MlflowRegistry
+from drivetrain.registry.package_mapping import record_of
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import RegistryError, open_registry
 from tests.fixtures.failing_proxy import closed_port
 from tests.fixtures.mlflow_server import VARIABLES, new_database
@@ -30,15 +32,15 @@ def test_a_database_without_a_server(database: str) -> None:
     registry = open_registry(f"mlflow:{database}")
     assert isinstance(registry, MlflowRegistry) and registry.groups() == [] and registry.champion("digits") is None
     package = {"SourceUri": "file:///models/digits"}
-    assert registry.register("digits", CONTENTS[0], package, metrics={"accuracy": 1 / 3}) == (1, True)
-    assert registry.register("digits", CONTENTS[0], package) == (1, False)
+    assert registry.register("digits", CONTENTS[0], record_of(package), metrics={"accuracy": 1 / 3}) == (1, True)
+    assert registry.register("digits", CONTENTS[0], record_of(package)) == (1, False)
     version = registry.version("digits")
     assert (version.artifact, version.metrics) == ("file:///models/digits", {"accuracy": 1 / 3})
 
 
 def test_what_the_environment_names_is_the_registry(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
-    open_registry("mlflow").register("digits", CONTENTS[0], {})
+    open_registry("mlflow").register("digits", CONTENTS[0], ModelRecord())
     assert MlflowRegistry(database).version("digits").version == 1
 
 
@@ -52,7 +54,9 @@ def test_the_alias_follows_the_champion(database: str) -> None:
         return int(client.get_model_version_by_alias("digits", "champion").version)
 
     for content in CONTENTS:
-        registry.register("digits", content, {}, approval="Approved" if content == CONTENTS[0] else "Rejected")
+        registry.register(
+            "digits", content, ModelRecord(), approval="Approved" if content == CONTENTS[0] else "Rejected"
+        )
     assert alias() == 1
     registry.set_status("digits", 3, "Approved")
     assert alias() == 3
@@ -67,12 +71,12 @@ def test_a_duplicate_that_a_killed_process_left_is_taken_back_unless_somebody_de
     from mlflow.tracking import MlflowClient
 
     registry, client = MlflowRegistry(database), MlflowClient(database, database)
-    registry.register("digits", CONTENTS[0], {})
+    registry.register("digits", CONTENTS[0], ModelRecord())
     tags = client.get_model_version("digits", "1").tags
     for _ in range(2):
         client.create_model_version("digits", source="s3://models/digits", tags=tags)
     registry.set_status("digits", 3, "Rejected")
-    assert registry.register("digits", CONTENTS[0], {}) == (1, False)
+    assert registry.register("digits", CONTENTS[0], ModelRecord()) == (1, False)
     assert [version.version for version in registry.versions("digits")] == [3, 1]
 
 

@@ -13,6 +13,8 @@ from botocore.awsrequest import AWSResponse
 
 from drivetrain.base.errors import InputError
 from drivetrain.registry.backends.sagemaker import SageMakerRegistry
+from drivetrain.registry.package_mapping import record_of, request_of
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import RegistryError, open_registry
 from tests.fixtures.failing_proxy import failing_proxy
 from tests.fixtures.s3_server import environment
@@ -44,15 +46,17 @@ def test_a_version_of_a_pipelines_step_is_found_by_its_property(region: str) -> 
     client.create_model_package_group(ModelPackageGroupName="digits")
     made_by_a_pipeline(client, "digits", CONTENT, ModelPackageDescription="by a step")
     registry = SageMakerRegistry(region)
-    assert registry.register("digits", CONTENT, {}) == (1, False)
+    assert registry.register("digits", CONTENT, ModelRecord()) == (1, False)
     found = registry.find("digits", CONTENT)
-    assert found is not None and found.package["ModelPackageDescription"] == "by a step" and found.metrics == {}
+    assert (
+        found is not None and request_of(found.record)["ModelPackageDescription"] == "by a step" and found.metrics == {}
+    )
 
 
 def test_a_group_costs_a_request_for_a_hundred_versions_of_ours(region: str, server: str) -> None:
     registry = SageMakerRegistry(region)
     for n in range(12):  # more than the 10 of a page where nothing else is asked for
-        registry.register("digits", hashlib.sha256(bytes([n])).hexdigest(), {})
+        registry.register("digits", hashlib.sha256(bytes([n])).hexdigest(), ModelRecord())
     requests: list[str] = []
     with (
         failing_proxy(server, lambda method, path: requests.append(method) or "") as endpoint,
@@ -66,7 +70,7 @@ def test_versions_that_failed_do_not_count(region: str) -> None:
     from moto.backends import get_backend
 
     registry = SageMakerRegistry(region)
-    registry.register("digits", CONTENT, {}, approval="Approved")
+    registry.register("digits", CONTENT, ModelRecord(), approval="Approved")
     backend: Any = get_backend("sagemaker")["123456789012"][region]
     next(iter(backend.model_packages.values())).model_package_status = "Failed"
     assert registry.champion("digits") is None and registry.find("digits", CONTENT) is None
@@ -92,7 +96,7 @@ def test_eight_at_once_who_may_not_delete_are_all_given_the_lowest_version() -> 
         registry._client.meta.events.register("before-send.sagemaker.DeleteModelPackage", deny)
         # All have looked before one makes a version.
         registry._client.meta.events.register("before-call.sagemaker.CreateModelPackage", wait)
-        return registry.register("digits", CONTENT, {})
+        return registry.register("digits", CONTENT, ModelRecord())
 
     with ThreadPoolExecutor(8) as pool:
         answers = list(pool.map(register, range(8)))
@@ -108,7 +112,7 @@ def test_without_tokens_two_at_once_agree_on_one_version() -> None:
         content = hashlib.sha256(bytes([n])).hexdigest()
         registries = [SageMakerRegistry(region) for _ in range(3)]
         with ThreadPoolExecutor(3) as pool:
-            answers = list(pool.map(lambda each, c=content: each.register("digits", c, {})[0], registries))
+            answers = list(pool.map(lambda each, c=content: each.register("digits", c, ModelRecord())[0], registries))
         assert len(set(answers)) == 1
     assert len(SageMakerRegistry(region).versions("digits")) == 2
 
@@ -119,7 +123,7 @@ def test_a_version_that_another_takes_back_meanwhile_is_none(before: int, server
     region = new_region(forgets_tokens=True)
     client: Any = boto3.client("sagemaker", region_name=region)
     registry = SageMakerRegistry(region)
-    registry.register("digits", CONTENT, {})
+    registry.register("digits", CONTENT, ModelRecord())
     made_by_a_pipeline(client, "digits", CONTENT)
     listed = client.list_model_packages(ModelPackageGroupName="digits")["ModelPackageSummaryList"]
     (second,) = (each["ModelPackageArn"] for each in listed if each["ModelPackageVersion"] == 2)
@@ -132,7 +136,7 @@ def test_a_version_that_another_takes_back_meanwhile_is_none(before: int, server
         return ""
 
     with failing_proxy(server, take_back) as endpoint, environment({"AWS_ENDPOINT_URL_SAGEMAKER": endpoint}):
-        assert SageMakerRegistry(region).register("digits", CONTENT, {}) == (1, False)
+        assert SageMakerRegistry(region).register("digits", CONTENT, ModelRecord()) == (1, False)
     assert len(requests) >= before
 
 
@@ -140,8 +144,9 @@ def test_the_versions_are_those_that_are_there_still(server: str) -> None:
     region = new_region(forgets_tokens=True)
     client: Any = boto3.client("sagemaker", region_name=region)
     registry = SageMakerRegistry(region)
-    arns = [registry.version("digits", registry.register("digits", hashlib.sha256(bytes([n])).hexdigest(), {})[0]).arn
-            for n in range(2)]  # fmt: skip
+    hashes = (hashlib.sha256(bytes([n])).hexdigest() for n in range(2))
+    made = [registry.register("digits", each, ModelRecord())[0] for each in hashes]
+    arns = [registry.version("digits", version).arn for version in made]
     requests: list[str] = []
 
     def delete(method: str, path: str) -> str:
@@ -159,12 +164,12 @@ def test_a_duplicate_that_a_killed_process_left_is_taken_back_but_not_one_of_som
     region = new_region(forgets_tokens=True)
     client: Any = boto3.client("sagemaker", region_name=region)
     registry = SageMakerRegistry(region)
-    registry.register("digits", CONTENT, {})
+    registry.register("digits", CONTENT, ModelRecord())
     made_by_a_pipeline(client, "digits", CONTENT)
     made_by_a_pipeline(client, "digits", CONTENT)
     properties = {"drivetrain-content-hash": CONTENT, "drivetrain-registered-by": "register_model"}
     client.create_model_package(ModelPackageGroupName="digits", CustomerMetadataProperties=properties)
-    assert registry.register("digits", CONTENT, {}) == (1, False)
+    assert registry.register("digits", CONTENT, ModelRecord()) == (1, False)
     assert [version.version for version in registry.versions("digits")] == [3, 2, 1]
 
 
@@ -184,7 +189,7 @@ def test_no_region(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 def test_the_region_of_a_sagemaker_job(region: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """There AWS_REGION alone is set."""
-    SageMakerRegistry(region).register("digits", CONTENT, {}, approval="Approved")
+    SageMakerRegistry(region).register("digits", CONTENT, ModelRecord(), approval="Approved")
     monkeypatch.delenv("AWS_DEFAULT_REGION", raising=False)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_REGION", region)
@@ -198,7 +203,7 @@ def test_no_credentials(region: str, monkeypatch: pytest.MonkeyPatch, tmp_path: 
             monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "none"))
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
-    said = refused(lambda: SageMakerRegistry(region).register("digits", CONTENT, {}))
+    said = refused(lambda: SageMakerRegistry(region).register("digits", CONTENT, ModelRecord()))
     assert "redentials" in said and "Set AWS_PROFILE" in said
 
 
@@ -220,13 +225,13 @@ def test_without_boto3(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_package_that_the_service_does_not_take(region: str, package: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError) as caught:
-        SageMakerRegistry(region).register("digits", CONTENT, package)
+        SageMakerRegistry(region).register("digits", CONTENT, record_of(package))
     assert said in str(caught.value) and "\n" not in str(caught.value)
     assert SageMakerRegistry(region).groups() == []
 
 
 def test_a_long_description_leaves_room_for_the_hash(region: str) -> None:
     registry = SageMakerRegistry(region)
-    registry.register("digits", CONTENT, {"ModelPackageDescription": "x" * 1024})
+    registry.register("digits", CONTENT, record_of({"ModelPackageDescription": "x" * 1024}))
     found = registry.find("digits", CONTENT)
-    assert found is not None and set(found.package["ModelPackageDescription"]) == {"x"}
+    assert found is not None and set(request_of(found.record)["ModelPackageDescription"]) == {"x"}

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.package_mapping import record_of
 from drivetrain.report.content.facts import RunFacts
 from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page, settings
 from drivetrain.report.content.goodput import account
@@ -290,7 +291,9 @@ def test_outputs_that_are_no_findings_of_ours_are_left_alone(writing: Writing) -
 def test_a_registered_model_and_who_registered_it(writing: Writing) -> None:
     registry = LocalRegistry(writing.home.ledger)
     package = {"InferenceSpecification": {"Containers": [{"ModelDataUrl": "s3://bucket/model.tar.gz"}]}}
-    version, _ = registry.register("digits", "a" * 64, package, metrics={"accuracy": 0.9}, execution="arn:x/e-0")
+    version, _ = registry.register(
+        "digits", "a" * 64, record_of(package), metrics={"accuracy": 0.9}, execution="arn:x/e-0"
+    )
     writing.begin()
     writing.settle("register", "Succeeded", response={"ModelPackageArn": registry.arn("digits", version)},
                    value="digits version 1 (the same content was registered before)")  # fmt: skip

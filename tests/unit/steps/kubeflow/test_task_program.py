@@ -129,6 +129,27 @@ def test_bad_input_ends_every_further_attempt_at_once(store: Path) -> None:
     assert "bad rows. Give good ones." in printed
 
 
+def test_an_empty_input_is_bad_input(store: Path) -> None:
+    (store / "s3" / "bucket" / "data" / "rows.csv").unlink()
+    (store / "s3" / "bucket" / "data" / "folder").mkdir()
+    assert run(store, working()) == (2, "error: input 'data' is empty: nothing was written to s3://bucket/data.\n")
+
+
+def test_what_a_training_made_comes_as_an_archive(store: Path) -> None:
+    (store / "s3" / "bucket" / "data" / "deep").mkdir()
+    (store / "s3" / "bucket" / "data" / "deep" / "more.csv").write_text("2")
+    assert run(store, working(archives={"data": "model.tar.gz"}))[0] == 0
+    assert (store / "s3" / "out" / "made" / "text.txt").read_text() == "|0.0|['model.tar.gz']|[]"
+
+
+def test_an_integer_that_is_rounded_is_not_compared(store: Path) -> None:
+    (store / "worked.py").write_text(MODULE.replace('"rows": 7', '"rows": 2**53 + 1'))
+    code, printed = run(store, working(metrics={"rows": "rows"}))
+    assert code == 2 and "step 'work' returned rows = 9007199254740993, which is compared as a double" in printed
+    assert run(store, working(texts={"text-of-rows": "rows"}))[0] == 0
+    assert made(store)["parameterValues"] == {"text-of-rows": "9007199254740993"}
+
+
 def test_an_attempt_that_was_lost_is_tried_again(store: Path) -> None:
     code, printed = run(store, working({"option": ["--ends", "lost"]}))
     assert code == 75 and "score=0.75\n" in printed, "lines are seen when they are written"

@@ -120,14 +120,14 @@ def test_the_message_has_the_command_that_fetches_what_is_missing(tmp_path: Path
         "pip download --only-binary=:all: --python-version 3.12 --implementation cp --platform manylinux_2_28_x86_64 "
         "--platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 --dest wheels 'no-such>=1'"
     )
-    assert message.endswith("and set deployment.wheels: wheels")
+    assert message.endswith("and set deployment.targets.sagemaker.wheels: wheels")
     (tmp_path / "my wheels").mkdir()
     with pytest.raises(UserError, match="--dest 'my wheels' no-such"):
         find_wheels(("no-such",), IMAGE, "my wheels", tmp_path)
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"deployment\.wheels is 'nowhere': no such folder"):
+    with pytest.raises(UserError, match=r"deployment\.targets\.sagemaker\.wheels is 'nowhere': no such folder"):
         find_wheels(("fancy",), IMAGE, "nowhere", tmp_path)
 
 

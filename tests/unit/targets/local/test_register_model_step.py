@@ -7,6 +7,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.package_mapping import request_of
 from drivetrain.registry.registry import ModelVersion
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 
@@ -70,7 +71,7 @@ def test_what_the_definition_and_the_files_say_is_kept(runs: LocalRuns) -> None:
     # What the definition says counts, and the files add the rest.
     assert version.lineage["code"] == "c" * 64 and version.lineage["data"] == "d" * 64
     assert version.lineage["test-data"] == "e" * 64 and len(version.lineage["config"]) == 64
-    properties = version.package["CustomerMetadataProperties"]
+    properties = request_of(version.record)["CustomerMetadataProperties"]
     assert properties["drivetrain-content-hash"] == version.content_hash and properties["team"] == "a"
     assert version.artifact == f"{BUCKET}/run/model.tar.gz"
 

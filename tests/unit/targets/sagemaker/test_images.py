@@ -111,9 +111,12 @@ def test_what_is_patched_no_longer_is_said_with_its_age() -> None:
     assert unpatched(definition, date(2026, 6, 30)) == (), "the last day counts"
     [told] = unpatched(definition, date(2026, 7, 2))
     assert "pytorch-inference:2.6.0-cpu-py312-ubuntu22.04-sagemaker gets no security patches since 2026-06-30" in told
-    assert "(2 days). No newer stock image serves models: give one of your own, deployment.serving_image." in told
+    assert (
+        "(2 days). No newer stock image serves models: give one of your own, "
+        "deployment.targets.sagemaker.serving_image." in told
+    )
     both = unpatched(definition, date(2027, 2, 1))
-    assert "(11 days)" in both[1] and "(pytorch 2.14 until 2027-09-28), deployment.image." in both[1]
+    assert "(11 days)" in both[1] and "(pytorch 2.14 until 2027-09-28), deployment.targets.sagemaker.image." in both[1]
 
 
 def test_training_images_are_known_by_their_names() -> None:
@@ -131,10 +134,14 @@ def test_old_gpus_want_an_image_of_the_cuda_that_knows_them() -> None:
     for machine in ("ml.p3.2xlarge", "ml.p3dn.24xlarge"):
         said = machine_problem(newest, machine)
         assert said and said.startswith(f"{machine} has GPUs of the generation Volta (V100), for which the image ")
-        assert said.endswith(f"deployment.image={host}/{last}")
+        assert said.endswith(f"deployment.targets.sagemaker.image={host}/{last}")
         assert machine_problem(f"{host}/{last}", machine) is None, "what is advised does it"
     said = machine_problem("mirror.example.org/dlc/" + last, "ml.p2.xlarge")
-    assert said and "deployment.image=pytorch-training:2.0.1-gpu-py310-cu118-" in said and "Python 3.10" in said
+    assert (
+        said
+        and "deployment.targets.sagemaker.image=pytorch-training:2.0.1-gpu-py310-cu118-" in said
+        and "Python 3.10" in said
+    )
     for uri, machine in (
         (newest, "ml.g4dn.xlarge"),
         ("mine:1", "ml.p3.2xlarge"),

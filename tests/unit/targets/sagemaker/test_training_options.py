@@ -41,7 +41,7 @@ def fit(data: Input, model: Output, checkpoints: Checkpoints, more: Input | None
 
 
 def definition(*steps: Any, **deployment: Any) -> dict[str, Any]:
-    pipeline = Pipeline(name="p", steps=list(steps), deployment=Deployment(**deployment))
+    pipeline = Pipeline(name="p", steps=list(steps), deployment=Deployment(targets={"sagemaker": deployment}))
     again = Pipeline.model_validate_json(pipeline.model_dump_json())
     assert again == pipeline, "the spec comes back from JSON as it was"
     return dict(compile_pipeline(pipeline).definition)
@@ -207,8 +207,11 @@ def test_the_experiment_has_the_pipelines_name_or_its_own() -> None:
 def test_settings_reach_the_options_of_the_deployment() -> None:
     from drivetrain.authoring.settings import Settings, build
 
-    given = ["deployment.network.subnets=[subnet-1]", "deployment.network.security_groups=[sg-1]"]
-    settings = build(Settings, overrides=[*given, f"deployment.mlflow.arn={SERVER}"], environment={})
+    given = [
+        "deployment.targets.sagemaker.network.subnets=[subnet-1]",
+        "deployment.targets.sagemaker.network.security_groups=[sg-1]",
+    ]
+    settings = build(Settings, overrides=[*given, f"deployment.targets.sagemaker.mlflow.arn={SERVER}"], environment={})
     assert settings.deployment.network.subnets == ("subnet-1",)
     assert settings.deployment.mlflow.arn == SERVER
 

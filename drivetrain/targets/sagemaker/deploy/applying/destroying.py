@@ -109,7 +109,8 @@ def _elsewhere(there: Deployed, root: str, records: tuple[str, ...]) -> Iterator
     yield (
         f"The record of what apply wrote last is not in {own}/applied/: it was deployed with another "
         f"bucket or prefix, or its record was deleted. {where}What lies there stays, until `drivetrain destroy` is "
-        "called with that bucket and prefix (--set deployment.bucket=... --set deployment.prefix=...)."
+        "called with that bucket and prefix (--set deployment.targets.sagemaker.bucket=... "
+        "--set deployment.targets.sagemaker.prefix=...)."
     )
 
 

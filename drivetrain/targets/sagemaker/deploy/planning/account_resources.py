@@ -23,10 +23,11 @@ from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
 from drivetrain.targets.sagemaker.deploy.wire import digest_of
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change
 from drivetrain.targets.sagemaker.document.difference.place import Place, parse, text
+from drivetrain.targets.sagemaker.settings import settings_of
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.spec.resources import Deployment
+    from drivetrain.targets.sagemaker.settings import Settings
 
 APPLIED_AROUND, APPLYING_AROUND = AROUND
 """The tag with the hash of the surroundings that apply wrote last, and the one of those that it is writing: after
@@ -258,7 +259,7 @@ def edits_beside(account: Account, pipeline: Pipeline, deployed: Deployed) -> tu
     Raises:
         UserError: AWS refuses; a trigger needs a role or a queue that the settings do not name.
     """
-    place = pipeline.deployment
+    place = settings_of(pipeline.deployment)
     names = tuple(pipeline.tags)
     base = base_of(account, deployed, place.root, names)
     drift = () if base is None else changes(base, fields(deployed, names), names)
@@ -277,7 +278,7 @@ def edits_beside(account: Account, pipeline: Pipeline, deployed: Deployed) -> tu
     return _lost(account, code, deployed, place)
 
 
-def edits_beside_definition(account: Account, name: str, place: Deployment, deployed: Deployed) -> tuple[Change, ...]:
+def edits_beside_definition(account: Account, name: str, place: Settings, deployed: Deployed) -> tuple[Change, ...]:
     """As `edits_beside`, for a definition that is deployed as it is and says nothing of what is beside it.
 
     Raises:
@@ -296,12 +297,12 @@ def edits_beside_definition(account: Account, name: str, place: Deployment, depl
     return _lost(account, code, deployed, place)
 
 
-def _role(place: Deployment, deployed: Deployed) -> str:
+def _role(place: Settings, deployed: Deployed) -> str:
     """Where the settings name no role, nothing is said of it."""
     return deployed.role if place.role == type(place)().role else place.role
 
 
-def _lost(account: Account, code: _Code, deployed: Deployed, place: Deployment) -> tuple[Change, ...]:
+def _lost(account: Account, code: _Code, deployed: Deployed, place: Settings) -> tuple[Change, ...]:
     """What applying would undo."""
     found = compare(account, code, deployed, place.root)
     return found.lost if found.is_known else tuple(replace(one, old=one.new, new=one.old) for one in found.lost)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from drivetrain.targets.sagemaker.account import Account, members
 from drivetrain.targets.sagemaker.refusals import AbsentError, ServiceError
+from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.triggers.resource_names import (
     OWNER,
     TRIGGER,
@@ -185,7 +186,7 @@ def desired_triggers(pipeline: Pipeline, account: Account, arn: str) -> tuple[Ac
         return ()
     from drivetrain.triggers.resources import Rule, TriggerSite, resources
 
-    place = pipeline.deployment
+    place = settings_of(pipeline.deployment)
     site = TriggerSite(
         region=account.region,
         account=account.number,

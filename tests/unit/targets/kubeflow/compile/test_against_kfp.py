@@ -17,11 +17,11 @@ Json = dict[str, Any]
 # How kfp calls what it makes itself -> the name here.
 NAMES = {
     "exit-handler-1": "all-steps",
-    "condition-branches-2": "gate",
-    "condition-3": "gate-then",
-    "condition-4": "gate-otherwise",
-    "for-loop-6": "sweep",
-    "loop-item-param-5": "item",
+    "for-loop-3": "sweep",
+    "loop-item-param-2": "item",
+    "condition-branches-4": "gate",
+    "condition-5": "gate-then",
+    "condition-6": "gate-otherwise",
     "importer": "import-code",
     "importer-2": "import-load-raw",
     "load-it": "load",

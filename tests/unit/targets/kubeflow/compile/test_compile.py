@@ -444,6 +444,16 @@ def test_what_sagemaker_gets_is_not_touched_by_settings_for_kubeflow() -> None:
     assert compile_for_sagemaker(both).text == before == compile_for_sagemaker(plain).text
 
 
+def test_a_place_that_a_parameter_has_is_an_input_of_its_readers() -> None:
+    """The platform's cache compares the values of parameters, and of an importer's artifact only its number."""
+    place = Parameter.string("Place", default="s3://own/raw")
+    looped = step(score, data=place, weight=current_item("Float"))
+    built = compiled(step(load, raw=place), for_each([1.0], [looped], name="sweep"), parameters=[place])
+    assert tasks(built)["load"]["inputs"]["parameters"] == {"Place": {"componentInputParameter": "Place"}}
+    inner = tasks(built, "comp-sweep")["score"]["inputs"]["parameters"]
+    assert {"componentInputParameter": "pipelinechannel--Place"} in inner.values()
+
+
 def test_the_command_tells_tasks_apart_that_are_told_otherwise() -> None:
     """The platform's cache compares commands, and neither variables nor the URIs of artifacts."""
 

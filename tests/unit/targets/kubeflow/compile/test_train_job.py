@@ -11,7 +11,8 @@ from drivetrain.base.errors import SpecError
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
-from drivetrain.spec.resources import Deployment, InstanceGroup, Resources, RetryPolicy
+from drivetrain.spec.deployment import Deployment
+from drivetrain.spec.resources import InstanceGroup, Resources, RetryPolicy
 from drivetrain.steps.contract import START_KUBEFLOW_NODE
 from drivetrain.steps.kubeflow.task import Task
 from drivetrain.steps.kubeflow.train_job import Identity, manifest

@@ -12,6 +12,7 @@ import pytest
 from drivetrain.authoring.loading import load
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry.backends import kubeflow as backend
+from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import Registry, open_registry
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.triggers import Limit, RegistryEvent
@@ -39,7 +40,7 @@ class Served:
 
     def register(self, content: str, execution: str | None = None, approval: str = "PendingManualApproval") -> int:
         digest = hashlib.sha256(content.encode()).hexdigest()
-        return self.registry.register("champions", digest, {}, execution=execution, approval=approval)[0]
+        return self.registry.register("champions", digest, ModelRecord(), execution=execution, approval=approval)[0]
 
     def runs(self) -> list[str]:
         return [each["display_name"] for each in self.place.cluster.store.runs.values()]

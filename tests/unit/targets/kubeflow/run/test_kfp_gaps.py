@@ -162,9 +162,51 @@ def test_mend_puts_ours_in_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = kfp("local.orchestrator.dag_orchestrator")
     monkeypatch.setattr(enhanced.ConditionEvaluator, "evaluate_condition", None)
     monkeypatch.setattr(plain, "run_dag", None)
-    kfp_gaps.mend()
+    handler = kfp("local.subprocess_task_handler")
+    theirs = handler.run_local_subprocess
+    monkeypatch.setattr(handler, "run_local_subprocess", theirs)
+    monkeypatch.setattr(enhanced, "execute_task", enhanced.execute_task)
+    forks = kfp_gaps.mend()
+    forks.end()
+    assert handler.run_local_subprocess == forks.run and forks.otherwise is theirs
+    assert "run_local_subprocess(" in inspect.getsource(handler.SubprocessTaskHandler.run)
+    assert "execute_task(" in inspect.getsource(enhanced.run_enhanced_dag)
     assert enhanced.ConditionEvaluator().evaluate_condition("1.0 < 2.0", Given()) is True
     assert plain.run_dag is enhanced.run_enhanced_dag
+
+
+class Store:
+    """kfp's IOStore, as far as it knows how tasks ended."""
+
+    def __init__(self, **status: str) -> None:
+        self.status = status
+
+    def get_task_status(self, task: str) -> str:
+        if task not in self.status:
+            raise ValueError(task)
+        return self.status[task]
+
+
+def test_what_waits_for_a_task_that_did_not_run_does_not_run() -> None:
+    ran: list[str] = []
+
+    def execute_task(*, task_name: str, **_: Any) -> tuple[dict[str, str], str]:
+        ran.append(task_name)
+        return {}, "done"
+
+    execute, store = kfp_gaps.strict(execute_task, "failed"), Store(tried="FAILED", skipped="FAILED")
+    done = [
+        execute(task_name=name, task_spec=SimpleNamespace(dependent_tasks=needed), io_store=within)
+        for name, needed, within in (
+            ("tried", [], store),
+            ("after-a-failure", ["tried"], store),
+            ("after-none", ["tried", "skipped"], store),
+            ("after-a-branch-not-taken", ["branch"], store),
+            ("in-another-dag", ["tried"], Store(tried="FAILED")),
+        )
+    ]
+    assert [state for _, state in done] == ["done", "done", "failed", "done", "failed"]
+    assert ran == ["tried", "after-a-failure", "after-a-branch-not-taken"]
 
 
 def test_a_kfp_without_what_is_mended_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

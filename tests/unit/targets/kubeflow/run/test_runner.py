@@ -40,6 +40,14 @@ def test_a_value_with_a_placeholder(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert "--param Text: it holds `{{$`, which Kubeflow Pipelines takes for a placeholder of its own." in error
 
 
+def test_an_integer_that_is_rounded_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    error = refused(capsys, tmp_path / "home", f"{SMALL}:spelled", "--param", f"Count={2**53 + 1}")
+    assert error == (
+        "error: --param Count: 9007199254740993 is rounded there, where numbers are doubles. Allowed: -2**53 to 2**53. "
+        "Give Count another value.\n"
+    )
+
+
 @pytest.mark.parametrize("words", [["--no-cache"], ["--select", "make"], ["--interrupt", "fit@step=1"], ["--fresh"]])
 def test_an_option_of_the_other_runner(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     error = refused(capsys, tmp_path / "home", f"{SMALL}:quick", *words)
@@ -61,6 +69,7 @@ def test_a_definition_is_of_another_target(tmp_path: Path, capsys: pytest.Captur
     [
         ([Parameter.string("Text", default="{{$.x}}")], "parameter 'Text'"),
         ([Parameter.string("a--b", default="x")], "parameter 'a--b'"),
+        ([Parameter.integer("Count", default=2**53 + 1)], "parameter 'Count'"),
     ],
 )
 def test_parameters_that_the_platform_cannot_have(parameters: list[Parameter], field: str) -> None:

@@ -301,7 +301,7 @@ def test_the_archive_depends_on_content_alone(tmp_path: Path) -> None:
 
 
 def test_what_the_service_would_refuse_is_refused() -> None:
-    role = Deployment(role="me")
+    role = Deployment(targets={"sagemaker": {"role": "me"}})
     with pytest.raises(SpecError, match=r"Step 'load': .*RoleArn"):
         compiled(step(load, raw="s3://b/k"), deployment=role)
 
@@ -413,7 +413,14 @@ def test_a_training_s_machine_that_processing_jobs_lack_is_its_own_alone(
 def test_gpus_that_the_image_has_no_code_for_are_refused(cluster: Cluster) -> None:
     kind = Parameter.string("Kind", default="ml.g5.xlarge", choices=("ml.g5.xlarge", "ml.p3.2xlarge"))
     fitted = step(train, train="s3://b/train/", cluster=cluster)
-    with pytest.raises(SpecError, match=r"Step 'train': ml\.p3\.\w+ has GPUs .*Volta.*deployment\.image=\d+\.dkr"):
+    said = r"Step 'train': ml\.p3\.\w+ has GPUs .*Volta.*deployment\.targets\.sagemaker\.image=\d+\.dkr"
+    with pytest.raises(SpecError, match=said):
         compile_pipeline(Pipeline(name="p", parameters=[kind], steps=[fitted]))
-    last = Deployment(image="763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8.0-gpu-py312-cu129-x")
+    last = Deployment(
+        targets={
+            "sagemaker": {
+                "image": "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8.0-gpu-py312-cu129-x"
+            }
+        }
+    )
     compile_pipeline(Pipeline(name="p", parameters=[kind], steps=[fitted], deployment=last))

@@ -124,7 +124,10 @@ def test_a_version_of_another_training_and_one_from_elsewhere() -> None:
 def test_an_image_of_ones_own() -> None:
     for made, fields in (
         (register(model="s3://b/m.tar.gz", group="g", image="mine:1"), {}),
-        (register(model="s3://b/m.tar.gz", group="g"), {"deployment": Deployment(serving_image="mine:1")}),
+        (
+            register(model="s3://b/m.tar.gz", group="g"),
+            {"deployment": Deployment(targets={"sagemaker": {"serving_image": "mine:1"}})},
+        ),
     ):
         specification = steps(made, **fields)["register-model"]["Arguments"]["InferenceSpecification"]
         assert specification["Containers"][0]["Image"] == "mine:1"
@@ -132,7 +135,7 @@ def test_an_image_of_ones_own() -> None:
 
 def test_the_image_of_jobs_does_not_serve() -> None:
     """It holds what trains; an endpoint in it would not start, and that after the version was approved."""
-    jobs = Deployment(image="123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1")
+    jobs = Deployment(targets={"sagemaker": {"image": "123456789012.dkr.ecr.us-east-1.amazonaws.com/mine:1"}})
     made = steps(register(model="s3://b/m.tar.gz", group="g"), deployment=jobs)["register-model"]["Arguments"]
     assert "/pytorch-inference:" in made["InferenceSpecification"]["Containers"][0]["Image"]
 
@@ -141,8 +144,13 @@ def test_the_image_of_jobs_does_not_serve() -> None:
     "image", [stock_image("us-east-1", gpu=True).uri, stock_image("us-east-1", gpu=False, version="2.10").uri]
 )
 def test_a_training_image_that_would_serve_is_refused(image: str) -> None:
-    for given, fields in (({"image": image}, {}), ({}, {"deployment": Deployment(serving_image=image)})):
-        with pytest.raises(SpecError, match=r"training image, which has no server.*deployment\.serving_image"):
+    for given, fields in (
+        ({"image": image}, {}),
+        ({}, {"deployment": Deployment(targets={"sagemaker": {"serving_image": image}})}),
+    ):
+        with pytest.raises(
+            SpecError, match=r"training image, which has no server.*deployment\.targets\.sagemaker\.serving_image"
+        ):
             steps(register(model="s3://b/m.tar.gz", group="g", **given), **fields)
 
 

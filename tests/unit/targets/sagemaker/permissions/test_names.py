@@ -4,8 +4,8 @@ import pytest
 
 from drivetrain.authoring.loading import load
 from drivetrain.base.errors import UserError
+from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.resources import Deployment
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.permissions.matching import covers
 from drivetrain.targets.sagemaker.permissions.names import Names
@@ -14,7 +14,9 @@ ROLE = "arn:aws-us-gov:iam::123456789012:role/team/retraining"
 
 
 def names(pipeline: str) -> Names:
-    return Names.of(Pipeline(name=pipeline, deployment=Deployment(role=ROLE, region="us-gov-west-1")))
+    return Names.of(
+        Pipeline(name=pipeline, deployment=Deployment(targets={"sagemaker": {"role": ROLE, "region": "us-gov-west-1"}}))
+    )
 
 
 def test_the_role_says_where_the_pipeline_lives() -> None:
@@ -27,7 +29,16 @@ def test_the_role_says_where_the_pipeline_lives() -> None:
 
 def test_what_the_deployment_names_itself_is_meant() -> None:
     queue, role = "arn:aws:sqs:us-east-1:123456789012:ours", "arn:aws:iam::123456789012:role/ours"
-    given = Deployment(role=ROLE, scheduler_role=role, event_queue=queue, dead_letter_queue=f"{queue}-dead")
+    given = Deployment(
+        targets={
+            "sagemaker": {
+                "role": ROLE,
+                "scheduler_role": role,
+                "event_queue": queue,
+                "dead_letter_queue": f"{queue}-dead",
+            }
+        }
+    )
     known = Names.of(Pipeline(name="nightly", deployment=given))
     assert (known.role("scheduler"), known.event_queue, known.dead_letter_queue) == (role, queue, f"{queue}-dead")
     assert known.role("starter").endswith("drivetrain-nightly-starter")
@@ -55,8 +66,8 @@ def test_rules_and_schedules_of_a_pipeline_whose_name_begins_alike_are_not_allow
 
 @pytest.mark.parametrize("role", ["me", "arn:aws:iam::1234:role/me", "arn:aws:iam::123456789012:user/me", ""])
 def test_no_role_is_an_error(role: str) -> None:
-    with pytest.raises(UserError, match=r"deployment\.role is .*in which account"):
-        Names.of(Pipeline(name="nightly", deployment=Deployment(role=role)))
+    with pytest.raises(UserError, match=r"deployment\.targets\.sagemaker\.role is .*in which account"):
+        Names.of(Pipeline(name="nightly", deployment=Deployment(targets={"sagemaker": {"role": role}})))
 
 
 def test_long_names_are_cut_and_stay_apart() -> None:
@@ -79,7 +90,10 @@ def test_names_in_both_spellings_where_they_differ() -> None:
 @pytest.mark.parametrize("kinds", [(), ("training",), ("training", "processing", "registry")])
 def test_each_job_is_given_the_role_of_its_kind(kinds: tuple[str, ...]) -> None:
     own = "arn:aws:iam::123456789012:role/"
-    settings = [f"deployment.role={own}pipeline", *(f"deployment.roles.{kind}={own}{kind}" for kind in kinds)]
+    settings = [
+        f"deployment.targets.sagemaker.role={own}pipeline",
+        *(f"deployment.targets.sagemaker.roles.{kind}={own}{kind}" for kind in kinds),
+    ]
     loaded = load("retraining", None, settings)
     definition = compile_pipeline(loaded.pipeline, loaded.source, loaded.base).definition
     roles = {step["Name"]: step["Arguments"].get("RoleArn", "").rpartition("/")[2] for step in definition["Steps"]}

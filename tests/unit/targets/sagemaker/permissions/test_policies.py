@@ -40,7 +40,12 @@ def names(pipeline: str = "nightly", key: str | None = BUCKET_KEY) -> Names:
 
 
 def flagship(*settings: str) -> tuple[Mapping[str, Any], Names]:
-    given = [f"deployment.role={ROLE}pipeline", "deployment.bucket=acme", f"deployment.region={REGION}", *settings]
+    given = [
+        f"deployment.targets.sagemaker.role={ROLE}pipeline",
+        "deployment.targets.sagemaker.bucket=acme",
+        f"deployment.targets.sagemaker.region={REGION}",
+        *settings,
+    ]
     loaded = load("retraining", None, given)
     compiled = compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
     return compiled.definition, Names.of(loaded.pipeline, BUCKET_KEY)
@@ -71,17 +76,26 @@ def case(request: pytest.FixtureRequest) -> tuple[Mapping[str, Any], Names]:
             return flagship()
         case "flagship, a role a kind":
             return flagship(
-                *(f"deployment.roles.{kind}={ROLE}{kind}" for kind in ("training", "processing", "registry")),
+                *(
+                    f"deployment.targets.sagemaker.roles.{kind}={ROLE}{kind}"
+                    for kind in ("training", "processing", "registry")
+                ),
                 "spot=true",
             )
         case "flagship, a role a step":
             return flagship(
-                *(f"deployment.roles.steps.{step}={ROLE}{step}" for step in ("prepare", "train", "evaluate", "compare"))
+                *(
+                    f"deployment.targets.sagemaker.roles.steps.{step}={ROLE}{step}"
+                    for step in ("prepare", "train", "evaluate", "compare")
+                )
             )
         case "flagship, a key for results":
             return flagship(
-                *(f"deployment.roles.{kind}={ROLE}{kind}" for kind in ("training", "processing", "registry")),
-                f"deployment.keys.output={RESULTS_KEY}",
+                *(
+                    f"deployment.targets.sagemaker.roles.{kind}={ROLE}{kind}"
+                    for kind in ("training", "processing", "registry")
+                ),
+                f"deployment.targets.sagemaker.keys.output={RESULTS_KEY}",
             )
         case "rarer fields":
             return rarer(), names()
@@ -133,7 +147,7 @@ def test_each_permission_taken_away_fails_a_call(case: tuple[Mapping[str, Any], 
 
 def test_processing_steps_with_roles_of_their_own_write_nothing_of_each_other() -> None:
     steps = ("prepare", "evaluate", "compare")
-    case = flagship(*(f"deployment.roles.steps.{step}={ROLE}{step}" for step in steps))
+    case = flagship(*(f"deployment.targets.sagemaker.roles.steps.{step}={ROLE}{step}" for step in steps))
     policies, asked = by_role(derive(*case)), requests(*case)
     for step in steps:
         writes = [one for one in asked if one.role == f"{ROLE}{step}" and one.action == "s3:PutObject"]
@@ -388,7 +402,9 @@ FORBIDDEN = [
 
 @pytest.mark.parametrize(("kind", "action", "resource", "context"), FORBIDDEN)
 def test_what_nobody_needs_is_denied(kind: str, action: str, resource: str, context: Json) -> None:
-    given = flagship(*(f"deployment.roles.{each}={ROLE}{each}" for each in ("training", "processing", "registry")))
+    given = flagship(
+        *(f"deployment.targets.sagemaker.roles.{each}={ROLE}{each}" for each in ("training", "processing", "registry"))
+    )
     policy = derive(*given).of(kind)
     assert policy is not None
     asked = Request(

@@ -105,7 +105,7 @@ def test_an_optimizer_that_keeps_what_is_no_tensor() -> None:
     first["empty"] = None  # as SGD without momentum has it
     tensors.tensors_of(strategy)
     first["recipe"] = object()
-    with pytest.raises(InputError, match=r"the optimizer keeps '0\.weight//recipe', which is no tensor"):
+    with pytest.raises(InputError, match=r"the optimizer keeps 'recipe' of '0\.weight', which is no tensor"):
         tensors.tensors_of(strategy)
 
 

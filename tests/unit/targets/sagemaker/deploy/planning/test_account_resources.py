@@ -10,7 +10,7 @@ import pytest
 
 from drivetrain import Pipeline, fail
 from drivetrain.base.errors import UserError
-from drivetrain.spec.resources import Deployment
+from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.triggers import Schedule
 from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
@@ -254,10 +254,14 @@ def pipeline_of(place: Place, **more: Any) -> Pipeline:
         "tags": {"team": "vision"},
         "steps": [fail("no")],
         "deployment": Deployment(
-            bucket=place.bucket,
-            prefix="pipelines",
-            role=f"arn:aws:iam::{place.outside.number}:role/pipelines",
-            scheduler_role=f"arn:aws:iam::{place.outside.number}:role/scheduler",
+            targets={
+                "sagemaker": {
+                    "bucket": place.bucket,
+                    "prefix": "pipelines",
+                    "role": f"arn:aws:iam::{place.outside.number}:role/pipelines",
+                    "scheduler_role": f"arn:aws:iam::{place.outside.number}:role/scheduler",
+                }
+            }
         ),
         "triggers": [Schedule(name="daily", rate="1 day")],
     }
@@ -283,7 +287,9 @@ def test_what_pull_is_told(place: Place) -> None:
     assert told(pipeline) == ["description What it does. -> Theirs."]
     assert told(pipeline_of(place, description="Theirs.")) == []
     # What triggers become is not asked where nothing is to be said of them.
-    bare = pipeline_of(place, deployment=Deployment(bucket=place.bucket, prefix="pipelines"))
+    bare = pipeline_of(
+        place, deployment=Deployment(targets={"sagemaker": {"bucket": place.bucket, "prefix": "pipelines"}})
+    )
     assert told(bare) == ["description What it does. -> Theirs."]
     scheduler = place.outside.client("scheduler")
     said = scheduler.get_schedule(Name=DAILY)

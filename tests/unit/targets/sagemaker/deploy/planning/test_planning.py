@@ -199,7 +199,7 @@ def test_a_bucket_that_is_not_there_is_said(place: Place) -> None:
     wanted = place.wanted()
     asset = wanted.assets[0]
     moved = replace(wanted, assets=(replace(asset, uri=asset.uri.replace(place.bucket, "no-such-bucket")),))
-    with pytest.raises(UserError, match=r"There is no bucket .*deployment\.bucket=NAME"):
+    with pytest.raises(UserError, match=r"There is no bucket .*deployment\.targets\.sagemaker\.bucket=NAME"):
         place.plan(moved)
 
 

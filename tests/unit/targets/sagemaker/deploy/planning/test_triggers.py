@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from drivetrain import Pipeline, fail
-from drivetrain.spec.resources import Deployment
+from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.triggers import RegistryEvent, Schedule
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
 from drivetrain.targets.sagemaker.deploy.planning.triggers import (
@@ -27,9 +27,13 @@ def test_declared_triggers_read_back_as_they_were_written(place: Place) -> None:
         name=NAME,
         steps=[fail("no")],
         deployment=Deployment(
-            scheduler_role=f"arn:aws:iam::{account}:role/scheduler",
-            event_queue=f"arn:aws:sqs:us-east-1:{account}:events",
-            dead_letter_queue=f"arn:aws:sqs:us-east-1:{account}:dead",
+            targets={
+                "sagemaker": {
+                    "scheduler_role": f"arn:aws:iam::{account}:role/scheduler",
+                    "event_queue": f"arn:aws:sqs:us-east-1:{account}:events",
+                    "dead_letter_queue": f"arn:aws:sqs:us-east-1:{account}:dead",
+                }
+            }
         ),
         triggers=[
             Schedule(name="daily", cron="0 3 * * ? *", timezone="Europe/Zurich", flexible_minutes=15),

@@ -1,0 +1,180 @@
+"""Where a pipeline lives: on which target, and one block of settings for each.
+
+A target declares its block as the model `Settings` of `drivetrain/targets/NAME/settings.py`, and is found by its name.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import warnings
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from drivetrain.base.errors import SpecError, did_you_mean
+from drivetrain.base.masking import without_secrets
+from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
+from drivetrain.spec.matching import Matching
+
+DEFAULT = "sagemaker"
+"""The target of a pipeline that names none, and of settings that are written outside of any block."""
+_TARGETS = "drivetrain.targets"
+B = TypeVar("B", bound=Frozen)
+
+
+def _known(targets: dict[str, Any]) -> dict[str, Any]:
+    for name in targets:
+        if name.isidentifier() and find_spec(f"{_TARGETS}.{name}") is not None:
+            continue
+        found = find_spec(_TARGETS)
+        places = found.submodule_search_locations if found is not None else None
+        packages = (each.name for each in pkgutil.iter_modules(places) if each.ispkg)
+        known = [each for each in packages if find_spec(f"{_TARGETS}.{each}.target") is not None]
+        said = {"name": name, "known": did_you_mean(name, known)}
+        raise PydanticCustomError("target", "there is no target '{name}'. {known}", said)
+    return targets
+
+
+def _plain(value: Any) -> Any:
+    """A block, or a value in one, as JSON has it: so two that say the same are equal, also after they were written."""
+    if isinstance(value, Frozen):
+        return value.model_dump(mode="json", exclude_unset=True)
+    if isinstance(value, Mapping):
+        return {key: _plain(inner) for key, inner in cast("Mapping[str, Any]", value).items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in cast("list[Any]", value)]
+    return value
+
+
+class OutsideOfBlockWarning(FutureWarning):
+    """Settings of a target that stand outside of its block."""
+
+
+class Deployment(Frozen):
+    """Where a pipeline lives.
+
+    Fields of SageMaker's block are also taken without it, as they were written before there were blocks; an
+    OutsideOfBlockWarning says how to write them.
+    """
+
+    target: Annotated[
+        str, Matching(r"[a-z][a-z0-9_]*", "the name of a folder of drivetrain/targets, such as kubeflow")
+    ] = DEFAULT
+    """For what the pipeline is compiled, and where it is deployed."""
+    targets: Annotated[
+        dict[str, Annotated[FrozenMap[Any], BeforeValidator(_plain)]],
+        AfterValidator(FrozenDict),
+        AfterValidator(_known),
+    ] = Field(default_factory=FrozenDict)
+    """Name of a target -> its block: a mapping, or the target's own `Settings`."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_blocks(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        values, moved = in_blocks(cast("Mapping[str, Any]", given))
+        if moved:
+            warnings.warn(notice(moved), OutsideOfBlockWarning, stacklevel=2)
+        return values
+
+    @cached_property
+    def checked(self) -> dict[str, tuple[Any, Any]]:
+        """Name of a target -> its block, and what it was checked to be; see `block_of`."""
+        return {}
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What was an attribute before there were blocks: `deployment.bucket`."""
+            kind = None if name.startswith("_") else block_model(DEFAULT)
+            if kind is None or not (name in kind.model_fields or hasattr(kind, name)):
+                return super().__getattr__(name)
+            return getattr(block_of(self, DEFAULT, kind), name)
+
+
+def block_model(target: str) -> type[Frozen] | None:
+    """The model of a target's block; None where the target declares none."""
+    name = f"{_TARGETS}.{target}.settings"
+    return importlib.import_module(name).Settings if find_spec(name) is not None else None
+
+
+def in_blocks(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """A deployment's fields with those of the default target in its block, and their names.
+
+    Raises:
+        PydanticCustomError: one is given in the block, too.
+    """
+    others = given.keys() - Deployment.model_fields.keys()
+    kind = block_model(DEFAULT) if others else None
+    moved = [name for name in given if kind is not None and name in kind.model_fields and name in others]
+    if not moved:
+        return dict(given), []
+    values = {name: value for name, value in given.items() if name not in moved}
+    targets: Any = values.get("targets") or {}
+    if not isinstance(targets, Mapping):
+        return values, moved  # is refused as what it is
+    blocks = cast("Mapping[str, Any]", targets)
+    block: dict[str, Any] = dict(_plain(blocks.get(DEFAULT)) or {})
+    for name in moved:
+        if name in block:
+            said = {"name": name, "block": f"targets.{DEFAULT}.{name}"}
+            raise PydanticCustomError("twice", "{name} and {block} are both given; keep the second", said)
+    values["targets"] = {**blocks, DEFAULT: {**block, **{name: given[name] for name in moved}}}
+    return values, moved
+
+
+def notice(moved: Iterable[str]) -> str:
+    """How to write fields that stand outside of their block."""
+    names = ", ".join(f"deployment.{name}" for name in moved)
+    fields = ", ".join(f"{name}: ..." for name in moved)
+    return (
+        f"{names}: taken, and better written in the block of their target, deployment: {{targets: {{{DEFAULT}: "
+        f"{{{fields}}}}}}} (docs/deploying.md)."
+    )
+
+
+def block_of(deployment: Deployment, target: str, kind: type[B]) -> B:
+    """A target's block, checked; with the defaults where there is none.
+
+    Raises:
+        SpecError: an unknown or wrong field, by its name.
+    """
+    given: Mapping[str, Any] = deployment.targets.get(target, FrozenDict())
+    kept = deployment.checked.get(target)
+    if kept is None or kept[0] is not given:  # a copy of a deployment may have another block
+        try:
+            kept = deployment.checked[target] = given, kind.model_validate(dict(given))
+        except ValidationError as error:
+            path, said = block_problem(target, kind, error)
+            raise SpecError(f"{'.'.join(path)}: {said}") from None
+    return kept[1]
+
+
+def block_problem(target: str, kind: type[Frozen], error: ValidationError) -> tuple[tuple[str, ...], str]:
+    """Where the first wrong field of a block is, and what is wrong. What may be a secret is not shown."""
+    first = error.errors()[0]
+    inner = tuple(str(part) for part in first["loc"])
+    path = ("deployment", "targets", target, *inner)
+    if first["type"] == "extra_forbidden":
+        return path, f"there is no such setting. {did_you_mean(inner[-1], _fields_at(kind, inner[:-1]))}"
+    text = str(first["input"])
+    hidden = inner[:1] and inner[0] in getattr(kind, "NAMES_OF_SECRETS", ())
+    shown = not hidden and "@" not in text and without_secrets(text) == text
+    return path, f"{first['msg'].rstrip('.')}." + (f" Given: {first['input']!r:.120}." if shown else "")
+
+
+def _fields_at(kind: type[Frozen], path: tuple[str, ...]) -> list[str]:
+    """The fields of a nested model; none where there is no model."""
+    for part in path:
+        field = kind.model_fields.get(part)
+        inner: Any = field.annotation if field is not None else None
+        if not (isinstance(inner, type) and issubclass(inner, Frozen)):
+            return []
+        kind = inner
+    return list(kind.model_fields)

@@ -1,0 +1,63 @@
+"""Wrong settings of Kubeflow's: the field, what was given, what is allowed in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from drivetrain import Deployment, SpecError
+from drivetrain.targets.kubeflow.settings import Settings, settings_of
+from drivetrain.targets.sagemaker.settings import Settings as SageMaker
+
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"namespace": "Team_A"}, "namespace: give 1 to 63 lower-case letters"),
+    ({"namespace": "team-a\n"}, "namespace: give 1 to 63 lower-case letters"),
+    ({"endpoint": "http://[::1/"}, "endpoint: its host has a bracket that stands alone"),
+    ({"endpoint": "http://münchen.example"}, "endpoint: it has letters beyond ASCII"),
+    ({"endpoint": "https://host:99999"}, "endpoint: its port is no number from 1 to 65535"),
+    ({"endpoint": "ml-pipeline:8888"}, "endpoint: it does not begin with http:// or https://"),
+    ({"s3_endpoint": "http://host:0"}, "s3_endpoint: its port"),
+    ({"root": "s3://models/"}, "root: give s3://BUCKET/FOLDER"),
+    ({"registry": "kubeflow:http://host:99999"}, "registry: its port"),
+    ({"registry": "kubflow:http://host"}, "registry: there is no kind of registry 'kubflow'. Did you mean 'kubeflow'?"),
+    ({"registry": "http"}, "registry: give a kind and a place"),
+    ({"image_pull_policy": "Sometimes"}, "image_pull_policy: Input should be 'Always', 'IfNotPresent' or 'Never'"),
+    ({"trainer": {"keep": "ever"}}, "trainer.keep: Input should be 'never', 'failed' or 'always'"),
+    ({"trainer": {"start_seconds": 0}}, "trainer.start_seconds: Input should be greater than or equal to 1"),
+    ({"trainer": {"tensorflw": "x"}}, "trainer.tensorflw: there is no such setting. Did you mean 'tensorflow'?"),
+    ({"infrastructure": {"dns": {"addresses": ["dns"]}}}, "infrastructure.dns.addresses.0: give an address by number"),
+    ({"infrastructure": {"also": ["host"]}}, "infrastructure.also.0: it does not begin with http"),
+    ({"nothing": 1}, "nothing: there is no such setting. "),
+]
+
+
+@pytest.mark.parametrize(("block", "said"), BAD, ids=[str(block)[:40] for block, _ in BAD])
+def test_one_line_in_words(block: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        settings_of(Deployment(targets={"kubeflow": block}))
+    message = str(refused.value)
+    assert message.startswith(f"deployment.targets.kubeflow.{said}") and "\n" not in message
+    assert "pattern" not in message and "[a-z" not in message, "no regular expression"
+
+
+@pytest.mark.parametrize("kind", [Settings, SageMaker, Deployment])
+def test_every_form_is_said_in_words_that_hold_an_example(kind: type[BaseModel]) -> None:
+    """The pattern of a field of pydantic's own would be shown as it is."""
+    forms = list(_forms(kind.model_json_schema()))
+    assert forms
+    assert [form["pattern"] for form in forms if "such as" not in form.get("$comment", "")] == []
+
+
+def _forms(schema: Any) -> Iterator[dict[str, Any]]:
+    """Every part of a schema that has a pattern."""
+    if isinstance(schema, dict):
+        if "pattern" in schema:
+            yield schema  # type: ignore[reportUnknownVariableType]
+        for inner in schema.values():  # type: ignore[reportUnknownVariableType]
+            yield from _forms(inner)
+    elif isinstance(schema, list):
+        for inner in schema:  # type: ignore[reportUnknownVariableType]
+            yield from _forms(inner)
