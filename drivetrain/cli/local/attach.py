@@ -22,7 +22,7 @@ def attach(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Show the stack of each process of a run on this machine, also of one that hangs.
+    """Show where each process of a run is, also of one that hangs.
 
     The processes go on as they were. py-spy is asked where it is installed; else Python itself answers.
     In a container of a cluster: kubectl exec POD -- drivetrain attach; on SageMaker by remote debugging

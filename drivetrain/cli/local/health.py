@@ -10,9 +10,7 @@ import typer
 from drivetrain.cli.groups import CommandGroup, new_app
 from drivetrain.cli.options import Home, Json
 
-app = new_app(
-    cls=CommandGroup, no_args_is_help=True, help="See what the health rules say of a training, and try others on it."
-)
+app = new_app(cls=CommandGroup, no_args_is_help=True, help="See what health rules say of a training, and try others.")
 
 What = Annotated[
     str,
@@ -33,7 +31,7 @@ def show(
     home: Home = None,
     as_json: Json = False,
 ) -> int:
-    """Show which rules fired, where the time went, and the last steps of each rank.
+    """Show which rules fired, where the time went, the last steps.
 
     \b
     Examples:
