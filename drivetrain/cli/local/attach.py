@@ -25,8 +25,8 @@ def attach(
     """Show where each process of a run is, also of one that hangs.
 
     The processes go on as they were. py-spy is asked where it is installed; else Python itself answers.
-    In a container of a cluster: kubectl exec POD -- drivetrain attach; on SageMaker by remote debugging
-    (aws ssm start-session --target sagemaker-training-job:JOB_algo-1).
+    In a container of a cluster: python -m drivetrain.training.launch.processes.stacks, after kubectl exec or, with
+    SageMaker's remote debugging, aws ssm start-session --target sagemaker-training-job:JOB_algo-1.
 
     \b
     Examples:

@@ -1,5 +1,7 @@
 """Where a process of a job is at this moment: every rank answers a signal by writing down the stacks of its threads.
 
+    python -m drivetrain.training.launch.processes.stacks      all ranks of this machine or container
+
 Python's faulthandler writes them in the signal's handler itself, so a rank that waits in native code for a collective
 answers as well. Where py-spy is installed it is asked instead: it sees native frames, too.
 """
@@ -111,3 +113,12 @@ def _state(pid: int) -> str:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
     except (OSError, IndexError):
         return ""
+
+
+def main() -> None:
+    for process in ranks_with(""):
+        print(f"rank {process.rank} (process {process.pid})\n{stack_of(process)}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
