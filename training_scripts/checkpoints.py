@@ -162,7 +162,7 @@ def _to_verify(found: Found, given: argparse.Namespace) -> list[tuple[Training, 
         training = found.choose(given.training)
         chosen = [(training, [_step(found, training, given.checkpoint, lambda: None)])]
     if not any(steps for _, steps in chosen):
-        raise InputError(f"{found.uri} has no whole checkpoint to verify. Look at what there is: list.")
+        raise InputError(f"{found.uri} has no whole checkpoint to verify. `list` shows what there is.")
     return chosen
 
 

@@ -28,6 +28,8 @@ _SHAPES = (
     (("hf_",), r"\bhf_[A-Za-z0-9]{30,}"),
     (("eyJ",), r"(?<![\w.-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
 )
+# One of these stands in every text that has a secret's shape.
+_LITERALS = ("://", "PRIVATE KEY", *(literal for literals, _ in _SHAPES for literal in literals))
 _KEY_BEGINS = r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_ENDS = r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 # What may follow the beginning of a key whose end is not there: lines of base64, and headers.
@@ -47,8 +49,13 @@ def without(text: str, secrets: Iterable[str], found: list[str] | None = None) -
 
 def without_shapes(text: str, found: list[str] | None = None) -> str:
     """The text with `***` for what has the shape of a secret; a password's or token's own text is added to `found`."""
-    found = [] if found is None else found
+    for literal in _LITERALS:
+        if literal in text:
+            return _without_shapes(text, [] if found is None else found)
+    return text
 
+
+def _without_shapes(text: str, found: list[str]) -> str:
     def in_url(match: re.Match[str]) -> str:
         user, password, token = match.groups()
         found.append(password or token)

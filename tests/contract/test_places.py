@@ -371,6 +371,6 @@ def test_a_lock_that_was_taken_over_commits_nothing(place: Place, uri: str) -> N
             store.clean,
             lambda: store.retain(Retention()),
         ):
-            with pytest.raises(LostLockError, match="another one took it over"):
+            with pytest.raises(LostLockError, match="belongs to another training now"):
                 attempt()
     assert store.steps() == [] and place.names(folder) == {f"{folder}/a": 1}

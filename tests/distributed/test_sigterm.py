@@ -123,7 +123,7 @@ def test_a_save_that_is_longer_than_there_is_time_is_told_of_once(
     assert warnings(3) == []
     monkeypatch.setattr(saving_module, "stop_window", lambda environment: 0)
     (line,) = warnings(6)
-    assert "a machine that is taken away leaves 0 s for the last one: it will not be whole then" in line
+    assert "a machine that is taken away leaves only 0 s for the last one: it will be incomplete" in line
 
 
 @pytest.fixture(scope="module")

@@ -848,4 +848,20 @@ MUTANTS: tuple[Mutant, ...] = (
         ("kubeflow: an importer takes a step's name", "while found in taken:", "while False:"),
         ("kubeflow: a place is imported twice", "if known in self._known:", "if False:"),
     ),
+    # What a start file takes for an archive of ours, and lets out of its folder.
+    *_of(
+        "drivetrain/steps/start.py",
+        ("steps/test_start.py",),
+        (
+            "start: names in a plain archive lead where they say",
+            "            path = safe_path(name, folder, archive)\n            limit",
+            "            path = os.path.join(folder, name)\n            limit",
+        ),
+        (
+            "start: a plain header is not summed",
+            "        if odd or header != plain_header(name, size):",
+            "        if odd:",
+        ),
+        ("start: entries are not counted", "            limit.entry(name, end - begin)\n", ""),
+    ),
 )

@@ -51,7 +51,6 @@ def refuse_lacking(
     """
     from drivetrain.spec.graph import Graph
     from drivetrain.spec.steps import JobStep
-    from drivetrain.targets.assets.requirements import normal
 
     wheels = [name for asset in assets if (name := asset.uri.rpartition("/")[2]).endswith(".whl")]
     there: set[str] = set()
@@ -66,6 +65,10 @@ def refuse_lacking(
             continue
         found = [(name, need, "") for name, need in _not_installed(_needs(step, pipeline.parameters))]
         found += [(name, name, place) for name, place in _not_importable(step.parameters, folder)]
+        if not found:
+            continue
+        from drivetrain.targets.assets.requirements import normal
+
         for name, need, place in found:
             if normal(name) in there | _ELSEWHERE:
                 continue
@@ -85,12 +88,13 @@ def refuse_lacking(
 
 def _needs(step: JobStep, parameters: tuple[Parameter, ...]) -> Sequence[str]:
     """What a step's program imports; a training's strategy says which framework that is."""
-    from drivetrain.catalog.strategies import TORCH
-    from drivetrain.recommend.framework import needs_of, strategies_of
     from drivetrain.spec.steps import is_our_training
 
     if not is_our_training(step):
         return step.program.needs
+    from drivetrain.catalog.strategies import TORCH
+    from drivetrain.recommend.framework import needs_of, strategies_of
+
     frameworks = {facts.framework for facts in strategies_of(step, parameters)} or {TORCH}
     needs = needs_of(step, parameters)
     return [each for need in needs for each in (sorted(frameworks) if need == TORCH else [need])]
@@ -98,6 +102,8 @@ def _needs(step: JobStep, parameters: tuple[Parameter, ...]) -> Sequence[str]:
 
 def _not_installed(needs: Collection[str]) -> Iterator[tuple[str, str]]:
     """(distribution, requirement)."""
+    if not needs:
+        return
     from drivetrain.targets.assets.requirements import parse
 
     python = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -1,4 +1,4 @@
-"""The queue of this machine: what a Callback step asks, and the answer that somebody gives to its token.
+"""The local callback queue: the questions of Callback steps, and the answers given to their tokens.
 
 A step's question lies in the run's folder, `callbacks/<token>/question.json`, and its answer beside it. A run that was
 killed or stopped asks the same question with the same token when it goes on, so an answer given meanwhile counts.
@@ -82,8 +82,8 @@ def ask(
 
 
 def answer_to(home: Home, question: Question) -> Answer | None:
-    """The answer to a question; None while there is none. It stays: a run that dies before it has entered what came of
-    it finds it again."""
+    """The answer to a question, or None. The file stays, so that a run that dies before recording the answer finds it
+    again."""
     try:
         given = json.loads((_folder(home, question) / _ANSWER).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -92,7 +92,7 @@ def answer_to(home: Home, question: Question) -> Answer | None:
 
 
 def settle(home: Home, question: Question, outputs: Mapping[str, Any]) -> None:
-    """A handler has answered in a person's place."""
+    """A handler answered instead of a person."""
     _write(_folder(home, question) / _ANSWER, asdict(Answer(outputs)))
     _retire(home, question)
 
@@ -166,7 +166,7 @@ def _reason(failure: str) -> str:
 
 def _waiting_are(token: str, found: Mapping[str, Question]) -> str:
     if not found:
-        return "None waits at all: a step asks when it runs (drivetrain run)."
+        return "No step is waiting: a step asks when it runs (drivetrain run)."
     return did_you_mean(token, found)
 
 
@@ -176,7 +176,7 @@ def _questions(home: Home, execution: str) -> list[Question]:
 
 
 def _retire(home: Home, question: Question) -> None:
-    """Nobody waits for it any more; the question and its answer stay to be read."""
+    """Mark a question as over. The question and its answer can still be read."""
     path = _folder(home, question) / _QUESTION
     path.rename(path.with_name("asked.json"))
 
@@ -186,7 +186,7 @@ def _folder(home: Home, question: Question) -> Path:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    """Whole or not at all."""
+    """Write the file atomically."""
     incoming = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     incoming.write_text(json.dumps(content, indent=1), encoding="utf-8")
     incoming.rename(path)

@@ -1,4 +1,4 @@
-"""Everything that could not run on this machine, found before anything starts."""
+"""Finds everything in a definition that cannot run on this machine, before anything starts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUL = re.compile(r"(?<!\\)(?:\\\\)*\\u0000")
 
 
 def check(definition: Definition, scope: ExecutionScope, options: Options, store: ObjectStore) -> None:
-    """Refuse a definition that cannot run here, with all its problems.
+    """Refuse a definition that cannot run here; the message lists every problem.
 
     Raises:
         UserError: one line a problem.
@@ -99,7 +99,7 @@ class _Checked:
 
 
 def _of_the_body(problem: str, one: _Checked) -> str:
-    """What is wrong with a step in the first iteration is said of the step as it is written."""
+    """Problems of the first iteration are reported for the step of the body itself."""
     if one.step.name != for_each.child_name(one.written_as, 0):
         return problem
     return problem.replace(repr(one.step.name), repr(one.written_as)).replace(
@@ -108,7 +108,7 @@ def _of_the_body(problem: str, one: _Checked) -> str:
 
 
 def _iterated(steps: Sequence[StepNode], scope: ExecutionScope, options: Options) -> tuple[list[_Checked], list[str]]:
-    """The steps of the bodies of ForEach steps, as far as they are known; and what is wrong with items."""
+    """The steps of all iterations, as far as the items are known; and problems of the items."""
     found: list[_Checked] = []
     problems: list[str] = []
     for step in steps:
@@ -135,7 +135,7 @@ def _iterated(steps: Sequence[StepNode], scope: ExecutionScope, options: Options
 
 
 def _lost_items(step: StepNode, item: Json) -> Iterator[str]:
-    """References to what the item of an iteration has not got."""
+    """References to members that the item of an iteration lacks."""
     for get in step.references:
         if get.root == for_each.TYPE:
             try:
@@ -187,7 +187,7 @@ def _check_text(definition: Definition, scope: ExecutionScope) -> None:
 
 
 def _wrong_types(step: StepNode, plan: RunPlan) -> list[str]:
-    """Values of another kind than the service's model has in their place: a text where an object must be."""
+    """Values whose type differs from the service's model, such as text where an object is needed."""
     from drivetrain.targets.sagemaker.document.service.shapes import check_types
 
     if step.name in plan.options.stubs:
@@ -196,7 +196,7 @@ def _wrong_types(step: StepNode, plan: RunPlan) -> list[str]:
 
 
 def _lost_references(step: StepNode, nodes: Mapping[str, StepNode], options: Options) -> Iterator[str]:
-    """References to what no step of that type gives."""
+    """References to properties that no step of that type has."""
     from drivetrain.targets.sagemaker.document.service.properties import UnknownPropertyError, property_type
 
     for get in step.references:
@@ -238,7 +238,7 @@ def _lost_references(step: StepNode, nodes: Mapping[str, StepNode], options: Opt
 
 
 def _lost_member(source: StepNode, path: Sequence[str | int]) -> str | None:
-    """Why a step gives no such output parameter or iteration, as far as its definition tells; None where it may."""
+    """Why a step cannot have that output parameter or iteration, by its definition; None if it may have it."""
     if path[0] == "OutputParameters" and len(path) > 1 and source.type in ("Lambda", "Callback"):
         declared = [output.name for output in source.output_parameters]
         if path[1] not in declared:

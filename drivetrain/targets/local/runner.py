@@ -235,7 +235,7 @@ class Runner:
         return replace(request, options=replace(request.options, selected_from=source))
 
     def _select(self, definition: Definition, request: Request, store: ObjectStore) -> Selection | None:
-        """What is run, where that is not all; None where it is.
+        """The selected steps, or None if all steps run.
 
         Raises:
             UserError: what cannot be selected.
@@ -292,7 +292,7 @@ class Runner:
 
 
 def _going_on(given: Options | None, saved: Options) -> Options:
-    """The options of an execution that goes on: what it runs and from where it takes the rest stays."""
+    """The options of a resumed execution: which steps it runs, and from where it takes the rest, stay the same."""
     if given is None:
         return saved
     return replace(given, selected=saved.selected, selected_from=saved.selected_from)

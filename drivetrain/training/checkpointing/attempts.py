@@ -2,7 +2,8 @@
 
     attempts/00003.json      {"number": 3, "started": 1763688012.5, "first_step": 120, "step": 171, "time": ..., ...}
 
-A start that was interrupted never wrote its end: that is how interruptions are counted. The file is brought up to date
+A start that was interrupted never recorded its end: that is how interruptions are counted. The file is brought up to
+date
 when it is out of date by a fiftieth of what it tells, from a second up to a minute, and not synced: what a crash takes
 away is that much of a statistic, and a sync agent has as little to copy. Those of the last starts stay; how often
 machines are taken away these tell as well. Times are seconds since the epoch, for people and for differences within one
@@ -60,7 +61,7 @@ class Attempt:
 
     @property
     def seconds(self) -> float:
-        """How long it ran, as far as is known."""
+        """How long it ran, as far as known."""
         return max(0.0, self.time - self.started)
 
     @property
@@ -69,7 +70,7 @@ class Attempt:
 
 
 def read_attempts(place: Place, folder: str = FOLDER) -> list[Attempt]:
-    """Those that were written down, by number. Of one whose file cannot be read only the number is known."""
+    """The recorded attempts, by number. If a file cannot be read, only the number is known."""
     return [_parsed(number, place, name) for number, name in _listed(place, folder)]
 
 
@@ -143,7 +144,7 @@ class Record:
         self._written = steady()
 
     def reached(self, step: int) -> None:
-        """Take note of a step; writes where the last time was long enough ago."""
+        """Record a step; writes the file if the last write was long enough ago."""
         now = self._steady()
         every = min(max(UPDATE_SHARE * (now - self._begun), UPDATE_SECONDS), LONGEST_UPDATE_SECONDS)
         if now - self._written >= (every if self._is_local else LONGEST_UPDATE_SECONDS):
@@ -168,7 +169,7 @@ class Record:
         )
 
     def end(self, ended: Ending, step: int | None = None) -> None:
-        """The last word, durable."""
+        """Record how the start ended, durably."""
         self._write(self._steady(), last=True, ended=ended, step=self.attempt.step if step is None else step)
 
     @property

@@ -1,4 +1,4 @@
-"""The checkpoints of a training: what its loop calls.
+"""The checkpoints of a training, as its loop uses them.
 
     with Checkpointer(open_place(folder), process) as checkpoints:
         values = checkpoints.load_newest(strategy)       # None: a fresh start
@@ -98,7 +98,7 @@ class Checkpointer:
     def load_newest(
         self, strategy: Strategy, *, best: dict[str, Any] | None = None, check: Check | None = None
     ) -> dict[str, Any] | None:
-        """Go on from the newest checkpoint that all ranks find whole; damaged ones are set aside, with a report.
+        """Load the newest checkpoint that is whole on all ranks; damaged ones are quarantined, with a report.
 
         Args:
             strategy: gets the model's, the optimizer's and the average's state.
@@ -139,7 +139,7 @@ class Checkpointer:
         metrics: Mapping[str, float] | None = None,
         finished: bool = False,
     ) -> None:
-        """Keep the state after `step`; returns when it is copied. A save that is still being written is waited for.
+        """Save the state after `step`; returns when it is copied. A save that is still being written is waited for.
 
         Where it cannot be written (a full disk, on any rank) a line says so, and the checkpoint before it stands.
 
@@ -210,11 +210,12 @@ class Checkpointer:
                     beat()
             self._thread = None
         if self._failure is not None:
-            raise RuntimeError(f"no checkpoint can be kept any more: {self._failure}") from self._failure
+            raise RuntimeError(f"no more checkpoints can be saved: {self._failure}") from self._failure
         return self._durable
 
     def close(self) -> None:
-        """Wait for the last save, and leave the place to others. (To be called: a process may end without a word.)"""
+        """Wait for the last save and release the place. Must be called: a process may end without running
+        destructors."""
         try:
             self.wait()
         finally:
@@ -268,7 +269,7 @@ class Checkpointer:
         self._durable, self._failure = not problem, self._writer.lost
         if problem:
             self.say(
-                f"checkpoint {job.step} could not be kept: {problem}. Training goes on, and the one before it stands."
+                f"checkpoint {job.step} could not be saved: {problem}. Training continues; the one before it remains."
             )
 
     def _set_generators(self, framework: Framework, loaded: Loaded) -> None:
@@ -280,7 +281,7 @@ class Checkpointer:
             return
         was = loaded.manifest.values.get("world_size")
         self.say(
-            f"random numbers start anew: the checkpoint is of {was} processes, these are {self.process.world_size}"
+            f"random numbers are seeded anew: {was} processes wrote the checkpoint, now {self.process.world_size} run"
         )
         framework.seed_everything(self.options.seed, rank, loaded.manifest.step)
 
@@ -317,14 +318,14 @@ class Checkpointer:
 
 
 def _held(framework: Framework, tensors: Mapping[str, Any]) -> list[Piece]:
-    """What this rank could write."""
+    """The pieces that this rank could write."""
     pieces = [framework.piece_of(name, tensor) for name, tensor in tensors.items()]
     return [piece for piece in pieces if not piece.is_nothing]
 
 
 @contextmanager
 def beating() -> Generator[None]:
-    """Let reading and writing inside count as getting on, for `PATIENCE` seconds at most."""
+    """Count reading and writing inside the block as progress, for at most `PATIENCE` seconds."""
     over = threading.Event()
 
     def keep_beating() -> None:

@@ -135,5 +135,6 @@ class SaveCost:
 
 
 def _median(values: list[float]) -> float:
-    """Of an even number the upper one of the two in the middle: rather too dear than too cheap."""
+    """The median; for an even count the upper of the two middle values, to overestimate the cost rather than
+    underestimate it."""
     return sorted(values)[len(values) // 2] if values else 0.0

@@ -1,11 +1,12 @@
-"""When all ranks save, and when all of them leave: at the same step, because one of them was told to.
+"""The ranks agree on when to save and when to leave, so that all of them do it at the same step.
 
-A signal reaches ranks at different steps, or only one of them, and only the first rank looks at the clock. So what a
-rank knows travels as three numbers, of which the largest of all ranks counts, over a twin of their group: a collective
-of the training is in nobody's way. It is started at one step and looked at some steps later, when it has long been
-done; how many steps later is agreed in it, too, so that it is about a quarter of a second and costs nothing.
+A signal reaches the ranks at different steps, or reaches only one of them, and only rank 0 looks at the clock. Each
+rank therefore sends three numbers, and the maximum over all ranks counts. They travel over a second group of the same
+ranks, so they never mix with the training's own collectives. The exchange is started at one step and its result is read
+some steps later, when it has long finished. The ranks also agree on how many steps later: about a quarter of a second,
+so that nobody waits.
 
-SIGTERM only sets a flag: a handler that saves would meet a step that is half done.
+SIGTERM only sets a flag: a handler that saved would run in the middle of a step.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from drivetrain.training.errors import StoppedError
 from drivetrain.training.launch.processes.failure import is_lost_peer
 from drivetrain.training.process import Process
 
-# How long a request may wait until it is looked at; and the most steps between two looks, where steps take no time.
+# How long a request may wait before it is noticed, and the maximum number of steps between two exchanges.
 SECONDS, MOST_STEPS = 0.25, 1024
 _STOP, _SAVE, _PACE = range(3)
 
@@ -31,9 +32,9 @@ _STOP, _SAVE, _PACE = range(3)
 class Agreement:
     """What the ranks have agreed on. Every rank calls the same methods at the same steps.
 
-    A context: while it is open SIGTERM is a request, and is otherwise what it was. An exception that ends the block
-    gives the signal its meaning back, and where the reason is that peers are gone, and the signal the one by which
-    torchrun ends those who are left, it is followed at once: there is nobody to agree with.
+    Use it as a context manager. Inside the block SIGTERM is a request; outside it keeps its usual meaning. If an
+    exception ends the block, the usual meaning is restored. If the exception says that peers are lost and SIGTERM had
+    already arrived (torchrun sends it to the remaining ranks), the process ends at once: there is nobody to agree with.
 
     Args:
         process: this one.
@@ -88,12 +89,12 @@ class Agreement:
             self.saves = False
 
     def now(self) -> None:
-        """Agree at once, at the price of waiting for all ranks: at the end of something long, or of an epoch."""
+        """Agree now, waiting for all ranks. Use it after a long operation or at the end of an epoch."""
         self.restart()
         self._look()
 
     def restart(self) -> None:
-        """What comes now takes another time a step than what was before."""
+        """Measure the pace afresh: the next steps take a different time from those before."""
         if self._pending is not None:
             self._finish()
         self.saves = False  # the next look asks again

@@ -1,4 +1,4 @@
-"""A file that grows by whole records: one that finds no room leaves nothing of itself."""
+"""A file to which whole records are appended. A record that does not fit on the disk leaves no partial bytes."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 class AppendedFile:
-    """Opened at the end of what is there; nothing is held back in memory."""
+    """Appends to an existing file; nothing is buffered in memory."""
 
     def __init__(self, path: Path) -> None:
         self._stream = path.open("ab", buffering=0)

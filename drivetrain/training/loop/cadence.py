@@ -1,7 +1,7 @@
 """When a checkpoint is due.
 
-Steps and ends of epochs every rank can count for itself. The time, what a save costs and how often the machines are
-taken away only the first rank looks at, and the others hear of it (loop/agreement.py).
+Every rank counts steps and epoch ends by itself. Only rank 0 looks at the clock, at what a save costs and at how often
+machines are taken away; the other ranks learn of its decision through loop/agreement.py.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from collections.abc import Callable
 
 from drivetrain.training.checkpointing.interval import Every, SaveCost, best_interval, mean_time_between
 
-# Until a save has been measured nobody knows what one costs: the first comes early, and is the measurement.
+# The cost of a save is unknown until one has been measured, so the first one comes early.
 FIRST_SECONDS = 30.0
 # An epoch's end is a good place for a checkpoint, where it costs no more than this share of the time since the last.
 CHEAP_SHARE = 0.01
 
 
 class Cadence:
-    """What `checkpoint_every` means as the training goes on.
+    """Applies `checkpoint_every` while the training runs.
 
     Args:
         every: as it was given.
-        mtbf_seconds: what is thought of the mean time between interruptions.
+        mtbf_seconds: the user's estimate of the mean time between interruptions.
         seen: seconds that earlier attempts ran, and how many of them were interrupted.
         step_seconds: a save that they measured: its stall and the time until it was durable; None without one.
     """
@@ -66,7 +66,7 @@ class Cadence:
 
     @property
     def mtbf_seconds(self) -> float:
-        """What the user said, and what was seen since."""
+        """Mean time between interruptions: the user's estimate, corrected by what was observed."""
         return mean_time_between(self._prior, self._seen + self._clock() - self._begun, self._interruptions)
 
     @property
@@ -89,7 +89,7 @@ class Cadence:
         self._marked = (step, now)
 
     def restart(self) -> None:
-        """Something else than steps took the time."""
+        """The time since the last call was not spent on steps."""
         self._marked = None
 
     def begins(self) -> None:

@@ -1,4 +1,4 @@
-"""A loss that is no number ends a training, with the reason."""
+"""End a training whose loss is not finite, with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which training it is: its data, its code, its first weights, its fields."""
+"""What identifies a training: its data, code, initial weights and configuration."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PARTS_OF_RECIPES = (
 
 @dataclass(frozen=True)
 class Identity:
-    """What makes a training this one and no other.
+    """Distinguishes a training from all others.
 
     Attributes:
         data: the hash of the data's content.
@@ -72,7 +72,7 @@ def training_identity(
 
 
 def _one_writing(options: str) -> str:
-    """JSON as it might have been written: blanks and the order of names make no other training."""
+    """JSON in a canonical form, so that whitespace and the order of names do not matter."""
     return json.dumps(json.loads(options), sort_keys=True)
 
 

@@ -1,4 +1,4 @@
-"""An interruption at an exact step, for a rehearsal: the training waits there for whoever interrupts it.
+"""Simulates an interruption at an exact step: the training waits at that step for the signal.
 
     DRIVETRAIN_REHEARSE_STEP=120     after this step the first rank makes the file and waits
     DRIVETRAIN_REHEARSE_FILE=/...    once it is there, no later start waits again

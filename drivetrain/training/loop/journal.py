@@ -1,4 +1,4 @@
-"""What a training says while it runs: lines for people, JSON lines, TensorBoard.
+"""What a training reports while it runs: lines for people, JSON lines, TensorBoard.
 
 epoch 3/20 step 138 train_loss=0.412 learning_rate=0.00271 gradient_norm=1.8 samples_per_second=5210 time_left=0:00:41
 
@@ -30,9 +30,9 @@ TENSORBOARD_FOLDER = "tensorboard"
 class Journal:
     """Writes on rank 0; on the other ranks it does nothing.
 
-    Nothing of a line is held back, and the files are closed with the block that the journal opens: ranks do not leave
-    through the interpreter's own end. Where they cannot be written (a full disk) it says so, once, and goes on: a
-    training that can still keep its checkpoints is not to be lost for its statistics.
+    Every line is written at once, and the files are closed at the end of the `with` block, because ranks do not end
+    through the interpreter's normal exit. If a file cannot be written (a full disk), the journal says so once and
+    continues: statistics are not worth losing a training that can still save checkpoints.
 
     Args:
         process: this one.
@@ -59,7 +59,7 @@ class Journal:
         """Open the files of a training that has seen `samples` samples in `step` steps, with the validations of
         `history` behind it.
 
-        What is there of later steps is of an attempt that was cut off, or of another training: it is taken out.
+        Records of later steps come from an interrupted attempt or another training; they are removed.
         """
         self._pace = Pace(step, samples)
         if self._output:
@@ -121,7 +121,7 @@ class Journal:
                 file.add(step, values)
 
     def resume_pace(self, samples: int) -> None:
-        """Leave what has been going on since the last line (a validation, a checkpoint) out of the speed."""
+        """Exclude the time since the last line (a validation, a checkpoint) from the speed."""
         self._pace.mark(samples)
 
     def say(self, *lines: str) -> None:
@@ -136,8 +136,8 @@ class Journal:
             if not self._has_complained:
                 self._has_complained = True
                 self.say(
-                    f"metrics cannot be written to {folder} ({error.strerror}): training goes on, and what is printed "
-                    "here is what there is of them. Free some room: the model will need it at the end."
+                    f"metrics cannot be written to {folder} ({error.strerror}): training continues, and its metrics "
+                    "are only printed here. Free some space: the model needs it at the end."
                 )
 
     def _print(self, epoch: int, step: int, values: Mapping[str, float], seconds_left: float | None) -> None:
@@ -160,7 +160,7 @@ class Journal:
 
 
 class Pace:
-    """How fast it goes, and how long it will take. `step` steps over `samples` samples were another attempt's."""
+    """Speed and remaining time. The first `step` steps and `samples` samples belong to an earlier attempt."""
 
     def __init__(self, step: int = 0, samples: int = 0, clock: Callable[[], float] = time.monotonic) -> None:
         self._first_step, self._samples, self._clock = step, samples, clock
@@ -170,13 +170,13 @@ class Pace:
         self._marked, self._samples = self._clock(), samples
 
     def samples_per_second(self, samples: int) -> float | None:
-        """Since the last mark, rounded; sets the next. None where nothing was seen since."""
+        """Speed since the last mark, rounded; sets the next mark. None if no sample was consumed since."""
         seconds, seen = self._clock() - self._marked, samples - self._samples
         self.mark(samples)
         return round(seen / seconds, 1) if seen and seconds > 0 else None
 
     def seconds_left(self, step: int, total_steps: int) -> float | None:
-        """At the average speed of this attempt, with all that it did besides steps; None before its first step."""
+        """Estimated from the average speed of this attempt, everything included; None before its first step."""
         taken = step - self._first_step
         return (self._clock() - self._begun) / taken * (total_steps - step) if taken > 0 else None
 

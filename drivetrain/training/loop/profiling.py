@@ -1,4 +1,4 @@
-"""A look at where the time of a few steps goes, by torch's own profiler.
+"""Profile a few steps with torch's profiler.
 
 <output>/profile/rank0-trace.json      for https://ui.perfetto.dev or chrome://tracing
 <output>/profile/rank0-operators.txt   the operators that took longest

@@ -1,4 +1,4 @@
-"""What a training leaves: the model folder, and the metrics of its validations."""
+"""The results of a training: the model folder and the metrics of its validations."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def describe(
 
 @cache
 def _versions() -> dict[str, str]:
-    """Looked up once: each is a file to find and to parse, and a save must not wait for it."""
+    """Cached: each version is a file to find and parse, and a save must not wait for that."""
     return {name: version(name) for name in ("numpy", "pyarrow")}
 
 

@@ -1,4 +1,4 @@
-"""Which checkpoints a training goes on from.
+"""Which checkpoint a training resumes from.
 
     <checkpoints>/<data>-<fields and code>/step-00000120/...
 
@@ -36,7 +36,7 @@ _ENDS = ("epochs", "max_steps", "early_stopping", "monitor")
 
 @dataclass(frozen=True)
 class Found:
-    """A training in a folder beside ours, by its newest checkpoint."""
+    """A training whose folder lies beside ours, described by its newest checkpoint."""
 
     folder: str
     step: int
@@ -93,7 +93,7 @@ def find_training(
             said = {"problem": str(error)}
         except OSError as error:
             said = {
-                "problem": f"checkpoints in {checkpoints} cannot be looked for: {error}. Mend that, or give another."
+                "problem": f"cannot look for checkpoints in {checkpoints}: {error}. Fix that, or give another place."
             }
     said = json.loads(process.broadcast_bytes(json.dumps(said).encode() if process.is_main else None))
     if "problem" in said:
@@ -113,10 +113,11 @@ def found_beside(root: Place, data: str) -> list[Found]:
 
 
 def _of_other_data(root: Place, identity: Identity) -> tuple[str, ...]:
-    """Lines on unfinished trainings that are this one but for their data: whoever has added a file to it may wonder."""
+    """Lines about unfinished trainings that differ from this one only in their data, for users who added a file and
+    expected it to resume."""
     ending = identity.name.removeprefix(identity.data)
     return tuple(
-        f"beginning anew: the unfinished training in {one.folder} at step {one.step} is of other data"
+        f"starting fresh: the unfinished training in {one.folder} at step {one.step} has other data"
         for one in _found(root, lambda folder: folder.endswith(ending))
         if not one.finished
     )
@@ -142,7 +143,7 @@ def _found(root: Place, belongs: Callable[[str], bool]) -> list[Found]:
 
 
 def choose(found: list[Found], identity: Identity, on_change: str, total_steps: int, where: str) -> Choice:
-    """Where to go on, or to begin.
+    """Choose where to resume, or where to start.
 
     Args:
         found: the trainings of the same data.
@@ -164,10 +165,10 @@ def choose(found: list[Found], identity: Identity, on_change: str, total_steps: 
         resumable = nearest.step <= total_steps and not _counts_otherwise(nearest.config, now)
         if on_change == "resume" and resumable:
             return Choice(nearest.folder, (f"going on although {said}",))
-        ways = "on_change=resume to go on from it all the same, " if resumable else ""
+        ways = "on_change=resume to resume it anyway, " if resumable else ""
         raise InputError(
             f"an unfinished training of the same data lies in {where}/{nearest.folder} at step {nearest.step}, and "
-            f"{said}. Undo that, or give {ways}on_change=fresh to begin anew beside it."
+            f"{said}. Undo that, or give {ways}on_change=fresh to start fresh beside it."
         )
     taken = {one.folder for one in found}
     names = [identity.name, *(f"{identity.name}-{number}" for number in range(2, len(taken) + 2))]
@@ -176,7 +177,7 @@ def choose(found: list[Found], identity: Identity, on_change: str, total_steps: 
 
 
 def _why_beside(found: list[Found], identity: Identity, folder: str, total_steps: int) -> tuple[str, ...]:
-    """Why a finished training of the same name is not gone on from: nobody has asked for another folder."""
+    """Why a finished training of the same name is not resumed."""
     before = next((one for one in found if one.folder == identity.name and one.finished), None)
     if before is None:
         return ()
@@ -186,14 +187,14 @@ def _why_beside(found: list[Found], identity: Identity, folder: str, total_steps
         now = identity.saved
         differing = [(name, was) for name, was in _differing(before.config, now) if name not in LOOKS_ON]
         changed = [f"{name} {was!r} -> {now[name]!r}" for name, was in differing]
-        why = f"was another one: {', '.join(dict.fromkeys([*changed, *changes(before.config, now)]))}"
-    return (f"beginning anew in {folder}: the finished training in {before.folder} {why}",)
+        why = f"differs: {', '.join(dict.fromkeys([*changed, *changes(before.config, now)]))}"
+    return (f"starting fresh in {folder}: the finished training in {before.folder} {why}",)
 
 
 def refuse_other(
     saved: Mapping[str, Any], step: int, identity: Identity, config: Config, total_steps: int, where: str
 ) -> None:
-    """What is about to be loaded is perhaps not the newest, which was damaged, but of what the training was before.
+    """Refuse a checkpoint that an earlier version of the training wrote; it is loaded when newer ones are damaged.
 
     Raises:
         InputError: it is.
@@ -203,12 +204,12 @@ def refuse_other(
     if step > total_steps or (changes(saved, now) and not resumes):
         raise InputError(
             f"the newest whole checkpoint lies in {where} at step {step}, and "
-            f"{_described(one, now, total_steps)}. Undo that, or give on_change=fresh to begin anew."
+            f"{_described(one, now, total_steps)}. Undo that, or give on_change=fresh to start fresh."
         )
 
 
 def changes(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """What is another thing now, for people: `learning_rate 0.003 -> 0.5`, `code of faces edited`."""
+    """What changed, for people: `learning_rate 0.003 -> 0.5`, `code of faces edited`."""
     lines = [f"{name} {was!r} -> {now[name]!r}" for name, was in _differing(saved, now) if name not in MAY_CHANGE]
     was, code = saved.get("code") or {}, now["code"]
     for module in sorted({*was, *code}):
@@ -228,15 +229,15 @@ def _fits(one: Found, now: Mapping[str, Any], total_steps: int) -> bool:
 
 
 def _differing(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    """Fields with other values, with the old ones; what an older version did not know is told by `Since`, or had its
-    default."""
+    """Fields whose values differ, with their old values. For a field that an older version did not have, `Since` gives
+    the old behaviour; otherwise it had its default."""
     defaults = {field.name: field.default for field in fields(Config)} | values_before(Config)
     before = {name: saved.get(name, default) for name, default in defaults.items()}
     return [(name, was) for name, was in before.items() if was != now[name]]
 
 
 def _counts_otherwise(saved: Mapping[str, Any], now: Mapping[str, Any]) -> bool:
-    """Whether nobody could go on from there, not even on purpose."""
+    """Whether resuming is impossible, even on request."""
     return any(name in _COUNTS for name, _ in _differing(saved, now))
 
 
@@ -244,7 +245,7 @@ def _described(one: Found, now: Mapping[str, Any], total_steps: int) -> str:
     changed = changes(one.config, now)
     lines = [f"these changed since: {', '.join(changed)}"] if changed else []
     if _counts_otherwise(one.config, now):
-        lines.append("its steps have another number of samples")
+        lines.append("its steps have a different number of samples")
     if one.step > total_steps:
         lines.append(f"this training ends at step {total_steps}: epochs or max_steps are fewer than they were")
     return ", and ".join(lines)

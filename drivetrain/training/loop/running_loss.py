@@ -1,4 +1,4 @@
-"""The training loss while it is being summed."""
+"""The running sum of the training loss."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from drivetrain.training.process import Process
 
 
 class RunningLoss:
-    """The mean loss a sample over all ranks, weighted where samples weigh something. Sums are scalars of the framework
-    and stay on the device; only what returns a number waits for the others, and every rank must ask for it."""
+    """The mean loss per sample over all ranks, weighted if the samples have weights. Sums are scalars of the framework
+    and stay on the device. Methods that return a number wait for the other ranks, so every rank must call them."""
 
     def __init__(self, process: Process) -> None:
         self.process = process
@@ -48,12 +48,12 @@ class RunningLoss:
         return _mean(self.process.sum(float(total)), num_samples, weight)
 
     def mark(self) -> None:
-        """What was so far has been reported."""
+        """The loss up to now has been reported."""
         self._reported, self._num_reported = self.total, self.num_samples
         self._weight_reported = self.weight
 
     def state(self) -> dict[str, Any]:
-        """The sums of all ranks, one by one: added up they would come back with another last bit."""
+        """The sums of all ranks, kept apart: a single sum could differ in its last bit after a resume."""
         sums = np.zeros((2, self.process.world_size))
         sums[:, self.process.rank] = float(self.total), float(self._reported)
         total, reported = self.process.sum(sums).tolist()
@@ -67,13 +67,13 @@ class RunningLoss:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        """Go on from there, on any number of ranks."""
+        """Restore the sums, on any number of ranks."""
         self.total, self._reported = self._own(state["sums"]), self._own(state["reported"])
         self.num_samples, self._num_reported = int(state["num_samples"]), int(state["num_reported"])
         self.weight, self._weight_reported = state.get("weight"), state.get("weight_reported")
 
     def _own(self, sums: list[float]) -> float:
-        """This rank's; where there were more or fewer, the first has them all."""
+        """This rank's sum; if the number of ranks changed, rank 0 takes them all."""
         if len(sums) == self.process.world_size:
             return sums[self.process.rank]
         return sum(sums) if self.process.is_main else 0.0

@@ -1,7 +1,7 @@
-"""What the loop keeps in a checkpoint's state.json, looked at before anything relies on it.
+"""Checks what the loop keeps in a checkpoint's state.json before anything relies on it.
 
-A checksum guards against damage, not against whoever can write both: what is not of this form is passed by like a
-damaged checkpoint, and an older one is loaded.
+A checksum protects against damage, not against somebody who can write both file and checksum. A state of another form
+is treated as a damaged checkpoint: an older one is loaded.
 """
 
 from __future__ import annotations

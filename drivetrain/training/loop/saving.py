@@ -1,4 +1,4 @@
-"""What keeps a training: when its checkpoints are saved, when it leaves in order, and what each start of it did.
+"""Decides when checkpoints are saved and when a training stops in order, and records what each start did.
 
     with Saving(config, place, process, say=print) as saving:
         saved = saving.load_newest(strategy, best=best)
@@ -8,8 +8,8 @@
             if saving.keeps and saving.is_due: saving.save(step, {...}, strategy)
             if saving.stops: saving.leave(step)
 
-Every rank calls the same methods at the same steps. Without a place nothing is kept, and SIGTERM ends a rank as it ends
-any process: there is nothing that an orderly end could save.
+Every rank calls the same methods at the same steps. Without a place for checkpoints nothing is saved, and SIGTERM ends
+a rank like any other process.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from drivetrain.training.strategy import Strategy
 
 
 class Saving:
-    """See the module. Making one takes the lock of the place.
+    """See the module. Creating one takes the lock of the place.
 
     Args:
         greater_is_better: of the metric that is watched.
@@ -111,7 +111,7 @@ class Saving:
         return self._checkpoints.load_newest(strategy, best=best, check=check) if self._checkpoints else None
 
     def begin(self, step: int) -> None:
-        """Steps are taken from here on, `step` of them are behind us.
+        """Steps begin; `step` of them have been taken before.
 
         Raises:
             StoppedError: all ranks were told to stop meanwhile.
@@ -136,7 +136,7 @@ class Saving:
             self.leave(step)
 
     def took(self, step: int, position: Position) -> None:
-        """A step was taken. What is long, a validation or the end of an epoch, is begun by asking all ranks."""
+        """A step was taken. Before a validation and at the end of an epoch, which take long, all ranks are asked."""
         agreement = self._agreement
         if agreement is None:
             return
@@ -154,14 +154,14 @@ class Saving:
         self.is_due = known or agreement.saves or agreement.stops
 
     def evaluated(self) -> bool:
-        """A batch of a validation was evaluated; whether to break it off."""
+        """A validation batch was evaluated; returns whether to stop validating."""
         if self._agreement is not None:
             self._agreement.step()
             self.is_due = self.is_due or self._agreement.saves or self._agreement.stops
         return self.stops
 
     def validated(self) -> None:
-        """What comes now are steps again."""
+        """The validation has ended; steps follow."""
         if self._agreement is not None:
             self._agreement.restart()
             self.is_due = self.is_due or self._agreement.stops
@@ -200,12 +200,12 @@ class Saving:
         elif self._saved_step == step:
             what = f"at step {step}, which is saved"
         else:
-            what = f"at step {step}, which could not be saved: an earlier checkpoint stands"
+            what = f"at step {step}, which could not be saved: an earlier checkpoint remains"
         self._say(f"stopped by SIGTERM {what}")
         raise StoppedError(f"stopped by SIGTERM {what}")
 
     def _asks_for_save(self) -> bool:
-        """On the first rank, whenever the ranks look at each other."""
+        """Whether a save is due; called on rank 0 at every exchange of the ranks."""
         assert self._checkpoints is not None and self._record is not None
         if self._measures and not self._checkpoints.is_writing:
             self._note_save()
@@ -223,9 +223,9 @@ class Saving:
         if durable > self._stop_window and not self._has_warned:
             self._has_warned = True
             self._say(
-                f"a save took {durable:.0f} s, and a machine that is taken away leaves {self._stop_window} s for the "
-                "last one: it will not be whole then, and the next start goes on from the one before. Save often "
-                "(checkpoint_every), to a faster disk, or from more hosts (fsdp), of which each writes a part."
+                f"a save took {durable:.0f} s, but a machine that is taken away leaves only {self._stop_window} s for "
+                "the last one: it will be incomplete, and the next start resumes from the one before. Save more often "
+                "(checkpoint_every), to a faster disk, or from more hosts (fsdp), each of which writes a part."
             )
         if self._record:
             self._record.saved(self._step, stall, durable, of_step=self._begun_step)
@@ -241,6 +241,6 @@ def stop_window(environment: Mapping[str, str]) -> int:
 
 
 def _measured(attempts: list[Attempt]) -> tuple[float, float] | None:
-    """What a save took in the last attempt that saved: its stall, and the time until it was durable."""
+    """Stall and time until durable of a save, in seconds, from the last attempt that saved."""
     last = next((attempt for attempt in reversed(attempts) if attempt.saves), None)
     return (last.stall_seconds / last.saves, last.save_seconds / last.saves) if last else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import json
@@ -26,9 +25,9 @@ START = Path(start.__file__)
 REPORT = "import json, os, sys; print(json.dumps([sys.argv[1:], dict(os.environ), sys.path, os.getcwd(), __file__]))"
 
 
-def tar(members: Mapping[str, bytes | tarfile.TarInfo], *, compressed: bool = False) -> bytes:
+def tar(members: Mapping[str, bytes | tarfile.TarInfo]) -> bytes:
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz" if compressed else "w") as archive:
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
         for name, content in members.items():
             if isinstance(content, tarfile.TarInfo):
                 archive.addfile(content)
@@ -64,14 +63,14 @@ def gnu(name: str) -> bytes:
 class Channel:
     """A code channel on disk, its archive's hash, and a base folder in place of /opt/ml."""
 
-    def __init__(self, folder: Path, files: Mapping[str, bytes], *, compressed: bool = False) -> None:
+    def __init__(self, folder: Path, files: Mapping[str, bytes]) -> None:
         self.folder, self.base = folder / "channel", folder / "ml"
         self.folder.mkdir()
         self.base.mkdir()
         shutil.copy(START, self.folder / "start.py")
-        content = tar(files, compressed=compressed)
+        content = tar(files)
         self.sha256 = hashlib.sha256(content).hexdigest()
-        self.archive = self.folder / (self.sha256 + (".tar.gz" if compressed else ".tar"))
+        self.archive = self.folder / (self.sha256 + ".tar")
         self.archive.write_bytes(content)
         (folder / "tmp").mkdir()
         self.temporary = folder / "tmp"
@@ -127,7 +126,7 @@ subprocess.run([sys.executable, '-c', 'import drivetrain.components, digits; pri
         "drivetrain/steps/call.py": call,
         "source/digits.py": b"",
     }
-    channel = Channel(tmp_path, files, compressed=True)
+    channel = Channel(tmp_path, files)
     done = channel.run("--code", channel.sha256, "digits:evaluate", "--x", "1")
     assert done.returncode == 0, done.stderr
     arguments, child = done.stdout.splitlines()
@@ -309,7 +308,6 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "twice": lambda: b"".join((tar({"a": b"x"})[:1024], tar({"a": b"y"}))),
     "truncated": lambda: tar({"a": b"x" * 5000})[:2000],
     "no tar": lambda: b"x" * 4096,
-    "half gzip": lambda: tar({"a": os.urandom(5000)}, compressed=True)[:2000],
     "extended parent": lambda: extended("path", "../evil"),
     "extended size": lambda: extended("size", str(1 << 40)),
     "records": lambda: extended("path", "evil").replace(b"13 path=", b"99 path="),
@@ -317,7 +315,6 @@ HOSTILE: dict[str, Callable[[], bytes]] = {
     "checksum": lambda: tar({"a": b"x"}).replace(b"a\0", b"b\0", 1),
     "nothing": lambda: b"",
     "long name": lambda: tar({"n" * 300: b"x"}),
-    "many entries": lambda: gzip.compress(tar({f"f{n}": b"" for n in range(3)})[:1536] * 40_000, 1),
 }
 
 
@@ -355,52 +352,31 @@ def test_a_hostile_archive_is_refused_and_nothing_leaves_the_folder(tmp_path: Pa
     assert outside == [tmp_path / "a"]
 
 
-def bomb(size: int) -> bytes:
-    """A gzip of one member of zeros."""
-    header = tarfile.TarInfo("zeros")
-    header.size = size
-    buffer = io.BytesIO()
-    with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1) as file:
-        file.write(header.tobuf())
-        for _ in range(size >> 24):
-            file.write(bytes(1 << 24))
-    return buffer.getvalue()
-
-
-def lying_bomb() -> bytes:
-    """Many small members that each stay below every limit."""
-    one = tar({"f": bytes(1 << 20)})[: 512 + (1 << 20)]
-    buffer = io.BytesIO()
-    with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1) as file:
-        for number in range(128):
-            member = tarfile.TarInfo(f"f{number}")
-            member.size = 1 << 20
-            file.write(member.tobuf() + one[512:])
-    return buffer.getvalue()
-
-
-def header_bomb() -> bytes:
-    """An extended header that claims to be large: a reader would take it into memory in one piece."""
-    header = tarfile.TarInfo("pax")
-    header.type, header.size = tarfile.XHDTYPE, 1 << 30
-    buffer = io.BytesIO()
-    with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1) as file:
-        file.write(header.tobuf(tarfile.USTAR_FORMAT))
-        for _ in range(8):
-            file.write(bytes(1 << 24))
-    return buffer.getvalue()
-
-
-@pytest.mark.slow_cases("one", "many")
-@pytest.mark.parametrize("make", [lambda: bomb(1 << 27), lying_bomb, header_bomb], ids=["one", "many", "header"])
-def test_a_decompression_bomb_is_refused_within_a_second(tmp_path: Path, make: Callable[[], bytes]) -> None:
-    (tmp_path / "a").write_bytes(make())
+def test_a_wheel_that_unpacks_to_far_more_than_its_size_is_refused(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "w.whl", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name in ("one", "two"):
+            archive.writestr(name, bytes(start.FREE_BYTES // 2 + 1))
     (tmp_path / "target").mkdir()
-    started = time.process_time()
     with pytest.raises(StartError, match="unpacks to more than"):
-        unpack(str(tmp_path / "a"), str(tmp_path / "target"))
-    assert time.process_time() - started < 3  # half a second on a quiet machine
+        unpack_wheel(str(tmp_path / "w.whl"), str(tmp_path / "target"))
     assert sum(path.stat().st_size for path in (tmp_path / "target").rglob("*")) <= start.FREE_BYTES
+
+
+@pytest.mark.parametrize("name", ["f", "f" * 200], ids=["plain", "by tarfile"])
+def test_an_archive_of_too_many_entries_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    (tmp_path / "a").write_bytes(tar({f"{name}{n}": b"" for n in range(3)}))
+    (tmp_path / "target").mkdir()
+    monkeypatch.setattr(start, "MAX_ENTRIES", 2)
+    with pytest.raises(StartError, match="more than 2 entries"):
+        unpack(str(tmp_path / "a"), str(tmp_path / "target"))
+
+
+def test_plain_files_are_those_that_tarfile_finds() -> None:
+    files = {"n" * 99: b"", "a/b.py": b"x" * 1024, "c": b"y" * 513}
+    content = tar(files)
+    found = start.plain_files(content)
+    assert found is not None
+    assert {name: content[begin:end] for name, begin, end in found} == files
 
 
 def test_a_plain_archive_of_any_flavour_is_unpacked(tmp_path: Path) -> None:
@@ -410,25 +386,23 @@ def test_a_plain_archive_of_any_flavour_is_unpacked(tmp_path: Path) -> None:
         **({deep: b"1", "large": bytes(range(256)) * 10_000}),
     }
     for number, style in enumerate((tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT)):
-        for compressed in (False, True):
-            buffer = io.BytesIO()
-            headers = {"comment": "of git archive"} if style == tarfile.PAX_FORMAT else None
-            mode = "w:gz" if compressed else "w"
-            with tarfile.open(fileobj=buffer, mode=mode, format=style, pax_headers=headers) as archive:
-                archive.addfile(special("./", tarfile.DIRTYPE))
-                archive.addfile(special("./d", tarfile.DIRTYPE))
-                for name, content in files.items():
-                    member = tarfile.TarInfo(name)
-                    member.size, member.mode = len(content), 0o755 if name == "run.sh" else 0o644
-                    archive.addfile(member, io.BytesIO(content))
-            path = tmp_path / f"{number}{compressed}"
-            path.write_bytes(buffer.getvalue())
-            target = tmp_path / f"target{number}{compressed}"
-            target.mkdir()
-            unpack(str(path), str(target))
-            found = {path.relative_to(target): path.read_bytes() for path in target.rglob("*") if path.is_file()}
-            assert found == {Path(name): content for name, content in files.items()}
-            assert os.access(target / "run.sh", os.X_OK) and not os.access(target / "large", os.X_OK)
+        buffer = io.BytesIO()
+        headers = {"comment": "of git archive"} if style == tarfile.PAX_FORMAT else None
+        with tarfile.open(fileobj=buffer, mode="w", format=style, pax_headers=headers) as archive:
+            archive.addfile(special("./", tarfile.DIRTYPE))
+            archive.addfile(special("./d", tarfile.DIRTYPE))
+            for name, content in files.items():
+                member = tarfile.TarInfo(name)
+                member.size, member.mode = len(content), 0o755 if name == "run.sh" else 0o644
+                archive.addfile(member, io.BytesIO(content))
+        path = tmp_path / f"{number}"
+        path.write_bytes(buffer.getvalue())
+        target = tmp_path / f"target{number}"
+        target.mkdir()
+        unpack(str(path), str(target))
+        found = {path.relative_to(target): path.read_bytes() for path in target.rglob("*") if path.is_file()}
+        assert found == {Path(name): content for name, content in files.items()}
+        assert os.access(target / "run.sh", os.X_OK) and not os.access(target / "large", os.X_OK)
 
 
 @pytest.mark.parametrize("name", ["../evil.py", "/evil.py", "x-1.data/purelib/../../evil.py"])
@@ -452,8 +426,6 @@ def test_other_pythons_run_it(tmp_path: Path, version: str) -> None:
     python = str(found[0]) if found else shutil.which(f"python{version}")
     if python is None or subprocess.run([python, "-c", ""], capture_output=True).returncode != 0:
         pytest.skip(f"no Python {version} on this machine")
-    channel = Channel(
-        tmp_path, {"source/main.py": b"import sys; print(sys.version_info[:2], sys.argv[1:])"}, compressed=True
-    )
+    channel = Channel(tmp_path, {"source/main.py": b"import sys; print(sys.version_info[:2], sys.argv[1:])"})
     done = channel.run("--code", channel.sha256, "script:main.py", "a", python=python)
     assert done.stdout == f"({version.replace('.', ', ')}) ['a']\n", done.stderr

@@ -44,7 +44,7 @@ def containers(model: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def data_uris(container: Mapping[str, Any]) -> list[Any]:
-    """Where a container's model lies; as many as are named, expressions as they are."""
+    """The URIs of a container's model data; expressions are left unresolved."""
     source = object_in(object_in(container, "ModelDataSource"), "S3DataSource")
     return [uri for uri in (container.get("ModelDataUrl"), source.get("S3Uri")) if uri is not None]
 
@@ -107,7 +107,7 @@ def _code_problems(container: Mapping[str, Any], plan: RunPlan) -> Iterator[str]
 
 @dataclass(frozen=True)
 class Serving:
-    """What to start, as the container sees it, and what a reader of the log should know."""
+    """What to start, with paths as the container sees them, and notes for the reader of the log."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str]

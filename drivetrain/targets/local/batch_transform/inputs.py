@@ -1,4 +1,4 @@
-"""What a batch transform reads: its model, and the objects of its input."""
+"""The inputs of a batch transform: its model and the objects of its data."""
 
 from __future__ import annotations
 

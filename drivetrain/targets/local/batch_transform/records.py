@@ -104,7 +104,7 @@ def _record_io(content: bytes) -> Iterator[tuple[bytes, bytes]]:
             raise RecordError(f"the RecordIO frame at byte {at} is torn")
         magic, length = struct.unpack("<II", head)
         if magic != _MAGIC or length >> 29:
-            raise RecordError(f"at byte {at} begins no whole RecordIO record")
+            raise RecordError(f"no complete RecordIO record begins at byte {at}")
         length &= _LENGTH
         end = at + 8 + (length + 3) // 4 * 4
         if end > len(content):

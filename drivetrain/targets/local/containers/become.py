@@ -1,8 +1,8 @@
-"""A command that goes on in the interpreter that supervised it, which has loaded what the command needs (standard
+"""Runs a command in the interpreter that supervises it, which has already imported what the command needs (standard
 library only).
 
-Starting an interpreter, three times a step, takes longer than most of what a small step does. A supervisor that was
-started ahead of its job (spares.py) has imported what the start file and a component import. The process that it forks
+A small step spends most of its time on starting interpreters, three of them. A supervisor that was started ahead of its
+job (spares.py) has already imported what the start file and a component import. The process that it forks
 for the command then becomes the start file, and after that the component, without exec. What a program can see of it is
 as if it had been executed: variables, working folder, arguments, sys.path, signal handlers, open files, `__main__`, and
 how it ends. Native code alone could tell: what it registers with the C library's atexit is not called.
@@ -17,7 +17,7 @@ TYPE_CHECKING = False  # typing itself would cost a tenth of the start
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Mapping
-    from types import TracebackType
+    from types import CodeType, TracebackType
     from typing import NoReturn
 else:
     import _signal as signal  # see ending.py
@@ -33,11 +33,14 @@ _START = ["python3", "-I", "-S", "-c"]
 # What _end needs, which must not count as the program's own.
 _AT_THE_END = ("atexit", "ctypes", "gc", "io", "threading", "weakref")
 _OURS = os.path.dirname(os.path.abspath(__file__))
+_START_FILE = os.path.join(_OURS, *3 * [os.pardir], "steps", "start.py")
 _execve = os.execve
+# The text of our start file -> the code object of it: compiling it takes longer than all that it does.
+_compiled: dict[bytes, CodeType] = {}
 
 
 class Become(BaseException):
-    """Unwinds this process to its first line, where it goes on as another program."""
+    """Unwinds the stack to the top of this process, which then continues as another program."""
 
     def __init__(self, command: list[str]) -> None:
         super().__init__(command)
@@ -45,19 +48,23 @@ class Become(BaseException):
 
 
 def load(names: list[str]) -> None:
-    """Import modules ahead of the job; sys.path is left as an interpreter without a script has it."""
+    """Import modules ahead of the job, and compile the start file; sys.path is left as an interpreter without a script
+    has it."""
     import importlib
 
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _OURS]
     for name in (*names, *_AT_THE_END):
         importlib.import_module(name)
+    with open(_START_FILE, "rb") as file:
+        content = file.read()
+    _compiled[content] = compile(content, os.path.normpath(_START_FILE), "exec")
     import gc
 
     gc.freeze()  # a collection in a fork would copy the memory of all that is shared
 
 
 def prepare(command: list[str], environment: dict[str, str]) -> NoReturn:
-    """Make this fork of a supervisor what exec would have made of it, and go on as `command`."""
+    """Bring this fork of a supervisor into the state that exec would give it, and continue as `command`."""
     os.environ.clear()
     os.environ.update(environment)
     for name in os.listdir("/proc/self/fd"):
@@ -82,7 +89,7 @@ def prepare(command: list[str], environment: dict[str, str]) -> NoReturn:
 
 
 def run(program: Become) -> None:
-    """Be the program, and those that it becomes; what it raises is its own."""
+    """Run the program, and the programs that it becomes in turn. Its exceptions pass through."""
     os.execv, os.execve = _go_on_with_these_variables, _go_on
     sys.excepthook = _without_our_frames
     for name in _AT_THE_END:
@@ -171,6 +178,7 @@ def _be(command: list[str], path: list[str]) -> None:
         sys.modules["numpy.random"].__dict__["seed"]()
     if command[:4] == _START:
         sys.argv[:] = ["-c", *command[5:]]
+        main.__dict__["compile"] = _compile
         exec(compile(command[4], "<string>", "exec"), main.__dict__)  # the definition's own words  # nosec B102
     else:
         import runpy
@@ -180,6 +188,11 @@ def _be(command: list[str], path: list[str]) -> None:
         sys.argv[:] = ["-m", *command[3:]]
         as_main: Callable[[str], object] = getattr(runpy, "_run_module_as_main")  # noqa: B009  (`python -m` calls it)
         as_main(command[2])
+
+
+def _compile(content: bytes, path: str, mode: str) -> CodeType:
+    """Replaces `compile` for the text of START_COMMAND, which has checked the hash of the start file."""
+    return _compiled.get(content) or compile(content, path, mode)
 
 
 def _without_our_frames(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -210,6 +223,6 @@ def _execv(path: str, command: list[str]) -> NoReturn:
 
 
 def _is_customised(environment: Mapping[str, str]) -> bool:
-    """Whether an interpreter that starts would run a file of the user's first (the module `site` looks for them)."""
+    """Whether a new interpreter would first run a file of the user's (sitecustomize, usercustomize)."""
     folders = environment.get("PYTHONPATH", "").split(os.pathsep)
     return any(os.path.exists(os.path.join(f, n + ".py")) for f in folders for n in ("sitecustomize", "usercustomize"))

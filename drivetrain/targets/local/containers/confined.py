@@ -27,7 +27,7 @@ def confine() -> None:
 
 
 def _may_leave_network() -> bool:
-    """Try it in a child: half of it could not be taken back."""
+    """Try it in a child process, because a partial change could not be undone."""
     child = os.fork()
     if child == 0:
         try:

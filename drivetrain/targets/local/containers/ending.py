@@ -1,4 +1,4 @@
-"""How a supervisor ends processes, and what it says of them (standard library only; see supervision.py)."""
+"""How a supervisor ends processes and reports on them (standard library only; see supervision.py)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ UNKILLABLE_S = 30.0
 def end_all(signal_all: Callable[[int], None], reap: Callable[[], bool]) -> bool:
     """SIGTERM, LEFTOVER_GRACE_S, then SIGKILL again and again until no descendant is left.
 
-    Once is not enough where there is no pid namespace: what is forked between the look and the signal is missed.
+    Without a pid namespace one round is not enough: a process forked between the search and the signal is missed.
     """
     signal_all(signal.SIGTERM)
     started, pause = time.monotonic(), 0.002
@@ -39,7 +39,7 @@ def end_all(signal_all: Callable[[int], None], reap: Callable[[], bool]) -> bool
 
 
 def kill_all(signal_all: Callable[[int], None], reap: Callable[[], bool]) -> bool:
-    """SIGKILL at once, as a machine that is taken away: nobody is asked, nobody can tidy up."""
+    """SIGKILL at once, as when a machine is taken away: no process gets a chance to clean up."""
     started, pause = time.monotonic(), 0.001
     while True:
         signal_all(signal.SIGKILL)
@@ -52,7 +52,7 @@ def kill_all(signal_all: Callable[[int], None], reap: Callable[[], bool]) -> boo
 
 
 def signal_namespace(number: int) -> None:
-    """All processes of the namespace whose first one this is: one call, which no fork can slip through."""
+    """Signal all processes of the pid namespace of which this is the first: one call, so no fork escapes it."""
     process_table.send(-1, number)
 
 

@@ -1,4 +1,4 @@
-"""One interpreter, loaded once, from which supervisors are forked (standard library only; spares.py asks).
+"""One interpreter, loaded once, from which supervisors are forked on request of spares.py (standard library only).
 
 Starting an interpreter and importing what the start file and a component need takes longer than all that a small step
 does. Each request on stdin, a socket, brings two files: the fork's stdin and stdout. The fork tells its pid on its
@@ -27,7 +27,7 @@ _LONGEST = 64  # bytes of a request
 
 
 def serve(modules: list[str]) -> int | None:
-    """Serve until the runner ends; returns in each fork alone, with the descriptor by which it watches the runner."""
+    """Serve until the runner ends. Returns only in the forks, with the descriptor that watches the runner."""
     runner = supervision.watch_parent()
     become.load(modules)
     scribe.without("", ())  # loads what masks

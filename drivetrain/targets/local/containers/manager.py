@@ -67,7 +67,7 @@ def _mark(mark: int) -> None:
 
 
 def _start(spec: dict[str, Any], output: scribe.Scribe) -> int:
-    """Fork the command into a session of its own, with nothing of ours but its log."""
+    """Fork the command into a session of its own; the log is the only descriptor that it inherits."""
     manager = os.getpid()
     ours = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}
     # A stop that arrives before the command runs must end it, not meet the handlers that it inherits until then.
@@ -186,7 +186,7 @@ class _Watch:
                 self._stop(float(seconds))
 
     def _take_away(self, notice_s: float) -> None:
-        """The machine goes: a notice where there is one, and then SIGKILL to everything, whatever it is doing."""
+        """The machine is taken away: a notice, if there is one, then SIGKILL to every process."""
         self.taken_away = True
         if notice_s > 0:
             self._stop(notice_s)
@@ -196,7 +196,8 @@ class _Watch:
             self.stop_deadline = time.monotonic()
 
     def _reap(self) -> bool:
-        """Collect what has ended. False when no descendant is left: each hangs from a living child of ours."""
+        """Reap ended children. Returns False when no descendant is left: every descendant has a living child of ours
+        above it."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -217,7 +218,7 @@ class _Watch:
 
 
 class _SignalPipe:
-    """Signals as bytes to poll for; their handlers do nothing."""
+    """Delivers signals as bytes on a pipe, for poll; the handlers do nothing."""
 
     def __init__(self) -> None:
         self.read, write = os.pipe()
@@ -232,7 +233,7 @@ class _SignalPipe:
 
 
 def _do_nothing(number: int, frame: object) -> None:
-    """A handler must be there for the signal to be written to the pipe."""
+    """Without a handler Python would not write the signal to the pipe."""
 
 
 def _at_end(pipe: int) -> bool:

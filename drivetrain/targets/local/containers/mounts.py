@@ -1,4 +1,5 @@
-"""How /opt/ml becomes a folder of the run: a private mount namespace, or the paths rewritten where there is none."""
+"""Makes /opt/ml a folder of the run: by a private mount namespace, or by rewriting paths where namespaces are not
+allowed."""
 
 from __future__ import annotations
 
@@ -66,7 +67,7 @@ def rewrite(text: str, root: Path) -> str:
 
 
 def host_path(path: str, root: Path) -> Path:
-    """Where a path below /opt/ml lies for us; other paths are what they say.
+    """The host's path of a path below /opt/ml; other paths are returned unchanged.
 
     Raises:
         UserError: the path leaves /opt/ml by `..`.
@@ -107,7 +108,7 @@ def refuse_literals(command: Sequence[str], environment: Mapping[str, str], code
             if path in seen or not path.is_file() or path.stat().st_size > _LARGEST_SCRIPT:
                 continue
             seen.add(path)
-            if path.name.endswith((".tar", ".tar.gz")) and path.with_name("start.py").exists():
+            if path.suffix == ".tar" and path.with_name("start.py").exists():
                 scripts = _archived_scripts(path)
             elif path.suffix in (".py", ".sh") or path in entries:
                 scripts = iter([(path.name, path.read_bytes())])
@@ -157,7 +158,7 @@ def _shell_literals(lines: Sequence[str]) -> list[int]:
 
 
 def _archived_scripts(path: Path) -> Iterator[tuple[str, bytes]]:
-    """The user's own scripts in a code archive; what is in it of ours takes its paths from arguments."""
+    """The user's scripts in a code archive. Our own code takes its paths from arguments, so it is left out."""
     try:
         with tarfile.open(path) as archive:
             for member in archive:

@@ -134,7 +134,7 @@ def _check(result: int, action: str) -> None:
 
 
 def _isolated(fresh_proc: bool) -> bool:
-    """Try it all in a child: the calls may succeed one by one and the whole still fail (a masked /proc, AppArmor)."""
+    """Try everything in a child: each call may succeed and the combination still fail (a masked /proc, AppArmor)."""
     child = os.fork()
     if child == 0:
         try:

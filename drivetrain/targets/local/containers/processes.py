@@ -1,4 +1,4 @@
-"""Which processes are ours, and how those are ended whose runner is gone.
+"""Identifies the processes of a job, and ends those whose runner is gone.
 
 A process is known by its pid together with its start time, since pids are used again.
 """
@@ -54,7 +54,7 @@ def record_of(pid: int, token: str) -> ProcessRecord:
 
 
 def alive(record: ProcessRecord) -> bool:
-    """Whether this very process runs (a zombie does not)."""
+    """Whether the recorded process still runs (a zombie does not)."""
     fields = process_table.stat(record.pid)
     return (
         fields is not None
@@ -147,7 +147,7 @@ def _names(pid: int, token: str) -> bool:
 
 
 def _kill_with_token(pid: int, token: str) -> bool:
-    """Whether there was such a process, which may be on its way out."""
+    """Kill a process if it carries the token; returns whether it did. It may still be terminating."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

@@ -1,7 +1,7 @@
-"""What a command writes, brought to its log without secrets (standard library only; the guard of a host uses it).
+"""Copies a command's output to its log and masks secrets (standard library only; used by the guard of a host).
 
-The command writes to a pipe. The guard reads it, since it lives longer than the runner and than all that writes: so
-what is printed in the last moments before a kill arrives, and nobody's write fails when the runner dies.
+The command writes to a pipe, which the guard reads. The guard outlives the runner and all writers, so the last output
+before a kill arrives, and no write fails when the runner dies.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _KEY_HEADER_BYTES = 80
 
 
 class Scribe:
-    """A pipe and what stands behind it. `write` is the command's end."""
+    """A pipe from a command to its log. `write` is the command's end."""
 
     def __init__(self, secrets: Iterable[str], log: int = 2) -> None:
         self.read, self.write = os.pipe()
@@ -45,7 +45,7 @@ class Scribe:
             return  # the user has many pipes already; a small one does it, too
 
     def copy_until_end(self, other: int) -> bytes:
-        """Bring what comes to the log until the pipe `other` ends; gives what came through that."""
+        """Copy output to the log until the pipe `other` ends; returns what `other` carried."""
         poll = select.poll()
         poll.register(other, select.POLLIN)
         poll.register(self.read, select.POLLIN)
@@ -62,7 +62,7 @@ class Scribe:
                     return told
 
     def finish(self) -> None:
-        """Bring what is left to the log. Nobody waits for who may still hold the other end."""
+        """Copy the rest to the log, without waiting for processes that may still hold the other end."""
         left = 2 * _PIPE_BYTES
         while left > 0 and (data := self._copy()):
             left -= len(data)
@@ -70,7 +70,7 @@ class Scribe:
         self._say_lost()
 
     def _copy(self) -> bytes | None:
-        """What was there to read; None when there is nothing at the moment."""
+        """Copy and return what can be read now; None if there is nothing."""
         try:
             data = os.read(self.read, _AT_ONCE)
         except BlockingIOError:
@@ -95,7 +95,7 @@ class Scribe:
 
 
 class MaskedLines:
-    """Gives the lines that were fed to it, without secrets, as soon as no secret can go on in what follows."""
+    """Returns fed lines without secrets, as soon as no secret can continue in the following text."""
 
     def __init__(self, secrets: Iterable[str]) -> None:
         each = tuple(secrets)
@@ -136,7 +136,8 @@ class MaskedLines:
         return None if begun is None else begun.start()
 
     def _cut_in_a_line(self) -> int:
-        """A place in a very long line that divides no secret, also none of which only the beginning is there."""
+        """A place to cut a very long line without dividing a secret, even one of which only the beginning has
+        arrived."""
         size = len(self._held)
         held = bytes(self._held)
         end = size - max((_overlap(held, one) for one in self._bytes), default=0)

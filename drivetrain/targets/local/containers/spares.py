@@ -1,4 +1,4 @@
-"""Supervisors that are started ahead of the steps they will run, so that a step does not wait for an interpreter."""
+"""Supervisors that are started before their steps, so that a step does not wait for an interpreter."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Spares:
         self._lock = threading.Lock()
 
     def prepare(self, step: str, modules: Sequence[str] = ()) -> None:
-        """Have one wait for a step, unless one does; it has loaded the modules, too."""
+        """Start a supervisor for a step, with these modules imported, unless one waits already."""
         with self._lock:
             if self._server_of(modules) is None:
                 self._servers.append(_Server(modules))
@@ -41,7 +41,7 @@ class Spares:
                 self._waiting[step] = spare
 
     def take(self, step: str) -> Spare | None:
-        """The one of a step, or another; it is the caller's now. None where there is none that is alive."""
+        """Hand over the supervisor of a step, or another one; None if none is alive."""
         with self._lock:
             spare = self._waiting.pop(step, None) or self._fork()
         if spare is None or spare.is_alive():
@@ -69,7 +69,8 @@ class Spares:
             return None
 
     def _server_of(self, modules: Sequence[str]) -> _Server | None:
-        """One that has loaded the modules. A step without any gets one without any: libraries look which are there."""
+        """A server that has imported the modules. A step without modules gets a server without any, because libraries
+        check which others are loaded."""
         wanted = set(modules)
         fit = (each for each in self._servers if wanted <= each.modules and bool(wanted) == bool(each.modules))
         return next(fit, None)
@@ -116,7 +117,7 @@ class _Server:
         return spare
 
     def close(self) -> None:
-        """It ends with its requests, or at once where it still loads, and so does what waits."""
+        """The server ends when its requests end, or at once while it is loading; waiting supervisors end with it."""
         self._requests.close()
         self._process.terminate()
         self._process.communicate()

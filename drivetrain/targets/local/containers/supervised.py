@@ -1,4 +1,4 @@
-"""One host of a job and its supervisor: how it is started, what it is told, what it tells at the end."""
+"""One host of a job and its supervisor: starting it, its specification, and its result."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _OF_THE_PLATFORM = re.compile(r"(AWS|DRIVETRAIN|SM|SAGEMAKER|TRAINING|PROCESSING
 
 
 class Spare:
-    """A supervisor that waits for its job, with what a `subprocess.Popen` has of a process."""
+    """A supervisor that waits for its job, with the interface of a `subprocess.Popen`."""
 
     def __init__(self, stdin: int, stdout: int) -> None:
         self.stdin, self.stdout = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb", buffering=0)
@@ -64,7 +64,7 @@ class Spare:
             self.stdout.read()
 
     def close(self) -> None:
-        """Without a job it ends by itself."""
+        """Close the pipes; a supervisor without a job then ends."""
         self.stdin.close()
         self.stdout.close()
 
@@ -159,7 +159,7 @@ def specification(one: Supervised, job: Job, isolation: mounts.Isolation, port: 
 
 
 def clean_environment(temporary: str) -> dict[str, str]:
-    """What any program of a user's or a model's sees of the runner's environment."""
+    """The part of the runner's environment that programs of users and models see."""
     inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
     return {**DEFAULTS, **inherited, "PATH": mounts.search_path(), "TMPDIR": temporary}
 
@@ -219,7 +219,7 @@ def read_result(one: Supervised, job: Job) -> HostResult:
 
 
 def failure_reason(root: Path, log: Path, log_start: int, exit_code: int | None, signal: int | None) -> str:
-    """What the program wrote for its platform, else how it ended and the last lines of its log."""
+    """The reason that the program wrote for the platform; otherwise how it ended and the last lines of its log."""
     for name in FAILURE_FILES:
         if (root / name).is_file():
             with (root / name).open("rb") as file:

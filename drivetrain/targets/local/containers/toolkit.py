@@ -11,18 +11,22 @@ and a package (setup.py) is run from its folder without installing it.
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import shutil
 import sys
-from collections.abc import Mapping
+import tempfile
+import zlib
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.steps.script_mode import ScriptJob, arguments, is_entry_point, opt_ml_folders, variables
-from drivetrain.steps.start import StartError, unpack
+from drivetrain.steps.start import FREE_BYTES, MAX_BYTES, MAX_RATIO, StartError, unpack
 from drivetrain.targets.local.containers.mounts import BASE, host_path, search_path
 
 CODE = f"{BASE}/code"
@@ -190,9 +194,36 @@ def _fetch_code(module_dir: str, archive: Path | None, code: Path, root: Path) -
             shutil.copytree(source, code, dirs_exist_ok=True)
         return
     try:
-        unpack(str(source), str(code))
+        with _decompressed(source) as tar:
+            unpack(str(tar), str(code))
     except StartError as error:
         raise UserError(f"sagemaker_submit_directory {module_dir!r}: {error}") from None
+
+
+@contextmanager
+def _decompressed(archive: Path) -> Generator[Path]:
+    """The archive, or within the block the tar that it holds compressed.
+
+    Raises:
+        StartError: it is damaged, or holds far more than its own size promises.
+    """
+    with open(archive, "rb") as file:
+        is_compressed = file.read(2) == b"\x1f\x8b"
+    if not is_compressed:
+        yield archive
+        return
+    most = min(MAX_BYTES, max(FREE_BYTES, MAX_RATIO * archive.stat().st_size))
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / archive.name
+        try:
+            with gzip.open(archive) as compressed, open(plain, "wb") as written:
+                while chunk := compressed.read(1 << 20):
+                    if written.tell() + len(chunk) > most:
+                        raise StartError(f"{archive.name} holds more than {most >> 20} MiB. Allowed: less.")
+                    written.write(chunk)
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise StartError(f"{archive.name} is not a whole tar.gz archive: {error}.") from None
+        yield plain
 
 
 def _command(program: str, code: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:

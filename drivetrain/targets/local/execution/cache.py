@@ -62,7 +62,7 @@ def look_up(
     """
     if step.type == "Transform":
         # It asks a model of the same execution (step_types/transform.py), which the service gives a new name each time.
-        return Explanation(False, ("the model that it asks is made anew in each execution",))
+        return Explanation(False, ("its model is created anew in each execution",))
     fields = key_fields(step.type, arguments)
     if fields is None:
         return Explanation(False, (f"steps of type {step.type} are not cached",))
@@ -83,11 +83,11 @@ def look_up(
         *overlooked(step_type(step.type).key or (), earlier.arguments, masking(arguments)),
         *_changed_bytes(earlier, ledger, store),
     )
-    return Explanation(True, (f"every key attribute is that of {earlier.execution}",), (), warnings, earlier)
+    return Explanation(True, (f"all key attributes equal those of {earlier.execution}",), (), warnings, earlier)
 
 
 def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> Iterator[str]:
-    """The URIs that a step wrote and under which something else lies now, or nothing."""
+    """The URIs that a step wrote whose content is gone or changed."""
     for written in ledger.written(execution, step):
         if not _is_as_written(written, store.path(written.uri)):
             yield written.uri
@@ -117,7 +117,7 @@ def _missed(
 
 
 def _is_as_written(written: ObjectEntry, path: Path) -> bool:
-    """Whether a file still is what a step wrote; it is only read where its time is another."""
+    """Whether a file is unchanged since a step wrote it; it is read only if its time differs."""
     try:
         found = path.stat()
         if not S_ISREG(found.st_mode) or found.st_size != written.bytes:

@@ -1,4 +1,4 @@
-"""Two sets of arguments compared, told field by field and in few words."""
+"""Compares two sets of arguments, field by field and in few words."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def reasons(found: Sequence[Difference], ran_again: Callable[[str], str | None])
 
 
 def overlooked(key: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[str, ...]:
-    """Differences in what the cache does not look at but a user may care about; `key` are its attributes."""
+    """Differences that the cache ignores but a user may care about; `key` holds the attributes of the cache key."""
     ignored = {*key, *_NO_EFFECT, *_OUTPUTS}
     rest_old = {name: value for name, value in old.items() if name not in ignored}
     rest_new = {name: value for name, value in new.items() if name not in ignored}

@@ -93,7 +93,7 @@ class Ended:
 
 @dataclass
 class Control:
-    """How the user's wish to stop reaches the threads at work, how many jobs they may have, and where these run."""
+    """Passes the user's request to stop to the worker threads, limits their jobs, and knows which jobs run."""
 
     slots: Slots
     stopping: threading.Event = field(default_factory=threading.Event)
@@ -103,7 +103,7 @@ class Control:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def stop(self, grace_s: float) -> None:
-        """End every job; those that are just starting end at once."""
+        """Stop every job; jobs that are just starting end at once."""
         with self._guard:
             self.grace_s = grace_s
             self.stopping.set()
@@ -151,7 +151,7 @@ class StepContext:
             self.enter_metrics(some)
 
     def enter_metrics(self, found: Sequence[Logged]) -> None:
-        """Enter metrics and tell those who watch."""
+        """Record metrics and notify observers."""
         values = [(one.name, one.seconds, one.value) for one in found]
         self.ledger.log_metrics(self.facts.id, self.step.name, self.attempt, values)
         for one in found:
@@ -255,7 +255,7 @@ class Slots:
         self._guard = threading.Lock()
 
     def take(self) -> bool:
-        """Take a slot, if one is free."""
+        """Take a slot if one is free; returns whether it was."""
         with self._guard:
             if self._free < 1:
                 return False

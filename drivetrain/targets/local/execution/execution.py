@@ -72,7 +72,7 @@ class _Ready:
 
 
 class Execution:
-    """The running of one execution by this process, which holds its lock."""
+    """Runs one execution in this process, which holds its lock."""
 
     def __init__(
         self,
@@ -157,7 +157,7 @@ class Execution:
         return status, seconds, reason
 
     def _leave_out(self) -> None:
-        """Settle the steps that are not selected: with what an earlier execution made of them where they are needed."""
+        """Settle the steps that are not selected, with an earlier execution's results where they are needed."""
         if self._selection is None:
             return
         settled: list[str] = []
@@ -205,7 +205,7 @@ class Execution:
                 self._observe(message)
 
     def _start_what_can(self) -> bool:
-        """Start or settle what is possible now; whether something was settled, which may make more possible."""
+        """Start or settle every step that can be now. Returns whether one was settled, which may unblock others."""
         progress = False
         for step, reason in self._scheduler.take_blocked():
             self._not_executed(step, reason)
@@ -228,7 +228,7 @@ class Execution:
         return progress
 
     def _prepare(self, step: StepNode) -> _Ready | None:
-        """What a step needs to start; None when it could be settled at once, without a worker."""
+        """Resolve what a step needs to start; None if it was settled at once, without a worker."""
         try:
             if step.type == for_each.TYPE and step.name not in self._options.stubs:
                 self._begin_loop(step)
@@ -282,7 +282,7 @@ class Execution:
         self._observe(StepExpanded(step.name, begun.steps, begun.done))
 
     def _end_loop(self, loop: Loop, cut_off: Collection[str] = ()) -> None:
-        """A ForEach has ended, since the steps of its iterations have."""
+        """All steps of a ForEach's iterations have ended, so it has."""
         from drivetrain.targets.local.execution.iterating import ends
         from drivetrain.targets.local.step_types.for_each import end
 
@@ -394,7 +394,7 @@ class Execution:
             self._ledger.stop(self._facts.id)
 
     def _end_running(self, grace_s: float) -> None:
-        """End the jobs at work and wait for their threads, before an error leaves this process without them."""
+        """Stop the running jobs and wait for their threads before an error ends this process."""
         self._control.stop(grace_s)
         for thread in self._running.values():
             thread.join()

@@ -1,4 +1,4 @@
-"""How a step ends other than well: by one of two exceptions."""
+"""The two exceptions by which a step ends without success."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ class StepStoppedError(Exception):
 
 
 def for_run(text: str, execution: str) -> str:
-    """What a program says, with the run in its advice: `drivetrain runs resume ID`, since it does not know which."""
+    """A program's message with the run's id filled into its advice (`drivetrain runs resume ID`)."""
     return text.replace("drivetrain runs resume ID", f"drivetrain runs resume {execution}")

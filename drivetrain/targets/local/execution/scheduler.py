@@ -1,4 +1,4 @@
-"""Which step may run next, and which never will: the DAG's state, without threads or files.
+"""The state of the DAG, without threads or files: which steps may run next, and which never will.
 
 A step runs when all it waits for has ended and
 
@@ -132,7 +132,7 @@ class Scheduler:
                     self._make_ready(name)
 
     def _make_ready(self, name: str) -> None:
-        """All that a step waits for has ended."""
+        """Everything that the step waits for has ended."""
         loop = self._parents.get(name)
         if loop is None:
             self._ready.append(name)
@@ -218,13 +218,13 @@ class Scheduler:
 
 
 def outer_waits(step: StepNode) -> list[DependsOn]:
-    """The DependsOn of a step; of a ForEach also those of its body that lead out of it."""
+    """The DependsOn of a step; for a ForEach also those of its body that lead to steps outside."""
     of_the_body = (need for one in step.body for need in one.depends_on if need.step not in step.body_names)
     return [*step.depends_on, *of_the_body]
 
 
 def taken_care_of(done: Iterable[StepNode]) -> set[str]:
-    """The steps whose ends steps that are done had waited for by a Trigger."""
+    """Steps whose end a finished step had waited for by a Trigger."""
     return {need.step for step in done for need in step.depends_on if need.trigger is not None}
 
 

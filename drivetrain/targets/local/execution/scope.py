@@ -45,7 +45,7 @@ class ExecutionScope(Scope):
         return Masking.of(self.parameters, *known)
 
     def iterate(self, steps: Sequence[StepNode], item: Json) -> None:
-        """Steps of an iteration of a ForEach, and its item, have come."""
+        """Add the steps of an iteration of a ForEach, and its item."""
         for step in steps:
             self._iterated[step.name] = step
             self._items[step.name] = item
@@ -116,7 +116,7 @@ class ExecutionScope(Scope):
 
 
 class InnerScope(Scope):
-    """What stands inside of something else sees: all that others see."""
+    """A scope inside another: it sees everything that the outer one sees."""
 
     def __init__(self, outer: Scope) -> None:
         self._outer = outer
@@ -141,7 +141,7 @@ class InnerScope(Scope):
 
 
 class StepScope(InnerScope):
-    """What one step sees: `now` gives its CurrentDateTime, and is asked only for that."""
+    """The scope of one step. `now` is called only for its CurrentDateTime."""
 
     def __init__(self, outer: Scope, facts: Facts, now: Callable[[], float]) -> None:
         super().__init__(outer)
@@ -154,7 +154,7 @@ class StepScope(InnerScope):
 
 
 class IterationScope(InnerScope):
-    """What the steps of one iteration see: all that others see, and the item."""
+    """The scope of an iteration's steps: everything that other steps see, and the item."""
 
     def __init__(self, outer: Scope, item: Json) -> None:
         super().__init__(outer)
@@ -191,7 +191,7 @@ def output_uri(arguments: Mapping[str, Any], name: str) -> str | None:
 
 
 def resolve_known(node: Any, scope: Scope) -> Any:
-    """What can be resolved before anything has run; expressions that cannot stay as they are."""
+    """Resolve what is known before the run; other expressions stay unchanged."""
     if isinstance(node, dict):
         given = cast("dict[str, Any]", node)
         if is_expression(given):

@@ -1,4 +1,4 @@
-"""The signals by which people and systems end a program: the first stops the jobs, the next one at once."""
+"""Handles SIGINT, SIGTERM and SIGHUP: the first signal stops the jobs with a grace period, the next one at once."""
 
 from __future__ import annotations
 

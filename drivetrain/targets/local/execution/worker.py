@@ -1,4 +1,4 @@
-"""One step at work, in a thread: its attempts, its retries, and bringing its outputs to their places."""
+"""Runs one step in a thread: attempts, retries, and moving its outputs to their places."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ class Worker:
         return module.run(context)
 
     def succeed(self, context: StepContext, result: StepResult) -> Done:
-        """Enter a result, move the outputs to their places, and end the step."""
+        """Record the result, move the outputs to their places, and end the step."""
         publication = result.publication
         moves = publication.moves if publication else []
         value = None if result.value is None else self.ledger.masking.message(result.value)
@@ -163,7 +163,7 @@ class Worker:
     def end(
         self, step: StepNode, status: StepStatus, number: int | None, reason: str, error_type: str | None = None
     ) -> Done:
-        """Enter that a step did not succeed."""
+        """Record that a step did not succeed."""
         response = {"FailureReason": reason, f"{step.type}JobStatus": status}
         seconds = self.ledger.finish_step(
             self.facts.id, step.name, status, number=number, reason=reason, error_type=error_type
@@ -180,7 +180,7 @@ def publish(store: ObjectStore, folder: Path, moves: list[Move]) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove what an attempt leaves but its logs."""
+    """Remove an attempt's files, except its logs."""
     for name in (jobs.HOSTS, STAGE):
         if (folder / name).exists():
             shutil.rmtree(folder / name)

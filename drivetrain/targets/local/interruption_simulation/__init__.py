@@ -1,1 +1,1 @@
-"""Spot interruptions, rehearsed: a training job loses its machines where the user says, and goes on on new ones."""
+"""Simulated spot interruptions: a training job loses its machines when the user says, and resumes on new ones."""

@@ -1,4 +1,4 @@
-"""Take out of the logs of an attempt what a program printed of secrets.
+"""Mask secrets in the logs of an attempt.
 
 What a job prints is masked as it is written (containers/scribe.py). This is for what others write to a log, and for a
 secret of a name that only the end of a step made known.
@@ -17,7 +17,7 @@ _LONGEST_KEY = 64 * 1024
 
 
 def mask_logs(folder: Path, masking: Masking) -> None:
-    """Write each log below the folder anew, where it holds a secret."""
+    """Rewrite every log below the folder that holds a secret."""
     for log in sorted(folder.rglob("*.log")):
         if not any(masking.message(piece) != piece for piece in _pieces(log)):
             continue

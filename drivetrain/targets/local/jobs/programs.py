@@ -44,7 +44,7 @@ def image_command(image: Any, options: Options) -> tuple[str, ...] | None:
 
 
 def nothing_to_start(step: str, image: Any) -> str:
-    """Nobody says what to run: the ways to say it."""
+    """The message for a job whose command is unknown, with the ways to give one."""
     shown = image if isinstance(image, str) else "IMAGE"
     return (
         f"step {step!r} names no ContainerEntrypoint, and what its image starts is not known here. Give "

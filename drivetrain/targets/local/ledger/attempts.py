@@ -20,7 +20,7 @@ _LAST_METRIC = (
 
 
 def end_of_life(db: sqlite3.Connection, execution: str, alive: float) -> None:
-    """Enter the end of an execution whose runner was killed: the last moment of which the ledger tells, or `alive`."""
+    """Record the end of an execution whose runner was killed: the last moment in the ledger, or `alive`."""
     db.execute(
         f"UPDATE executions SET ended = MAX(started, ?, {_LAST_EVENT}, {_LAST_METRIC}) WHERE id = ? AND ended IS NULL",
         (alive, execution),
@@ -28,7 +28,7 @@ def end_of_life(db: sqlite3.Connection, execution: str, alive: float) -> None:
 
 
 def reopen(db: sqlite3.Connection, execution: str, kept: Collection[str], now: float) -> None:
-    """What has not been done is to be done again, but the failures in `kept` stay."""
+    """Reset what has not been done; the failures in `kept` stay."""
     (ended,) = db.execute("SELECT ended FROM executions WHERE id = ?", (execution,)).fetchone()
     ended = now if ended is None else min(ended, now)  # the clock may have been set back
     db.execute(

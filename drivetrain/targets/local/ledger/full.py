@@ -16,7 +16,7 @@ class LedgerFullError(UserError):
 
 @contextmanager
 def full_ledger_errors(path: Path) -> Generator[None]:
-    """Say of a ledger that cannot be written what it means.
+    """Turn SQLite's error about a ledger that cannot be written into a clear one.
 
     Raises:
         LedgerFullError: in place of SQLite's error.

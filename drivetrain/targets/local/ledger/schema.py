@@ -198,7 +198,7 @@ def _is_still(path: Path) -> bool:
 
 @contextmanager
 def unreadable_errors(path: Path) -> Generator[None]:
-    """Say of a ledger that cannot be read what to do.
+    """Turn SQLite's error about a ledger that cannot be read into a clear one.
 
     Raises:
         UserError: in place of SQLite's error: it is damaged, locked, or may not be opened.

@@ -137,7 +137,7 @@ class LedgerWriter(Ledger):
                     )
 
     def stop(self, execution: str) -> None:
-        """The user wishes the execution to stop: that is told, of it and of its steps at work."""
+        """Record that the user asked to stop the execution, with events for it and its running steps."""
         if self.facts is None:
             return
         with self._transaction() as db:
@@ -359,7 +359,7 @@ class LedgerWriter(Ledger):
             tell_step(db, self.facts, execution, step, before)
 
     def note_step(self, execution: str, step: str, value: str) -> None:
-        """What is worth knowing of a step that is under way; its result takes the place."""
+        """Record a remark about a running step; its result replaces it."""
         with self._transaction() as db:
             db.execute("UPDATE steps SET value = ? WHERE execution = ? AND name = ?", (value, execution, step))
 

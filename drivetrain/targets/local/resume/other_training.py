@@ -1,4 +1,4 @@
-"""A training that was interrupted goes on as the training that it was, or not at all.
+"""An interrupted training resumes as the same training, or not at all.
 
 Whether a parameter may change is told by where its checkpoints lie: all that a training cannot go on with is part of
 the prefix. Were the run to go on with another one, the training would silently begin anew.
@@ -91,14 +91,14 @@ def _all_needed(name: str, needs: Mapping[str, Any]) -> set[str]:
 
 
 def _values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """The parameters of a training that are different and may not be."""
+    """Parameters of a training that changed but may not."""
     may_change = _resumable_names(new)
     given = [object_in(arguments, "HyperParameters") for arguments in (old, new)]
     yield from _differences(*({k: v for k, v in values.items() if k not in may_change} for values in given))
 
 
 def _inputs(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
-    """What is different of a training's program and of the places that it reads."""
+    """Differences of a training's program and inputs."""
     yield from _differences({"program": _program(old)}, {"program": _program(new)})
     yield from _differences(_training_inputs(old), _training_inputs(new))
 

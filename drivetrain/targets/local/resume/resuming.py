@@ -1,4 +1,4 @@
-"""Before an execution goes on: what its dead runner left is ended, completed, or thrown away."""
+"""Prepares an execution for its resumption: what the dead runner left is ended, completed or discarded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Steps whose work is done by what this machine does not have: refused before anything starts, unless stubbed."""
+"""Steps that need a service which this machine lacks: refused before anything starts, unless stubbed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def refused(needs: str) -> Check:
 
 
 def run(context: StepContext) -> StepResult:
-    """A step type's `run`, which nobody calls: such a step is refused, or stubbed."""
+    """A step type's `run`. It is never called: such a step is refused or stubbed."""
     raise AssertionError(f"step {context.step.name!r} was to be refused before the run")
 
 

@@ -1,4 +1,4 @@
-"""ForEach: what comes of its iterations, once their steps have ended. The execution runs these (iterating.py).
+"""ForEach: the result of its iterations, once their steps have ended. The execution runs these (iterating.py).
 
 Documented (sagemaker.mlops.workflow.for_each_step, ForEachStepMetadata): Status, the counts, IterationOutputs[n] by
 step of the body, and Selected, the output of the step that the selector's Field names in the iteration that it picks.

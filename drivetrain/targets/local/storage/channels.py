@@ -97,7 +97,7 @@ def place(
     """
 
     def known(item: StoredObject) -> str | None:
-        return ledger.checksum(item.uri, item.bytes, item.mtime_ns)
+        return store.checksums.get(item) or ledger.checksum(item.uri, item.bytes, item.mtime_ns)
 
     read: list[ArtifactEntry] = []
     for channel in channels:
@@ -117,6 +117,7 @@ def place(
                 hashed |= fetch(objects[index :: len(targets)], [target], known=known, gzipped=channel.gzipped)
         else:
             hashed = fetch(objects, targets, known=known, gzipped=channel.gzipped)
+        store.checksums |= {item: hashed[item.name] for item in objects}
         contents = store.contents(objects, hashed)
         read.append(
             ArtifactEntry(

@@ -1,5 +1,5 @@
-"""Copies of files: what a job reads is its own, since a program may change its inputs, and a link would let it change
-the store, or another step's input, with them."""
+"""Copies files. A job gets copies of its inputs: a program may change them, and through a link it would change the
+store or another step's input."""
 
 from __future__ import annotations
 

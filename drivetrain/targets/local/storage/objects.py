@@ -67,6 +67,8 @@ class ObjectStore:
 
     def __init__(self, root: Path, data: Mapping[str, str] | None = None) -> None:
         self.root = root
+        self.checksums: dict[StoredObject, str] = {}
+        """The sha256 of objects that this process has read, as they were then."""
         self._elsewhere: dict[str, Path] = {}
         for uri, path in (data or {}).items():
             self.provide(uri, Path(path))

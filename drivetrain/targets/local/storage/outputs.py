@@ -1,8 +1,8 @@
-"""What a job leaves: merged from its hosts, checked, hashed, and staged in the attempt's folder.
+"""The outputs of a job: merged from its hosts, checked, hashed and staged in the attempt's folder.
 
 Nothing reaches its place in the store here. The stage holds every output; the ledger then enters the step as succeeded
-together with the list of moves, and the moves are renames, which can be repeated. The disk has every byte before the
-ledger says so: a ledger that names what is lost would let later steps read what is left of it.
+together with the list of moves, and the moves are renames, which can be repeated. Every byte is on the disk before the
+ledger says so; otherwise later steps might read incomplete outputs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who writes checkpoints in a place at this moment, as far as it can be told by looking."""
+"""Which training is writing checkpoints to a place now, as far as reading can tell."""
 
 from __future__ import annotations
 

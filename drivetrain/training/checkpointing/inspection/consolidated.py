@@ -1,4 +1,4 @@
-"""One safetensors file from tensors that lie in parts, without torch and with little memory.
+"""Joins the parts of tensors into one safetensors file, without torch and with little memory.
 
 Bytes are moved and never computed with, so what comes out is what a training on one process would have written: of the
 same tensors the very file that `safetensors.torch.save` makes. The format: https://huggingface.co/docs/safetensors
@@ -47,7 +47,7 @@ def header(tensors: Mapping[str, TensorEntry]) -> bytes:
 
 
 def pieces(tensors: Mapping[str, TensorEntry], read: Read) -> Generator[bytes | bytearray]:
-    """The file, piece by piece. In memory is at most a piece, or one tensor that is cut and one part of it.
+    """The file, piece by piece. Memory holds at most one piece, or one sliced tensor and one of its parts.
 
     Raises:
         DamagedError: a part of a tensor is nowhere.

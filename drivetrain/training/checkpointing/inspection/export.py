@@ -1,4 +1,4 @@
-"""A checkpoint as one safetensors file, or as the model folder that its training would hand on. Needs no torch.
+"""Export a checkpoint as one safetensors file, or as the model folder that its training would write. Needs no torch.
 
 Whatever the strategy and the number of processes were, the bytes are those that the training on its own would write.
 Nothing appears under the final name before it is whole, durable, and made of files that have been verified.

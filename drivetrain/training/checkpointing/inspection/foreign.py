@@ -1,6 +1,5 @@
-"""Checkpoints of other tools: what they are, and what to do with them. None of their files is opened.
-
-Most of them are pickles, which run whatever they hold when they are read; here no pickle is read.
+"""Checkpoints of other tools: what they are, and what to do with them. None of their files is opened: most are pickles,
+and reading a pickle runs the code in it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ _TRANSFORMERS = ("model.safetensors", "pytorch_model.bin")
 
 
 def described(names: Iterable[str]) -> str | None:
-    """What the files of a place are, if another tool made them: a sentence, the reason and what to do."""
+    """If another tool made the files of a place: a sentence that names it, the reason, and what to do."""
     paths = [PurePosixPath(name) for name in names]
     files = {path.name for path in paths}
     endings = {path.suffix for path in paths}

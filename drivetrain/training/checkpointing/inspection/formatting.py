@@ -1,4 +1,4 @@
-"""How sizes, times and tables are written for people. What comes from files is never obeyed by a terminal."""
+"""Sizes, times and tables for people. Text from files cannot control the terminal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def paint(text: str, style: str) -> str:
 
 
 def printable(text: object) -> str:
-    """One line that a terminal shows and does not obey: control and formatting characters are replaced."""
+    """One line that is safe to print: control and formatting characters are replaced."""
     return "".join(
         char if char.isprintable() or unicodedata.category(char)[0] == "M" else " " if char in "\t\n" else "\ufffd"
         for char in str(text)

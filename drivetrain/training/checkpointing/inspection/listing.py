@@ -1,4 +1,4 @@
-"""The checkpoints of a training, a row each: what is known without reading more than their manifests."""
+"""The checkpoints of a training, one row each, from their manifests alone."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class _Listed:
 
 
 def best_step(training: Training) -> int | None:
-    """The step that a list marks as the best."""
+    """The step marked as the best."""
     return next((row.step for row in list_training(training).rows if row.best), None)
 
 
@@ -175,7 +175,7 @@ def _row_of(manifest: Manifest, folder: str, names: Mapping[str, int]) -> Row:
     if wrong:
         state, problem = DAMAGED, _first(wrong)
     elif missing:
-        state, problem = INCOMPLETE, f"{len(missing)} of {len(manifest.files)} files are not there ({missing[0]})"
+        state, problem = INCOMPLETE, f"{len(missing)} of {len(manifest.files)} files are missing ({missing[0]})"
     else:
         state, problem = GOOD, None
     values = manifest.values
@@ -244,7 +244,7 @@ def _quarantined(place: Place, names: Mapping[str, int]) -> list[Row]:
 
 
 def _arrival(place: Place, rows: Sequence[Row], files: Mapping[int, Sequence[str]]) -> float | None:
-    """How long the newest checkpoint was on its way, where the place knows when each file arrived."""
+    """How long the newest checkpoint took to arrive, if the place knows when each file arrived."""
     newest = next((row for row in rows if row.newest), None)
     arrived_at = getattr(place, "arrived_at", None)
     if newest is None or newest.saved_at is None or arrived_at is None:

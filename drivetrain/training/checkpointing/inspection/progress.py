@@ -1,4 +1,4 @@
-"""How far a long read is: a bar for who looks at a terminal, nothing in a log but what was finished."""
+"""Progress of a long read: a bar in a terminal; in a log, only what was finished."""
 
 from __future__ import annotations
 

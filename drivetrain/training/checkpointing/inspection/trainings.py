@@ -1,4 +1,4 @@
-"""Which trainings keep checkpoints in a place, and which checkpoint is meant by a word. Nothing is ever changed."""
+"""Finds the trainings in a place, and the checkpoint that a word such as `newest` means. Never changes anything."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def choose_step(
     if given == NEWEST:
         step = newest()
         if step is None:
-            raise InputError(f"{place} has no whole checkpoint. Look at what there is: list.")
+            raise InputError(f"{place} has no whole checkpoint. `list` shows what there is.")
         return step
     if given == BEST:
         step = best()
@@ -186,7 +186,7 @@ def choose_step(
 
 
 def _why_not(names: Mapping[str, int], step: int) -> str:
-    """What there is of a step in the place of its checkpoint."""
+    """Why a step has no checkpoint, and what lies there instead."""
     incomplete = folders_of(step, names)
     if incomplete:
         return (

@@ -1,4 +1,4 @@
-"""Every byte of a checkpoint, held against what its manifest says."""
+"""Compares every byte of a checkpoint with its manifest."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def read_index(store: Store, step: int) -> Index | None:
 
 
 def contradiction(index: Index, manifest: Manifest) -> str | None:
-    """Where an index does not fit the files that the manifest lists, which no checksum can find."""
+    """Where an index contradicts the files of the manifest, which no checksum can find."""
     sizes = {file.name: file.size for file in manifest.files}
     for name, entry in index.tensors.items():
         for chunk in entry.chunks:

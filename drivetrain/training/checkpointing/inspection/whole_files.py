@@ -1,4 +1,4 @@
-"""A file or a model folder that appears under its name when it is whole and durable, and not before."""
+"""Writes a file or a model folder that appears under its name only when it is whole and durable."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNFINISHED = ".partial"
 
 @contextmanager
 def named_as_given(to: Path) -> Generator[None]:
-    """What cannot be written is told by the name that was given, and not by that which it has until it is whole.
+    """Errors name the path that was given, not the temporary one.
 
     Raises:
         InputError: it cannot be written.
@@ -99,7 +99,7 @@ def write_folder(to: Path, data: Iterable[bytes | bytearray], description: Mappi
 
 
 def _checked_code(code: Any) -> Mapping[str, str]:
-    """The files of code/: what a checkpoint says comes from outside, and is not to be written just anywhere."""
+    """The files of code/, with checked names: a checkpoint is untrusted and must not write elsewhere."""
     for name, text in code.items() if isinstance(code, Mapping) else [(CODE, None)]:
         path = PurePosixPath(name)
         plain = not path.is_absolute() and ".." not in path.parts and path.suffix == ".py" and "\0" not in name

@@ -1,4 +1,5 @@
-"""Where checkpoints are kept: a folder, or an object store; a file a kind, found by its name, loaded when used."""
+"""Where checkpoints are kept: a folder or an object store. Each kind is one file, found by its name and imported when
+used."""
 
 from __future__ import annotations
 

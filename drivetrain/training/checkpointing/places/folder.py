@@ -277,7 +277,7 @@ class FolderPlace:
 
 
 def _sync(folder: Path) -> None:
-    """Make the names in a folder durable."""
+    """Make the entries of a folder durable (fsync)."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)

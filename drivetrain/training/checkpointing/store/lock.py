@@ -1,4 +1,4 @@
-"""One training at a time in a place: a second one is refused, one that is dead is none, one that slept is fenced off.
+"""One training at a time in a place: a second one is refused, a dead holder is ignored, a resumed one is fenced.
 
 lock.json says who holds the place; it is made and changed only by operations that one of several contenders wins
 (Place.create, Place.swap). The holder counts up a `beat` in it, once a second. Whether a holder is alive:
@@ -106,7 +106,7 @@ class Lock:
         self.release()
 
     def acquire(self) -> None:
-        """Take the place, from a holder that is dead, too.
+        """Take the place; a dead holder is replaced.
 
         Raises:
             InputError: another training holds it, and did not end within `patience_s`.
@@ -152,7 +152,7 @@ class Lock:
 
     @property
     def term(self) -> int:
-        """Another number than that of every holder before that may still write."""
+        """A number that no earlier holder has that may still write."""
         return self._mine.term if self._mine is not None else 0
 
     def raise_term(self, term: int) -> None:
@@ -189,7 +189,7 @@ class Lock:
         """
         if not self.is_mine():
             raise LostLockError(
-                f"{self._place.uri} is not this training's any more: while it stood still another one took it over. "
+                f"{self._place.uri} belongs to another training now, which took it over while this one was suspended. "
                 "This one writes nothing more there."
             )
 
@@ -256,7 +256,7 @@ class Watch:
         return not self.could_not_tell() and start_time(holder.pid) != holder.pid_start
 
     def could_not_tell(self) -> bool:
-        """Whether only the beat says something: content that is none, a process of another table."""
+        """Whether only the beat can tell: the content is invalid, or the process belongs to another process table."""
         holder = self.holder
         return holder is None or not holder.boot or (holder.boot, holder.processes) != (boot_id(), process_table())
 

@@ -1,4 +1,4 @@
-"""The manifest of a checkpoint: which files it consists of, and how each can be told from a damaged one.
+"""The manifest of a checkpoint: its files, and the checksums that detect damage.
 
     {"sha256":"<of the body's bytes>",
     "manifest":{"format": 1, "step": 120, "files": [{"name": ..., "size": ..., "crc32": ...}], "values": {...}}}
@@ -32,7 +32,7 @@ _LONGEST_NAME, _LONGEST_PART = 800, 240  # S3 takes 1,024 bytes a key, prefix in
 
 
 class DamagedError(ValueError):
-    """Something in a checkpoint is not what was written: which file, what was expected, what was found."""
+    """A file of a checkpoint differs from what was written: which one, what was expected, what was found."""
 
     def __init__(self, message: str, *, file: str = "", expected: object = None, found: object = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""A checkpoint's files, read and held against its manifest before anything is done with them."""
+"""Reads a checkpoint's files and checks them against its manifest before they are used."""
 
 from __future__ import annotations
 

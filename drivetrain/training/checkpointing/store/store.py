@@ -1,4 +1,4 @@
-"""Checkpoints in a place: a folder each, whatever wrote its files, which exists when its manifest does.
+"""Checkpoints in a place: each is a folder, and exists when its manifest does, whoever wrote its files.
 
     step-00000120/...                files, then manifest.json
     step-00000120.2/...              the same step saved again: the first stands until the second is committed
@@ -139,7 +139,7 @@ class Store:
         return folder
 
     def commit(self, manifest: Manifest) -> None:
-        """Make the checkpoint that was begun for the manifest's step exist. Durable when it returns.
+        """Commit the checkpoint that was begun for the manifest's step. Durable when this returns.
 
         Raises:
             DamagedError: a file is not there, or not of the size that the manifest states: nothing is committed.
@@ -157,14 +157,14 @@ class Store:
         self._good.add(manifest.step)
 
     def abandon(self, step: int) -> None:
-        """Remove what a save that failed has written so far. It never counted."""
+        """Remove the files of a failed save; they never counted."""
         self._check_fence()
         folder = self._begun.pop(step, None)
         if folder is not None:
             self._discard(folder, self.place.names(folder))
 
     def verify(self, step: int, names: Iterable[str] | None = None) -> None:
-        """Read files of a checkpoint, all of them unless named, and hold them against the manifest.
+        """Read files of a checkpoint (all of them unless named) and compare them with the manifest.
 
         Raises:
             DamagedError: one differs (which, what was expected, what was found); MissingError: one is not there.
@@ -182,7 +182,7 @@ class Store:
         self._good.add(step)
 
     def quarantine(self, step: int, why: DamagedError) -> str:
-        """Set the checkpoint of a step aside, with a report; gives the folder that it lies in now."""
+        """Quarantine the checkpoint of a step, with a report; returns its new folder."""
         self._check_fence()
         folder = self.folder(step)
         self._good.discard(step)
@@ -301,7 +301,7 @@ class Store:
                 raise _wrong_size(folder, entry, size)
 
     def _remove(self, folder: str, names: dict[str, int]) -> bool:
-        """Remove a checkpoint, the manifest first; False where somebody is reading it."""
+        """Remove a checkpoint, the manifest first; returns False if somebody is reading it."""
         if not self.place.retire(folder):
             return False
         self.place.remove(_below(folder, names))
@@ -371,7 +371,7 @@ def _wrong_size(folder: str, entry: FileEntry, size: int) -> DamagedError:
 
 
 def _unreadable(error: OSError, file: str) -> Exception:
-    """The disk says so itself that a file is damaged; any other failure is none of the checkpoint's."""
+    """The disk reports that a file is damaged. Other failures say nothing about the checkpoint."""
     if error.errno not in DISK_SAYS_DAMAGED:
         return error
     return DamagedError(f"{file} cannot be read: {error.strerror}", file=file, found=error.strerror)

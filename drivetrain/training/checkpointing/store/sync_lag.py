@@ -16,7 +16,7 @@ WARN_AFTER_S = 10 * 60.0
 
 
 def is_mark(name: str) -> bool:
-    """Whether a file is a mark of the agent, and nothing of a checkpoint."""
+    """Whether a file is a mark of the agent and not part of a checkpoint."""
     return name.endswith((UPLOADING, UPLOADED))
 
 
@@ -77,7 +77,7 @@ def arrival_lag(saved_at: float, arrived: Iterable[float]) -> float | None:
 
 @dataclass
 class SyncWatch:
-    """Warns a training once when what it has committed does not get away.
+    """Warns a training once if its committed checkpoints are not uploaded.
 
     Args:
         limit_s: for how long a file may wait. Ages are counted from the commit, by the caller's steady clock.

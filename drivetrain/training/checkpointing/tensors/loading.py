@@ -1,9 +1,9 @@
-"""Which checkpoint a training goes on from: the newest one that every rank has found whole where it needs it.
+"""Which checkpoint a training resumes from: the newest one of which every rank found the parts that it needs whole.
 
     each rank      its folder's manifest, index and values; the files that it needs, read and checked
     all together   a no of any rank sets the checkpoint aside, and the next older one is looked at
 
-Nothing of the strategy is touched before all have said yes.
+The strategy is unchanged until all ranks agree.
 """
 
 from __future__ import annotations
@@ -274,10 +274,10 @@ class Vote:
                     where += f" (and stays there, as it cannot be moved: {error})"
             self.say(f"{where} is damaged: {no.text}. Looking for an older one.")
             return ""
-        self.say(f"{where} is passed by: {no.text}. Looking for an older one.")
+        self.say(f"skipping {where}: {no.text}. Looking for an older one.")
         if no.kind == MISSING:  # removed, or never wholly restored: nothing that another start would find
             return ""
-        return f"{where} cannot be used: {no.text}. There is no older one that could."
+        return f"{where} cannot be used: {no.text}. No older one can be used."
 
 
 def _check_same(manifest: Manifest, values: dict[str, Any]) -> None:

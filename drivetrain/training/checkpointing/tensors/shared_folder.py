@@ -1,4 +1,4 @@
-"""Which ranks keep their checkpoints in one and the same folder: found out, not asked for."""
+"""Finds out which ranks keep their checkpoints in the same folder."""
 
 from __future__ import annotations
 

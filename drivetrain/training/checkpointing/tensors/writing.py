@@ -1,4 +1,4 @@
-"""How a checkpoint becomes one: what happens in the background after a save has returned.
+"""Writes and commits a checkpoint in the background, after `save` has returned.
 
     begin      the first rank of each folder makes room, and tells a name for it; the last of these is everyone's
     write      every rank its file, durably; rank 0 gets the checksums, and hears what went wrong where
@@ -100,7 +100,7 @@ class Writer:
         return problem
 
     def _tend(self, work: Callable[[int], None], step: int) -> None:
-        """Let the first rank of a folder do there what ends no training."""
+        """Housekeeping by the first rank of each folder; its failures never end a training."""
         if not self.keeps_folder:
             return
         try:
@@ -124,7 +124,7 @@ class Writer:
         self._watch_agent(step)
 
     def _watch_agent(self, step: int) -> None:
-        """Say so, once, where an agent that copies the folder elsewhere has stopped to do so."""
+        """Warn once if the agent that copies the folder elsewhere has stopped."""
         if "://" in self.store.place.uri:
             return
         names, folder, now = self.store.place.names(), self.store.folder(step), time.monotonic()
@@ -228,7 +228,7 @@ class Writer:
         return self._together(write) or self._together(commit)
 
     def _together(self, work: Callable[[], None]) -> str:
-        """Let every rank do it; the first problem that there was."""
+        """Run it on every rank; returns the first problem."""
         problem = ""
         try:
             self.exchange.meanwhile(work)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.steps.start import plain_files
 from drivetrain.targets.assets.assets import CodeArchive
 
 
@@ -37,3 +38,14 @@ def test_an_archive_is_what_tarfile_writes_of_its_members(wheels: dict[str, str]
     names = [member.name for member in members]
     assert names == sorted(names)
     assert {f"source/{name}" for name in texts} == {name for name in names if name.startswith("source/")}
+
+
+def test_the_start_file_reads_an_archive_without_tarfile(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("x = 1\n", encoding="utf-8")
+    content = CodeArchive(tmp_path, {"tiny.whl": "0" * 64}).content
+    assert isinstance(content, bytes)
+    files = plain_files(content)
+    assert files is not None
+    with tarfile.open(fileobj=io.BytesIO(content)) as archive:
+        assert [name for name, _, _ in files] == archive.getnames()
+    assert {name: content[begin:end] for name, begin, end in files}["source/one.py"] == b"x = 1\n"

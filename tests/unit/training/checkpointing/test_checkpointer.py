@@ -278,7 +278,7 @@ def test_a_save_that_fails_is_told_once_and_training_goes_on(on: str, error: int
         assert checkpoints.wait()
         assert newest_of(checkpoints) == [3, 1]
     (line,) = lines
-    assert line.startswith(f"checkpoint 2 could not be kept: [Errno {error}] {os.strerror(error)}")
+    assert line.startswith(f"checkpoint 2 could not be saved: [Errno {error}] {os.strerror(error)}")
 
 
 class SmallPlace(FolderPlace):
@@ -315,7 +315,7 @@ def test_a_disk_for_fewer_than_are_to_be_kept_keeps_the_newest(tmp_path: Path) -
         assert not checkpoints.wait()
         assert newest_of(checkpoints) == [6, 1]
     assert newest_step(tmp_path) == 6
-    assert lines[-1].startswith("checkpoint 7 could not be kept: [Errno 122]")
+    assert lines[-1].startswith("checkpoint 7 could not be saved: [Errno 122]")
 
 
 def newest_of(checkpoints: Checkpointer) -> list[int]:
@@ -328,7 +328,7 @@ def test_a_training_whose_place_was_taken_over_does_not_go_on(tmp_path: Path) ->
     lock = json.loads((tmp_path / "lock.json").read_text())
     (tmp_path / "lock.json").write_text(json.dumps(lock | {"id": "another"}))
     checkpoints.save(1, {"step": 1}, strategy)
-    with pytest.raises(RuntimeError, match="no checkpoint can be kept any more") as refused:
+    with pytest.raises(RuntimeError, match="no more checkpoints can be saved") as refused:
         checkpoints.close()
     assert isinstance(refused.value.__cause__, LostLockError)
     assert not (tmp_path / "step-00000001/manifest.json").exists()

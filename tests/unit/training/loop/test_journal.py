@@ -127,7 +127,7 @@ def test_a_full_disk_costs_lines_and_no_training(tmp_path: Path, capsys: pytest.
         written.progress(0, 20, 1280, {"train_loss": 3.0})
     printed = capsys.readouterr().out
     assert len(complaints(printed, tmp_path)) == 1
-    assert "(File too large): training goes on" in printed
+    assert "(File too large): training continues" in printed
     assert [line["step"] for line in lines(tmp_path)] == [5, 20]
 
 

@@ -82,7 +82,7 @@ def test_an_unfinished_training_by_others_is_refused_with_what_changed(other: Id
         chosen(beside, other)
     assert str(refused.value) == (
         f"an unfinished training of the same data lies in /kept/{identity().name} at step 40, and these changed since: "
-        f"{said}. Undo that, or give on_change=resume to go on from it all the same, on_change=fresh to begin anew "
+        f"{said}. Undo that, or give on_change=resume to resume it anyway, on_change=fresh to start fresh "
         "beside it."
     )
     resumed = chosen(beside, other, on_change="resume")
@@ -101,12 +101,10 @@ def test_another_number_of_samples_a_step_cannot_be_gone_on_with(changed: dict[s
     """The schedule counts steps and the cursor samples: the training would end before its last step, or its data."""
     other = replace(CONFIG, **changed)
     for on_change in ("refuse", "resume"):
-        told = (
-            r"its steps have another number of samples\. Undo that, or give on_change=fresh to begin anew beside it\."
-        )
+        told = r"its steps have a different number of samples\. Undo that, or give on_change=fresh to start fresh"
         with pytest.raises(InputError, match=told):
             chosen([found(identity(), 40)], identity(other), on_change=on_change)
-        with pytest.raises(InputError, match="its steps have another number of samples"):
+        with pytest.raises(InputError, match="its steps have a different number of samples"):
             refuse_other(identity().saved, 40, identity(other), replace(other, on_change=on_change), 120, "/kept")
     assert chosen([found(identity(), 40)], identity(other), on_change="fresh").folder == identity(other).name
 
@@ -123,7 +121,7 @@ def test_a_shorter_training_is_refused_by_an_unfinished_longer_one_and_not_by_a_
     folder, line = chosen([found(identity(), 120, finished=True)], shorter, 50)[:2]
     assert folder == f"{identity().name}-2"
     assert line == (
-        f"beginning anew in {folder}: the finished training in {identity().name} has taken 120 steps, and this "
+        f"starting fresh in {folder}: the finished training in {identity().name} has taken 120 steps, and this "
         "training ends at step 50: epochs or max_steps are fewer than they were",
     )
     both = [found(identity(), 120, finished=True), found(shorter, 20, folder=f"{identity().name}-2")]
@@ -144,7 +142,7 @@ def test_a_finished_training_by_another_strategy_is_not_told_as_this_one() -> No
     folder, line = chosen(beside, other)[:2]
     assert folder == f"{identity().name}-2"
     assert line == (
-        f"beginning anew in {folder}: the finished training in {identity().name} was another one: strategy "
+        f"starting fresh in {folder}: the finished training in {identity().name} differs: strategy "
         f"{CONFIG.strategy!r} -> 'fsdp'",
     )
     assert chosen([found(identity(), 60)], other) == Choice(identity().name)
@@ -208,7 +206,7 @@ def test_that_it_is_of_other_data_is_said(tmp_path: Path) -> None:
     keep(tmp_path, identity(data="d3"), 120, finished=True)
     keep(tmp_path, identity(replace(CONFIG, seed=1), data="d4"), 40)
     training = find_training(tmp_path, identity(data="d2"), CONFIG, 120, ALONE)
-    assert training.lines == (f"beginning anew: the unfinished training in {folder.name} at step 40 is of other data",)
+    assert training.lines == (f"starting fresh: the unfinished training in {folder.name} at step 40 has other data",)
     keep(tmp_path, identity(data="d2"), 10)
     assert find_training(tmp_path, identity(data="d2"), CONFIG, 120, ALONE).lines == ()
 
@@ -223,7 +221,9 @@ def test_a_place_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: pytest.
         return scan(path)
 
     monkeypatch.setattr(os, "scandir", guarded)
-    with pytest.raises(InputError, match=r"cannot be looked for: \[Errno 13\] Permission denied: '.*roots own'\. Mend"):
+    with pytest.raises(
+        InputError, match=r"cannot look for checkpoints in .*: \[Errno 13\] Permission denied: '.*roots own'\. Fix"
+    ):
         find_training(tmp_path, identity(), CONFIG, 120, ALONE)
 
 

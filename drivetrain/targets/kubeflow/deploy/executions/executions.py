@@ -12,6 +12,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.targets.deployer import LATEST, StartRequest
+from drivetrain.targets.kubeflow.compile.values import problem_of
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.applying import ensure_experiment
@@ -241,7 +242,8 @@ def bound(spec: Mapping[str, Any], given: Mapping[str, str]) -> Json:
     """Values of parameters, typed as what is deployed wants them.
 
     Raises:
-        UserError: one that it does not have, of another type, or one that is missing.
+        UserError: one that it does not have, of another type, one that the platform cannot hold, or one that is
+            missing.
     """
     ir: Json = dict(spec.get("pipeline_spec", spec))
     declared: Json = ir.get("root", {}).get("inputDefinitions", {}).get("parameters", {})
@@ -251,6 +253,8 @@ def bound(spec: Mapping[str, Any], given: Mapping[str, str]) -> Json:
             raise UserError(f"There is no parameter {name!r}. {did_you_mean(name, declared)}")
         type = _TYPES.get(str(declared[name].get("parameterType")), "String")
         values[name] = _value(name, text, type)
+        if problem := problem_of(values[name]):
+            raise UserError(f"--param {name}: {problem} Give {name} another value.")
     missing = [name for name, one in declared.items() if name not in values and "defaultValue" not in one]
     if missing:
         raise UserError(f"Parameter {missing[0]!r} has no default. Give it: --param {missing[0]}=...")

@@ -10,6 +10,7 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.events import ExecutionStarted, StepFinished, StepStarted
+from drivetrain.targets.kubeflow.deploy.executions.executions import bound
 from drivetrain.targets.kubeflow.deploy.executions.following import follow
 from drivetrain.targets.kubeflow.deploy.executions.steps import planned, step_runs
 from tests.fixtures.kubeflow_pipelines.place import Place
@@ -84,6 +85,14 @@ def test_wrong_starts_are_refused_and_nothing_starts(deployed: Place, request_: 
     with pytest.raises(UserError) as refused:
         deployed.deployer().start("nightly", request_)
     assert says in str(refused.value) and deployed.cluster.store.runs == {}
+
+
+@pytest.mark.parametrize("value", [str(2**53 + 1), str(-(2**60))])
+def test_an_integer_that_the_platform_would_round_is_refused(value: str) -> None:
+    spec = {"root": {"inputDefinitions": {"parameters": {"Rows": {"parameterType": "NUMBER_INTEGER"}}}}}
+    assert bound(spec, {"Rows": str(2**53)}) == {"Rows": 2**53}
+    with pytest.raises(UserError, match=f"--param Rows: {value} is rounded there"):
+        bound(spec, {"Rows": value})
 
 
 def test_an_earlier_version_is_started_by_its_number(deployed: Place) -> None:

@@ -62,7 +62,7 @@ def test_frames_are_left_on_or_taken_off(kind: str, frame: object) -> None:
 
 
 def test_what_is_no_record_io_says_where() -> None:
-    with pytest.raises(RecordError, match="at byte 12 begins no whole RecordIO record"):
+    with pytest.raises(RecordError, match="no complete RecordIO record begins at byte 12"):
         split(record_io(b"one") + b"x" * 12, RECORD_IO, bare=True)
 
 

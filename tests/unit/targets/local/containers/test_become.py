@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -14,8 +15,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.steps import start as start_file
 from drivetrain.steps.contract import START_COMMAND
-from drivetrain.targets.local.containers import mounts, process_table, supervised
+from drivetrain.targets.local.containers import become, mounts, process_table, supervised
 from drivetrain.targets.local.containers.container import Host, Job, JobResult, start
 from drivetrain.targets.local.containers.spares import Spares
 from drivetrain.targets.local.containers.supervised import Spare
@@ -290,3 +292,13 @@ def test_randomness_that_was_loaded_once_is_not_the_same_for_all(tmp_path: Path)
         for words in (goes_on, goes_on, "print(numpy.random.random())")
     ]
     assert len({one.stdout for one in drawn}) == 3
+
+
+def test_the_start_file_is_compiled_before_a_job_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    become.load([])
+    compiled = getattr(become, "_compile")  # noqa: B009
+    content = Path(start_file.__file__).read_bytes()
+    assert compiled(content, "/opt/ml/start.py", "exec") is compiled(content, "/opt/ml/start.py", "exec")
+    assert compiled(content + b"\n", "/opt/ml/start.py", "exec").co_filename == "/opt/ml/start.py"

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 import os
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.steps.start import FREE_BYTES
 from drivetrain.targets.local.containers import mounts, toolkit
 from drivetrain.targets.local.containers.container import Host, Job, start
 from drivetrain.targets.local.containers.opt_ml import Cluster, lay_out_training
@@ -84,6 +87,24 @@ def run(root: Path, launch: toolkit.Launch, mode: str = "auto") -> dict[str, Any
     result = start(job).wait(60)
     assert result is not None and result.exit_code == 0, result
     return json.loads((root / "output" / "data" / "dump.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (lambda: gzip.compress(bytes(FREE_BYTES + 1), 1), "holds more than 64 MiB"),
+        (lambda: gzip.compress(os.urandom(5000))[:2000], "is not a whole tar.gz archive"),
+        (lambda: gzip.compress(b"x" * 1024), "is not a whole tar archive"),
+    ],
+    ids=["bomb", "half", "no tar"],
+)
+def test_an_archive_that_is_none_is_refused(tmp_path: Path, content: Callable[[], bytes], message: str) -> None:
+    root = tmp_path / "ml"
+    lay_out(root, submit("train.py"))
+    (tmp_path / "s.tar.gz").write_bytes(content())
+    with pytest.raises(UserError, match=rf"sagemaker_submit_directory .*s\.tar\.gz {message}"):
+        toolkit.prepare(root, {}, archive=tmp_path / "s.tar.gz")
+    assert not any((root / "code").iterdir())
 
 
 def test_arguments_and_variables_reach_the_program(tmp_path: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_transform_is_not_taken_from_the_cache_though_it_has_a_key(runs: Local
         found = look_up(
             node, node.arguments, execution="x", pipeline="p", ledger=ledger, store=runs.store, masking=Masking()
         )
-    assert not found.hit and found.reasons == ("the model that it asks is made anew in each execution",)
+    assert not found.hit and found.reasons == ("its model is created anew in each execution",)
 
 
 def test_a_result_expires(runs: LocalRuns) -> None:

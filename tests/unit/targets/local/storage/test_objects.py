@@ -11,6 +11,7 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.storage import objects
 from drivetrain.targets.local.storage.channels import Channel, place, processing_channels, training_channels
 from drivetrain.targets.local.storage.objects import ObjectStore, digest_of, fetch, parse, sha256_of
 
@@ -171,6 +172,29 @@ def test_the_digest_goes_by_name_and_content_the_stamp_by_size_and_time(store: O
     assert contents()[1] != stamp
     path.write_bytes(b"other")
     assert contents()[0] != digest
+
+
+def test_an_object_that_did_not_change_is_hashed_once(
+    store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hashed: list[str] = []
+
+    def copy_and_hash(source: Path, target: Path) -> str:
+        hashed.append(source.name)
+        return real(source, target)
+
+    real = objects.copy_and_hash
+    monkeypatch.setattr(objects, "copy_and_hash", copy_and_hash)
+    ledger = Ledger(Home(tmp_path / "home"))
+    channel = Channel("data", "s3://bucket/data/training/", "/opt/ml/processing/x")
+    [first] = place([channel], store, lambda _: [tmp_path / "in"], ledger)
+    [again] = place([channel], store, lambda _: [tmp_path / "in"], ledger)
+    assert again == first
+    assert hashed == ["c.csv"]
+    store.put("s3://bucket/data/training/c.csv", b"other, and longer")
+    [changed] = place([channel], store, lambda _: [tmp_path / "in"], ledger)
+    assert changed.digest != first.digest
+    assert hashed == ["c.csv", "c.csv"]
 
 
 @pytest.mark.parametrize(

@@ -47,7 +47,7 @@ def test_list_of_every_state(program: Program, three, flip: Callable[..., None])
         **{10: "good", 20: "good", 30: "incomplete", 40: "damaged", 50: "damaged", 60: "quarantined"},
         **{70: "incomplete", 100: "good"},
     }
-    assert found[30]["problem"] == "1 of 5 files are not there (state.json)"
+    assert found[30]["problem"] == "1 of 5 files are missing (state.json)"
     assert "hash" in found[40]["problem"] and "bytes instead of" in found[50]["problem"]
     assert found[70]["problem"].startswith("no manifest.json") and found[70]["bytes"] == 4
     assert [step for step, row in found.items() if row["newest"]] == [100]

@@ -38,7 +38,7 @@ def test_show_without_an_index(program: Program, made) -> None:
 def test_newest_is_the_newest_that_is_whole(program: Program, three) -> None:
     (three.save(200, TENSORS) / "state.json").unlink()
     assert program.json("show", three.folder)["step"] == 100
-    assert program.err.startswith("note: step 200 is incomplete (1 of 5 files are not there (state.json)); the newest")
+    assert program.err.startswith("note: step 200 is incomplete (1 of 5 files are missing (state.json)); the newest")
     assert program.json("show", three.folder, "best")["step"] == 20
     assert program.json("verify", three.folder, code=1)[0]["step"] == 200
 

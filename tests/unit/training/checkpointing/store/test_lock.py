@@ -270,7 +270,7 @@ def test_who_was_taken_over_is_told(place: FolderPlace) -> None:
     with lock:
         lock.check()
         content(place, id="somebody else's")
-        with pytest.raises(LostLockError, match="another one took it over"):
+        with pytest.raises(LostLockError, match="belongs to another training now"):
             lock.check()
         (place.root / LOCK_FILE).unlink()
         with pytest.raises(LostLockError):
