@@ -29,7 +29,7 @@ TENSORBOARD_FOLDER = "DRIVETRAIN_TENSORBOARD_FOLDER"
         name: rf"{name}={_NUMBER}"
         for name in (
             *("train_loss", "validation_loss", "validation_accuracy"),
-            *("samples_per_second", "learning_rate", "gradient_norm"),
+            *("samples_per_second", "learning_rate", "gradient_norm", "healthy"),
         )
     },
     resumable=RESUMABLE,
@@ -56,7 +56,8 @@ def train(
         validation: data to measure on while training.
         weights: a file to start from (safetensors, or a torch state dict), or the output `model` of a training.
         model: gets model.safetensors and model.json.
-        output: gets history.json (the metrics of each validation), metrics.jsonl, tensorboard/ and profile/.
+        output: gets history.json (the metrics of each validation), metrics.jsonl, tensorboard/, health/ and
+            profile/.
         checkpoints: kept between attempts; a restart on the same data goes on from the newest checkpoint. With
             DRIVETRAIN_MAX_INTERRUPTIONS the launcher counts there how often in a row it was interrupted.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.

@@ -11,11 +11,15 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, NoReturn
 
+from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.retention import watched as watched_before
 from drivetrain.training.config import Config, Folders, parser
 from drivetrain.training.evaluation.run import evaluate
+from drivetrain.training.health.monitor import Health
+from drivetrain.training.health.opening import open_health
+from drivetrain.training.health.rule import Finding
 from drivetrain.training.input_pipeline.chunks import Step
 from drivetrain.training.input_pipeline.cursor import Order
 from drivetrain.training.input_pipeline.dataset import Dataset
@@ -82,6 +86,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             losses=RunningLoss(process),
             watch=Watch(config.monitor, config.early_stopping, higher_is_better=higher_is_better),
         )
+        health = open_health(config, strategy, process, folders.output, journal, recipe.num_classes)
         training = Training(
             config=config,
             process=process,
@@ -94,6 +99,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             watched=watched,
             journal=journal,
             saving=saving,
+            health=health,
             state=state,
         )
 
@@ -101,6 +107,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         saved = saving.load_newest(strategy, best=state.best, check=earlier.check)
         if saved:
             state.load(saved, config)
+            health.load_state(saved)
         finished = state.watch.gives_up or (state.step == schedule.total_steps and not state.pending_report)
         if validation and not finished:
             training.try_validation(validation)
@@ -108,6 +115,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
 
         with (
             journal,
+            health,
             Profile(process, folders.output, config.profile) as profile,
             setup.open_loader(config, dataset, order, strategy, state.consumed, end) as batches,
         ):
@@ -115,9 +123,10 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             journal.begin(state.step, state.consumed, state.history)
             strategy.set_training(True)
             saving.begin(state.step)
+            health.begin(state.step)
             # A step that an earlier start took, and was stopped before its report.
             ended = bool(state.pending_report) and training.after_step(training.position())
-            for batch in () if ended else batches:
+            for batch in health.timed(() if ended else batches):
                 at = training.take_step(batch)
                 profile.step()
                 beat()
@@ -125,10 +134,12 @@ def train(config: Config, folders: Folders, process: Process) -> None:
                     break
             if state.watch.gives_up:
                 journal.say(state.watch.describe())
+            health.finish()
 
         weights = framework.gather(strategy, state.best) if state.best else framework.gather_model(strategy)
         if process.is_main:
-            save_result(framework, config, folders, process, dataset, weights, state.history, state.watch)
+            about = health.about_model()
+            save_result(framework, config, folders, process, dataset, weights, state.history, state.watch, about)
 
 
 @dataclass(kw_only=True)
@@ -146,6 +157,7 @@ class Training:
     watched: bool
     journal: Journal
     saving: Saving
+    health: Health
     state: State
     values: dict[str, Amount] = field(default_factory=dict[str, Amount])
     """What the recipe's own metrics are: the first validation finds out."""
@@ -165,17 +177,29 @@ class Training:
             state.losses.start_epoch()
         state.step, state.consumed = state.step + 1, state.consumed + batch.num_global_samples
         at = self.position()
-        learning_rate = strategy.set_learning_rate(self.schedule.factor(state.step - 1))
+        factor = self.schedule.factor(state.step - 1)
+        learning_rate = strategy.set_learning_rate(factor)
         self._seeds.start(state.step)
+        self.health.before_step(state.step)
         result = strategy.train_step(
             strategy.on_device(batch.batch),
             num_samples=batch.num_samples,
             num_global_samples=batch.num_global_samples,
             measure=at.reports,
         )
+        self.health.took(
+            state.step,
+            result.loss,
+            batch.batch,
+            consumed=state.consumed,
+            num_samples=batch.num_samples,
+            weight=batch.num_global_samples if result.weight is None else result.weight,
+            learning_rate=learning_rate,
+            factor=factor,
+        )
         state.losses.add(result.loss, batch.num_global_samples, result.weight)
         if state.step == 1:
-            refuse_infinite_loss(float(result.loss), self.process)
+            refuse_infinite_loss(float(result.loss), self.process, self.health.why_not_finite)
         norm = None if result.gradient_norm is None else float(result.gradient_norm)
         state.pending_report = {"learning_rate": learning_rate, "gradient_norm": norm} if at.reports else None
         return at
@@ -188,11 +212,15 @@ class Training:
         """
         state, saving = self.state, self.saving
         saving.took(state.step, at)
+        self.health.after_step(state.step)
+        if self.health.stops:
+            self.stop_unhealthy(at, self.health.stops)
         if state.pending_report and not (at.validates and saving.stops):  # else the next start validates first
             self.report(at, state.pending_report)
         ends = (at.ends or state.watch.gives_up) and not state.pending_report
         if (saving.is_due or ends) and saving.keeps:
-            self.save(at, finished=ends)
+            with self.health.phase("save"):
+                self.save(at, finished=ends)
         if at.validates or at.ends_epoch:
             self.journal.resume_pace(state.consumed)
         if saving.stops and not ends:
@@ -205,24 +233,28 @@ class Training:
         state = self.state
         metrics = {"train_loss": state.losses.of_epoch() if at.validates else state.losses.since_last()}
         if at.validates and self.validation:
-            measured = validate(self.strategy, self.validation, values=self.values, breaks_off=self.saving.evaluated)
+            breaks_off = self.saving.evaluated
+            with self.health.phase("validation"):
+                measured = validate(self.strategy, self.validation, values=self.values, breaks_off=breaks_off)
             self.saving.validated()
             if not measured:
                 return
             metrics |= measured
         state.losses.mark()
         self.journal.progress(at.epoch, state.step, state.consumed, metrics, **about_step)
-        refuse_divergence(metrics, at.epoch, state.step)
+        refuse_divergence(metrics, at.epoch, state.step, self.health.why_not_finite)
         state.pending_report = None
         if at.validates:
             state.history.append({"epoch": at.epoch + 1, "step": state.step, **metrics})
+            self.health.validated(state.step, metrics)
             if self.watched and state.watch.improves(state.step, metrics) and self.config.keep_best:
                 state.best = self.strategy.framework.model_parts(self.strategy)
 
     def save(self, at: setup.Position, *, finished: bool) -> None:
         """Begin a checkpoint: everything that a later start goes on from."""
         state = self.state
-        refuse_divergence({"train_loss": state.losses.of_epoch()}, at.epoch, state.step)  # perhaps none was due since
+        loss, why = state.losses.of_epoch(), self.health.why_not_finite
+        refuse_divergence({"train_loss": loss}, at.epoch, state.step, why)  # perhaps none was due since
         values = {
             "step": state.step,
             "epoch": at.epoch + 1,
@@ -231,6 +263,7 @@ class Training:
             "owed": state.pending_report,
             "losses": state.losses.state(),
             "watch": state.watch.state(),
+            **self.health.state(),
             "config": self.identity.saved,
             "world_size": self.process.world_size,
             "description": describe(
@@ -245,6 +278,18 @@ class Training:
         }
         validated = state.history[-1] if state.history and state.history[-1]["step"] == state.step else {}
         self.saving.save(state.step, values, self.strategy, best=state.best, metrics=validated, finished=finished)
+
+    def stop_unhealthy(self, at: setup.Position, finding: Finding) -> NoReturn:
+        """End the training because of a health rule, on all ranks after the same step.
+
+        Raises:
+            InputError: always.
+        """
+        saved = ""
+        if self.saving.keeps and not finding.spoils:
+            self.save(at, finished=False)
+            saved = ", which is saved"
+        raise InputError(f"stopped at step {self.state.step}{saved}, by the health rule {finding.describe()}")
 
     def try_validation(self, validation: Dataset) -> None:
         """Validate a few rows before the first step: what is wrong with the metrics is known before an epoch is spent.

@@ -25,6 +25,8 @@ GROUPS: dict[str, dict[str, str]] = {
         "ui": "local.ui",
         "submit": "local.submit",
         "checkpoints": "local.checkpoints",
+        "health": "local.health",
+        "attach": "local.attach",
         "evaluations": "local.evaluations",
         "models": "models.models",
     },

@@ -110,8 +110,11 @@ def _training(model: Mapping[str, Any]) -> dict[str, Any]:
     described = ", ".join(f"{name} {model[name]}" for name in ("recipe", "step") if model.get(name) is not None)
     if (rows := _mapping(model.get("data")).get("rows")) is not None:
         described += f", {rows} rows"
+    observed = f"Trained by drivetrain: {described}."
+    for rule, text in _mapping(_mapping(model.get("health")).get("failed")).items():
+        observed += f" Health rule {rule}: {text}."
     return {
-        "training_observations": f"Trained by drivetrain: {described}."[:_SHORT],
+        "training_observations": observed[:_SHORT],
         "training_job_details": {
             "user_provided_hyper_parameters": [
                 {"name": str(name)[:255], "value": _text(value)[:255]}

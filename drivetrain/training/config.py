@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
+from drivetrain.steps.contract import Since
 from drivetrain.steps.programs import check
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ OnChange = Literal["refuse", "resume", "fresh"]
 # What only looks on, or says how the state is kept.
 LOOKS_ON = (
     *("log_every", "profile", "prefetch", "workers", "collective_timeout"),
+    *("health", "health_cost", "health_rules"),
     *("checkpoint_every", "mtbf_hours", "keep_last", "keep_best_n", "keep_every_hours", "async_checkpoints"),
     "on_change",
 )
@@ -85,6 +87,10 @@ class Config:
         keep_best: hand on the model of the best validation instead of the last one.
         log_every: steps between progress lines.
         profile: steps to record with torch's profiler, from the third on; 0 for none.
+        health: watch the training with the health rules (docs/health.md); it changes no number of the training.
+        health_cost: the highest share of the time that watching tensors and layers may take; 1 looks at every step.
+        health_rules: what the rules do, a JSON object: '{"overfitting": {"action": "stop"}, "slow_input": "off"}'. A
+            name of a module adds a rule of your own.
         prefetch: batches that are read ahead; 0 to read when needed.
         workers: processes that read ahead; 0 for a thread.
         collective_timeout: seconds after which a rank that waits for another gives up.
@@ -138,6 +144,9 @@ class Config:
     keep_best: bool = False
     log_every: Annotated[int, Bounds(1)] = 50
     profile: Annotated[int, Bounds(0)] = 0
+    health: Annotated[bool, Since(before=False)] = True
+    health_cost: Annotated[float, Bounds(above=0, most=1), Since(before=0.01)] = 0.01
+    health_rules: Annotated[str, Since(before="{}")] = "{}"
     prefetch: Annotated[int, Bounds(0)] = 2
     workers: Annotated[int, Bounds(0)] = 0
     collective_timeout: Annotated[float, Bounds(above=0)] = 600.0
@@ -193,7 +202,7 @@ class Folders:
         model: gets the model: model.safetensors and model.json.
         validation: data to measure on while training.
         weights: what the model starts from: a file of weights, or a folder with one.
-        output: gets history.json, metrics.jsonl, tensorboard/ and profile/.
+        output: gets history.json, metrics.jsonl, tensorboard/, health/ and profile/.
         checkpoints: kept between attempts; a restart goes on from the newest checkpoint. A folder, or
             s3://BUCKET/PREFIX.
         tensorboard: a second place for TensorBoard's files, from which the platform copies them while the training

@@ -22,6 +22,7 @@ from drivetrain.training.checkpointing.tensors.index import Index, Sizes
 from drivetrain.training.checkpointing.tensors.pieces import Piece, Read
 from drivetrain.training.checkpointing.tensors.rank_file import Place
 from drivetrain.training.group import Group
+from drivetrain.training.health.clock import Clock
 from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, Recipe
@@ -70,6 +71,39 @@ class Values(Protocol):
         ...
 
     def without_gradients(self) -> AbstractContextManager[Any]: ...
+
+
+class Watcher(Protocol):
+    """What the health rules are told of a strategy's steps (drivetrain.training.health).
+
+    Attributes:
+        tensors, matrices: names of the tensors that are trained here, and whether each has two dimensions or more.
+        layers: names of the layers whose outputs are summed up.
+        is_scaled: whether steps whose gradient is not finite are skipped.
+        tells_phases: whether it marks the clock when a phase of a step ends.
+        computes_alone: whether the forward pass waits for no other rank.
+        nonfinite: what was found when the loss was not finite for the first time; "" as long as it is.
+        seconds: what it has taken since `begin`.
+    """
+
+    tensors: tuple[str, ...]
+    matrices: tuple[bool, ...]
+    layers: tuple[str, ...]
+    is_scaled: bool
+    tells_phases: bool
+    computes_alone: bool
+    nonfinite: str
+    seconds: float
+
+    def begin(self) -> None:
+        """The tensors of the next step are to be summed up. Nothing of the training changes by that."""
+        ...
+
+    def end(self) -> Callable[[], tuple[NDArray[Any], NDArray[Any]]]:
+        """The step is taken. What is returned waits for this rank's part of the sums over all ranks: of the tensors,
+        float64 [tensors, TENSOR_COLUMNS], and of the layers, float64 [layers, LAYER_COLUMNS]
+        (drivetrain.training.health.record)."""
+        ...
 
 
 class Framework(Values, Protocol):
@@ -225,6 +259,12 @@ class Framework(Values, Protocol):
 
     def gather_model(self, strategy: Any) -> dict[str, Any]:
         """As `gather`, of the model as it is evaluated."""
+        ...
+
+    # What the health rules are told.
+
+    def watcher(self, strategy: Any, clock: Clock) -> Watcher | None:
+        """What sums up the tensors of its steps and marks the clock; None where the framework does not."""
         ...
 
     # Tensors in the memory of a checkpoint's files.

@@ -22,6 +22,7 @@ _ROOMS = {
     **dict.fromkeys(("readers", "recipes", "strategies"), "training_scripts"),
     **dict.fromkeys(("launchers", "platforms"), "training/launch"),
     "metrics": "training",
+    "health/rules": "training",
     "serving/raw": "training",
 }
 

@@ -75,8 +75,10 @@ def timeless(output: Path) -> dict[str, Any]:
     found = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     lines = [{k: v for k, v in line.items() if k not in ("time", "samples_per_second")} for line in found]
     events = len(list((output / "tensorboard").iterdir()))
-    rest = {n: data for n, data in contents(output).items() if n != "metrics.jsonl" and not n.startswith("tensorboard")}
-    return {**rest, "metrics.jsonl": lines, "tensorboard": events}
+    timed = ("metrics.jsonl", "tensorboard", "health")
+    rest = {name: data for name, data in contents(output).items() if not name.startswith(timed)}
+    found = json.loads((output / "health/health.json").read_text())["findings"]
+    return {**rest, "metrics.jsonl": lines, "tensorboard": events, "health": found}
 
 
 def parameters(step: str) -> dict[str, Any]:
@@ -111,7 +113,7 @@ def test_train(finished: dict[str, Path], tmp_path: Path) -> None:
     assert contents(tmp_path / "model") == contents(unpacked(archive, tmp_path / "runner"))
     (results,) = finished["train"].rglob("output.tar.gz")
     by_shell, by_runner = timeless(tmp_path / "output"), timeless(unpacked(results, tmp_path / "runner-output"))
-    assert set(by_shell) == {"history.json", "metrics.jsonl", "tensorboard"}
+    assert set(by_shell) == {"history.json", "metrics.jsonl", "tensorboard", "health"}
     assert by_shell == by_runner
 
 

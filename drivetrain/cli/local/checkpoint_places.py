@@ -20,15 +20,15 @@ INTERRUPTED = 130
 _LOOKED_AT = 200
 
 
-def run_program(arguments: Sequence[str]) -> int:
+def run_program(arguments: Sequence[str], program: str = PROGRAM) -> int:
     """The exit code of the program; what it says goes where our own output goes."""
     sys.stdout.flush()
     # -P: no file of the current folder is taken for a module.
-    with subprocess.Popen([sys.executable, "-P", "-m", PROGRAM, *arguments]) as program:
+    with subprocess.Popen([sys.executable, "-P", "-m", program, *arguments]) as started:
         try:
-            return program.wait()
+            return started.wait()
         except KeyboardInterrupt:
-            program.wait()  # the terminal has told it, too
+            started.wait()  # the terminal has told it, too
             return INTERRUPTED
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from drivetrain.report.content.decision import DecisionFacts
     from drivetrain.report.content.evaluation import EvaluationFacts
     from drivetrain.report.content.goodput import JobTimes
+    from drivetrain.report.content.health import HealthFacts
     from drivetrain.report.content.tuning import TuningFacts
 
 
@@ -125,6 +126,8 @@ class RunFacts:
     """Training step that is not done -> the newest checkpoint that lies in its store."""
     tunings: tuple[TuningFacts, ...] = ()
     measured: tuple[Measured, ...] = ()
+    healths: tuple[HealthFacts, ...] = ()
+    """Of the trainings that were watched."""
     evaluations: tuple[EvaluationFacts, ...] = ()
     decisions: tuple[DecisionFacts, ...] = ()
     artifacts: tuple[ArtifactFacts, ...] = ()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import duration, printable
 from drivetrain.report.content.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, SavedState, StepFacts
+from drivetrain.report.content.health import healths_of
 from drivetrain.report.content.reasons import is_bad_input
 from drivetrain.report.dag.dag import Dag, Node
 from drivetrain.targets.local.ledger.run_values import values_of
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from drivetrain.report.content.tuning import TuningFacts
     from drivetrain.targets.local.home import Home
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import ExecutionRow, MetricRow, StepRow
+    from drivetrain.targets.local.ledger.rows import ExecutionRow, StepRow
     from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 
 DEFINITION_FILE = "definition.json"
@@ -88,6 +89,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         },
         tunings=tuple(_tunings(ledger.home, rows, made_by)),
         measured=tuple(_measured(ledger.home, rows, definition)),
+        healths=healths_of(ledger, rows, made_by),
         **_findings(ledger.home, artifacts),
         artifacts=artifacts,
         models=tuple(_models(ledger.home, rows)),
@@ -155,8 +157,7 @@ def _definition(home: Home, execution: str) -> Definition | None:
 
 def _curves(ledger: Ledger, execution: str, step: str) -> list[Curve]:
     found: dict[str, list[tuple[float, float]]] = {}
-    rows: list[MetricRow] = ledger.metrics(execution, step)
-    for row in rows:
+    for row in ledger.metrics(execution, step):
         found.setdefault(row.name, []).append((row.seconds, row.value))
     return [Curve(step=step, name=name, points=tuple(points)) for name, points in found.items()]
 

@@ -37,6 +37,7 @@ def render(run: RunFacts, prices: Prices | None = None, around: Around | None = 
             _decisions(run),
             _graph(run),
             _training(run),
+            _health(run),
             _tunings(run),
             _interruptions(run, prices),
             _evaluations(run),
@@ -52,6 +53,7 @@ def render(run: RunFacts, prices: Prices | None = None, around: Around | None = 
         styles=(
             *(("evaluation.css",) if run.evaluations or run.decisions else ()),
             *(("tuning.css",) if run.tunings else ()),
+            *(("health.css",) if run.healths else ()),
         ),
         around=around,
     )
@@ -126,6 +128,14 @@ def _evaluations(run: RunFacts) -> list[Markup]:
     from drivetrain.report.page.evaluation_page import evaluation_sections
 
     return evaluation_sections(run.evaluations, run.decisions)
+
+
+def _health(run: RunFacts) -> Content:
+    if not run.healths:
+        return None
+    from drivetrain.report.page.health_section import health_section
+
+    return health_section(run.healths)
 
 
 def _tunings(run: RunFacts) -> Content:

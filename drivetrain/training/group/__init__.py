@@ -107,6 +107,10 @@ class Group(ABC):
         nothing else is said over this group."""
         return _reduced(self, values, np.maximum)
 
+    def start_sum(self, values: Array) -> Callable[[], None]:
+        """Begin to add up the arrays of all ranks, as `sum` does; what is returned waits for it, as of `start_max`."""
+        return _reduced(self, values, np.add)
+
     def max(self, values: Array) -> None:
         """The largest of each number of all ranks, in place."""
         self.start_max(values)()
@@ -186,6 +190,9 @@ class Alone(Group):
         return
 
     def start_max(self, values: Array) -> Callable[[], None]:
+        return _nothing
+
+    def start_sum(self, values: Array) -> Callable[[], None]:
         return _nothing
 
 

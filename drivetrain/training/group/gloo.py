@@ -86,8 +86,14 @@ class GlooGroup(Group):
         values[...] = summed.numpy()
 
     def start_max(self, values: Array) -> Callable[[], None]:
+        return self._start(values, dist.ReduceOp.MAX)
+
+    def start_sum(self, values: Array) -> Callable[[], None]:
+        return self._start(values, dist.ReduceOp.SUM)
+
+    def _start(self, values: Array, operation: Any) -> Callable[[], None]:
         reduced = torch.from_numpy(values).clone()
-        work = _made(dist.all_reduce(reduced, op=dist.ReduceOp.MAX, group=self.process_group, async_op=True))
+        work = _made(dist.all_reduce(reduced, op=operation, group=self.process_group, async_op=True))
 
         def finish() -> None:
             work.wait()

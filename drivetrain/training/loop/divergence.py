@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -11,8 +11,11 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 
 
-def refuse_infinite_loss(loss: float, process: Process) -> None:
+def refuse_infinite_loss(loss: float, process: Process, why: Callable[[], str] = lambda: "") -> None:
     """After the first step a loss that is not finite comes from the data or the recipe, not from divergence.
+
+    Args:
+        why: what more is known, asked on every rank where the loss of one is not finite.
 
     Raises:
         InputError: naming the ranks. Every rank raises it.
@@ -23,16 +26,18 @@ def refuse_infinite_loss(loss: float, process: Process) -> None:
     if wrong:
         ranks = f"rank{'s' if len(wrong) > 1 else ''} {', '.join(str(rank) for rank in wrong)}"
         raise InputError(
-            f"the loss of step 1 is not a finite number on {ranks} of {process.world_size}. Look for empty or infinite "
-            "values in the data, or a loss of the recipe that divides by zero or takes the logarithm of it."
+            f"the loss of step 1 is not a finite number on {ranks} of {process.world_size}{_known(why())}. Look for "
+            "empty or infinite values in the data, or a loss of the recipe that divides by zero or takes the logarithm "
+            "of it."
         )
 
 
-def refuse_divergence(metrics: Mapping[str, float], epoch: int, step: int) -> None:
+def refuse_divergence(metrics: Mapping[str, float], epoch: int, step: int, why: Callable[[], str] = lambda: "") -> None:
     """
     Args:
         metrics: means over all ranks: every rank has the same values, so every rank stops here.
         epoch: counted from 0.
+        why: what more is known, asked on every rank.
 
     Raises:
         InputError: one that is not finite.
@@ -40,6 +45,10 @@ def refuse_divergence(metrics: Mapping[str, float], epoch: int, step: int) -> No
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise InputError(
-                f"{name} is {value} in epoch {epoch + 1} (step {step}): training diverged. "
+                f"{name} is {value} in epoch {epoch + 1} (step {step}): training diverged{_known(why())}. "
                 "Lower learning_rate, or look for extreme values in the data."
             )
+
+
+def _known(why: str) -> str:
+    return f" ({why})" if why else ""

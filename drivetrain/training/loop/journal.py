@@ -102,6 +102,24 @@ class Journal:
             with self._complaining(file.folder):
                 file.add(step, values)
 
+    def finding(self, step: int, rule: str, action: str, text: str) -> None:
+        """A health rule has fired: a line, unless it is only to be noted, and one in the file."""
+        if not self._is_main:
+            return
+        if action != "note":
+            self.say(f"health: {text}")
+        if self._lines:
+            record = {"step": step, "time": round(time.time(), 3), "rule": rule, "action": action, "finding": text}
+            with self._complaining(self._output):
+                self._lines.append(json.dumps(record).encode() + b"\n")
+        self.scalars(step, {f"health/{rule}": 1.0})
+
+    def scalars(self, step: int, values: Mapping[str, float]) -> None:
+        """For TensorBoard alone."""
+        for file in self._event_files:
+            with self._complaining(file.folder):
+                file.add(step, values)
+
     def resume_pace(self, samples: int) -> None:
         """Exclude the time since the last line (a validation, a checkpoint) from the speed."""
         self._pace.mark(samples)

@@ -33,6 +33,7 @@ def save_result(
     weights: Mapping[str, Any],
     history: History,
     watch: Watch,
+    about: Mapping[str, Any],
 ) -> None:
     """Write the model folder and history.json (called on rank 0 only).
 
@@ -40,8 +41,10 @@ def save_result(
         weights: the whole model's parameters and buffers, those of the best validation with `keep_best`.
         history: one entry a validation, the last one after the last step.
         watch: which of them was the best.
+        about: what model.json says besides.
     """
     description = describe(framework, config, process, dataset, history, watch, steps=history[-1]["step"])
+    description = {**description, **about}
     recipe = dataset.recipe
     if isinstance(recipe, HasFolder):
         framework.save_model(folders.model, recipe.handed_on(weights), description)

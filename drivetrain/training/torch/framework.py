@@ -12,6 +12,7 @@ from drivetrain.training.recipe import Batch
 from drivetrain.training.serving import code_folder
 from drivetrain.training.torch import gathering, joining, placing, recipes, seeding, threads
 from drivetrain.training.torch.checkpoints import generators, memory, state
+from drivetrain.training.torch.health.watcher import Watcher
 from drivetrain.training.torch.models import saved_model, weights
 from drivetrain.training.torch.values import Values
 
@@ -45,6 +46,8 @@ class Framework(Values):
     model_parts = staticmethod(state.model_parts)
     gather = staticmethod(gathering.gather)
     gather_model = staticmethod(gathering.gather_model)
+
+    watcher = Watcher
 
     parts = staticmethod(memory.parts)
     piece_of = staticmethod(memory.piece_of)

@@ -27,6 +27,7 @@ from drivetrain.training.torch import gradients
 from drivetrain.training.torch.average import MovingAverage
 from drivetrain.training.torch.batch_statistics import synchronize_batch_statistics
 from drivetrain.training.torch.buffers import shared_buffers
+from drivetrain.training.torch.health.watcher import Watcher
 from drivetrain.training.torch.joining import sum_tensor
 from drivetrain.training.torch.layers import compile_layers, recompute_activations
 from drivetrain.training.torch.loss_checks import FirstLosses
@@ -52,12 +53,14 @@ class Strategy:
         optimizer: the recipe's, of this rank's part.
         optimizer_state: what it keeps of each parameter.
         average: the moving average of the parameters, or None.
+        watcher: what is told of each step, where the loop asks for it (drivetrain.training.health).
     """
 
     name: ClassVar[str]
     dimensions: ClassVar[tuple[str, ...]]
     framework: ClassVar[Framework]
     needs_mesh: ClassVar[bool] = True
+    watcher: Watcher | None = None
 
     def __init__(self, recipe: Recipe, model: nn.Module, process: Process, config: Config, options: Any) -> None:
         self.recipe, self.process, self.config, self.options = recipe, process, config, options
@@ -130,11 +133,17 @@ class Strategy:
         """
         total: Tensor | None = None
         for piece, counted, last in pieces(batch, num_samples, self.config.accumulation):
+            if self.watcher:
+                self.watcher.piece_begins(counted)
             with self.synchronizing(last):
                 losses = self.losses_of(piece)
                 summed = losses.sum() if counted else losses.sum() * 0.0
+                if self.watcher:
+                    self.watcher.forward_done(piece, summed)
                 # As (summed * gradient_scale).backward() to the bit, without the product and its gradient.
                 summed.backward(_scale_of(summed, gradient_scale))
+            if self.watcher:
+                self.watcher.backward_done()
             loss = summed.detach().double()
             total = loss if total is None else total + loss
         assert total is not None
@@ -187,6 +196,8 @@ class Strategy:
         gradient_scale: float | Tensor = self.layout.data_size / num_global_samples
         if weight is not None:  # where nothing weighs anything there is nothing to learn
             gradient_scale = torch.where(weight > 0, self.layout.data_size / weight, 0.0).to(self.precision.parameters)
+        if self.watcher:
+            self.watcher.passes_begin()
         try:
             loss = self.backward(batch, num_samples=num_samples, gradient_scale=gradient_scale * loss_scale)
         except (ValueError, RuntimeError) as error:
@@ -259,6 +270,8 @@ class Strategy:
         parameters, clip, norm = list(self.parameters.values()), self.config.clip_norm, None
         if self.holds_slices:
             gradients.settle(parameters)
+        if self.watcher:
+            self.watcher.before_update(loss_scale)
         if clip or measure or self.loss_scale:
             norm = gradients.total_norm(parameters, self.layout)
         if self.loss_scale:
@@ -273,6 +286,8 @@ class Strategy:
         elif self.loss_scale:
             gradients.scale(parameters, 1.0 / loss_scale)
         self._step()
+        if self.watcher:
+            self.watcher.after_update()
         if self.average:
             self.average.update()
         return norm

@@ -54,7 +54,7 @@ def test_help_has_examples_that_begin_with_the_command(drivetrain, command: tupl
     assert f"Examples:\n    drivetrain {' '.join(command)}" in drivetrain(*command, "--help")
 
 
-GROUPS = ("checkpoints", "evaluations", "models", "prices", "runs", "schema", "triggers")
+GROUPS = ("checkpoints", "evaluations", "health", "models", "prices", "runs", "schema", "triggers")
 
 
 def listed(text: str) -> list[str]:

@@ -31,7 +31,7 @@ from typing import NoReturn
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.launch.job import MPI_STOP
-from drivetrain.training.launch.processes import heartbeat
+from drivetrain.training.launch.processes import heartbeat, stacks
 from drivetrain.training.launch.processes.failure import ERROR_FILE, report_exit, report_failure
 from drivetrain.training.launch.processes.parent import PARENT, die_with_parent, follow_parent, follows_parent
 
@@ -87,6 +87,7 @@ def _report_to_launcher() -> None:
     stack = open(Path(folder) / f"{local_rank}.stack", "w", encoding="utf-8")  # noqa: SIM115 (open to the very end)
     faulthandler.enable(stack)
     _kept.append(stack)
+    _kept.append(stacks.register(Path(folder), local_rank))
 
 
 _kept: list[object] = []  # faulthandler writes to the descriptor, which must not be closed

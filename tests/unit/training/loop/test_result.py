@@ -21,6 +21,9 @@ CONFIG = Config(recipe="digits_cnn", recipe_options='{"channels": 2, "hidden": 4
 OTHERWISE = {
     "log_every": 1,
     "profile": 1,
+    "health": False,
+    "health_cost": 0.5,
+    "health_rules": '{"overtraining": "off"}',
     "prefetch": 0,
     "collective_timeout": 60.0,
     "checkpoint_every": "1steps",

@@ -1,0 +1,134 @@
+"""What a training wrote of its health (health/health.json in its output), read within bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from drivetrain.base.errors import UserError
+from drivetrain.report.content.untrusted_json import drawable, finite, listed, mapping, text, whole
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.rows import StepRow
+
+MEMBER = "health/health.json"
+MAX_BYTES = 4 * 1024 * 1024
+# It is among the first: an archive is in the order of names, and models lie in another.
+MAX_MEMBERS = 2_000
+MAX_FINDINGS, MAX_RANKS, MAX_STRETCHES, MAX_WORDS = 100, 256, 200, 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthFinding:
+    rule: str
+    step: int
+    action: str
+    text: str
+    advice: str
+    times: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HealthFacts:
+    """Of a training step. `busy` is the share in which a rank computes, [ranks][stretches]; `phases` the shares of each
+    phase, [stretches]; `seconds` how long a stretch is."""
+
+    step: str
+    healthy: bool
+    num_rules: int
+    verdict: str
+    findings: tuple[HealthFinding, ...]
+    seconds: tuple[float, ...] = ()
+    busy: tuple[tuple[float, ...], ...] = ()
+    phases: Mapping[str, tuple[float, ...]]
+
+
+def healths_of(ledger: Ledger, rows: Iterable[StepRow], made_by: Mapping[str, str]) -> tuple[HealthFacts, ...]:
+    """Of the trainings among the steps, those that other executions made included (`made_by`)."""
+    rows = [row for row in rows if row.type == "Training" and row.status in ("Succeeded", "Cached")]
+    owners = {row.name: row if row.cache_of is None else ledger.step(made_by[row.name], row.name) for row in rows}
+    found = [health_of(ledger.home, name, row.arguments, row.response) for name, row in owners.items()]
+    return tuple(one for one in found if one is not None)
+
+
+def health_of(home: Home, step: str, arguments: Mapping[str, Any], response: Mapping[str, Any]) -> HealthFacts | None:
+    """What a training step has handed on; None where there is nothing of it, or nothing that can be read."""
+    from drivetrain.targets.local.step_types.training import artifacts_uri
+    from drivetrain.targets.local.storage.objects import ObjectStore
+
+    job = response.get("TrainingJobName")
+    if not isinstance(job, str) or "OutputDataConfig" not in arguments:
+        return None
+    try:
+        place = ObjectStore(home.objects).path(artifacts_uri(arguments, job, what="output"))
+        content = _content(place)
+        return None if content is None else facts_of(step, json.loads(content, parse_constant=lambda _: None))
+    except (OSError, ValueError, RecursionError, EOFError, UserError):
+        return None  # thrown away since, or a program of somebody else's wrote it: the page does without
+
+
+def _content(place: Path) -> bytes | None:
+    if place.is_dir():
+        path = place / MEMBER
+        return path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_BYTES else None
+    if not place.is_file():
+        return None
+    import tarfile  # (only where there is one to be opened)
+
+    try:
+        with tarfile.open(place) as archive:
+            for number, member in enumerate(archive):
+                if number > MAX_MEMBERS:
+                    return None
+                if member.name.removeprefix("./") == MEMBER and member.isfile() and member.size <= MAX_BYTES:
+                    source = archive.extractfile(member)
+                    return source.read() if source is not None else None
+    except tarfile.TarError as error:
+        raise ValueError(str(error)) from error
+    return None
+
+
+def facts_of(step: str, found: Any) -> HealthFacts | None:
+    """What health.json says; None where it is none of ours."""
+    given = mapping(found)
+    if not isinstance(given.get("healthy"), bool):
+        return None
+    timeline = mapping(given.get("timeline"))
+    seconds = tuple(_numbers(timeline.get("seconds")))
+    size = len(seconds)
+    busy = [tuple(_numbers(rank)) for rank in listed(timeline.get("busy"))[:MAX_RANKS]]
+    phases = {text(name): tuple(_numbers(shares)) for name, shares in mapping(timeline.get("phases")).items()}
+    return HealthFacts(
+        step=step,
+        healthy=cast("bool", given["healthy"]),
+        num_rules=len(mapping(given.get("rules"))),
+        verdict=text(given.get("verdict"), MAX_WORDS),
+        findings=tuple(_findings(given.get("findings"))),
+        seconds=seconds,
+        busy=tuple(rank for rank in busy if len(rank) == size),
+        phases={name: shares for name, shares in phases.items() if len(shares) == size and any(shares)},
+    )
+
+
+def _findings(given: object) -> Iterator[HealthFinding]:
+    for entry in listed(given)[:MAX_FINDINGS]:
+        one = mapping(entry)
+        yield HealthFinding(
+            rule=text(one.get("rule")),
+            step=whole(one.get("step")) or 0,
+            action=text(one.get("action"), 10),
+            text=text(one.get("text"), MAX_WORDS),
+            advice=text(one.get("advice"), MAX_WORDS),
+            times=whole(one.get("times")) or 1,
+        )
+
+
+def _numbers(given: object) -> Iterator[float]:
+    for value in listed(given)[:MAX_STRETCHES]:
+        number = drawable(value) if finite(value) is not None else None
+        yield max(number or 0.0, 0.0)

@@ -1,0 +1,60 @@
+"""On which steps what is recorded, so that all of it costs no more than a share of the training's time.
+
+Every rank comes to the same steps: what is decided on are sums over all ranks, and a number of steps.
+"""
+
+from __future__ import annotations
+
+import math
+
+# Ranks and losses are recorded about so often [s]: it takes a message of a few bytes.
+PACE_SECONDS = 0.25
+# These are recorded with their tensors whatever it costs: how a training begins is the most telling. What they cost
+# more than the bound is made up for by the steps that follow.
+FIRST_STEPS = (1, 2, 4, 8)
+
+
+class Cadence:
+    """
+    Args:
+        bound: the highest cost, as a share of the time; from 1 on every step is recorded with its tensors.
+        first: steps that are behind us when it begins.
+    """
+
+    def __init__(self, bound: float, first: int = 0) -> None:
+        self._bound, self._first = bound, first
+        self._spent = self._elapsed = self._cost = 0.0
+        self._next_full, self._next = first, first + 1
+        self._gap = 1
+
+    @property
+    def share(self) -> float:
+        """What it has cost so far, as a share of the time."""
+        return self._spent / self._elapsed if self._elapsed else 0.0
+
+    def sums_tensors(self, step: int) -> bool:
+        """Whether the tensors of this step are summed up."""
+        return self._bound >= 1 or step - self._first in FIRST_STEPS or step == self._next_full
+
+    def records(self, step: int) -> bool:
+        """Whether anything is recorded of this step."""
+        return step >= self._next or self.sums_tensors(step)
+
+    def recorded(self, step: int, now: int, *, cost: float, elapsed: float, a_step: float, full: bool) -> None:
+        """A record of `step` has come together, `now` steps being behind us.
+
+        Args:
+            cost: seconds that recording took since the record before, a mean over the ranks.
+            elapsed: seconds since then.
+            a_step: seconds that a step takes, without validations and checkpoints.
+            full: whether tensors were summed up.
+        """
+        a_step = max(a_step, 1e-9)
+        self._spent, self._elapsed = self._spent + cost, self._elapsed + elapsed
+        if full:  # the first ones allocate, and cost more than those that follow
+            self._cost = cost if self._cost == 0 else (cost + self._cost) / 2
+        self._gap = max(1, min(2 * self._gap, round(PACE_SECONDS / a_step)))
+        self._next = now + self._gap
+        if full or self._next_full > now + 1:
+            debt = self._spent + self._cost - self._bound * self._elapsed
+            self._next_full = max(now + 1, step + math.ceil(debt / (self._bound * a_step)))

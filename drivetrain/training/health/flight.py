@@ -1,0 +1,124 @@
+"""The last steps of a rank, in a file that is written as they are taken: what killed the rank leaves it.
+
+<output>/health/flight/rank-00000.bin     a row of numbers for each of the last steps, in shared memory
+<output>/health/flight/rank-00000.json    why the rank ended, where it could still say so
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import struct
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from drivetrain.training.health.record import PHASES
+
+FOLDER = "flight"
+COLUMNS = ("step", "consumed", "time", "learning_rate", "loss", "samples", *PHASES)
+ROWS = 256
+_MAGIC = b"DTFLIGHT"
+_HEAD = struct.Struct("<8s5Q")  # magic; version, rows, columns, rank, rows written so far
+_ROW = struct.Struct(f"<{len(COLUMNS)}d")
+_VERSION, _WRITTEN_AT = 1, _HEAD.size - 8
+_COUNT = struct.Struct("<Q")
+_MOST_BYTES = 1 << 20
+
+
+class FlightRecorder:
+    """Of one rank; `folder` is that of all ranks, or None: nothing is kept then.
+
+    Raises:
+        OSError: the file cannot be made.
+    """
+
+    def __init__(self, folder: Path | None, rank: int) -> None:
+        self._folder, self._rank, self._written = folder, rank, 0
+        self._memory: mmap.mmap | None = None
+        if folder is None:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"rank-{rank:05}.bin"
+        path.with_suffix(".json").unlink(missing_ok=True)
+        temporary = path.with_suffix(".partial")
+        with temporary.open("w+b") as file:
+            # Written, and not only made longer: a page that the disk has no room for would end the rank by SIGBUS.
+            file.write(bytes(_HEAD.size + ROWS * _ROW.size))
+            file.flush()
+            self._memory = mmap.mmap(file.fileno(), 0)
+        _HEAD.pack_into(self._memory, 0, _MAGIC, _VERSION, ROWS, len(COLUMNS), rank, 0)
+        temporary.replace(path)
+
+    def add(self, row: Sequence[float]) -> None:
+        """A step, in the order of `COLUMNS`; what is not known is NaN."""
+        if self._memory is None:
+            return
+        _ROW.pack_into(self._memory, _HEAD.size + self._written % ROWS * _ROW.size, *row)
+        self._written += 1
+        _COUNT.pack_into(self._memory, _WRITTEN_AT, self._written)
+
+    def ends(self, reason: str) -> None:
+        """The rank is about to end otherwise than well: write down why, and what torch recorded of its collectives.
+
+        Raises:
+            OSError: there is no room.
+        """
+        if self._folder is None:
+            return
+        said = {"rank": self._rank, "time": round(time.time(), 3), "reason": reason, "collectives": _collectives()}
+        (self._folder / f"rank-{self._rank:05}.json").write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
+
+    def close(self) -> None:
+        if self._memory is not None:
+            self._memory.close()
+            self._memory = None
+
+
+@dataclass(frozen=True)
+class Flight:
+    """What a rank left. `steps` are rows by `COLUMNS`, the oldest first; `end` is {} where it said nothing."""
+
+    rank: int
+    steps: list[dict[str, float]]
+    end: dict[str, Any]
+
+
+def read_flights(folder: Path) -> list[Flight]:
+    """Of all ranks.
+
+    Raises:
+        ValueError: a file that is none.
+    """
+    return [_read(path) for path in sorted((folder / FOLDER).glob("rank-*.bin"))]
+
+
+def _read(path: Path) -> Flight:
+    data = path.read_bytes() if path.stat().st_size <= _MOST_BYTES else b""
+    if len(data) < _HEAD.size:
+        raise ValueError(f"{path} is no file of a flight recorder")
+    magic, version, rows, columns, rank, written = _HEAD.unpack_from(data)
+    if (magic, version, columns) != (_MAGIC, _VERSION, len(COLUMNS)) or len(data) != _HEAD.size + rows * _ROW.size:
+        raise ValueError(f"{path} is no file of a flight recorder, or of another version")
+    kept = range(max(0, written - rows), written)
+    steps = [_ROW.unpack_from(data, _HEAD.size + number % rows * _ROW.size) for number in kept]
+    end = path.with_suffix(".json")
+    said: Any = json.loads(end.read_text(encoding="utf-8")) if end.is_file() else {}
+    if not isinstance(said, dict):
+        raise ValueError(f"{end} does not hold an object")
+    return Flight(rank, [dict(zip(COLUMNS, step, strict=True)) for step in steps], said)
+
+
+def _collectives() -> Any:
+    """What torch's own flight recorder has of this rank's collectives; None where it records none
+    (TORCH_FR_BUFFER_SIZE)."""
+    torch_c: Any = sys.modules.get("torch._C._distributed_c10d")
+    if torch_c is None or not hasattr(torch_c, "_dump_fr_trace_json"):
+        return None
+    try:
+        return json.loads(torch_c._dump_fr_trace_json())
+    except (RuntimeError, ValueError) as error:  # it must not take the place of why the rank ends
+        return f"torch's flight recorder cannot be read: {error}"

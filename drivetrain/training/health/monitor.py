@@ -1,0 +1,372 @@
+"""What the loop calls: it times the steps, lets them be recorded, asks the rules, and does what they want.
+
+    with open_health(config, strategy, ...) as health:      # opening.py
+        for batch in health.timed(batches):
+            health.before_step(step)
+            result = strategy.train_step(...)
+            health.took(step, result, ...)
+            ...
+            health.after_step(step)         # `stops` then says on all ranks that the training is to end
+        health.finish()
+
+Every rank calls the same methods at the same steps.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import resource
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self, TypeVar
+
+import numpy as np
+
+from drivetrain.training.config import Config
+from drivetrain.training.errors import StoppedError
+from drivetrain.training.framework import Watcher
+from drivetrain.training.health import clock as phases
+from drivetrain.training.health.cadence import Cadence
+from drivetrain.training.health.clock import Clock
+from drivetrain.training.health.flight import FOLDER as FLIGHT_FOLDER
+from drivetrain.training.health.flight import FlightRecorder
+from drivetrain.training.health.record import PHASES, RANK_COLUMNS, Floats, Names, Record
+from drivetrain.training.health.recording import FOLDER, Recording
+from drivetrain.training.health.rule import Finding, load_rules, see
+from drivetrain.training.health.summary import Summary
+from drivetrain.training.health.vector import Own, Vectors, joined
+from drivetrain.training.health.verdict import seconds_of_steps
+from drivetrain.training.loop.journal import Journal
+from drivetrain.training.process import Process
+from drivetrain.training.strategy import Strategy
+
+T = TypeVar("T")
+_PAGE = resource.getpagesize()
+_NONFINITE, _OWN = RANK_COLUMNS.index("nonfinite"), RANK_COLUMNS.index("own")
+
+
+class _Taken(NamedTuple):
+    """What this rank has summed up in a step, on its way from the device; `full` with tensors."""
+
+    own: Own
+    full: bool
+    sums: Callable[[], tuple[Floats, Floats]] | None
+
+
+class _Reducing(NamedTuple):
+    """What all ranks are adding up."""
+
+    own: Own
+    full: bool
+    vector: Floats
+    finish: Callable[[], None]
+
+
+class Health:
+    """See the module.
+
+    Args:
+        output: gets health/; None keeps nothing.
+        num_classes: of labels that are classes, else 0.
+
+    Attributes:
+        stops: the finding for which all ranks are to save and end, once there is one.
+
+    Raises:
+        InputError: `health_rules` that cannot be.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        strategy: Strategy,
+        process: Process,
+        output: Path | None,
+        journal: Journal,
+        num_classes: int,
+    ) -> None:
+        self._process, self._strategy, self._journal = process, strategy, journal
+        self._folder = output / FOLDER if output else None
+        self._rules = load_rules(config.health_rules)
+        self._bound = config.health_cost
+        self._clock = Clock()
+        self._watcher: Watcher | None = strategy.framework.watcher(strategy, self._clock)
+        self._group = process.group.twin(config.collective_timeout)
+        own = Names(num_classes=num_classes)
+        if self._watcher:
+            watcher = self._watcher
+            own = Names(
+                tensors=watcher.tensors,
+                matrices=watcher.matrices,
+                layers=watcher.layers,
+                num_classes=num_classes,
+                scaled=watcher.is_scaled,
+            )
+        parts = [Names(**given) for given in self._group.gather_json(_of_rank(own))]
+        self._vectors = Vectors(joined(parts), own, process.rank)
+        # A float of a number on a GPU would wait for it, so the sum stays there.
+        self._on_host = strategy.framework.device_kind(process.device) == "cpu"
+        self._flight, self._recording = FlightRecorder(None, process.rank), None
+        self.summary = Summary(self._rules, self._folder if process.is_main else None)
+        self.stops: Finding | None = None
+        self._taken: _Taken | None = None
+        self._reducing: _Reducing | None = None
+        self._is_full = self._records = False
+        self._nonfinite_step = 0
+
+    def begin(self, step: int) -> None:
+        """Steps are taken from here on, `step` of them are behind us."""
+        self._cadence, self._step = Cadence(self._bound, step), step
+        if self._folder is not None:
+            with self._complaining():
+                self._flight = FlightRecorder(self._folder / FLIGHT_FOLDER, self._process.rank)
+            if self._process.is_main:
+                with self._complaining():
+                    self._recording = Recording(self._folder, self._vectors.names, step)
+        self._start_anew()
+        self._clock.mark(phases.OTHER)
+        self._clock.taken()
+
+    # Around each step.
+
+    def timed(self, batches: Iterable[T]) -> Iterator[T]:
+        """The batches; what they are waited for is noted."""
+        iterator, mark = iter(batches), self._clock.mark
+        while True:
+            mark(phases.OTHER)
+            try:
+                batch = next(iterator)
+            except StopIteration:
+                return
+            mark(phases.DATA)
+            yield batch
+
+    def before_step(self, step: int) -> None:
+        self._records = self._cadence.records(step)
+        self._is_full = self._records and self._cadence.sums_tensors(step)
+        if self._is_full and self._watcher:
+            self._watcher.begin()
+            self._cost += self._watcher.seconds
+
+    def took(
+        self,
+        step: int,
+        loss: Any,
+        batch: Any,
+        *,
+        consumed: int,
+        num_samples: int,
+        weight: Any,
+        learning_rate: float,
+        factor: float,
+    ) -> None:
+        """A step was taken.
+
+        Args:
+            loss: the sum of this rank's losses, a scalar of the framework.
+            batch: this rank's part, on the host.
+            num_samples: of its samples, how many count.
+            weight: what the samples of the global batch weigh together, a number or a scalar of the framework.
+        """
+        clock, watcher = self._clock, self._watcher
+        tells = watcher is not None and watcher.tells_phases
+        clock.mark(phases.OPTIMIZER if tells else phases.COMPUTE)
+        if self._on_host:
+            loss, weight = float(loss), float(weight)
+        self._loss, self._weight, self._factor = self._loss + loss, self._weight + weight, factor
+        self._step = step
+        seconds = clock.taken()
+        own = seconds[phases.DATA] + seconds[phases.FORWARD]
+        if own < self._shortest:
+            self._shortest = own
+        for phase, value in enumerate(seconds):
+            self._seconds[phase] += value
+        known = loss if self._on_host else math.nan
+        self._flight.add((step, consumed, time.time(), learning_rate, known, num_samples, *seconds))
+        if watcher and watcher.nonfinite and not self._nonfinite_step:
+            self._nonfinite_step = step
+        if self._records:
+            self._take(batch, num_samples)
+
+    def after_step(self, step: int) -> None:
+        """Ask the rules, as soon as what they look at has come together."""
+        if self._taken is None and self._reducing is None:
+            return
+        begun = time.perf_counter()
+        if self._reducing is not None and self._reducing.own.step < step:
+            self._come_together()
+        taken = self._taken
+        # On a GPU the sums are waited for one step later, when they have long been there.
+        if taken is not None and self._reducing is None and (self._on_host or taken.own.step < step):
+            self._reduce(taken)
+            if self._process.world_size == 1:
+                self._come_together()
+        self._cost += time.perf_counter() - begun
+
+    def validated(self, step: int, metrics: Mapping[str, float]) -> None:
+        """A validation is done; `metrics` are the same on all ranks."""
+        self._look(Record(step=step, time=time.time(), validation=dict(metrics)))
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """`validation` or `save`: what is done inside takes its time for that."""
+        self._clock.mark(phases.OTHER)
+        yield
+        self._clock.mark(PHASES.index(name))
+        self._saves += name == "save"
+
+    def finish(self) -> None:
+        """The training is over: let what is on its way come together, and say how it was."""
+        self._settle()
+        self.summary.write(self._journal, self._cadence.share)
+        self._journal.say(self.summary.describe(self._cadence.share))
+
+    def why_not_finite(self) -> str:
+        """Where the first number came from that is not finite, as far as some rank knows; "" where none does. Every
+        rank must ask for it."""
+        self._settle()
+        return self._reason()
+
+    def _reason(self) -> str:
+        own = self._watcher.nonfinite if self._watcher else ""
+        said = self._group.gather_json([self._nonfinite_step, own])
+        found = [(step, rank, text) for rank, (step, text) in enumerate(said) if text]
+        if not found:
+            return ""
+        step, rank, text = min(found)
+        return f"on rank {rank}{f' in step {step}' if step else ''} {text}"
+
+    def state(self) -> dict[str, Any]:
+        """What a later start has to know."""
+        return self.summary.state()
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        self.summary.load_state(state)
+
+    def about_model(self) -> dict[str, Any]:
+        """For model.json."""
+        return self.summary.about_model()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._watcher:
+            self._strategy.watcher = None  # type: ignore[attr-defined]
+        if error is not None:
+            with self._complaining():
+                self._flight.ends(f"{type(error).__name__}: {error}")
+            if kind is not StoppedError:
+                self.summary.write(self._journal, self._cadence.share)
+        self._flight.close()
+        if self._recording:
+            self._recording.close()
+
+    # From a step to a record.
+
+    def _start_anew(self) -> None:
+        self._loss, self._weight, self._factor = 0.0, 0.0, 1.0
+        self._seconds, self._shortest = [0.0] * len(PHASES), math.inf
+        self._cost, self._saves = 0.0, 0
+        self._marked, self._marked_step = time.perf_counter(), self._step
+
+    def _take(self, batch: Any, num_samples: int) -> None:
+        begun = time.perf_counter()
+        full, watcher = self._is_full, self._watcher
+        sums = None
+        if full and watcher:
+            sums = watcher.end()
+            self._cost += watcher.seconds
+        row = np.zeros(len(RANK_COLUMNS))
+        row[: len(PHASES)] = self._seconds
+        alone = watcher is not None and watcher.computes_alone
+        steps = self._step - self._marked_step
+        shortest = self._shortest if alone else 0.0
+        row[len(PHASES) :] = (steps, shortest, _resident(), self._nonfinite_step, self._saves, -1.0)
+        classes = self._classes(batch, num_samples) if full else None
+        loss, weight = self._loss, self._weight
+        elapsed, cost, factor = begun - self._marked, self._cost, self._factor
+        self._start_anew()
+        self._cost = time.perf_counter() - begun
+        own = Own(self._step, steps, factor, loss, weight, row, cost, elapsed, time.time(), classes=classes)
+        self._taken = _Taken(own, full, sums)
+
+    def _classes(self, batch: Any, num_samples: int) -> Floats | None:
+        number = self._vectors.names.num_classes
+        if not number or not self._strategy.layout.counts:
+            return None
+        targets = self._strategy.framework.array(batch.targets)[:num_samples]
+        if targets.ndim != 1 or targets.dtype.kind not in "iu":
+            return None
+        return np.bincount(targets, minlength=number)[:number].astype(np.float64)
+
+    def _reduce(self, taken: _Taken) -> None:
+        tensors, layers = taken.sums() if taken.sums else (None, None)
+        known = {"tensors": tensors, "layers": layers}
+        known |= {"loss": float(taken.own.loss), "weight": float(taken.own.weight)}
+        own = Own(**{**vars(taken.own), **known})
+        vector = self._vectors.to_vector(own, full=taken.full)
+        self._taken = None
+        self._reducing = _Reducing(own, taken.full, vector, self._group.start_sum(vector))
+
+    def _come_together(self) -> None:
+        assert self._reducing is not None
+        own, full, vector, finish = self._reducing
+        self._reducing = None
+        finish()
+        record, cost, elapsed = self._vectors.to_record(vector, own, full=full)
+        assert record.ranks is not None
+        a_step = float(seconds_of_steps(record.ranks).sum() / max(record.ranks["steps"].sum(), 1.0))
+        self._cadence.recorded(own.step, self._step, cost=cost, elapsed=elapsed, a_step=a_step, full=full)
+        self._look(record)
+
+    def _settle(self) -> None:
+        """Let everything that is on its way come together, on all ranks."""
+        if self._reducing is not None:
+            self._come_together()
+        if self._taken is not None:
+            self._reduce(self._taken)
+            self._come_together()
+
+    def _look(self, record: Record) -> None:
+        if self._recording:
+            with self._complaining():
+                self._recording.add(record)
+        for finding in see(self._rules, record):
+            if finding.spoils and finding.rule not in self.summary.findings:
+                why = self._reason()
+                finding.text += f" ({why})" if why else ""
+            if self.summary.add(finding):
+                self._journal.finding(finding.step, finding.rule, finding.action, finding.describe())
+            if finding.action == "stop" and self.stops is None:
+                self.stops = finding
+        self.summary.recorded(record)
+        if record.tensors is not None:
+            self._journal.scalars(record.step, self.summary.scalars(record))
+
+    @contextmanager
+    def _complaining(self) -> Iterator[None]:
+        """A training that can go on is not to be lost for what is said about it."""
+        try:
+            yield
+        except OSError as error:
+            self._journal.say(f"health cannot be written to {self._folder} ({error.strerror}): training goes on.")
+
+
+def _of_rank(names: Names) -> dict[str, Any]:
+    return {name: value for name, value in names.as_json().items() if name != "num_ranks"}
+
+
+def _resident() -> float:
+    """Bytes of this process in memory."""
+    descriptor = os.open("/proc/self/statm", os.O_RDONLY)
+    try:
+        return int(os.read(descriptor, 200).split()[1]) * _PAGE
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,62 @@
+"""Health, or nothing, as a training is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from drivetrain.training.config import Config
+from drivetrain.training.health.monitor import Health
+from drivetrain.training.loop.journal import Journal
+from drivetrain.training.process import Process
+from drivetrain.training.strategy import Strategy
+
+T = TypeVar("T")
+
+
+class NoHealth(Health):
+    """Nothing is watched."""
+
+    def __init__(self) -> None:
+        self.stops = None
+
+    def begin(self, step: int) -> None: ...
+
+    def timed(self, batches: Iterable[T]) -> Iterator[T]:
+        return iter(batches)
+
+    def before_step(self, step: int) -> None: ...
+
+    def took(self, *given: Any, **more: Any) -> None: ...
+
+    def after_step(self, step: int) -> None: ...
+
+    def validated(self, step: int, metrics: Mapping[str, float]) -> None: ...
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        yield
+
+    def finish(self) -> None: ...
+
+    def why_not_finite(self) -> str:
+        return ""
+
+    def state(self) -> dict[str, Any]:
+        return {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None: ...
+
+    def about_model(self) -> dict[str, Any]:
+        return {}
+
+    def __exit__(self, *_: object) -> None: ...
+
+
+def open_health(
+    config: Config, strategy: Strategy, process: Process, output: Path | None, journal: Journal, num_classes: int | None
+) -> Health:
+    """What watches a training; nothing with health=False."""
+    return Health(config, strategy, process, output, journal, num_classes or 0) if config.health else NoHealth()

@@ -1,0 +1,60 @@
+"""The loss has never fallen below that of the beginning: nothing is learnt.
+
+A loss that stands still after it has fallen is another matter: the training may have converged (overtraining).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from drivetrain.training.health.record import Record
+from drivetrain.training.health.rule import Seen
+
+WATCHES = "loss"
+ACTION = "fail"
+WINDOW = "200 steps in which it has not fallen by 2 %"
+ADVICE = (
+    "Look at the labels (are they shuffled against the inputs?), at the scale of the inputs, and at learning_rate; a "
+    "model that can learn at all learns 100 samples by heart."
+)
+
+
+@dataclass
+class Rule:
+    steps: int = 200
+    """Steps that a loss has to fall."""
+    share: float = 0.02
+    """By which it has to fall below the first records'."""
+
+    def __post_init__(self) -> None:
+        self._first: tuple[float, int] | None = None  # the mean of the first steps, and how many
+        self._begun: int | None = None
+        self._lately: deque[tuple[float, int]] = deque()
+        self._falls = False
+
+    def see(self, record: Record) -> Seen | None:
+        if self._falls or record.loss is None or not record.steps:
+            return None
+        if self._begun is None:
+            self._begun = record.step - record.steps
+        # Means over a tenth of the window: a single batch says little.
+        least = max(self.steps // 10, 1)
+        if self._first is None or self._first[1] < least:
+            loss, steps = self._first or (0.0, 0)
+            self._first = ((loss * steps + record.loss * record.steps) / (steps + record.steps), steps + record.steps)
+            return None
+        self._lately.append((record.loss, record.steps))
+        while sum(steps for _, steps in self._lately) - self._lately[0][1] >= least:
+            self._lately.popleft()
+        steps = sum(steps for _, steps in self._lately)
+        if steps < least:
+            return None
+        lately = sum(loss * steps for loss, steps in self._lately) / steps
+        # (Losses below 0 exist: logarithms of densities.)
+        self._falls = lately < self._first[0] - self.share * abs(self._first[0])
+        if self._falls or record.step - self._begun < self.steps:
+            return None
+        return Seen(
+            f"the loss is {lately:.4g} after {record.step} steps, and was {self._first[0]:.4g} at the beginning"
+        )

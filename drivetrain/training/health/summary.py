@@ -1,0 +1,132 @@
+"""What came of watching a training: which rules fired, where its time went; in one file, and in one line.
+
+<output>/health/health.json
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drivetrain.training.health.record import PHASES, Record, Table
+from drivetrain.training.health.rule import Finding, Watching
+from drivetrain.training.health.timeline import Timeline
+from drivetrain.training.health.verdict import phases_in_words, stragglers
+from drivetrain.training.loop.journal import Journal
+
+SUMMARY_FILE = "health.json"
+_FAILS = ("fail", "stop")
+
+
+class Summary:
+    """
+    Args:
+        folder: gets the file; None on other ranks than the first, and where there is none.
+
+    Attributes:
+        findings: a rule that has fired, by its name.
+    """
+
+    def __init__(self, rules: Sequence[Watching], folder: Path | None = None) -> None:
+        self._rules, self._folder = rules, folder
+        self.findings: dict[str, Finding] = {}
+        self._records = {"ranks": 0, "tensors": 0, "validation": 0}
+        self._seconds: Table | None = None
+        self._timeline = Timeline()
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether no rule fired that fails or stops a training."""
+        return not any(finding.action in _FAILS for finding in self.findings.values())
+
+    def add(self, finding: Finding) -> bool:
+        """Note that a rule fires; whether it is the first time."""
+        known = self.findings.get(finding.rule)
+        if known is None:
+            finding.last_step = finding.step
+            self.findings[finding.rule] = finding
+            return True
+        known.times, known.last_step = known.times + 1, finding.step
+        return False
+
+    def recorded(self, record: Record) -> None:
+        for name in self._records:
+            self._records[name] += getattr(record, name) is not None
+        if record.ranks is not None:
+            self._timeline.add(record.ranks)
+            before = self._seconds
+            columns = {
+                name: record.ranks[name] + (before[name] if before is not None else 0.0) for name in (*PHASES, "steps")
+            }
+            own = record.ranks["own"]
+            if before is not None:
+                own = np.minimum(own, before["own"])
+            self._seconds = Table(record.ranks.names, {**columns, "own": own})
+
+    def scalars(self, record: Record) -> dict[str, float]:
+        """For TensorBoard, of a record with tensors."""
+        assert record.tensors is not None
+        table, found = record.tensors, {"health/healthy": float(self.is_healthy)}
+        found["health/gradient_norm"] = float(np.sqrt(table["grad_sq"].sum()))
+        weights, updates = table.rms("weight_sq", "sampled"), table.rms("update_sq", "sampled")
+        there = (weights > 0) & np.array(record.matrices, dtype=bool)
+        if there.any():
+            found["health/largest_update"] = float((updates[there] / weights[there]).max())
+        if record.layers is not None:
+            found["health/most_zeros"] = float(record.layers.mean("zeros", "size").max())
+        return {name: value for name, value in found.items() if np.isfinite(value)}
+
+    def about_model(self) -> dict[str, Any]:
+        """For model.json: the rules of the model that failed the training; nothing otherwise, so that a healthy model
+        is the same whether anybody watched it or not."""
+        watched = [rule.name for rule in self._rules if rule.about_model]
+        failed = {name: one.text for name, one in self.findings.items() if name in watched and one.action in _FAILS}
+        return {"health": {"failed": failed}} if failed else {}
+
+    def as_json(self, share: float) -> dict[str, Any]:
+        seconds = self._seconds
+        phases = {}
+        if seconds is not None:
+            phases = {name: [round(v, 6) for v in seconds[name].tolist()] for name in (*PHASES, "steps", "own")}
+        return {
+            "healthy": self.is_healthy,
+            "findings": [asdict(finding) for finding in self.findings.values()],
+            "rules": {rule.name: rule.action for rule in self._rules},
+            "records": self._records,
+            "cost": round(share, 6),
+            "phases": phases,
+            "timeline": self._timeline.as_json(),
+            "verdict": phases_in_words(seconds) if seconds is not None else "",
+            "stragglers": stragglers(seconds) if seconds is not None else [],
+        }
+
+    def write(self, journal: Journal, share: float) -> None:
+        """Write the file; where that cannot be, it is said."""
+        if self._folder is None:
+            return
+        path = self._folder / SUMMARY_FILE
+        try:
+            temporary = path.with_suffix(".partial")
+            temporary.write_text(json.dumps(self.as_json(share), indent=1, allow_nan=False) + "\n", encoding="utf-8")
+            temporary.replace(path)
+        except OSError as error:
+            journal.say(f"{path} cannot be written ({error.strerror}).")
+
+    def describe(self, share: float) -> str:
+        """One line; a step's metric `healthy` is read from it."""
+        fired = ", ".join(f"{name} ({finding.action})" for name, finding in self.findings.items())
+        said = fired or f"none of {len(self._rules)} rules fired"
+        return f"health: healthy={int(self.is_healthy)} {said}; it took {share:.2%} of the time"
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint; nothing where nothing was found."""
+        return {"health": [asdict(finding) for finding in self.findings.values()]} if self.findings else {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        for given in state.get("health", []):
+            self.findings[given["rule"]] = Finding(**given)

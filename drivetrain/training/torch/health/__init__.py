@@ -1,0 +1,1 @@
+"""What the health rules are told of a training by torch: sums of tensors and layers, times of phases."""

@@ -1,0 +1,14 @@
+"""GPUs have nothing to do."""
+
+from __future__ import annotations
+
+from drivetrain.training.health.record import Record
+from tests.contract.health_rules.records import changed
+
+FROM, WITHIN, ABOUT = 100, 20, ""
+
+
+def planted(record: Record) -> Record:
+    if record.ranks is None:
+        return record
+    return changed(record, "ranks", "accelerator", slice(None), 0.1)

@@ -1,0 +1,14 @@
+"""A layer gets a ten-millionth of the gradient."""
+
+from __future__ import annotations
+
+from drivetrain.training.health.record import Record
+from tests.contract.health_rules.records import changed
+
+FROM, WITHIN, ABOUT = 100, 3, "0.weight"
+
+
+def planted(record: Record) -> Record:
+    if record.ranks is None:
+        return record
+    return changed(record, "tensors", "grad_sq", 0, lambda before: before * 1e-14)

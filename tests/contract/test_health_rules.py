@@ -1,0 +1,154 @@
+"""What every health rule keeps: run for each file of drivetrain/training/health/rules.
+
+A rule brings a file of the same name in tests/contract/health_rules with a fault that is planted in the records of a
+healthy training: from which step, within how many steps the rule fires, and of what it speaks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import json
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.training import plugins
+from drivetrain.training.health.record import Record, from_fields, rounded, to_line
+from drivetrain.training.health.rule import FAMILY, Action, Finding, Watches, Watching, load_rules, see
+from tests.contract.health_rules import records
+from tests.contract.health_rules.records import NAMES
+
+RULES = plugins.names(FAMILY)
+
+
+def plant_of(name: str) -> Any:
+    return importlib.import_module(f"tests.contract.health_rules.{name}")
+
+
+def rule_of(name: str, given: str = "{}") -> list[Watching]:
+    return [watching for watching in load_rules(given) if watching.name == name]
+
+
+def findings(rules: list[Watching], training: list[Record]) -> list[Finding]:
+    return [finding for record in training for finding in see(rules, record)]
+
+
+def as_written(record: Record) -> Record:
+    """With the digits that a training's own rules see."""
+    tables = {
+        name: dataclasses.replace(table, columns={c: rounded(v) for c, v in table.columns.items()})
+        for name in ("ranks", "tensors", "layers")
+        for table in [getattr(record, name)]
+        if table is not None
+    }
+    return dataclasses.replace(record, **tables)
+
+
+def with_fault(name: str, seed: int = 0) -> list[Record]:
+    plant = plant_of(name)
+    return [
+        as_written(plant.planted(record) if record.step >= plant.FROM else record) for record in records.healthy(seed)
+    ]
+
+
+@pytest.fixture(params=RULES)
+def name(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def test_it_says_what_it_watches_and_what_to_do(name: str) -> None:
+    module = plugins.load(FAMILY, name, kind="health rule")
+    assert module.__doc__ and module.__doc__.endswith((".\n", "."))
+    assert module.WATCHES in get_args(Watches) and module.ACTION in get_args(Action)
+    assert module.WINDOW and not module.WINDOW.endswith(".") and module.ADVICE.endswith(".")
+    for field in dataclasses.fields(module.Rule):
+        assert field.type in ("int", "float", "str", "bool") and isinstance(field.default, (int, float, str, bool))
+        source = inspect.getsource(module.Rule).split(f"    {field.name}: {field.type} = ")[1]
+        assert source.splitlines()[1].lstrip().startswith('"""'), field.name
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_fires_on_its_fault_within_its_window_and_not_before(name: str, seed: int) -> None:
+    plant, rules = plant_of(name), rule_of(name)
+    found = findings(rules, with_fault(name, seed))
+    assert found, "it never fired"
+    allowed = plant.WITHIN * (records.VALIDATION_EVERY if rules[0].watches == "validation" else 1)
+    assert plant.FROM <= found[0].step <= plant.FROM + allowed
+    assert found[0].about == plant.ABOUT
+    assert len(found[0].text) > 20 and found[0].describe().endswith(".")
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_silent_where_all_is_well(name: str, seed: int) -> None:
+    training = [as_written(record) for record in records.healthy(seed)]
+    if name == "overtraining":  # which a training that has converged has not done badly
+        training = [record for record in training if record.step <= 300]
+    assert findings(rule_of(name), training) == []
+
+
+def test_it_says_the_same_of_what_was_written_down(name: str) -> None:
+    live = with_fault(name)
+    lines = [json.loads(to_line(record)) for record in live]
+    again = [from_fields(fields, NAMES) for fields in lines]
+    assert findings(rule_of(name), live) == findings(rule_of(name), again)
+
+
+def test_it_changes_nothing_of_a_record(name: str) -> None:
+    training = with_fault(name)
+    before = [to_line(record) for record in training]
+    findings(rule_of(name), training)
+    assert [to_line(record) for record in training] == before
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ('{"%s": {"nonsense": 1}}', "no option of health rule '%s' 'nonsense'"),
+        ('{"%s": {"action": "shout"}}', "no action of health rule '%s' 'shout'"),
+        ('{"%s": 3}', "health_rules: '%s' is 3. Allowed: \"off\""),
+    ],
+)
+def test_what_it_cannot_be_told_is_refused(name: str, given: str, says: str) -> None:
+    with pytest.raises(InputError, match=(says % name).replace("(", r"\(").replace(".", r"\.")):
+        load_rules(given % name)
+
+
+def test_it_can_be_turned_off_and_given_another_action(name: str) -> None:
+    assert rule_of(name, json.dumps({name: "off"})) == []
+    (watching,) = rule_of(name, json.dumps({name: {"action": "stop"}}))
+    assert watching.action == "stop" and findings([watching], with_fault(name))[0].action == "stop"
+
+
+@pytest.mark.slow
+def test_no_straggler_in_ten_thousand_healthy_steps() -> None:
+    assert findings(rule_of("straggler_rank"), list(records.healthy(1, steps=10_000))) == []
+
+
+def test_a_rule_of_ones_own_is_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "my_health_rule.py").write_text(
+        '"""Too many."""\nfrom dataclasses import dataclass\nfrom drivetrain.training.health.rule import Seen\n'
+        'WATCHES = "loss"\nACTION = "fail"\nADVICE = "Do less."\n'
+        "@dataclass\nclass Rule:\n    most: int = 10\n"
+        "    def see(self, record):\n        return Seen(f'{record.step} steps') if record.step > self.most else None\n"
+    )
+    (tmp_path / "my_empty_rule.py").write_text("WATCHES = 'loss'\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    rules = [one for one in load_rules('{"my_health_rule": {"most": 20}}') if one.name == "my_health_rule"]
+    found = findings(rules, list(records.healthy(0, steps=30)))
+    assert [finding.step for finding in found] == list(range(21, 31))
+    assert found[0].describe() == "my_health_rule at step 21: 21 steps. Do less."
+    with pytest.raises(InputError, match=r"my_empty_rule.* has no dataclass named Rule with a method see\(record\)"):
+        load_rules('{"my_empty_rule": {}}')
+    with pytest.raises(InputError, match=r"no health rule 'straggler_rnak'\. Did you mean 'straggler_rank'"):
+        load_rules('{"straggler_rnak": {}}')
+
+
+def test_the_healthy_records_would_be_noticed_if_they_changed() -> None:
+    """(The generator gives the same records for a seed: else the tests above would prove nothing twice.)"""
+    assert [to_line(r) for r in records.healthy(5, 20)] == [to_line(r) for r in records.healthy(5, 20)]
+    assert np.isfinite([record.loss for record in records.healthy(0) if record.loss]).all()

@@ -1,0 +1,69 @@
+"""The health rules are silent on the shipped recipes, as their configs tell, when nothing is wrong."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.authoring.plain_yaml import read_yaml
+from drivetrain.training import plugins
+from drivetrain.training.config import Config, Folders
+from drivetrain.training.process import Process
+from drivetrain.training.recipe import load_recipe
+from drivetrain.training_scripts.train import train
+from tests.fixtures import tiny_data
+
+CONFIGS = Path(__file__).parents[2] / "docs/recipes"
+NAMES = plugins.of_framework("recipes", "torch")
+ROWS, STEPS, SEEDS = 48, 36, 20
+# Which the quick suite trains, with two seeds; the others take seconds a training.
+QUICK = {"digits_cnn", "decoder_lm", "imdb_sentiment"}
+
+
+def config_of(name: str, seed: int) -> Config:
+    """The shipped config with a small model, on small data; every step is looked at."""
+    shipped = read_yaml(CONFIGS / f"{name}.yaml")
+    options = json.loads(shipped.get("recipe_options", "{}")) | tiny_data.SMALL.get(name, {})
+    if name == "digits_cnn":
+        options["num_classes"] = 8  # of which the small data has rows
+    batch = min(16, int(shipped.get("global_batch", 16)))
+    steps_an_epoch = -(-ROWS // batch)
+    small: dict[str, Any] = {
+        **{"strategy": "single", "global_batch": batch, "accumulation": 1, "drop_last": True, "precision": "fp32"},
+        **{"max_steps": STEPS, "epochs": 1 + STEPS // (ROWS // batch), "validate_every": 3 * steps_an_epoch},
+        **{"warmup_epochs": 2.0, "seed": seed, "health_cost": 1.0, "log_every": STEPS},
+    }
+    return Config(**shipped | small | {"recipe_options": json.dumps(options)})
+
+
+def fit(process: Process, name: str, seeds: list[int], folder: Path) -> list[dict[str, Any]]:
+    """What rules found in a training with each seed."""
+    found = []
+    for seed in seeds:
+        reader = getattr(load_recipe(name, {}), "reader", "prepared")
+        place = folder / str(seed)
+        data = tiny_data.write(reader, place / "data", rows=ROWS, seed=seed)
+        train(
+            config_of(name, seed),
+            Folders(train=data, validation=data, model=place / "model", output=place / "output"),
+            process,
+        )
+        found.append(json.loads((place / "output/health/health.json").read_text()))
+    return found
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[] if n in QUICK else pytest.mark.slow) for n in NAMES])
+def test_no_rule_fires(name: str, pooled: Any, tmp_path: Path) -> None:
+    for one in pooled(1, fit, name, [0, 1], tmp_path, timeout=120)[0]:
+        assert one["findings"] == []
+        assert one["records"]["tensors"] == STEPS
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", NAMES)
+def test_no_rule_fires_with_any_of_twenty_seeds(name: str, pooled: Any, tmp_path: Path) -> None:
+    found = pooled(1, fit, name, list(range(SEEDS)), tmp_path, timeout=1200)[0]
+    assert [one["findings"] for one in found] == [[]] * SEEDS

@@ -1,0 +1,152 @@
+"""Records in a file that stays short; the last steps in a file that outlives its process; when what is recorded."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.health import recording
+from drivetrain.training.health.cadence import FIRST_STEPS, Cadence
+from drivetrain.training.health.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, Clock
+from drivetrain.training.health.flight import COLUMNS, ROWS, FlightRecorder, read_flights
+from drivetrain.training.health.recording import RECORDS_FILE, Recording
+from tests.contract.health_rules import records
+from tests.contract.health_rules.records import NAMES
+
+
+def steps_in(folder: Path) -> list[int]:
+    return [record.step for record in recording.read(folder / RECORDS_FILE)[1]]
+
+
+def test_a_recording_is_read_as_it_was_written(tmp_path: Path) -> None:
+    written = list(records.healthy(0, 25))
+    file = Recording(tmp_path, NAMES, 0)
+    for record in written:
+        file.add(record)
+    file.close()
+    names, read = recording.read(tmp_path / RECORDS_FILE)
+    assert names == NAMES
+    for before, after in zip(written, read, strict=True):
+        assert (before.step, before.loss, before.validation) == (after.step, after.loss, after.validation)
+        for table in ("ranks", "tensors", "layers"):
+            one, other = getattr(before, table), getattr(after, table)
+            assert (one is None) == (other is None)
+            assert one is None or all((one[name] == other[name]).all() for name in one.columns)
+
+
+def test_a_recording_stays_below_its_bound(tmp_path: Path) -> None:
+    most = 100_000
+    file = Recording(tmp_path, NAMES, 0, most_bytes=most)
+    for record in records.healthy(0, 300):
+        file.add(record)
+        assert (tmp_path / RECORDS_FILE).stat().st_size <= most + 5_000
+    file.close()
+    kept = steps_in(tmp_path)
+    assert kept == sorted(kept) and kept[-1] == 300 and kept[0] <= 20 and len(kept) < 100
+
+
+def test_a_training_that_goes_on_keeps_what_was_recorded_until_there(tmp_path: Path) -> None:
+    file = Recording(tmp_path, NAMES, 0)
+    for record in records.healthy(0, 12):
+        file.add(record)
+    file.close()
+    with (tmp_path / RECORDS_FILE).open("a") as broken:
+        broken.write('{"step": 13, "ste')  # it was killed while it wrote
+    Recording(tmp_path, NAMES, 7).close()
+    assert steps_in(tmp_path) == list(range(1, 8))
+    Recording(tmp_path, NAMES, 0).close()
+    assert steps_in(tmp_path) == []
+
+
+@pytest.mark.parametrize("text", ["", "{}\n", "[1]\n", '{"version": 9}\n', "\x00\n"])
+def test_a_file_that_is_no_recording_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / RECORDS_FILE).write_text(text)
+    with pytest.raises(InputError, match="is no recording of ours"):
+        steps_in(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"step": 1, "ranks": {"data": [1, 2]}}', '{"step": "x"}'])
+def test_a_line_that_is_no_record_is_refused(line: str, tmp_path: Path) -> None:
+    Recording(tmp_path, NAMES, 0).close()
+    with (tmp_path / RECORDS_FILE).open("a") as file:
+        file.write(line + "\n")
+    with pytest.raises(InputError, match="line 2 is no record"):
+        steps_in(tmp_path)
+
+
+def row(step: int) -> list[float]:
+    return [float(step), 8.0 * step, 1.7e9, 0.1, 2.0, 8.0, *([0.0] * (len(COLUMNS) - 6))]
+
+
+def test_a_rank_that_is_killed_leaves_its_last_steps(tmp_path: Path) -> None:
+    child = os.fork()
+    if child == 0:
+        recorder = FlightRecorder(tmp_path / "flight", 3)
+        for step in range(1, ROWS + 11):
+            recorder.add(row(step))
+        os.kill(os.getpid(), signal.SIGKILL)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
+    (flight,) = read_flights(tmp_path)
+    assert (flight.rank, flight.end) == (3, {})
+    assert [step["step"] for step in flight.steps] == list(range(11, ROWS + 11))
+    assert flight.steps[-1]["consumed"] == 8 * (ROWS + 10)
+
+
+def test_a_rank_that_fails_says_why_and_a_new_start_forgets_it(tmp_path: Path) -> None:
+    recorder = FlightRecorder(tmp_path / "flight", 0)
+    recorder.add(row(1))
+    recorder.ends("ValueError: no")
+    recorder.close()
+    assert read_flights(tmp_path)[0].end["reason"] == "ValueError: no"
+    FlightRecorder(tmp_path / "flight", 0).close()
+    (flight,) = read_flights(tmp_path)
+    assert (flight.steps, flight.end) == ([], {})
+
+
+@pytest.mark.parametrize("data", [b"", b"DTFLIGHT", b"x" * 5_000])
+def test_a_file_of_no_flight_recorder_is_refused(data: bytes, tmp_path: Path) -> None:
+    (tmp_path / "flight").mkdir()
+    (tmp_path / "flight/rank-00000.bin").write_bytes(data)
+    with pytest.raises(ValueError, match="is no file of a flight recorder"):
+        read_flights(tmp_path)
+
+
+@pytest.mark.parametrize(("bound", "cost", "a_step"), [(0.01, 0.03, 0.1), (0.001, 0.005, 0.01), (0.1, 0.01, 0.5)])
+def test_tensors_are_summed_up_as_often_as_the_bound_allows(bound: float, cost: float, a_step: float) -> None:
+    """And the first steps, which come whatever they cost, are made up for."""
+    cadence, full, steps = Cadence(bound), [], 20_000
+    spent = elapsed = 0.0
+    last, since = 0, 0.0
+    for step in range(1, steps + 1):
+        since += a_step
+        if not cadence.records(step):
+            continue
+        sums = cadence.sums_tensors(step)
+        if sums:
+            full.append(step)
+        costs = cost if sums else 1e-5
+        spent, elapsed = spent + costs, elapsed + since
+        cadence.recorded(step, step, cost=costs, elapsed=since, a_step=since / (step - last), full=sums)
+        last, since = step, 0.0
+    assert set(FIRST_STEPS) <= set(full)
+    assert 0.8 * bound < spent / elapsed <= 1.02 * bound or (spent / elapsed < bound and cost < bound * a_step)
+    assert abs(cadence.share - spent / elapsed) < 1e-9
+
+
+def test_a_bound_of_one_looks_at_every_step() -> None:
+    assert all(Cadence(1.0).sums_tensors(step) for step in range(1, 50))
+
+
+def test_a_clock_gives_each_phase_its_time() -> None:
+    times = iter([0.0, 1.0, 3.0, 7.0, 8.0, 9.0])
+    clock = Clock(lambda: next(times))
+    clock.mark(DATA)
+    clock.mark(FORWARD)
+    clock.split(BACKWARD, 5.0, COMMUNICATION)  # asks for the time twice
+    taken = clock.taken()
+    assert (taken[DATA], taken[FORWARD], taken[BACKWARD], taken[COMMUNICATION]) == (1.0, 2.0, 2.0, 3.0)
+    assert sum(clock.taken()) == 0.0

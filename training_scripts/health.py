@@ -1,0 +1,207 @@
+"""What was recorded of a training's health, and what rules say of it.
+
+    python -m drivetrain.training_scripts.health show build/output
+    python -m drivetrain.training_scripts.health replay build/output --rules '{"overfitting": {"share": 0.1}}'
+
+FOLDER is a training's output folder, or `health` in it; it may still be written. `show` tells what fired, where the
+time went, and the last steps of each rank, also of one that was killed. `replay` applies the rules, with other options,
+to what was recorded; nothing is trained. Exit codes: 0 done, 2 bad input.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NoReturn
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.health import recording
+from drivetrain.training.health.flight import Flight, read_flights
+from drivetrain.training.health.rule import Finding, load_rules, see
+from drivetrain.training.health.summary import SUMMARY_FILE, Summary
+
+BAD_INPUT = 2
+LAST_STEPS = 3
+
+
+def show(given: argparse.Namespace) -> int:
+    """What was found while it ran."""
+    folder = folder_of(given.folder)
+    summary = folder / SUMMARY_FILE
+    if summary.is_file():
+        found: dict[str, Any] = _object(summary)
+    else:  # it still runs, or was killed: what rules say of what is there
+        found = {**_replayed(folder, "{}").as_json(0.0), "unfinished": True}
+    try:
+        flights = read_flights(folder)
+    except (ValueError, OSError) as error:
+        raise InputError(f"{error}. Give the output folder of a training.") from None
+    if given.json:
+        told = [{**asdict(one), "steps": one.steps[-given.steps :]} for one in flights]
+        print(json.dumps(_plain({**found, "flights": told}), indent=2))
+        return 0
+    print("\n".join([*summary_lines(found), *flight_lines(flights, given.steps)]))
+    return 0
+
+
+def replay(given: argparse.Namespace) -> int:
+    """What rules say of what was recorded."""
+    summary = _replayed(folder_of(given.folder), given.rules)
+    found = summary.as_json(0.0)
+    if given.json:
+        kept = {name: found[name] for name in ("healthy", "findings", "rules", "records")}
+        print(json.dumps(_plain(kept), indent=2))
+        return 0
+    print("\n".join(summary_lines(found)))
+    return 0
+
+
+def folder_of(given: str) -> Path:
+    """The folder `health`.
+
+    Raises:
+        InputError: nothing was recorded there.
+    """
+    for folder in (Path(given), Path(given) / recording.FOLDER):
+        if (folder / recording.RECORDS_FILE).is_file():
+            return folder
+    raise InputError(
+        f"{given} holds no {recording.FOLDER}/{recording.RECORDS_FILE}. Give the output folder of a training that ran "
+        "with health=true."
+    )
+
+
+def summary_lines(found: Mapping[str, Any]) -> list[str]:
+    """For people."""
+    findings = found.get("findings") or []
+    records = found.get("records") or {}
+    state = "healthy" if found.get("healthy") else "not healthy"
+    lines = [
+        f"{state}: {len(findings)} of {len(found.get('rules') or {})} rules fired, on {records.get('ranks', 0)} "
+        f"records, {records.get('tensors', 0)} of them with tensors, and {records.get('validation', 0)} validations"
+    ]
+    if found.get("unfinished"):
+        lines.append("(the training has not ended, or was killed; this is what the rules say of what it left)")
+    for one in findings:
+        often = f", {one['times']} times until step {one['last_step']}" if one["times"] > 1 else ""
+        lines += [
+            f"  {one['action']:<5} {one['rule']} at step {one['step']}{often}: {one['text']}",
+            f"        {one['advice']}",
+        ]
+    if found.get("verdict"):
+        lines.append(f"time: {found['verdict']}")
+    lines += _phase_lines(found.get("phases") or {})
+    return lines
+
+
+def _phase_lines(phases: Mapping[str, list[float]]) -> list[str]:
+    """A row a rank: each phase's share of its time."""
+    named = [name for name, seconds in phases.items() if name not in ("steps", "own") and any(seconds)]
+    if not named:
+        return []
+    lines = ["  rank  " + "  ".join(f"{name:>13}" for name in named) + f"  {'own ms a step':>13}"]
+    for rank in range(len(phases[named[0]])):
+        whole = sum(phases[name][rank] for name in named) or 1.0
+        own = phases["own"][rank]
+        cells = [f"{phases[name][rank] / whole:>13.1%}" for name in named]
+        cells.append(f"{own * 1e3:>13.3g}" if own else f"{'-':>13}")
+        lines.append(f"  {rank:>4}  " + "  ".join(cells))
+    return lines
+
+
+def flight_lines(flights: Sequence[Flight], steps: int) -> list[str]:
+    lines: list[str] = []
+    for flight in flights:
+        last = flight.steps[-1] if flight.steps else None
+        ended = f", ended by {str(flight.end['reason']).splitlines()[0]:.200}" if flight.end.get("reason") else ""
+        lines.append(f"rank {flight.rank}: " + (f"last step {last['step']:.0f}{ended}" if last else f"no step{ended}"))
+        for step in flight.steps[-steps:] if steps else ():
+            loss = "-" if math.isnan(step["loss"]) or not step["samples"] else f"{step['loss'] / step['samples']:.5g}"
+            seconds = sum(value for name, value in step.items() if name in _phases())
+            lines.append(
+                f"  step {step['step']:.0f}  samples {step['consumed']:.0f}  loss {loss}  "
+                f"learning_rate {step['learning_rate']:.4g}  {seconds * 1e3:.3g} ms"
+            )
+    return lines
+
+
+def _phases() -> tuple[str, ...]:
+    from drivetrain.training.health.record import PHASES
+
+    return PHASES
+
+
+def _replayed(folder: Path, given: str) -> Summary:
+    rules = load_rules(given)
+    summary = Summary(rules)
+    for record in recording.read(folder / recording.RECORDS_FILE)[1]:
+        for finding in see(rules, record):
+            _ = summary.add(finding)
+        summary.recorded(record)
+    return summary
+
+
+def _object(path: Path) -> dict[str, Any]:
+    try:
+        found: Any = json.loads(path.read_text(encoding="utf-8"))
+        for one in found["findings"]:
+            Finding(**one)
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{path} is no summary of ours. Give the output folder of a training.") from None
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """JSON has neither infinities nor NaN: they become null."""
+    if isinstance(value, dict):
+        return {name: _plain(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+class _Parser(argparse.ArgumentParser):
+    """One line for what cannot be, as everywhere."""
+
+    def error(self, message: str) -> NoReturn:
+        print(f"error: {message}. With --help: what can be given.", file=sys.stderr)
+        sys.exit(BAD_INPUT)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = _Parser(
+        prog="python -m drivetrain.training_scripts.health",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    for function, summary in ((show, "what fired, where the time went, the last steps"), (replay, "apply rules anew")):
+        command = commands.add_parser(function.__name__, help=summary, description=f"{summary}.", allow_abbrev=False)
+        command.set_defaults(function=function)
+        command.add_argument("folder", metavar="FOLDER", help="the output folder of a training")
+        command.add_argument("--json", action="store_true", help="for scripts")
+        if function is show:
+            command.add_argument("--steps", type=int, default=LAST_STEPS, help="of each rank's last steps so many")
+        else:
+            command.add_argument("--rules", default="{}", metavar="JSON", help="as health_rules of a training")
+    return made
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """The exit code of a command line."""
+    try:
+        given = parser().parse_args(arguments)
+        return given.function(given)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+
+
+if __name__ == "__main__":
+    sys.exit(run())
