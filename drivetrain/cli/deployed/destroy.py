@@ -22,7 +22,7 @@ def destroy(
     on: On = None,
     config: Config = None,
     set_: Set = None,
-    foreign: Annotated[bool, typer.Option("--foreign", help="Also one that apply did not make.")] = False,
+    foreign: Annotated[bool, typer.Option("--foreign", help="Also what apply did not surely make.")] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:

@@ -154,7 +154,8 @@ class Kubeflow:
 
         wishing.check_place(self.settings)
         root = f"{self.settings.root}/{name}"
-        return remains(self.api, self.objects, name, root, self.experiment(name), foreign=foreign)
+        owner = wishing.owner(self.settings, name)
+        return remains(self.api, self.objects, owner, root, self.experiment(name), foreign=foreign)
 
     def destroy(self, what: Remains, tell: Tell) -> Remains:
         from drivetrain.targets.kubeflow.deploy.destroying import destroy

@@ -16,6 +16,7 @@ from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.compile import Compiled
 from drivetrain.targets.kubeflow.deploy.differences import whole
 from drivetrain.targets.kubeflow.deploy.executions.steps import planned
+from drivetrain.targets.kubeflow.deploy.ownership import Owner
 from drivetrain.targets.kubeflow.deploy.service import part
 from drivetrain.targets.kubeflow.schedules import trigger_of
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
@@ -73,6 +74,10 @@ class Desired:
         return f"{self.settings.root}/{self.name}"
 
     @property
+    def owner(self) -> Owner:
+        return owner(self.settings, self.name)
+
+    @property
     def experiment(self) -> str:
         return self.settings.experiment or self.name
 
@@ -96,6 +101,11 @@ class Desired:
     def num_parameters(self) -> int:
         ir: Json = dict(self.spec.get("pipeline_spec", self.spec))
         return len(ir.get("root", {}).get("inputDefinitions", {}).get("parameters", {}))
+
+
+def owner(settings: Settings, name: str) -> Owner:
+    """To whom the pipeline's own folder in the storage belongs."""
+    return Owner(settings.endpoint.rstrip("/"), settings.namespace, name)
 
 
 def pipeline_root(root: str) -> str:
@@ -140,7 +150,8 @@ def desired(compiled: Compiled) -> Desired:
         spec=whole(compiled.ir, compiled.platform),
         description=pipeline.description or "",
         recurring=tuple(recurring),
-        assets=compiled.assets,
+        # The record comes first: what an apply that is cut short has uploaded has an owner, too.
+        assets=(owner(settings, pipeline.name).record(root), *compiled.assets),
         notes=tuple(compiled.notes),
     )
 

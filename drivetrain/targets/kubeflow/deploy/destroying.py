@@ -15,11 +15,12 @@ from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, RecurringRun, mark_of, read
 from drivetrain.targets.kubeflow.deploy.executions.executions import GOING, is_of, status_of
 from drivetrain.targets.kubeflow.deploy.objects import Objects
+from drivetrain.targets.kubeflow.deploy.ownership import FOLDER, Owner, uri_of
 from drivetrain.targets.kubeflow.deploy.rest import Api
 
 Json = dict[str, Any]
-# Below the pipeline's own folder, what apply and the starter write.
-_OWN = ("code", "data", "starting")
+# Below the pipeline's own folder, what apply and the starter write. The record of the owner goes last.
+_OWN = ("code", "data", "starting", FOLDER)
 
 
 @dataclass(frozen=True)
@@ -62,19 +63,28 @@ class Remains:
         }
 
 
-def remains(api: Api, objects: Objects, name: str, root: str, experiment: str, *, foreign: bool) -> Remains:
+def remains(api: Api, objects: Objects, owner: Owner, root: str, experiment: str, *, foreign: bool) -> Remains:
     """What there is to destroy.
 
     Args:
+        owner: the pipeline where it is asked for.
         root: the pipeline's own folder in the storage.
-        foreign: also a pipeline that apply did not make.
+        foreign: also a pipeline that apply did not make, and objects of which nobody knows who made them.
 
     Raises:
-        UserError: the pipeline was not made by apply, or executions are going on.
+        UserError: the pipeline was not made by apply, its folder is another owner's, or executions are going on.
     """
+    name = owner.pipeline
+    is_recorded = owner.is_recorded(objects, root)
     there = read(api, name)
     if there is not None and not there.is_ours and not foreign:
         raise UserError(f"Pipeline {name!r} was not made by `drivetrain apply`. To delete it all the same: --foreign")
+    own_objects = tuple(uri for folder in _OWN for uri in objects.listed(f"{root}/{folder}/"))
+    if there is None and own_objects and not is_recorded and not foreign:
+        raise UserError(
+            f"There is no {owner}, but {root}/ has {len(own_objects)} objects without a record of whose they are "
+            f"({uri_of(root)}): another namespace may use them. To delete them all the same: --foreign"
+        )
     found = service.find_experiment(api, experiment)
     mine: list[Json] = []
     strangers = False
@@ -97,7 +107,7 @@ def remains(api: Api, objects: Objects, name: str, root: str, experiment: str, *
         recurring=own,
         runs=tuple(str(run["run_id"]) for run in mine),
         experiment=str(found["experiment_id"]) if found is not None and goes else None,
-        objects=tuple(uri for folder in _OWN for uri in objects.listed(f"{root}/{folder}/")),
+        objects=own_objects,
         kept=kept,
     )
 

@@ -136,10 +136,12 @@ def make_plan(
     """Compare the code with what is deployed.
 
     Raises:
-        UserError: the storage cannot be asked, or `discarded` holds something else than `all`.
+        UserError: the storage cannot be asked, its folder is another owner's, or `discarded` holds something else than
+            `all`.
     """
     if wrong := [place for place in discarded if place != ALL]:
         raise UserError(f"--discard {wrong[0]!r:.60}: there is no such place on Kubeflow. Allowed: {ALL}.")
+    wanted.owner.is_recorded(objects, wanted.root)
     uploads = tuple((asset.uri, size_of(asset)) for asset in objects.missing(wanted.assets))
     newest = None if deployed is None else deployed.newest
     # Without a version of ours on top, ours goes there again: the newest is what the platform runs.

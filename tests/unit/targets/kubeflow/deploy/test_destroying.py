@@ -6,8 +6,10 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import StartRequest
+from drivetrain.targets.kubeflow.deploy.ownership import uri_of
 from tests.faults.harness.kubeflow_applying import Fault, killing
 from tests.fixtures.kubeflow_pipelines.place import Killed, Place
+from tests.fixtures.kubeflow_pipelines.server import pipelines_api
 
 EMPTY = {"pipelines": [], "versions": [], "experiments": [], "recurring": [], "runs": []}
 
@@ -54,3 +56,34 @@ def test_the_next_one_goes_on_where_it_was_killed(place: Place, number: int) -> 
     assert place.cluster.store.left() == EMPTY
     assert place.deployer().objects.listed(f"s3://{place.bucket}/") == {}
     assert place.deployer().remains("nightly").is_empty
+
+
+@pytest.mark.parametrize("other", [{"namespace": "team-b"}, {"endpoint": "ANOTHER"}])
+def test_what_another_owner_deployed_below_the_root_is_left_alone(place: Place, other: dict[str, str]) -> None:
+    place.apply()
+    mine, place.cluster.namespaces = dict(place.settings), ("team-a", "team-b")
+    before = place.deployer().objects.listed(f"s3://{place.bucket}/")
+    with pipelines_api() as cluster:
+        cluster.token = place.cluster.token
+        place.settings |= {name: cluster.endpoint if text == "ANOTHER" else text for name, text in other.items()}
+        for refused in (place.apply, lambda: destroy(place), lambda: place.deployer().remains("nightly", foreign=True)):
+            place.wanted.cache_clear()
+            owner = f"belongs to pipeline 'nightly' in namespace 'team-a' at {place.cluster.endpoint}; this is"
+            with pytest.raises(UserError, match=f"{owner} .* Set another deployment.targets.kubeflow.root"):
+                refused()
+        assert cluster.wrote() == []
+    assert place.deployer().objects.listed(f"s3://{place.bucket}/") == before
+    place.settings.update(mine)
+    destroy(place)
+    assert place.deployer().objects.listed(f"s3://{place.bucket}/") == {}
+
+
+def test_objects_of_an_unknown_owner_go_only_when_asked_for(place: Place) -> None:
+    place.apply()
+    deployer = place.deployer()
+    deployer.objects.delete([uri_of(f"s3://{place.bucket}/pipelines/nightly")])
+    assert place.deployer().plan(place.wanted()).uploads, "the next apply records the owner"
+    place.cluster.store.pipelines.clear()
+    with pytest.raises(UserError, match=r"has 2 objects without a record of whose they are .*: --foreign"):
+        deployer.remains("nightly")
+    assert len(deployer.remains("nightly", foreign=True).objects) == 2
