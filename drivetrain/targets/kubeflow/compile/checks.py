@@ -193,6 +193,9 @@ def _triggers(pipeline: Pipeline) -> Iterator[Problem]:
                 trigger_of(trigger)
             except CannotSayError as error:
                 yield Problem("", f"trigger {trigger.name!r}, {error.field}", error.reason)
+            for name, value in trigger.parameters.items():
+                if (reason := problem_of(value)) is not None:
+                    yield Problem("", f"trigger {trigger.name!r}, parameters.{name}", f"{reason} Give another value.")
 
 
 @_rule

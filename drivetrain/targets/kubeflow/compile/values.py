@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from typing import Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.spec.values import All, AnyOf, Comparison, Condition, In, Not
 
 # What parameters of the platform cannot hold: it fills it in, also in a text that is somebody's value.
@@ -12,6 +15,7 @@ PLACEHOLDER = "{{$"
 NO_PLACEHOLDERS = "it holds `{{$`, which Kubeflow Pipelines takes for a placeholder of its own."
 # Its numbers are doubles, which have no larger integers one by one.
 LARGEST_INTEGER = 2**53
+_INTEGER = re.compile(r"[+-]?[0-9]+")
 
 
 def problem_of(value: Any) -> str | None:
@@ -21,6 +25,25 @@ def problem_of(value: Any) -> str | None:
     if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         return f"{value} is rounded there, where numbers are doubles. Allowed: -2**53 to 2**53."
     return None
+
+
+def check_given(values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    """Refuse what would not arrive at the platform as it was given.
+
+    Args:
+        values: of the pipeline's parameters, with the parameters' types.
+        given: what was given for them, also as texts.
+
+    Raises:
+        UserError: naming the first such parameter.
+    """
+    for name, value in values.items():
+        text = str(given.get(name, "")).strip()
+        problem = problem_of(value)
+        if isinstance(value, float) and _INTEGER.fullmatch(text) and Decimal(text) != Decimal(value):
+            problem = f"{text:.40} is rounded to {value!r} there, where numbers are doubles."
+        if problem is not None:
+            raise UserError(f"--param {name}: {problem} Give {name} another value.")
 
 
 def integers_in(condition: Condition) -> Iterator[int]:

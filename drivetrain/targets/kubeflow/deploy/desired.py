@@ -23,6 +23,8 @@ from drivetrain.targets.kubeflow.settings import Settings, settings_of
 
 Json = dict[str, Any]
 MAX_NAME = 100
+MAX_RUN_NAME = 128
+"""Characters of an execution's name, as of an experiment's; the API itself has no bound for either."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.steps.start import unpack_code
 from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
-from drivetrain.targets.kubeflow.compile.values import problem_of
+from drivetrain.targets.kubeflow.compile.values import check_given
 from drivetrain.targets.kubeflow.run import kfp_process
 from drivetrain.targets.kubeflow.run.book import STOPPED, Book
 from drivetrain.targets.kubeflow.run.inputs import lost_inputs
@@ -76,9 +76,7 @@ class Runner:
         structure = skeleton(pipeline)
         definition = read(structure, pipeline.name)
         bound = bind(definition, parameters)
-        for name, value in bound.items():
-            if (problem := problem_of(value)) is not None:
-                raise UserError(f"--param {name}: {problem} Give {name} another value.")
+        check_given(bound, parameters)
         id = os.urandom(6).hex()
         folder = self.home.run(id)
         with no_space(str(self.home.root), "run it again"):

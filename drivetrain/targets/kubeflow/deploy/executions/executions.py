@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import math
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,15 +11,17 @@ from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.targets.deployer import LATEST, StartRequest
-from drivetrain.targets.kubeflow.compile.values import problem_of
+from drivetrain.targets.kubeflow.compile.values import check_given
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.applying import ensure_experiment
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, Version, mark_of, marked, version
-from drivetrain.targets.kubeflow.deploy.desired import pipeline_root
+from drivetrain.targets.kubeflow.deploy.desired import MAX_RUN_NAME, pipeline_root
 from drivetrain.targets.kubeflow.deploy.executions.steps import Planned, StepRun, planned, step_runs
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
 from drivetrain.targets.kubeflow.deploy.service import part, seconds
+from drivetrain.targets.sagemaker.document.document import DefinitionParameter
+from drivetrain.targets.sagemaker.document.parameters import typed
 
 Json = dict[str, Any]
 GOING = frozenset(["Executing", "Stopping"])
@@ -179,8 +180,10 @@ def start(
     With a token of the request it is started once, whoever else asks with it, however often.
 
     Raises:
-        UserError: a parameter that it does not have, or the API refuses.
+        UserError: a parameter that it does not have, a name that is too long, or the API refuses.
     """
+    if len(request.name or "") > MAX_RUN_NAME:
+        raise UserError(f"--name has {len(request.name or ''):,} characters; at most {MAX_RUN_NAME} there.")
     there = required(api, name)
     chosen = _chosen(api, there, request.version)
     token = request.token or uuid.uuid4().hex
@@ -252,29 +255,12 @@ def bound(spec: Mapping[str, Any], given: Mapping[str, str]) -> Json:
         if name not in declared:
             raise UserError(f"There is no parameter {name!r}. {did_you_mean(name, declared)}")
         type = _TYPES.get(str(declared[name].get("parameterType")), "String")
-        values[name] = _value(name, text, type)
-        if problem := problem_of(values[name]):
-            raise UserError(f"--param {name}: {problem} Give {name} another value.")
+        values[name] = typed(DefinitionParameter(name, type, None, (), {}), text)
+    check_given(values, given)
     missing = [name for name, one in declared.items() if name not in values and "defaultValue" not in one]
     if missing:
         raise UserError(f"Parameter {missing[0]!r} has no default. Give it: --param {missing[0]}=...")
     return values
-
-
-def _value(name: str, text: str, type: str) -> Any:
-    try:
-        if type == "Integer":
-            return int(text)
-        if type == "Float":
-            number = float(text)
-            if not math.isfinite(number):
-                raise ValueError
-            return number
-        if type == "Boolean":
-            return {"true": True, "false": False}[text.lower()]
-    except (ValueError, KeyError):
-        raise UserError(f"Parameter {name!r} is {text!r:.80}; it must be {type}.") from None
-    return text
 
 
 def stop(api: Api, id: str) -> None:

@@ -323,6 +323,9 @@ def test_triggers() -> None:
     )
     (problem,) = checks.check(spec(step(load, raw=RAW)).model_copy(update={"triggers": triggers}))
     assert problem.field == "trigger 'data'" and "Use a Schedule, or a RegistryEvent" in problem.reason
+    rounded = Schedule(name="nightly", cron="0 2 * * ? *", parameters={"Rows": 2**53 + 1})
+    (problem,) = checks.check(spec(step(load, raw=RAW)).model_copy(update={"triggers": (rounded,)}))
+    assert problem.field == "trigger 'nightly', parameters.Rows" and "is rounded there" in problem.reason
 
 
 def test_a_pipeline_that_cannot_be_expressed_is_not_compiled() -> None:

@@ -73,8 +73,12 @@ def test_of_several_that_start_it_at_once_one_does(deployed: Place) -> None:
             StartRequest(parameters={"MinAcuracy": "1"}),
             "There is no parameter 'MinAcuracy'. Did you mean 'MinAccuracy'",
         ),
-        (StartRequest(parameters={"MinAccuracy": "high"}), "Parameter 'MinAccuracy' is 'high'; it must be Float."),
-        (StartRequest(parameters={"MinAccuracy": "nan"}), "Parameter 'MinAccuracy' is 'nan'; it must be Float."),
+        (
+            StartRequest(parameters={"MinAccuracy": "high"}),
+            "parameter 'MinAccuracy' is 'high'. Allowed: a finite number",
+        ),
+        (StartRequest(parameters={"MinAccuracy": "nan"}), "parameter 'MinAccuracy' is 'nan'. Allowed: a finite number"),
+        (StartRequest(name="n" * 5_000), "--name has 5,000 characters; at most 128 there."),
         (StartRequest(version=7), "has no version 7. The latest is 1."),
         (StartRequest(select=("prepare",)), "Kubeflow Pipelines has nothing like --select"),
         (StartRequest(parallel=2), "has nothing like --parallel"),
@@ -87,12 +91,24 @@ def test_wrong_starts_are_refused_and_nothing_starts(deployed: Place, request_: 
     assert says in str(refused.value) and deployed.cluster.store.runs == {}
 
 
-@pytest.mark.parametrize("value", [str(2**53 + 1), str(-(2**60))])
-def test_an_integer_that_the_platform_would_round_is_refused(value: str) -> None:
-    spec = {"root": {"inputDefinitions": {"parameters": {"Rows": {"parameterType": "NUMBER_INTEGER"}}}}}
-    assert bound(spec, {"Rows": str(2**53)}) == {"Rows": 2**53}
-    with pytest.raises(UserError, match=f"--param Rows: {value} is rounded there"):
-        bound(spec, {"Rows": value})
+@pytest.mark.parametrize(
+    ("type", "good", "wrong", "says"),
+    [
+        ("NUMBER_INTEGER", str(2**53), str(2**53 + 1), "--param X: 9007199254740993 is rounded there"),
+        ("NUMBER_INTEGER", "-3", str(-(2**60)), f"--param X: {-(2**60)} is rounded there"),
+        ("NUMBER_INTEGER", "3", "1_000", "parameter 'X' is '1_000'. Allowed: a whole number"),
+        ("NUMBER_DOUBLE", "1e300", "9007199254740993", "9007199254740993 is rounded to 9007199254740992.0 there"),
+        ("NUMBER_DOUBLE", "0.1", "0" * 5_000 + str(2**53 + 1), "is rounded to 9007199254740992.0 there"),
+        ("STRING", "{{x}}", "{{$.pipeline_job_name}}", "--param X: it holds `{{$`"),
+        ("STRING", "x" * 1_024, "x" * 1_025, "parameter 'X' is text of 1,025 characters"),
+    ],
+)
+def test_what_would_not_arrive_as_given_is_refused_as_by_run(type: str, good: str, wrong: str, says: str) -> None:
+    spec = {"root": {"inputDefinitions": {"parameters": {"X": {"parameterType": type}}}}}
+    assert str(bound(spec, {"X": good})["X"]) == str(float(good) if type == "NUMBER_DOUBLE" else good)
+    with pytest.raises(UserError) as refused:
+        bound(spec, {"X": wrong})
+    assert says in str(refused.value)
 
 
 def test_an_earlier_version_is_started_by_its_number(deployed: Place) -> None:
