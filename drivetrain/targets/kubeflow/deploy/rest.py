@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.kubeflow.deploy.shapes import Shape, problem_of
 
 TOKEN_VARIABLE = "KF_PIPELINES_TOKEN"
 TOKEN_PATH_VARIABLE = "KF_PIPELINES_SA_TOKEN_PATH"
@@ -100,6 +101,7 @@ class Api:
         body: Mapping[str, Any] | None = None,
         file: bytes | None = None,
         repeat: bool = True,
+        shape: Shape = "object",
     ) -> Json:
         """The answer, a JSON object.
 
@@ -108,6 +110,7 @@ class Api:
             about: what it is about, for messages: `pipeline 'retraining'`.
             file: is uploaded, as a form.
             repeat: whether doing it twice is the same as once.
+            shape: what the answer looks like.
 
         Raises:
             AbsentError, ConflictError, ApiError: see there.
@@ -115,10 +118,10 @@ class Api:
         content = self._repeated(method, path, about, query or {}, body, file, repeat=repeat)
         try:
             answer: Any = json.loads(content or b"{}")
-        except ValueError:
+        except (ValueError, RecursionError):
             answer = None
-        if not isinstance(answer, dict):
-            raise self._foreign(method, path, may_be_done=not repeat)
+        if problem := problem_of(answer, shape):
+            raise self._foreign(method, path, may_be_done=not repeat, problem=problem)
         return cast("Json", answer)
 
     def text(self, path: str, *, about: str) -> str:
@@ -173,10 +176,11 @@ class Api:
             patience.pause(wait)
             pause *= 2
 
-    def _foreign(self, method: str, asked: str, *, may_be_done: bool) -> ApiError:
+    def _foreign(self, method: str, asked: str, *, may_be_done: bool, problem: str = "") -> ApiError:
+        what = f"{method} {asked.partition('?')[0]}" + (f": {problem}" if problem else "")
         return ApiError(
-            f"{self.endpoint} did not answer as the Pipelines API does ({method} {asked.partition('?')[0]}): it leads "
-            "to something else, or to a page to log in. Check deployment.targets.kubeflow.endpoint and the token.",
+            f"{self.endpoint} did not answer as the Pipelines API does ({what}): it leads to "
+            "something else, or to a page to log in. Check deployment.targets.kubeflow.endpoint and the token.",
             may_be_done=may_be_done,
         )
 

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, cast
 from urllib.parse import quote
 
+from drivetrain.targets.kubeflow.deploy import shapes
 from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ConflictError
 
 BASE = "/apis/v2beta1"
@@ -18,12 +19,13 @@ PAGE = 100
 Json = dict[str, Any]
 
 
-def pages(api: Api, path: str, key: str, *, about: str, **query: str) -> Iterator[Json]:
+def pages(api: Api, path: str, key: str, item: shapes.Shape, *, about: str, **query: str) -> Iterator[Json]:
     """The items of a list, as they are read."""
     token = ""
     while True:
         more = {"page_token": token} if token else {}
-        said = api.call("GET", BASE + path, about=about, query={"page_size": str(PAGE), **query, **more})
+        given = {"page_size": str(PAGE), **query, **more}
+        said = api.call("GET", BASE + path, about=about, query=given, shape=shapes.page(key, item))
         yield from said.get(key) or ()
         token = str(said.get("next_page_token") or "")
         if not token:
@@ -43,6 +45,7 @@ def find_pipeline(api: Api, name: str) -> Json | None:
             f"{BASE}/pipelines/names/{quote(name, safe='')}",
             about=f"pipeline {name!r}",
             query={"namespace": api.namespace},
+            shape=shapes.PIPELINE,
         )
     except AbsentError:
         return None
@@ -54,6 +57,7 @@ def pipelines(api: Api) -> Iterator[Json]:
         api,
         "/pipelines",
         "pipelines",
+        shapes.PIPELINE,
         about=f"pipelines of namespace {api.namespace!r}",
         namespace=api.namespace,
         sort_by="name asc",
@@ -64,7 +68,8 @@ def create_pipeline(api: Api, name: str, display_name: str, description: str) ->
     """The pipeline, and whether this made it: its name is unique, and others may make it at the same moment."""
     body = {"name": name, "display_name": display_name, "description": description, "namespace": api.namespace}
     try:
-        return api.call("POST", f"{BASE}/pipelines", about=f"pipeline {name!r}", body=body), True
+        about = f"pipeline {name!r}"
+        return api.call("POST", f"{BASE}/pipelines", about=about, body=body, shape=shapes.PIPELINE), True
     except ConflictError:
         found = find_pipeline(api, name)
         if found is None:
@@ -81,7 +86,7 @@ def versions(api: Api, pipeline_id: str, name: str) -> Iterator[Json]:
     """The newest first."""
     about = f"versions of pipeline {name!r}"
     path = f"/pipelines/{pipeline_id}/versions"
-    return pages(api, path, "pipeline_versions", about=about, sort_by="created_at desc")
+    return pages(api, path, "pipeline_versions", shapes.VERSION, about=about, sort_by="created_at desc")
 
 
 def upload_version(api: Api, pipeline_id: str, name: str, description: str, text: str) -> tuple[Json, bool]:
@@ -90,7 +95,8 @@ def upload_version(api: Api, pipeline_id: str, name: str, description: str, text
     about = f"pipeline version {name!r}"
     try:
         path = f"{BASE}/pipelines/upload_version"
-        return api.call("POST", path, about=about, query=query, file=text.encode("utf-8")), True
+        content = text.encode("utf-8")
+        return api.call("POST", path, about=about, query=query, file=content, shape=shapes.VERSION), True
     except ConflictError:
         for each in versions(api, pipeline_id, name):
             if name in (each.get("name"), each.get("display_name")):
@@ -99,7 +105,8 @@ def upload_version(api: Api, pipeline_id: str, name: str, description: str, text
 
 
 def get_version(api: Api, pipeline_id: str, version_id: str) -> Json:
-    return api.call("GET", f"{BASE}/pipelines/{pipeline_id}/versions/{version_id}", about="pipeline version")
+    path = f"{BASE}/pipelines/{pipeline_id}/versions/{version_id}"
+    return api.call("GET", path, about="pipeline version", shape=shapes.VERSION)
 
 
 def delete_version(api: Api, pipeline_id: str, version_id: str) -> None:
@@ -111,6 +118,7 @@ def find_experiment(api: Api, name: str) -> Json | None:
         api,
         "/experiments",
         "experiments",
+        shapes.EXPERIMENT,
         about=f"experiment {name!r}",
         namespace=api.namespace,
         filter=equals("display_name", name),
@@ -123,7 +131,8 @@ def create_experiment(api: Api, name: str, description: str) -> tuple[Json, bool
     """The experiment, and whether this made it: its name is unique."""
     body = {"display_name": name, "description": description, "namespace": api.namespace}
     try:
-        return api.call("POST", f"{BASE}/experiments", about=f"experiment {name!r}", body=body), True
+        about = f"experiment {name!r}"
+        return api.call("POST", f"{BASE}/experiments", about=about, body=body, shape=shapes.EXPERIMENT), True
     except ConflictError:
         found = find_experiment(api, name)
         if found is None:
@@ -138,13 +147,21 @@ def delete_experiment(api: Api, id: str, name: str) -> None:
 def recurring_runs(api: Api) -> Iterator[Json]:
     """Those of the namespace, the oldest first."""
     about = f"recurring runs of namespace {api.namespace!r}"
-    return pages(api, "/recurringruns", "recurringRuns", about=about, namespace=api.namespace, sort_by="created_at asc")
+    return pages(
+        api,
+        "/recurringruns",
+        "recurringRuns",
+        shapes.RECURRING_RUN,
+        about=about,
+        namespace=api.namespace,
+        sort_by="created_at asc",
+    )
 
 
 def create_recurring_run(api: Api, body: Mapping[str, Any]) -> Json:
     """Not to be repeated: its name is not unique."""
     about = f"recurring run {body['display_name']!r}"
-    return api.call("POST", f"{BASE}/recurringruns", about=about, body=body, repeat=False)
+    return api.call("POST", f"{BASE}/recurringruns", about=about, body=body, repeat=False, shape=shapes.RECURRING_RUN)
 
 
 def delete_recurring_run(api: Api, id: str, name: str) -> None:
@@ -154,17 +171,24 @@ def delete_recurring_run(api: Api, id: str, name: str) -> None:
 def runs(api: Api, experiment_id: str, **query: str) -> Iterator[Json]:
     """Those of an experiment, the newest first."""
     return pages(
-        api, "/runs", "runs", about="runs", experiment_id=experiment_id, **{"sort_by": "created_at desc", **query}
+        api,
+        "/runs",
+        "runs",
+        shapes.RUN,
+        about="runs",
+        experiment_id=experiment_id,
+        **{"sort_by": "created_at desc", **query},
     )
 
 
 def get_run(api: Api, id: str) -> Json:
-    return api.call("GET", f"{BASE}/runs/{quote(id, safe='')}", about=f"run {id!r}")
+    return api.call("GET", f"{BASE}/runs/{quote(id, safe='')}", about=f"run {id!r}", shape=shapes.RUN)
 
 
 def create_run(api: Api, body: Mapping[str, Any]) -> Json:
     """Not to be repeated: its name is not unique."""
-    return api.call("POST", f"{BASE}/runs", about=f"run {body['display_name']!r}", body=body, repeat=False)
+    about = f"run {body['display_name']!r}"
+    return api.call("POST", f"{BASE}/runs", about=about, body=body, repeat=False, shape=shapes.RUN)
 
 
 def terminate_run(api: Api, id: str) -> None:

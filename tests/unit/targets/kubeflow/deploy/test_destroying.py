@@ -65,9 +65,14 @@ def test_what_another_owner_deployed_below_the_root_is_left_alone(place: Place, 
     before = place.deployer().objects.listed(f"s3://{place.bucket}/")
     with pipelines_api() as cluster:
         cluster.token = place.cluster.token
-        place.settings |= {name: cluster.endpoint if text == "ANOTHER" else text for name, text in other.items()}
-        for refused in (place.apply, lambda: destroy(place), lambda: place.deployer().remains("nightly", foreign=True)):
-            place.wanted.cache_clear()
+        given = {name: cluster.endpoint if text == "ANOTHER" else text for name, text in other.items()}
+        place.settings |= given
+        changed = [f"deployment.targets.kubeflow.{name}={value}" for name, value in given.items()]
+        for refused in (
+            lambda: place.apply(*changed),
+            lambda: destroy(place),
+            lambda: place.deployer().remains("nightly", foreign=True),
+        ):
             owner = f"belongs to pipeline 'nightly' in namespace 'team-a' at {place.cluster.endpoint}; this is"
             with pytest.raises(UserError, match=f"{owner} .* Set another deployment.targets.kubeflow.root"):
                 refused()

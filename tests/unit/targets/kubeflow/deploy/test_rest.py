@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,6 +70,42 @@ def test_a_login_page_is_no_answer_and_gets_no_token_of_a_redirect(place: Place)
     assert "does not know who asks (302" in refusal(api_of(place))
 
 
+@pytest.mark.parametrize(
+    ("answer", "call", "problem"),
+    [
+        ({"pipelines": {"a": 1}}, lambda api: list(service.pipelines(api)), "pipelines is no list"),
+        ({"pipelines": [{"name": "x"}]}, lambda api: list(service.pipelines(api)), "pipelines[0] has no pipeline_id"),
+        ({"pipelines": [], "next_page_token": 5}, lambda api: list(service.pipelines(api)), "next_page_token is no"),
+        ({"pipeline_id": 5}, lambda api: service.find_pipeline(api, "x"), "pipeline_id is no text"),
+        ({}, lambda api: service.find_pipeline(api, "x"), "the answer has no pipeline_id"),
+        ({}, lambda api: service.create_pipeline(api, "x", "x", ""), "the answer has no pipeline_id"),
+        ({}, lambda api: service.upload_version(api, "id", "x", "", "x"), "has no pipeline_version_id"),
+        ({}, lambda api: service.get_version(api, "id", "id"), "has no pipeline_version_id"),
+        ({"pipeline_versions": [3]}, lambda api: list(service.versions(api, "id", "x")), "versions[0] is no object"),
+        ({"experiments": "x"}, lambda api: service.find_experiment(api, "x"), "experiments is no list"),
+        ({}, lambda api: service.create_experiment(api, "x", ""), "the answer has no experiment_id"),
+        ({"recurringRuns": [{}]}, lambda api: list(service.recurring_runs(api)), "has no recurring_run_id"),
+        ({}, lambda api: service.create_recurring_run(api, {"display_name": "x"}), "has no recurring_run_id"),
+        ({"runs": [{"run_id": "a", "created_at": "soon"}]}, lambda api: list(service.runs(api, "id")), "is no time"),
+        ({}, lambda api: service.create_run(api, {"display_name": "x"}), "the answer has no run_id"),
+        (
+            {"run_id": "a", "run_details": {"task_details": [{"child_tasks": "b"}]}},
+            lambda api: service.get_run(api, "a"),
+            "run_details.task_details[0].child_tasks is no list",
+        ),
+    ],
+)  # fmt: skip
+def test_an_answer_of_another_shape_is_that_of_another_server(
+    place: Place, answer: dict[str, object], call: Callable[[Api], object], problem: str
+) -> None:
+    place.cluster.fault = lambda method, path: json.dumps(answer)
+    with pytest.raises(ApiError) as refused:
+        call(api_of(place))
+    text = str(refused.value)
+    assert "did not answer as the Pipelines API does" in text and problem in text, text
+    assert len(text.splitlines()) == 1 == len(place.cluster.calls)
+
+
 @pytest.mark.parametrize("fault", ["500", "503", "429", "gone", "lost"])
 def test_it_is_repeated_for_a_minute_once_the_api_has_answered(place: Place, fault: str) -> None:
     api = api_of(place)
@@ -120,7 +158,8 @@ def test_lists_are_read_to_their_end(place: Place) -> None:
         service.create_experiment(api, f"e{number}", "")
     assert service.find_experiment(api, "e4") is not None
     names = [
-        each["display_name"] for each in service.pages(api, "/experiments", "experiments", about="", namespace="team-a")
+        each["display_name"]
+        for each in service.pages(api, "/experiments", "experiments", "object", about="", namespace="team-a")
     ]
     assert sorted(names) == [f"e{number}" for number in range(5)]
 

@@ -1,0 +1,108 @@
+"""What answers of the Pipelines API look like, as far as they are read: text, times, objects, lists.
+
+A server that answers with JSON of another kind is not the API. What is left out or null counts as empty there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from typing import Any, Literal, cast
+
+Shape = Literal["text", "time", "object"] | Mapping[str, Any] | list[Any]
+"""A mapping has the fields of an object, with `!` behind the name of one that must be there; a list has one item, the
+shape of each."""
+
+REFERENCE: Shape = {"pipeline_id": "text", "pipeline_version_id": "text"}
+PIPELINE: Shape = {
+    "pipeline_id!": "text",
+    "name": "text",
+    "display_name": "text",
+    "description": "text",
+    "created_at": "time",
+}
+VERSION: Shape = {
+    "pipeline_version_id!": "text",
+    "name": "text",
+    "display_name": "text",
+    "description": "text",
+    "created_at": "time",
+    "pipeline_spec": "object",
+}
+EXPERIMENT: Shape = {"experiment_id!": "text", "display_name": "text", "description": "text"}
+_WHEN: Shape = {"start_time": "time", "end_time": "time"}
+RECURRING_RUN: Shape = {
+    "recurring_run_id!": "text",
+    "display_name": "text",
+    "description": "text",
+    "pipeline_version_reference": REFERENCE,
+    "trigger": {"cron_schedule": _WHEN, "periodic_schedule": _WHEN},
+    "runtime_config": {"parameters": "object", "pipeline_root": "text"},
+}
+_TASK: Shape = {
+    "task_id": "text",
+    "parent_task_id": "text",
+    "display_name": "text",
+    "state": "text",
+    "pod_name": "text",
+    "create_time": "time",
+    "start_time": "time",
+    "end_time": "time",
+    "error": {"message": "text"},
+    "child_tasks": [{"task_id": "text", "pod_name": "text"}],
+}
+RUN: Shape = {
+    "run_id!": "text",
+    "display_name": "text",
+    "description": "text",
+    "state": "text",
+    "created_at": "time",
+    "finished_at": "time",
+    "pipeline_version_reference": REFERENCE,
+    "pipeline_spec": "object",
+    "error": {"message": "text"},
+    "run_details": {"task_details": [_TASK]},
+}
+
+
+def page(key: str, item: Shape) -> Shape:
+    """A page of a list."""
+    return {key: [item], "next_page_token": "text"}
+
+
+def problem_of(value: Any, shape: Shape, place: str = "the answer") -> str | None:
+    """What an answer has of another kind, in words without a full stop; None where it fits."""
+    if isinstance(shape, str):
+        return None if _is(value, shape) else f"{place} is no {shape}"
+    if isinstance(shape, list):
+        if not isinstance(value, list):
+            return f"{place} is no list"
+        items = enumerate(cast("list[Any]", value))
+        return _first(problem_of(each, shape[0], f"{place}[{number}]") for number, each in items)
+    if not isinstance(value, dict):
+        return f"{place} is no object"
+    return _first(_problem_of_field(cast("dict[str, Any]", value), name, kind, place) for name, kind in shape.items())
+
+
+def _problem_of_field(value: dict[str, Any], name: str, kind: Shape, place: str) -> str | None:
+    key = name.removesuffix("!")
+    if value.get(key) is None:
+        return f"{place} has no {key}" if key != name else None
+    return problem_of(value[key], kind, key if place == "the answer" else f"{place}.{key}")
+
+
+def _first(problems: Iterable[str | None]) -> str | None:
+    return next((problem for problem in problems if problem), None)
+
+
+def _is(value: Any, kind: str) -> bool:
+    if kind == "object":
+        return isinstance(value, dict)
+    if not isinstance(value, str):
+        return False
+    if kind == "time" and value:
+        try:
+            datetime.fromisoformat(value).timestamp()
+        except (ValueError, OverflowError, OSError):
+            return False
+    return True
