@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.kubeflow.deploy.bounded import handlers
 from drivetrain.targets.kubeflow.deploy.shapes import Shape, problem_of
 
 TOKEN_VARIABLE = "KF_PIPELINES_TOKEN"
@@ -37,7 +38,9 @@ class Patience:
     """How long a request is tried. `clock` and `pause` are replaced in tests."""
 
     answer_seconds: float = 30.0
-    """Without an answer for so long, an attempt has failed."""
+    """Without an answer, or more of it, for so long, an attempt has failed."""
+    whole_seconds: float = 60.0
+    """An answer that has not ended after so long has failed, too."""
     first_seconds: float = 3.0
     """For the first request of all."""
     seconds: float = 90.0
@@ -89,7 +92,7 @@ class Api:
         self._token_file = token_file
         self._patience = patience or Patience()
         self._answered = False
-        self._opener = urllib.request.build_opener(_NoRedirect)
+        self._opener = urllib.request.build_opener(_NoRedirect, *handlers(self._patience.whole_seconds))
 
     def call(
         self,

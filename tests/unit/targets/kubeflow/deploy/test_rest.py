@@ -127,6 +127,15 @@ def test_an_answer_that_does_not_come_is_given_up(place: Place) -> None:
     assert len(place.cluster.calls) == before + 2
 
 
+@pytest.mark.parametrize("fault", ["drip", "drip head"])
+def test_an_answer_that_comes_byte_by_byte_is_given_up(place: Place, fault: str) -> None:
+    place.cluster.fault = lambda method, path: fault
+    patience = Patience(whole_seconds=0.2, first_seconds=0.0)
+    api = Api(place.cluster.endpoint, "team-a", place.settings["token_file"], patience)
+    assert "its answer did not end within 0.2 s. Tried for 0 s" in refusal(api)
+    assert len(place.cluster.calls) == 1
+
+
 def test_what_must_not_happen_twice_is_sent_once(place: Place) -> None:
     api = api_of(place)
     place.apply()
