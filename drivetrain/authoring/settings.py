@@ -32,6 +32,7 @@ from drivetrain.spec.deployment import (
     OutsideOfBlockWarning,
     block_model,
     block_problem,
+    in_a_block,
     in_blocks,
     notice,
 )
@@ -300,6 +301,8 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
     where = ".".join(path) + (f" (from {source})" if source else "")
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
     if first["type"] == "extra_forbidden":
+        if path[:-1] == ("deployment",) and (place := in_a_block(path[-1])) is not None:
+            return f"Setting {where} does not exist. It belongs in the block of its target: {place}{more}"
         return f"Setting {where} does not exist. {did_you_mean(path[-1], _fields_at(kind, path[:-1]))}{more}"
     if first["type"] == "missing":
         return f"Setting {where} is required. Give it in the settings file or with --set {'.'.join(path)}=VALUE.{more}"

@@ -31,13 +31,16 @@ def _known(targets: dict[str, Any]) -> dict[str, Any]:
     for name in targets:
         if name.isidentifier() and find_spec(f"{_TARGETS}.{name}") is not None:
             continue
-        found = find_spec(_TARGETS)
-        places = found.submodule_search_locations if found is not None else None
-        packages = (each.name for each in pkgutil.iter_modules(places) if each.ispkg)
-        known = [each for each in packages if find_spec(f"{_TARGETS}.{each}.target") is not None]
-        said = {"name": name, "known": did_you_mean(name, known)}
+        said = {"name": name, "known": did_you_mean(name, _target_names())}
         raise PydanticCustomError("target", "there is no target '{name}'. {known}", said)
     return targets
+
+
+def _target_names() -> list[str]:
+    found = find_spec(_TARGETS)
+    places = found.submodule_search_locations if found is not None else None
+    packages = (each.name for each in pkgutil.iter_modules(places) if each.ispkg)
+    return [each for each in packages if find_spec(f"{_TARGETS}.{each}.target") is not None]
 
 
 def _plain(value: Any) -> Any:
@@ -102,6 +105,17 @@ def block_model(target: str) -> type[Frozen] | None:
     """The model of a target's block; None where the target declares none."""
     name = f"{_TARGETS}.{target}.settings"
     return importlib.import_module(name).Settings if find_spec(name) is not None else None
+
+
+def in_a_block(name: str) -> str | None:
+    """Where a setting belongs that stands outside of all blocks: a target's name, or a field of its block. None where
+    no target has it."""
+    names = _target_names()
+    if name in names:
+        return f"deployment.targets.{name}"
+    models = ((target, block_model(target)) for target in names)
+    fits = (target for target, model in models if model is not None and name in model.model_fields)
+    return next((f"deployment.targets.{target}.{name}" for target in fits), None)
 
 
 def in_blocks(given: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

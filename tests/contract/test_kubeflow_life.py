@@ -61,7 +61,7 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     assert daily["max_concurrency"] == "1" and daily["no_catchup"] and daily["status"] == "ENABLED"
     assert daily["runtime_config"]["parameters"] == {"MinAccuracy": 0.95}
     made = kubeflow.objects()
-    assert made and all(key.startswith("pipelines/nightly/code/") for key in made)
+    assert len(made) == 3 and {key.split("/")[2] for key in made} == {"code", "owner"}
 
     # Planned again there is nothing to do, and applying writes nothing.
     assert kubeflow("plan", "nightly.py", "--exit-code").startswith("Nothing to do: pipeline 'nightly'")
@@ -82,7 +82,8 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     store.advance(run, "evaluate", "CACHED")
     text = kubeflow("status", "nightly.py")
     assert "● nightly running since" in text and "✓ prepare" in text and "1 min 15 s" in text and "↺ evaluate" in text
-    assert "is executing" in kubeflow.error("destroy", "nightly.py", "--yes")
+    advice = f"stop it: drivetrain stop nightly.py {run} -c nightly.yaml"
+    assert advice in kubeflow.error("destroy", "nightly.py", "--yes", "-c", "nightly.yaml")
     text = kubeflow("stop", "nightly", run, "-c", "nightly.yaml")
     assert text.endswith(f"drivetrain status nightly {run} -c nightly.yaml\n")
     assert store.runs[run]["state"] == "CANCELING"
@@ -90,6 +91,8 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     kubeflow("status", "nightly.py", "--follow", code=130)
     assert "has ended (Stopped)" in kubeflow.error("stop", "nightly.py")
     assert "■" in kubeflow("executions", "nightly.py")
+    advice = "Those that are there: drivetrain executions nightly -c nightly.yaml"
+    assert advice in kubeflow.error("status", "nightly", "none", "-c", "nightly.yaml")
 
     # The code changes: the plan says what, the schedule starts the new version, and nothing is left of the old one.
     changed = ("--set", "rows=20", "--set", "cron=30 4 * * ? *")
@@ -140,7 +143,7 @@ def test_a_failed_step_says_why_and_where_its_log_is(kubeflow: CommandLine, monk
     assert kubeflow("logs", "nightly.py", "--follow", "-n", "1") == "two\nthree\nhalf\n"
     store.conclude(run, "FAILED", "prepare failed")
     text = kubeflow("status", "nightly.py")
-    assert "✗ prepare" in text and "prepare: no rows" in text and f"drivetrain logs nightly prepare -e {run}" in text
+    assert "✗ prepare" in text and "prepare: no rows" in text and f"logs nightly.py prepare -e {run}" in text
     kubeflow("status", "nightly.py", "--follow", code=1)
     last = json.loads(kubeflow("status", "nightly.py", "--follow", "--json", code=1).splitlines()[-1])
     assert (last["status"], last["reason"], last["steps"][0]["reason"]) == ("Failed", "prepare failed", "no rows")

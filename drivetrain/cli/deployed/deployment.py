@@ -216,7 +216,7 @@ def follow_to_end(deployer: Deployer, handle: Handle, *, as_json: bool) -> int:
     if as_json:
         say(json.dumps({"event": "summary", **found.to_json()}, ensure_ascii=False))  # a line as the events before it
     else:
-        say("\n" + shown(found))
+        say("\n" + shown(found, deployer.again))
     if found.execution.status == "Stopped":
         return INTERRUPTED
     return 0 if found.execution.status in ("Succeeded", "CompletedWithFailures") else FAILED

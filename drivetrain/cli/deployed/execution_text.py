@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import SIGNS, duration, moment, status_word
@@ -14,8 +15,8 @@ if TYPE_CHECKING:
     from drivetrain.targets.deployer import Execution, Report, StepRun
 
 
-def shown(report: Report) -> str:
-    """The report of one execution."""
+def shown(report: Report, again: Callable[..., str]) -> str:
+    """The report of one execution; `again` spells the arguments of a command that is advised (`Deployer.again`)."""
     execution = report.execution
     sign = SIGNS.get(execution.status, "•")
     head = paint(f"{sign} {execution.pipeline} {status_word(execution.status)}", execution.status)
@@ -34,7 +35,7 @@ def shown(report: Report) -> str:
         styles.append([step.shown_status, step.shown_status, "", *("" for _ in cells), "dim"])
     if rows:
         lines += ["", table(("step", "status", "time", *report.columns, ""), rows, styles=styles)]
-    lines += _failures(report)
+    lines += _failures(report, again)
     if (total := report.total()) is not None:
         lines += ["", total]
     return "\n".join(lines)
@@ -46,7 +47,7 @@ def _cells(step: StepRun) -> list[str]:
     return [f"{SIGNS.get(name, '•')} {step.title}", status_word(name), seconds]
 
 
-def _failures(report: Report) -> list[str]:
+def _failures(report: Report, again: Callable[..., str]) -> list[str]:
     """Why steps failed, whole: the last column of a table is cut, and this is what a person came for."""
     execution = report.execution
     lines: list[str] = []
@@ -55,7 +56,7 @@ def _failures(report: Report) -> list[str]:
             lines += ["", f"{paint(step.title, step.status)}: {in_a_line(step.reason)}"]
             if has_log and step.status == "Failed":
                 lines.append(
-                    paint(f"Its log: drivetrain logs {execution.pipeline} {step.name} -e {execution.id}", "dim")
+                    paint(f"Its log: drivetrain logs {again(execution.pipeline, step.name, '-e', execution.id)}", "dim")
                 )
     return lines
 

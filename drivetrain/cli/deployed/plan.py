@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -65,7 +66,7 @@ def plan(
             say(f"\nApply will refuse this. {refusal}")
         elif out is not None:
             again = "".join(f" --set {key}=..." for key in wanted.withheld)
-            say(f"\nApply it: drivetrain apply --plan {out}{again}")
+            say(f"\nApply it: drivetrain apply --plan {shlex.quote(str(out))}{again}")
             if again:
                 say("A plan keeps no secrets, so they are given again.")
     return DIFFERENT if exit_code and not made.is_empty else 0

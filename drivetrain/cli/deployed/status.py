@@ -46,5 +46,5 @@ def status(
     if as_json:
         say_json(found.to_json())
     else:
-        say(shown(found))
+        say(shown(found, deployer.again))
     return 0

@@ -60,7 +60,7 @@ def apply(api: Api, objects: Objects, wanted: Desired, plan: DeploymentPlan, tel
     there, fresh = checked(api, objects, wanted, plan)
     if fresh.is_empty and there is not None:
         return Result(there.id, is_empty=True)
-    one = _Applying(api, objects, wanted, tell)
+    one = _Applying(api, objects, wanted, tell, plan.as_given)
     one.upload()
     # Uploads take minutes, and somebody may have changed the pipeline meanwhile.
     there, fresh = checked(api, objects, wanted, plan)
@@ -100,11 +100,12 @@ def checked(
 class _Applying:
     """One apply."""
 
-    def __init__(self, api: Api, objects: Objects, wanted: Desired, tell: Tell) -> None:
+    def __init__(self, api: Api, objects: Objects, wanted: Desired, tell: Tell, again: str) -> None:
         self.api = api
         self.objects = objects
         self.wanted = wanted
         self.tell = tell
+        self._again = again
         self.result = Result()
         self._undo: list[tuple[str, Callable[[], object]]] = []
         """What takes back each thing that was done, and its name."""
@@ -197,7 +198,7 @@ class _Applying:
         if not fresh.is_empty:
             raise UserError(
                 f"Pipeline {self.wanted.name!r} was written, but read again it is not what was written: somebody else "
-                f"changes it at the same time. See what differs: drivetrain plan {self.wanted.name}"
+                f"changes it at the same time. See what differs: drivetrain plan {self._again}"
             )
 
     def did(self, line: str, undo: Callable[[], object]) -> None:

@@ -155,7 +155,7 @@ class Kubeflow:
         wishing.check_place(self.settings)
         root = f"{self.settings.root}/{name}"
         owner = wishing.owner(self.settings, name)
-        return remains(self.api, self.objects, owner, root, self.experiment(name), foreign=foreign)
+        return remains(self.api, self.objects, owner, root, self.experiment(name), foreign=foreign, again=self.again)
 
     def destroy(self, what: Remains, tell: Tell) -> Remains:
         from drivetrain.targets.kubeflow.deploy.destroying import destroy
@@ -173,7 +173,8 @@ class Kubeflow:
         return self._handle(id, pipeline)
 
     def find(self, pipeline: str, which: str = LATEST) -> Handle:
-        return self._handle(running.find(self.api, pipeline, self.experiment(pipeline), which), pipeline)
+        id = running.find(self.api, pipeline, self.experiment(pipeline), which, self.again(pipeline))
+        return self._handle(id, pipeline)
 
     def report(self, handle: Handle) -> Report:
         return Report(running.describe(self.api, handle.pipeline, handle.id))

@@ -5,7 +5,7 @@ First what starts the pipeline, then the pipeline, then what it was made of. Des
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,20 +63,30 @@ class Remains:
         }
 
 
-def remains(api: Api, objects: Objects, owner: Owner, root: str, experiment: str, *, foreign: bool) -> Remains:
+def remains(
+    api: Api,
+    objects: Objects,
+    owner: Owner,
+    root: str,
+    experiment: str,
+    *,
+    foreign: bool,
+    again: Callable[[str, str], str],
+) -> Remains:
     """What there is to destroy.
 
     Args:
         owner: the pipeline where it is asked for.
         root: the pipeline's own folder in the storage.
         foreign: also a pipeline that apply did not make, and objects of which nobody knows who made them.
+        again: spells a pipeline and a word with the options of the command line, for advice.
 
     Raises:
         UserError: the pipeline was not made by apply, its folder is another owner's, or executions are going on.
     """
     name = owner.pipeline
-    is_recorded = owner.is_recorded(objects, root)
     there = read(api, name)
+    is_recorded = owner.is_recorded(objects, root)
     if there is not None and not there.is_ours and not foreign:
         raise UserError(f"Pipeline {name!r} was not made by `drivetrain apply`. To delete it all the same: --foreign")
     own_objects = tuple(uri for folder in _OWN for uri in objects.listed(f"{root}/{folder}/"))
@@ -94,8 +104,8 @@ def remains(api: Api, objects: Objects, owner: Owner, root: str, experiment: str
         mine += [run] if is_mine else []
     if going := [str(run["run_id"]) for run in mine if status_of(run) in GOING]:
         raise UserError(
-            f"Pipeline {name!r} is executing ({', '.join(going[:3])}). Wait, or stop it: drivetrain stop {name} "
-            f"{going[0]}"
+            f"Pipeline {name!r} is executing ({', '.join(going[:3])}). Wait, or stop it: drivetrain stop "
+            f"{again(name, going[0])}"
         )
     recurring = () if there is None else there.recurring
     own = tuple(each for each in recurring if each.trigger is not None)

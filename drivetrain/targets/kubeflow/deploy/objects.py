@@ -23,6 +23,7 @@ ENDPOINT_VARIABLE = "AWS_ENDPOINT_URL_S3"
 MAX_SINGLE_PUT = 5 * 1024**3
 ATTEMPTS = 6
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 60
+_VERBS = {"list_objects_v2": "list", "get_object": "read", "put_object": "write", "delete_object": "delete"}
 Json = dict[str, Any]
 
 
@@ -124,7 +125,7 @@ class Objects:
             if operation == "get_object" and (status == 404 or code == "NoSuchKey"):
                 raise _AbsentError(f"There is no {about}.") from None
             raise UserError(
-                f"{where} does not {operation.replace('_', ' ')} {about}: {status} {code} {message}. Check "
+                f"{where} refuses to {_VERBS[operation]} {about}: {status} {code} {message}. Check "
                 "deployment.targets.kubeflow.root, and AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY on this machine."
             ) from None
         except (exceptions.BotoCoreError, OSError) as error:

@@ -223,10 +223,13 @@ class Api:
         if file is None:
             return os.environ.get(TOKEN_VARIABLE, "").strip()
         try:
-            return Path(file).expanduser().read_text(encoding="utf-8").strip()
+            token = Path(file).expanduser().read_text(encoding="utf-8").strip()
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is no text"
             raise ApiError(f"The token file {file} cannot be read: {why}.") from None
+        if not token:
+            raise ApiError(f"The token file {file} is empty. Put a token there, or name no file where none is needed.")
+        return token
 
     def _refused(self, status: int, said: str, about: str) -> ApiError:
         tail = f": {said}" if said else ""

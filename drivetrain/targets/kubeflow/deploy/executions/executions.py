@@ -130,8 +130,11 @@ def execution(name: str, run: Mapping[str, Any]) -> Execution:
     )
 
 
-def find(api: Api, name: str, experiment: str, which: str = LATEST) -> str:
+def find(api: Api, name: str, experiment: str, which: str = LATEST, again: str = "") -> str:
     """The id of an execution: by id, the beginning of it, its name, or `latest`.
+
+    Args:
+        again: what names the pipeline and its settings on the command line, for advice.
 
     Raises:
         UserError: there is none, or several are.
@@ -140,7 +143,7 @@ def find(api: Api, name: str, experiment: str, which: str = LATEST) -> str:
         raise UserError(f"No execution is named. Give the id, the beginning of it, its name, or {LATEST!r}.")
     there = executions(api, name, experiment, 1 if which == LATEST else None)
     if not there:
-        raise UserError(f"Pipeline {name!r} has not been executed yet. Start it: drivetrain start {name}")
+        raise UserError(f"Pipeline {name!r} has not been executed yet. Start it: drivetrain start {again or name}")
     if which == LATEST:
         return there[0].id
     found = [each for each in there if each.id.startswith(which) or each.name == which]
@@ -153,7 +156,8 @@ def find(api: Api, name: str, experiment: str, which: str = LATEST) -> str:
     names = [word for each in there for word in (each.id, each.name) if word]
     likely = difflib.get_close_matches(which, names, n=1, cutoff=0.6)
     hint = f"Did you mean {likely[0]!r}? " if likely else ""
-    raise UserError(f"No execution {which!r} of {name!r}. {hint}Those that are there: drivetrain executions {name}")
+    known = f"Those that are there: drivetrain executions {again or name}"
+    raise UserError(f"No execution {which!r} of {name!r}. {hint}{known}")
 
 
 def describe(api: Api, name: str, id: str) -> Execution:

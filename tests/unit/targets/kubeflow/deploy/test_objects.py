@@ -24,7 +24,7 @@ def test_what_is_missing_is_known_by_name_and_size(place: Place) -> None:
 
 
 def test_storage_that_refuses_or_is_gone_is_said(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(UserError, match=r"list objects v2 s3://no-such-bucket/p/: 404 NoSuchBucket") as refused:
+    with pytest.raises(UserError, match=r"refuses to list s3://no-such-bucket/p/: 404 NoSuchBucket") as refused:
         Objects(s3_server()).listed("s3://no-such-bucket/p/")
     assert "deployment.targets.kubeflow.root" in str(refused.value)
     monkeypatch.setattr(module, "ATTEMPTS", 1)

@@ -51,6 +51,10 @@ def test_tokens(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
     Path(place.settings["token_file"]).write_text(place.cluster.token)  # renewed while the process runs
     assert list(service.pipelines(api)) == []
     assert "cannot be read: No such file" in refusal(api_of(place, token_file=str(tmp_path / "none")))
+    (tmp_path / "empty").write_text("\n")
+    asked = len(place.cluster.calls)
+    assert f"{tmp_path / 'empty'} is empty" in refusal(api_of(place, token_file=str(tmp_path / "empty")))
+    assert len(place.cluster.calls) == asked
 
 
 def test_a_namespace_without_permission(place: Place) -> None:
