@@ -86,7 +86,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             losses=RunningLoss(process),
             watch=Watch(config.monitor, config.early_stopping, higher_is_better=higher_is_better),
         )
-        health = open_health(config, strategy, process, folders.output, journal, recipe.num_classes)
+        health = open_health(config, strategy, process, folders.output, journal, recipe)
         training = Training(
             config=config,
             process=process,

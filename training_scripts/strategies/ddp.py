@@ -19,8 +19,8 @@ from torch.nn.parallel import DistributedDataParallel
 from drivetrain.base.errors import InputError
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
+from drivetrain.training.torch.accumulation import pieces
 from drivetrain.training.torch.checkpoints.generators import kept_generators
-from drivetrain.training.torch.strategy import pieces
 
 FRAMEWORK = "torch"
 DIMENSIONS = ("replicate",)

@@ -25,9 +25,9 @@ from drivetrain.training.group.gloo import group_timeout
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
+from drivetrain.training.torch.accumulation import pieces
 from drivetrain.training.torch.optimizer_state import Entries, OptimizerState, checked_entries
 from drivetrain.training.torch.parallel.flat_slice import FlatSlice
-from drivetrain.training.torch.strategy import pieces
 
 if TYPE_CHECKING:
     from drivetrain.training.config import Config

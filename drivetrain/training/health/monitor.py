@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 
+from drivetrain.training import trees
 from drivetrain.training.config import Config
 from drivetrain.training.errors import StoppedError
 from drivetrain.training.framework import Watcher
@@ -72,6 +73,7 @@ class Health:
     Args:
         output: gets health/; None keeps nothing.
         num_classes: of labels that are classes, else 0.
+        truth: takes these labels out of a tree of targets.
 
     Attributes:
         stops: the finding for which all ranks are to save and end, once there is one.
@@ -88,9 +90,11 @@ class Health:
         output: Path | None,
         journal: Journal,
         num_classes: int,
+        truth: Callable[[Any], Any] | None = None,
     ) -> None:
         self._process, self._strategy, self._journal = process, strategy, journal
         self._folder = output / FOLDER if output else None
+        self._truth = truth
         self._rules = load_rules(config.health_rules)
         self._bound = config.health_cost
         self._clock = Clock()
@@ -116,7 +120,8 @@ class Health:
         self._taken: _Taken | None = None
         self._reducing: _Reducing | None = None
         self._is_full = self._records = False
-        self._nonfinite_step = 0
+        self._nonfinite_step = self._step = 0
+        self._cadence = Cadence(self._bound)
 
     def begin(self, step: int) -> None:
         """Steps are taken from here on, `step` of them are behind us."""
@@ -301,7 +306,10 @@ class Health:
         number = self._vectors.names.num_classes
         if not number or not self._strategy.layout.counts:
             return None
-        targets = self._strategy.framework.array(batch.targets)[:num_samples]
+        truth = batch.targets if self._truth is None else self._truth(batch.targets)
+        if not trees.is_tensor(truth):
+            return None
+        targets = self._strategy.framework.array(truth)[:num_samples]
         if targets.ndim != 1 or targets.dtype.kind not in "iu":
             return None
         return np.bincount(targets, minlength=number)[:number].astype(np.float64)

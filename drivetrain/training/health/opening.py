@@ -11,6 +11,7 @@ from drivetrain.training.config import Config
 from drivetrain.training.health.monitor import Health
 from drivetrain.training.loop.journal import Journal
 from drivetrain.training.process import Process
+from drivetrain.training.recipe import HasTruth, Recipe
 from drivetrain.training.strategy import Strategy
 
 T = TypeVar("T")
@@ -56,7 +57,10 @@ class NoHealth(Health):
 
 
 def open_health(
-    config: Config, strategy: Strategy, process: Process, output: Path | None, journal: Journal, num_classes: int | None
+    config: Config, strategy: Strategy, process: Process, output: Path | None, journal: Journal, recipe: Recipe
 ) -> Health:
     """What watches a training; nothing with health=False."""
-    return Health(config, strategy, process, output, journal, num_classes or 0) if config.health else NoHealth()
+    if not config.health:
+        return NoHealth()
+    truth = recipe.truth if isinstance(recipe, HasTruth) else None
+    return Health(config, strategy, process, output, journal, recipe.num_classes or 0, truth)

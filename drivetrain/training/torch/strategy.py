@@ -5,9 +5,8 @@ drivetrain.training.strategy is the contract; strategies/*.py override what thei
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from operator import itemgetter
 from typing import Any, ClassVar
 
 import torch
@@ -24,6 +23,7 @@ from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, HasFolder, HasLossWeights, Recipe, wrong_answer
 from drivetrain.training.strategy import Step
 from drivetrain.training.torch import gradients
+from drivetrain.training.torch.accumulation import pieces
 from drivetrain.training.torch.average import MovingAverage
 from drivetrain.training.torch.batch_statistics import synchronize_batch_statistics
 from drivetrain.training.torch.buffers import shared_buffers
@@ -370,25 +370,6 @@ class Strategy:
         self.settle()
         with self.average.in_place() if self.average else nullcontext():
             yield
-
-
-def pieces(batch: Batch, num_samples: int, count: int) -> Iterable[tuple[Batch, int, bool]]:
-    """Cut a rank's part of a batch into `count` pieces: (piece, how many of its samples count, whether it is the last).
-
-    Every rank goes through the same number of pieces, since it may meet the others in each; one for which a rank has no
-    sample is its first sample, with a count of 0.
-    """
-    if count == 1:  # no copy, no slice
-        return ((batch, num_samples, True),)
-    return _cut(batch, num_samples, count)
-
-
-def _cut(batch: Batch, num_samples: int, count: int) -> Iterator[tuple[Batch, int, bool]]:
-    for number in range(count):
-        start, stop = num_samples * number // count, num_samples * (number + 1) // count
-        rows = slice(start, stop) if stop > start else slice(0, 1)
-        piece = trees.mapped(itemgetter(rows), (batch.inputs, batch.targets))
-        yield Batch(*piece), stop - start, number == count - 1
 
 
 def _scale_of(summed: Tensor, scale: float | Tensor) -> Tensor:

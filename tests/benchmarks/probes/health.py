@@ -68,7 +68,7 @@ class Training:
         self.strategy.model.train()
         self.width = next(self.strategy.model.parameters()).shape[1]
         journal = Journal(process, None, epochs=1, total_steps=1)
-        self.health = open_health(config, self.strategy, process, folder, journal, 10)
+        self.health = open_health(config, self.strategy, process, folder, journal, recipe)
         self.health.begin(0)
         self.step, self.losses, self.way = 0, [], way
         self.writer: Any = None

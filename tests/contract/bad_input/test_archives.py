@@ -7,7 +7,6 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +60,7 @@ def run_code(place: Place, archive: bytes) -> Ran:
     """As the code of a step: an archive whose hash is right, since whoever sends it also wrote the definition."""
     digest = hashlib.sha256(archive).hexdigest()
     place.object("bucket/code/start.py", START.read_bytes())
-    place.object(f"bucket/code/{digest}.tar.gz", archive)
+    place.object(f"bucket/code/{digest}.tar", archive)
     step = processing("step", "", inputs={"code": "s3://bucket/code/"})
     step["Arguments"]["AppSpecification"] |= {
         "ContainerEntrypoint": ["python3", "/opt/ml/processing/input/code/start.py"],
@@ -79,10 +78,11 @@ def run_submitted(place: Place, archive: bytes) -> Ran:
     return place.run(definition(step))
 
 
-def evil(name: str, place: Place) -> bytes:
+def evil(name: str, place: Place, *, compressed: bool = True) -> bytes:
     members, _ = EVIL[name]
     absolute = str(place.folder / "absolute")
-    return packed([(path.replace("ABSOLUTE", absolute), kind, content) for path, kind, content in members])
+    placed = [(path.replace("ABSOLUTE", absolute), kind, content) for path, kind, content in members]
+    return packed(placed, compressed=compressed)
 
 
 def assert_refused(place: Place, ran: Ran, allowed: str) -> None:
@@ -100,19 +100,19 @@ def test_source_that_would_leave_its_folder(place: Place, name: str) -> None:
 
 @pytest.mark.parametrize("name", ["through a symlink", "absolute", "slip"])
 def test_code_that_would_leave_its_folder(place: Place, name: str) -> None:
-    assert_refused(place, run_code(place, evil(name, place)), EVIL[name][1])
+    assert_refused(place, run_code(place, evil(name, place, compressed=False)), EVIL[name][1])
 
 
-@pytest.mark.parametrize("start", [run_code, run_submitted])
-def test_bombs_and_rubbish(place: Place, bomb: bytes, start: Callable[[Place, bytes], Ran]) -> None:
-    ran = start(place, bomb)
-    assert_refused(place, ran, "unpacks to more than")
+def test_bombs(place: Place, bomb: bytes) -> None:
+    """(The code of a step is not compressed: what it unpacks to is as large as what was sent.)"""
+    ran = run_submitted(place, bomb)
+    assert_refused(place, ran, "holds more than")
     assert ran.cpu_s <= 1.0
 
 
 @pytest.mark.parametrize("content", [b"", b"rubbish" * 1000, packed([("a", tarfile.REGTYPE, bytes(50_000))])[:-30]])
 def test_archives_that_are_none(place: Place, content: bytes) -> None:
-    assert_refused(place, run_submitted(place, content), "not a whole tar archive")
+    assert_refused(place, run_submitted(place, content), "not a whole tar.gz archive|not a whole tar archive")
 
 
 @pytest.mark.parametrize("program", ["register_model", "evaluate"])

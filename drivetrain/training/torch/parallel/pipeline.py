@@ -28,10 +28,10 @@ from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.recipe import Batch, HasExample
 from drivetrain.training.torch import strategy
+from drivetrain.training.torch.accumulation import pieces
 from drivetrain.training.torch.layers import chain_of
 from drivetrain.training.torch.parallel.stage_split import Boundary, Shadow, StageModule, split_chain
 from drivetrain.training.torch.precision import Precision
-from drivetrain.training.torch.strategy import pieces
 
 # By name: the schedule, and into how many stages a rank's part is cut unless it is told.
 SCHEDULES: dict[str, tuple[Any, int]] = {
