@@ -24,7 +24,7 @@ from drivetrain.targets.kubeflow.settings import Settings, settings_of
 Json = dict[str, Any]
 MAX_NAME = 100
 MAX_RUN_NAME = 128
-"""Characters of an execution's name, as of an experiment's; the API itself has no bound for either."""
+"""Characters of an execution's name: a bound of this package, the same as an experiment's in the settings."""
 
 
 @dataclass(frozen=True)
