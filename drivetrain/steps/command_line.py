@@ -1,7 +1,7 @@
 """The command line that a declaration implies: `--folder PATH` and `--parameter VALUE`, or joined by `=`.
 
-What follows a flag is its value, whatever it begins with. Only the value of a text can be spelled as another flag of the
-component: a platform hands it on as it is. So `--text --flag true` has forgotten a value, since `true` is none then.
+What follows a flag is its value, whatever it begins with. Only the value of a text may be spelled as a flag of the
+component, since a platform hands it on as it is. `--text --flag true` still lacks a value: nothing explains `true`.
 """
 
 from __future__ import annotations
