@@ -32,10 +32,24 @@ from drivetrain.spec.values import (
 
 
 class Dependency(Frozen):
-    """An edge that no reference makes: run after `step`, or because of how it ended."""
+    """An edge that no reference makes: run after `step`, or because of how it ended.
+
+    Args:
+        step: the step, or its name, which is what is kept.
+        trigger: how it has to end; success, unless given.
+    """
 
     step: str
     trigger: Literal["Failed", "Stopped", "Any"] | None = None
+
+    def __init__(
+        self,
+        step: BaseStep | str | None = None,
+        trigger: Literal["Failed", "Stopped", "Any"] | None = None,
+        **unknown: Any,
+    ) -> None:
+        given = {"step": step.name if isinstance(step, BaseStep) else step, "trigger": trigger}
+        super().__init__(**{name: value for name, value in given.items() if value is not None}, **unknown)
 
 
 # What the declaration of drivetrain.components.train calls itself; importing it would cost every compilation its time.
