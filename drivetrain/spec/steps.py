@@ -12,6 +12,7 @@ from drivetrain.base.call_site import place_of_caller
 from drivetrain.base.errors import SpecError, did_you_mean
 from drivetrain.catalog import quotas
 from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Lazily
+from drivetrain.spec.program import FolderPath, Program
 from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
 from drivetrain.spec.search import Search
 from drivetrain.spec.training_options import TrainingOptions
@@ -54,23 +55,6 @@ class Dependency(Frozen):
 
 # What the declaration of drivetrain.components.train calls itself; importing it would cost every compilation its time.
 TRAIN = "drivetrain.components.train:train"
-
-
-class Program(Frozen, defer_build=False):
-    """What runs: a component (`module:function`) or a script of the user's (a path below the source folder)."""
-
-    kind: Literal["component", "script"]
-    target: str
-    needs: tuple[str, ...] = ()
-    """Distributions that the program imports; those the image lacks travel with the code."""
-
-
-class FolderPath(Frozen):
-    """In a script's arguments: the place where the platform puts this input or collects this output."""
-
-    kind: Literal["folder"] = "folder"
-    flow: Literal["input", "output"]
-    name: str
 
 
 class BaseStep(Frozen):
