@@ -58,7 +58,7 @@ def register_model(
 
     Args:
         model: the model's folder, or the model.tar.gz (or the folder with it) that a training step handed on.
-        evaluation: the folder with metrics.json, whose numbers are kept with the version.
+        evaluation: the folder with metrics.json, whose numbers are kept with the version, nested ones by path.
         report: evaluate's report, whose numbers are kept where no metrics.json is given, and its data with them.
         decision: compare's decision, which is kept with the version.
         card: gets the model card, as card.json and, for people, card.md.
@@ -142,26 +142,26 @@ def _write_card(folder: Path, content: Mapping[str, Any], *, title: str) -> None
 
 
 def read_metrics(path: Path) -> dict[str, float]:
-    """The numbers in a metrics.json, or in that of a folder.
+    """The numbers in a metrics.json, or in that of a folder; what stands beside them, such as texts, is left out.
 
     Raises:
-        InputError: no such file, or one that is no flat JSON object of finite numbers.
+        InputError: no such file, or one that is no JSON object, or has a number that is not finite.
     """
+    from drivetrain.registry.registration import numbers_of
+
     file = path / METRICS_FILE if path.is_dir() else path
     try:
         content: Any = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse)
+        numbers = numbers_of(cast("dict[str, Any]", content)) if isinstance(content, dict) else None
     except FileNotFoundError:
         raise InputError(
             f"{path} has no {METRICS_FILE}. Give the output `metrics` of a step that returns numbers."
         ) from None
     except (ValueError, RecursionError) as error:  # not UTF-8 and not JSON are ValueErrors
         raise InputError(f"{file} is not a JSON file of numbers: {error}.") from None
-    if not isinstance(content, dict):
+    if numbers is None:
         raise InputError(f"{file} is not a JSON object. Allowed: names and numbers.")
-    for name, value in cast("dict[str, object]", content).items():
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise InputError(f"{file}: {name!r} is {value!r:.60}. Allowed: numbers.")
-    return cast("dict[str, float]", content)
+    return numbers
 
 
 def _refuse(literal: str) -> NoReturn:

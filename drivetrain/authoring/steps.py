@@ -18,16 +18,15 @@ from typing import Any
 
 from drivetrain.authoring.binding import bind, dependencies, refuse_unknown, retries
 from drivetrain.base.errors import SpecError, shown
+from drivetrain.spec.program import FolderPath, Program
 from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
 from drivetrain.spec.steps import (
     BaseStep,
     ConditionStep,
     Dependency,
     FailStep,
-    FolderPath,
     LambdaStep,
     ProcessingStep,
-    Program,
     Step,
     TrainingStep,
 )

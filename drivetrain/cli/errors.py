@@ -6,7 +6,7 @@ import errno
 import sys
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args, get_origin
 
 from drivetrain.base.errors import SpecError, UserError, did_you_mean, said, shown
 
@@ -101,23 +101,34 @@ def explain_validation(error: Any) -> str:
     first = problems[0]
     path = ".".join(str(part) for part in (error.title, *first["loc"]))
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    fields = _fields(error) if len(first["loc"]) == 1 else {}
+    allowed = _choices(fields[first["loc"][0]].annotation) if first["loc"] and first["loc"][0] in fields else []
+    choices = f" Allowed: {', '.join(allowed)}." if allowed else ""
     if first["type"] == "extra_forbidden":
-        fields = _fields(error) if len(first["loc"]) == 1 else []
         hint = did_you_mean(str(first["loc"][-1]), fields) if fields else "Remove it."
         return f"{path} does not exist. {hint}{more}"
     if first["type"] == "missing":
-        return f"{path} is required.{more}"
+        return f"{path} is required.{choices}{more}"
+    if first["type"] == "too_short" and choices:
+        return f"{path} is empty. Give one at least.{choices}{more}"
     return f"{path} is {shown(first.get('input'))}: {first['msg'].rstrip('.')}.{more}"
 
 
-def _fields(error: BaseException) -> list[str]:
+def _choices(kind: Any) -> list[str]:
+    """The values of a field that takes some texts alone, or a list of such."""
+    if get_origin(kind) is Literal:
+        return [str(value) for value in get_args(kind)]
+    return [value for part in get_args(kind) for value in _choices(part)] if get_origin(kind) in (tuple, list) else []
+
+
+def _fields(error: BaseException) -> dict[str, Any]:
     """The fields of the model that refused, found in the frame in which it was being built."""
     for frame, _ in traceback.walk_tb(error.__traceback__):
         built: Any = frame.f_locals.get("self", frame.f_locals.get("cls"))
         kind = _model(built)
         if kind.__name__ == getattr(error, "title", None) and hasattr(kind, "model_fields"):
-            return list(kind.model_fields)
-    return []
+            return dict(kind.model_fields)
+    return {}
 
 
 def _model(built: object) -> Any:

@@ -45,12 +45,18 @@ class Comparison:
 
     @property
     def data(self) -> dict[str, tuple[str | None, ...]]:
-        """`STEP.INPUT` -> the hash of what each run read, of inputs that are not the same in all."""
+        """`STEP.INPUT` -> the hash of what each run read, of inputs whose content is not the same in all."""
         return self._facts.data
 
     @property
-    def same_code(self) -> bool:
-        """Whether the programs of all runs had the same code."""
+    def data_not_comparable(self) -> tuple[str, ...]:
+        """`STEP.INPUT` of inputs of which nobody knows whether they differ: a run has none, or read an archive where
+        another one read the files."""
+        return self._facts.data_not_comparable
+
+    @property
+    def same_code(self) -> bool | None:
+        """Whether the programs of all runs had the same code; None where a run does not say what it had."""
         return self._facts.same_code
 
     def to_frame(self) -> Any:
@@ -73,9 +79,10 @@ class Comparison:
         lines = [f"runs: {', '.join(self.runs)}"]
         for name, values in {**self.settings, **self.metrics}.items():
             lines.append(f"{name}: {', '.join(map(value_text, values))}")
-        if not self.same_code:
-            lines.append("code: differs")
+        if self.same_code is not True:
+            lines.append(f"code: {'not comparable' if self.same_code is None else 'differs'}")
         lines += [f"data of {name}: differs" for name in self.data]
+        lines += [f"data of {name}: not comparable" for name in self.data_not_comparable]
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:

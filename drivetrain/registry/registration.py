@@ -154,6 +154,19 @@ def metrics_of(evaluation: Mapping[str, Any]) -> dict[str, float]:
     return found
 
 
+def numbers_of(report: Mapping[str, Any]) -> dict[str, float]:
+    """The numbers of a JSON object, nested ones by path (`mse.value`). Its texts are left out, and so is all else that
+    is no number."""
+    found: dict[str, float] = {}
+    for name, value in report.items():
+        if isinstance(value, Mapping):
+            inner = numbers_of(cast("Mapping[str, Any]", value))
+            found |= {f"{name}.{path}": number for path, number in inner.items()}
+        elif isinstance(value, int | float) and not isinstance(value, bool):
+            found[name] = value
+    return found
+
+
 def lineage_of(files: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
     """Where a model comes from, as hashes.
 

@@ -10,7 +10,8 @@ from drivetrain.base.secret_names import looks_secret
 from drivetrain.base.secret_shapes import without_shapes
 from drivetrain.rules.rule_book import RuleBook
 from drivetrain.spec.graph import Graph
-from drivetrain.spec.steps import FolderPath, JobStep, TrainingStep
+from drivetrain.spec.program import FolderPath
+from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.spec.values import ParameterRef, ValueType, value_type
 
 rule = RuleBook()

@@ -12,6 +12,7 @@ from drivetrain.base.call_site import place_of_caller
 from drivetrain.base.errors import SpecError, did_you_mean
 from drivetrain.catalog import quotas
 from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Lazily
+from drivetrain.spec.program import FolderPath, Program
 from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
 from drivetrain.spec.search import Search
 from drivetrain.spec.training_options import TrainingOptions
@@ -32,31 +33,28 @@ from drivetrain.spec.values import (
 
 
 class Dependency(Frozen):
-    """An edge that no reference makes: run after `step`, or because of how it ended."""
+    """An edge that no reference makes: run after `step`, or because of how it ended.
+
+    Args:
+        step: the step, or its name, which is what is kept.
+        trigger: how it has to end; success, unless given.
+    """
 
     step: str
     trigger: Literal["Failed", "Stopped", "Any"] | None = None
 
+    def __init__(
+        self,
+        step: BaseStep | str | None = None,
+        trigger: Literal["Failed", "Stopped", "Any"] | None = None,
+        **unknown: Any,
+    ) -> None:
+        given = {"step": step.name if isinstance(step, BaseStep) else step, "trigger": trigger}
+        super().__init__(**{name: value for name, value in given.items() if value is not None}, **unknown)
+
 
 # What the declaration of drivetrain.components.train calls itself; importing it would cost every compilation its time.
 TRAIN = "drivetrain.components.train:train"
-
-
-class Program(Frozen, defer_build=False):
-    """What runs: a component (`module:function`) or a script of the user's (a path below the source folder)."""
-
-    kind: Literal["component", "script"]
-    target: str
-    needs: tuple[str, ...] = ()
-    """Distributions that the program imports; those the image lacks travel with the code."""
-
-
-class FolderPath(Frozen):
-    """In a script's arguments: the place where the platform puts this input or collects this output."""
-
-    kind: Literal["folder"] = "folder"
-    flow: Literal["input", "output"]
-    name: str
 
 
 class BaseStep(Frozen):

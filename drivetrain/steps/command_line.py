@@ -1,6 +1,7 @@
 """The command line that a declaration implies: `--folder PATH` and `--parameter VALUE`, or joined by `=`.
 
-What follows a flag is its value, whatever it begins with, unless it is another flag of the component.
+What follows a flag is its value, whatever it begins with. Only the value of a text may be spelled as a flag of the
+component, since a platform hands it on as it is. `--text --flag true` still lacks a value: nothing explains `true`.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ def read(component: Declaration[..., Any], words: Sequence[str]) -> dict[str, An
     }
     unknown: list[str] = []
     given: set[str] = set()
+    doubtful: str | None = None  # the first text whose value is spelled as a flag
     remaining = list(reversed(words))
     while remaining:
         word = remaining.pop()
@@ -70,15 +72,21 @@ def read(component: Declaration[..., Any], words: Sequence[str]) -> dict[str, An
             unknown.append(word)
             continue
         if not joined:
-            if not remaining or remaining[-1] in declared:  # the value was forgotten
-                raise _refused(f"argument {flag}: expected one argument")
+            each = declared[flag]
+            is_text = isinstance(each, ComponentParameter) and each.type is str and not each.choices
+            if not remaining or (remaining[-1] in declared and not is_text):
+                raise _refused(f"argument {doubtful or flag}: expected one argument")
             text = remaining.pop()
+            if text in declared:
+                doubtful = doubtful or flag
         each = declared[flag]
         values[each.name] = (
             parse(each, text) if isinstance(each, ComponentParameter) else _folder(component, each, text)
         )
         given.add(flag)
     missing = [flag for flag, each in declared.items() if _is_required(each) and flag not in given]
+    if doubtful and (missing or unknown):  # its value was forgotten, and the flag after it is one
+        raise _refused(f"argument {doubtful}: expected one argument")
     if missing:
         raise _refused(f"the following arguments are required: {', '.join(missing)}")
     if unknown:

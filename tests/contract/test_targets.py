@@ -23,6 +23,7 @@ import pytest
 from drivetrain.authoring.loading import Loaded, load
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.cli import main
+from drivetrain.report.content.comparison import compare
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.targets.events import Event, ExecutionFinished, ExecutionStarted
@@ -297,6 +298,23 @@ def test_one_decision_is_alike(runs: Runs) -> None:
 )
 def test_results_are_alike(runs: Runs, function: str, status: str) -> None:
     assert runs.assert_alike(function)["status"] == status
+
+
+@pytest.mark.slow
+def test_what_runs_of_two_targets_read_is_compared_by_content(tmp_path: Path) -> None:
+    """A model, which is an archive on SageMaker and a folder elsewhere, is not comparable by its hash."""
+    loaded, home = small("trained"), tmp_path / "home"
+    executions: list[str] = []
+    for name in RUN_HERE:
+        target = find_target(name)
+        assert isinstance(target, RunsHere)
+        compiled = target.compile(loaded.pipeline, loaded.source, loaded.base)
+        executions.append(target.run(compiled, {}, home, lambda _: None).execution)
+    found = compare(Home(home), executions)
+    assert next(iter(found.settings.items())) == ("target platform", tuple(RUN_HERE))
+    assert (found.data, found.same_code) == ({}, True)
+    assert "names.model" in found.data_not_comparable and "fit.data" not in found.data_not_comparable
+    assert all("fit.data" in run.data for run in found.runs)
 
 
 @pytest.mark.slow

@@ -12,6 +12,9 @@ from drivetrain.cli.terminal import paint, table
 if TYPE_CHECKING:
     from drivetrain.report.content.comparison import Comparison
 
+# Why nobody knows whether an input differs.
+NOT_COMPARABLE = "a run has none, or read an archive where another one read the files"
+
 
 def comparison_text(found: Comparison) -> str:
     """Settings that differ, metrics side by side, and what else differs, for people."""
@@ -37,8 +40,11 @@ def comparison_text(found: Comparison) -> str:
         blocks.append(printable(found.not_paired))
     if found.data:
         blocks.append(f"{paint('Data that differs', 'bold')}: {', '.join(map(printable, found.data))}")
-    if not found.same_code:
-        blocks.append(f"{paint('Code', 'bold')}: differs")
+    if found.data_not_comparable:
+        names = ", ".join(map(printable, found.data_not_comparable))
+        blocks.append(f"{paint('Data that is not comparable', 'bold')}: {names} ({NOT_COMPARABLE})")
+    if found.same_code is not True:
+        blocks.append(f"{paint('Code', 'bold')}: {'not comparable' if found.same_code is None else 'differs'}")
     return "\n\n".join(blocks)
 
 
@@ -81,6 +87,7 @@ def as_json(found: Comparison) -> dict[str, Any]:
         "metrics": found.metrics,
         "paired": differences,
         "data": found.data,
+        "data_not_comparable": found.data_not_comparable,
         "same_code": found.same_code,
     }
 

@@ -16,20 +16,26 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home
 
 CONFIDENCE = 0.95
+# No setting or parameter can have a name with a space.
+TARGET = "target platform"
+_ARCHIVES = (".tar.gz", ".tgz")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """One of the runs. `given` are the settings of its pipeline."""
+    """One of the runs. `given` are the settings of its pipeline, `target` the platform that it was compiled for; empty
+    where its folder was removed."""
 
     facts: RunFacts
+    target: str = ""
     given: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Settings and parameters of the pipeline, and `STEP.SETTING` of its steps."""
+        """The target, settings and parameters of the pipeline, and `STEP.SETTING` of its steps."""
         of_steps = {f"{step.name}.{name}": text for step in self.facts.steps for name, text in step.settings.items()}
-        return {**self.given, **self.facts.parameters, **of_steps}
+        target = {TARGET: self.target} if self.target else {}
+        return {**target, **self.given, **self.facts.parameters, **of_steps}
 
     @property
     def metrics(self) -> dict[str, float]:
@@ -42,10 +48,10 @@ class Compared:
         }
 
     @property
-    def data(self) -> dict[str, str]:
-        """`STEP.INPUT` -> the hash of what was read; code is told of apart."""
+    def data(self) -> dict[str, tuple[bool, str]]:
+        """`STEP.INPUT` -> whether it was read as an archive, and the hash of what was read; code is told of apart."""
         return {
-            f"{each.step}.{each.name}": each.digest
+            f"{each.step}.{each.name}": (each.uri.endswith(_ARCHIVES), each.digest)
             for each in self.facts.artifacts
             if each.flow == "input" and each.name != CODE_CHANNEL
         }
@@ -74,13 +80,34 @@ class Comparison:
 
     @cached_property
     def data(self) -> dict[str, tuple[str | None, ...]]:
-        """Inputs that are not the same in all runs."""
+        """Inputs whose content is not the same in all runs; None in a run that has no such input."""
+        return {
+            name: tuple(None if one is None else one[1] for one in values)
+            for name, values in self._inputs.items()
+            if _differ(values)
+        }
+
+    @cached_property
+    def data_not_comparable(self) -> tuple[str, ...]:
+        """Inputs of which nobody knows whether they differ: a run has none, or read an archive where another one read
+        the files."""
+        return tuple(name for name, values in self._inputs.items() if not _differ(values))
+
+    @cached_property
+    def _inputs(self) -> dict[str, tuple[tuple[bool, str] | None, ...]]:
         return differing([run.data for run in self.runs])
 
     @property
-    def same_code(self) -> bool:
-        """Whether the programs of all runs had the same code."""
-        return len({run.facts.code_hash for run in self.runs}) == 1
+    def same_code(self) -> bool | None:
+        """Whether the programs of all runs had the same code; None where a run does not say what it had."""
+        known = {run.facts.code_hash for run in self.runs}
+        return len(known) == 1 if len(known - {""}) > 1 or "" not in known else None
+
+
+def _differ(values: Iterable[tuple[bool, str] | None]) -> bool:
+    """Whether two of them are of one form, and of different content."""
+    known = {value for value in values if value is not None}
+    return any(len([one for one in known if one[0] is packed]) > 1 for packed in (True, False))
 
 
 def differing(every: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
@@ -104,7 +131,9 @@ def compare(home: Home, executions: Iterable[str]) -> Comparison:
         raise UserError(f"Run {twice[0]} is given twice. Give different runs.")
     if len(every) < 2:
         raise UserError("One run alone cannot be compared. Give two ids or more (drivetrain runs list has them).")
-    runs = tuple(Compared(facts=facts, given=given_settings(home, facts.id)) for facts in every)
+    runs = tuple(
+        Compared(facts=facts, target=_target(home, facts.id), given=given_settings(home, facts.id)) for facts in every
+    )
     try:
         paired = tuple(_paired(home, facts, every[0]) for facts in every[1:])
     except InputError as error:
@@ -125,6 +154,15 @@ def given_settings(home: Home, execution: str) -> dict[str, Any]:
         return dict(options.settings)
     origin = options.origin or {}
     return dict(text.partition("=")[::2] for text in origin.get("set", ()))
+
+
+def _target(home: Home, execution: str) -> str:
+    from drivetrain.targets.local.request import Request
+
+    try:
+        return Request.load(home.run(execution)).options.target
+    except UserError:
+        return ""
 
 
 def _paired(home: Home, facts: RunFacts, first: RunFacts) -> dict[str, Difference]:

@@ -123,11 +123,13 @@ def _origin(found: Comparison) -> Markup:
         (f"data of {name}", [el("code", (value or "–")[:16], title=value or "") for value in values])
         for name, values in found.data.items()
     ]
-    if not found.same_code:
+    for name in found.data_not_comparable:
+        rows.append((f"data of {name}", ["not comparable" for _ in found.runs]))
+    if found.same_code is not True:
         rows.append(("code", [el("code", run.facts.code_hash[:16] or "–") for run in found.runs]))
     if not rows:
         return section("Data and code", el("p", "All runs read the same data, with the same code."), id="origin")
-    return section("Data and code that differ (sha256)", _table(found, rows), id="origin")
+    return section("Data and code that differ, or are not comparable (sha256)", _table(found, rows), id="origin")
 
 
 def _table(found: Comparison, rows: list[tuple[str, list[Content]]]) -> Markup:

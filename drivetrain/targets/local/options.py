@@ -32,6 +32,7 @@ class Options:
 
     Attributes:
         pipeline: the pipeline's name (a definition does not say it): what the cache and `runs list` go by.
+        target: the platform that the pipeline was compiled for; for people, nothing runs by it.
         max_parallel: jobs at a time; the number of processors unless given.
         functions: what a Lambda step calls: ARN, function name or step name -> `module:function` or `file.py:function`.
         callbacks: Callback step -> the handler that answers in a person's place, spelled as in `functions`.
@@ -53,6 +54,7 @@ class Options:
     """
 
     pipeline: str
+    target: str = "sagemaker"
     max_parallel: int | None = None
     functions: Mapping[str, str] = field(default_factory=dict[str, str])
     callbacks: Mapping[str, str] = field(default_factory=dict[str, str])

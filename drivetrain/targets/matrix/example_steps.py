@@ -90,6 +90,12 @@ def one_iteration() -> Pipeline:
     return of(sweep, training(each).model_copy(update={"inputs": {"train": sweep.of(0, each)["train"]}}))
 
 
+@feature(GROUP, "`for_each`: the number of iterations by how they ended")
+def count_of_loop() -> Pipeline:
+    sweep = for_each(["a", "b"], [data(salt=current_item())], name="each")
+    return of(sweep, when(sweep.count("Failed") > 0, then=[fail("an iteration failed")]))
+
+
 @feature(GROUP, "`for_each` over a list that a parameter has")
 def loop_over_parameter() -> Pipeline:
     salts = Parameter.string("Salts", default='["a", "b"]')

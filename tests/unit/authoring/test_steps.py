@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
+from pydantic import ValidationError
 
 from drivetrain import (
     CachePolicy,
@@ -217,6 +218,24 @@ def test_what_comes_before_is_a_step(after: object) -> None:
 def test_a_single_step_before_needs_no_list() -> None:
     loaded = step(load, raw="s3://b/k")
     assert step(load, name="again", raw="s3://b/k", after=loaded).depends_on == (Dependency(step="load"),)  # type: ignore[arg-type]
+
+
+def test_a_dependency_takes_the_step_or_its_name() -> None:
+    loaded = step(load, raw="s3://b/k")
+    named = Dependency(step="load", trigger="Any")
+    assert (
+        Dependency(loaded, "Any")
+        == Dependency(step=loaded, trigger="Any")
+        == Dependency("load", trigger="Any")
+        == named
+    )
+    assert Dependency(loaded).trigger is None
+    assert Dependency.model_validate_json(named.model_dump_json()) == named
+    assert step(measure, model="s3://b/k", after=[Dependency(loaded, "Any")]).depends_on == (named,)
+    with pytest.raises(ValidationError, match="triger"):
+        Dependency(loaded, triger="Any")
+    with pytest.raises(ValidationError, match="step"):
+        Dependency()
 
 
 def test_checkpoints_are_for_training() -> None:

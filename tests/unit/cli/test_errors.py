@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from drivetrain.authoring.loading import load
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.cli.errors import explain
+from drivetrain.spec.resources import RetryPolicy
 
 
 class Machine(BaseModel):
@@ -69,6 +70,16 @@ def test_a_refused_model_is_told_by_field(given: dict[str, object], message: str
     code, text = explain(caught.value)
     assert code == 2
     assert text.endswith(message)
+
+
+@pytest.mark.parametrize(("given", "said"), [({}, "required."), ({"causes": []}, "empty. Give one at least.")])
+def test_what_is_missing_is_told_with_its_choices(given: dict[str, object], said: str) -> None:
+    with pytest.raises(ValidationError) as caught:
+        RetryPolicy(**given)  # type: ignore[arg-type]
+    code, text = explain(caught.value)
+    assert code == 2 and text.endswith(
+        f"RetryPolicy.causes is {said} Allowed: service_error, throttling, job_error, no_capacity, quota."
+    )
 
 
 def test_the_place_in_the_users_file_is_named(tmp_path: Path) -> None:

@@ -146,10 +146,8 @@ def test_nothing_is_registered_of_bad_input(model: Path, evaluation: Path, regis
         (b"{", "is not a JSON file of numbers"),
         (b"\xff\xfe", "is not a JSON file of numbers"),
         (b"[" * 100_000, "is not a JSON file of numbers"),
+        (b'{"a":' * 5_000 + b"1" + b"}" * 5_000, "is not a JSON file of numbers"),
         (b"[1]", "is not a JSON object"),
-        (b'{"a": {"value": 1}}', "'a' is {'value': 1}. Allowed: numbers"),
-        (b'{"a": true}', "'a' is True. Allowed: numbers"),
-        (b'{"a": "1"}', "'a' is '1'. Allowed: numbers"),
         (b'{"a": Infinity}', "Infinity is no finite number"),
         (b'{"a": 1e999}', "metric 'a' is inf"),
     ],
@@ -161,3 +159,10 @@ def test_metrics_that_are_none(model: Path, evaluation: Path, registry: str, tex
 
 def test_metrics_are_read_from_a_file_too(evaluation: Path) -> None:
     assert read_metrics(evaluation / "metrics.json") == read_metrics(evaluation) == {"accuracy": 0.98, "rows": 360}
+
+
+def test_what_a_step_returned_beside_its_numbers_is_left_out(model: Path, evaluation: Path, registry: str) -> None:
+    """As where the local runner registers: texts, and what a script of one's own nests."""
+    (evaluation / "metrics.json").write_text('{"accuracy": 1, "verdict": "go", "sure": true, "mse": {"value": 0.5}}')
+    register_model(model, evaluation, group="digits", registry=registry)
+    assert open_registry(registry).version("digits").metrics == {"accuracy": 1, "mse.value": 0.5}

@@ -29,7 +29,8 @@ from drivetrain import (
     when,
 )
 from drivetrain.rules import graph_rules, job_rules, limit_rules, rules
-from drivetrain.spec.steps import LambdaStep, ProcessingStep, Program, TrainingStep
+from drivetrain.spec.program import Program
+from drivetrain.spec.steps import LambdaStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import LambdaOutputRef, MetricRef, OutputRef, ParameterRef
 
 PROGRAM = Program(kind="component", target="module:function")

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain import Cluster, Parameter, Pipeline, RetryPolicy, fail, join, register, when
+from drivetrain.spec.program import Program
 from drivetrain.spec.resources import CachePolicy, Checkpoint, Spot
-from drivetrain.spec.steps import ProcessingStep, Program, TrainingStep
+from drivetrain.spec.steps import ProcessingStep, TrainingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
 names = st.from_regex(r"[A-Za-z][A-Za-z0-9\-_]{0,12}", fullmatch=True)

@@ -158,6 +158,14 @@ def test_any_text_is_a_value(tmp_path: Path, value: str) -> None:
     assert SEEN["text"] == value
 
 
+def test_a_text_may_be_spelled_as_a_flag_of_the_component(tmp_path: Path) -> None:
+    """A platform fills in a parameter's value when the run starts, as an argument of its own."""
+    assert run_step(tmp_path, "--text", "--out", "--whole", "7") == 0
+    assert (SEEN["text"], SEEN["whole"]) == ("--out", 7)
+    assert run_step(tmp_path, "--whole", "8", "--text", "--text") == 0
+    assert (SEEN["text"], SEEN["whole"]) == ("--text", 8)
+
+
 @pytest.mark.parametrize(
     ("text", "value"), [("true", True), ("True", True), ("1", True), ("false", False), ("FALSE", False), (" 0 ", False)]
 )
@@ -178,6 +186,9 @@ def test_bools(tmp_path: Path, text: str, value: bool) -> None:
         (["--limit", "none"], "argument --limit: 'none' is not a whole number"),
         (["--text"], "argument --text: expected one argument"),
         (["--text", "--flag", "true"], "argument --text: expected one argument"),
+        (["--text", "--text", "--flag"], "argument --text: expected one argument"),
+        (["--whole", "--flag", "true"], "argument --whole: expected one argument"),
+        (["--size", "--flag", "true"], "argument --size: expected one argument"),
         (["--unknown", "1"], "unrecognized arguments: --unknown 1"),
         (["--tex", "1"], "unrecognized arguments: --tex 1"),
         (["--maybe", "/no/such/folder"], "--maybe /no/such/folder: no such file or folder"),

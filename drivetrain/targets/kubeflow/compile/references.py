@@ -177,7 +177,7 @@ class References:
                 return self.pipeline.name
             case ExecutionRef():
                 return {"parameter": task.take_constant(EXECUTION_INPUT, "STRING", RUN_ID), "type": "String"}
-            case OutputRef():
+            case OutputRef() | IterationRef(of=OutputRef()):
                 return {"uri": task.take_value(self.channel(reference))}
             case MetricRef(step=step, name=metric):
                 # As JSON: the platform has numbers as doubles, 7 as 7.0, and looks for placeholders in texts.

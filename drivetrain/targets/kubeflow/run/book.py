@@ -59,9 +59,14 @@ class Book:
         parameters: Mapping[str, Any],
         ledger: LedgerWriter,
         observer: Observer,
+        code: str,
     ) -> None:
+        """
+        Args:
+            code: the SHA-256 of the archive with the steps' programs.
+        """
         self.pipeline, self.execution, self.parameters = pipeline, execution, parameters
-        self.ledger, self.observer = ledger, observer
+        self.ledger, self.observer, self.code = ledger, observer, code
         self.recorded = Recorded(ledger.home)
         self.graph = Graph(pipeline)
         self.held = fails.held(self.graph)
@@ -107,7 +112,7 @@ class Book:
         if row in self.attempts:  # kfp tries again
             self.attempts[row] = self.ledger.retry_step(self.execution, row)
         else:
-            arguments = arguments_of(step, self.arguments[row])
+            arguments = arguments_of(step, self.arguments[row], self.code)
             self.attempts[row] = self.ledger.start_step(self.execution, row, arguments=arguments)
         self.status[row] = "Executing"
         self.observer(StepStarted(row, self.attempts[row]))

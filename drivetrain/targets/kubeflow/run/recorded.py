@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from drivetrain.spec.steps import JobStep, ProcessingStep, RegisterStep, Step, T
 from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.rows import ArtifactEntry
+from drivetrain.targets.local.storage.objects import ObjectStore, sha256_of
 from drivetrain.targets.step_contract import flag
 
 Json = dict[str, Any]
@@ -21,7 +22,7 @@ class Recorded:
     """Outputs and inputs of tasks in a home, by the folders that tasks name."""
 
     def __init__(self, home: Home) -> None:
-        self.home = home
+        self.home, self.store = home, ObjectStore(home.objects)
 
     def uri(self, path: str) -> str:
         """The s3:// URI that a folder of the store stands for; what lies elsewhere keeps its own."""
@@ -60,32 +61,24 @@ class Recorded:
             path = self.home.objects / uri.removeprefix("s3://")
             if name == "code" or not uri.startswith("s3://") or not path.exists():
                 continue
-            files = sorted(file for file in ([path] if path.is_file() else path.rglob("*")) if file.is_file())
-            about = [(file.relative_to(path).as_posix(), file.stat()) for file in files]
-            hashed = "\n".join(f"{_sha256(file)} {name}" for file, (name, _) in zip(files, about, strict=True))
-            stamp = "\n".join(f"{stat.st_size} {stat.st_mtime_ns} {name}" for name, stat in about)
-            yield ArtifactEntry(
-                flow=flow,
-                name=name,
-                uri=uri,
-                digest=hashlib.sha256(hashed.encode()).hexdigest(),
-                stamp=hashlib.sha256(stamp.encode()).hexdigest(),
-                files=len(files),
-                bytes=sum(stat.st_size for _, stat in about),
-            )
+            objects = self.store.find(uri if path.is_file() else f"{uri}/")
+            contents = self.store.contents(objects, {item.name: sha256_of(item.path) for item in objects})
+            yield ArtifactEntry(flow=flow, name=name, uri=uri, **asdict(contents))
 
 
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def arguments_of(step: Step, words: Sequence[str], code: str) -> Json:
+    """The parameters of the step's program, and the hash of its code, under the names by which the page shows them.
 
-
-def arguments_of(step: Step, words: Sequence[str]) -> Json:
-    """The parameters of the step's program, under the name by which the page shows them."""
+    Args:
+        code: the SHA-256 of the archive with the steps' programs.
+    """
     if not isinstance(step, JobStep):
         return {}
     given = {name: value_of(name, words) for name in step.parameters}
-    return {"HyperParameters": {name: value for name, value in given.items() if value is not None}}
+    return {
+        "HyperParameters": {name: value for name, value in given.items() if value is not None},
+        "AppSpecification": {"ContainerArguments": ["--code", code]},
+    }
 
 
 def value_of(name: str, words: Sequence[str]) -> str | None:

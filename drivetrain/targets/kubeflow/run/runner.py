@@ -92,7 +92,7 @@ class Runner:
         ):
             ledger.masking = Masking.of(bound, dict(compiled.ir))
             ledger.facts = Facts(id, pipeline.name, Options.region, Options.account, 0.0)
-            Request(structure, bound, Options(pipeline=pipeline.name)).save(folder)
+            Request(structure, bound, Options(pipeline=pipeline.name, target="kubeflow")).save(folder)
             forbid_resume(folder, NO_RESUME)
             write_whole(folder / PIPELINE, compiled.text)
             write_whole(folder / ARGUMENTS, json.dumps(bound))
@@ -106,7 +106,7 @@ class Runner:
                 steps=steps,
             )
             self.observer(ExecutionStarted(id, pipeline.name, tuple(steps)))
-            book = Book(pipeline, id, bound, ledger, self.observer)
+            book = Book(pipeline, id, bound, ledger, self.observer, compiled.code.sha256)
             status, reason = self._run(compiled, id, folder, book)
             status, said = book.end(status)
             reason = said or reason

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.base.errors import InputError, UserError
@@ -217,12 +217,5 @@ def _metrics(context: StepContext) -> dict[str, float]:
         report = json.loads(path.read_bytes())
     except ValueError as error:
         raise UserError(f"the metrics at {uri} are not JSON: {error}.") from error
-    return dict(_numbers("", report))
-
-
-def _numbers(prefix: str, value: Any) -> Iterator[tuple[str, float]]:
-    if isinstance(value, dict):
-        for key, item in cast("dict[str, Any]", value).items():
-            yield from _numbers(f"{prefix}.{key}" if prefix else key, item)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        yield prefix, value
+    numbers = registration.numbers_of(cast("dict[str, Any]", report)) if isinstance(report, dict) else {}
+    return {name: value for name, value in numbers.items() if math.isfinite(value)}

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.spec.graph import Graph
+from drivetrain.spec.program import FolderPath
 from drivetrain.spec.resources import Spot
-from drivetrain.spec.steps import FolderPath, JobStep, ProcessingStep, TrainingStep
+from drivetrain.spec.steps import JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
 from drivetrain.steps.contract import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT, START_COMMAND
 from drivetrain.targets.assets.assets import Code

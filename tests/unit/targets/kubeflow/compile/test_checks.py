@@ -35,8 +35,8 @@ from drivetrain import (
     when,
 )
 from drivetrain.spec.graph import Graph
+from drivetrain.spec.program import Program
 from drivetrain.spec.resources import Checkpoint, InstanceGroup
-from drivetrain.spec.steps import Program
 from drivetrain.spec.triggers import RegistryEvent, Schedule, Upload
 from drivetrain.targets.kubeflow.compile import checks
 from tests.fixtures.kubeflow_examples import compiled, fit, load, pipeline, score, trained

@@ -302,6 +302,21 @@ def test_one_iteration_by_its_number() -> None:
     assert json.loads(tasks(built)["sweep"]["parameterIterator"]["items"]["raw"]) == ["0.1", "0.3"]
 
 
+def test_the_place_of_an_iterations_output_is_a_text() -> None:
+    model = step(fit, data=RAW, rate=current_item("Float"))
+    sweep = for_each([0.1, 0.3], [model], name="sweep", max_concurrency=1, best=smallest(model.logged("loss")))
+    one, best = sweep.of(1, model)["model"], sweep.best["model"]
+    variables = {"ONE": one, "BEST": join("the best: ", best)}
+    built = compiled(sweep, step(score, data=RAW, environment=variables), settings=KEPT)
+    assert document(built, "score")["environment"] == {
+        "ONE": {"uri": "sweep-1-fit-model"},
+        "BEST": {"join": ["", ["the best: ", {"uri": "sweep-selected-fit-model"}]]},
+    }
+    taken = tasks(built)["score"]["inputs"]["artifacts"]
+    producers = {name: source["taskOutputArtifact"]["producerTask"] for name, source in taken.items()}
+    assert producers["sweep-1-fit-model"] == "sweep-1" and producers["sweep-selected-fit-model"] == "sweep-selected"
+
+
 def test_checkpoints_of_iterations_lie_in_folders_of_their_own() -> None:
     built = compiled(loop(), settings=KEPT)
     place = next(

@@ -1,0 +1,50 @@
+"""What is said of the data and code of runs, by the hashes that each run noted."""
+
+from __future__ import annotations
+
+from drivetrain.cli.local.compare import comparison_text
+from drivetrain.client.comparison import Comparison as Shown
+from drivetrain.report.content.comparison import Compared, Comparison
+from drivetrain.report.content.facts import ArtifactFacts, RunFacts
+from drivetrain.report.page.comparison_page import comparison_page
+
+
+def run(id: str, code: str, target: str = "sagemaker", **read: str) -> Compared:
+    """
+    Args:
+        read: input -> `URI DIGEST`.
+    """
+    given = {name: text.split() for name, text in read.items()}
+    artifacts = tuple(
+        ArtifactFacts(step="look", flow="input", name=name, uri=uri, digest=digest, files=1, bytes=1)
+        for name, (uri, digest) in given.items()
+    )
+    facts = RunFacts(
+        id=id, pipeline="p", status="Succeeded", started=0.0, ended=1.0, code_hash=code, artifacts=artifacts
+    )
+    return Compared(facts=facts, target=target, given={"epochs": 2 if target == "sagemaker" else 3})
+
+
+def test_content_decides_and_what_is_not_known_is_said_to_be_so() -> None:
+    one = run("one", "c", data="s3://b/one d", other="s3://b/x e", model="s3://b/m.tar.gz f", extra="s3://b/y g")
+    two = run("two", "", "kubeflow", data="s3://b/two d", other="s3://b/z h", model="s3://b/m i")
+    found = Comparison(runs=(one, two))
+    assert found.data == {"look.other": ("e", "h")}
+    assert found.data_not_comparable == ("look.model", "look.extra")
+    assert found.same_code is None
+    assert list(found.settings) == ["target platform", "epochs"]
+    text = comparison_text(found)
+    assert "Data that differs: look.other\n" in text and "Code: not comparable" in text
+    assert "Data that is not comparable: look.model, look.extra (" in text
+    assert "data of look.model: not comparable" in repr(Shown(found)) and "code: not comparable" in repr(Shown(found))
+    assert "not comparable</td>" in comparison_page(found)
+
+
+def test_of_three_runs_two_that_differ_are_enough() -> None:
+    runs = (run("one", "c", data="s3://b/x d"), run("two", "", data="s3://b/x.tgz e"), run("three", "k"))
+    more = run("four", "c", data="s3://b/y f")
+    assert Comparison(runs=runs).same_code is False
+    assert Comparison(runs=runs).data == {} and Comparison(runs=runs).data_not_comparable == ("look.data",)
+    assert Comparison(runs=(*runs, more)).data == {"look.data": ("d", "e", None, "f")}
+    alike = Comparison(runs=(runs[0], runs[0]))
+    assert (alike.data, alike.data_not_comparable, alike.same_code, alike.settings) == ({}, (), True, {})
