@@ -148,7 +148,8 @@ def processes_of(folder: Path, rank: str = "") -> list[int]:
 def steps_of(folder: Path) -> list[int]:
     path = folder / "output" / "metrics.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
-    return [json.loads(line)["step"] for line in lines if line.endswith("}")]
+    records = [json.loads(line) for line in lines if line.endswith("}")]
+    return [record["step"] for record in records if "rule" not in record]  # (which is a health rule that fired)
 
 
 def weights_of(folder: Path) -> Any:

@@ -109,6 +109,7 @@ class Strategy(strategy.Strategy):
 
     options: Options
     engine: Any
+    is_watched = False  # its hooks take gradients away, and its parameters are slices of DeepSpeed's own kind
 
     def check(self) -> None:
         refuse_common_options(self.config, self.options.stage)

@@ -8,12 +8,14 @@ import torch
 from torch import Tensor, nn
 
 from drivetrain.training.checkpointing.tensors.index import Sizes
+from drivetrain.training.health.clock import Clock
 from drivetrain.training.recipe import Batch
 from drivetrain.training.serving import code_folder
 from drivetrain.training.torch import gathering, joining, placing, recipes, seeding, threads
 from drivetrain.training.torch.checkpoints import generators, memory, state
 from drivetrain.training.torch.health.watcher import Watcher
 from drivetrain.training.torch.models import saved_model, weights
+from drivetrain.training.torch.strategy import Strategy
 from drivetrain.training.torch.values import Values
 
 
@@ -47,14 +49,16 @@ class Framework(Values):
     gather = staticmethod(gathering.gather)
     gather_model = staticmethod(gathering.gather_model)
 
-    watcher = Watcher
-
     parts = staticmethod(memory.parts)
     piece_of = staticmethod(memory.piece_of)
     pin_of = staticmethod(memory.pin_of)
     views = staticmethod(memory.views)
     copy_all = staticmethod(memory.copy_all)
     fill = staticmethod(memory.fill)
+
+    @staticmethod
+    def watcher(strategy: Strategy, clock: Clock) -> Watcher | None:
+        return Watcher(strategy, clock) if strategy.is_watched else None
 
     @classmethod
     def probed(cls, model: nn.Module, batch: Batch) -> tuple[Batch, Tensor]:

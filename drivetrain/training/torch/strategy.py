@@ -60,6 +60,8 @@ class Strategy:
     dimensions: ClassVar[tuple[str, ...]]
     framework: ClassVar[Framework]
     needs_mesh: ClassVar[bool] = True
+    is_watched: ClassVar[bool] = True
+    """Whether gradients and updates can be seen by health rules."""
     watcher: Watcher | None = None
 
     def __init__(self, recipe: Recipe, model: nn.Module, process: Process, config: Config, options: Any) -> None:
