@@ -39,6 +39,10 @@ class FrozenDict(dict[str, T]):
     __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
     __ior__ = _refuse  # type: ignore[assignment]
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is copied and pickled: items that are set one by one would be refused."""
+        return FrozenDict, (dict(self),)
+
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(tuple(self.items()))
 

@@ -24,7 +24,7 @@ def records(bench: Bench) -> Iterator[Record]:
         bench.progress(f"health: {model}")
         # The environment of this benchmark, which has torch, tensorboard and us.
         command = [sys.executable, PROBE, model, str(QUICK if bench.quick else ROUNDS)]
-        found = json.loads(run(command, cwd=home, environment=variables, limit=1200).checked().output)
+        found = json.loads(run(command, cwd=home, environment=variables, limit=1200).checked().output.splitlines()[-1])
         totals = {way: sum(seconds) for way, seconds in found["seconds"].items()}
         step = 1000 * totals["none"] / (len(found["seconds"]["none"]) * found["steps"])
         yield Record(

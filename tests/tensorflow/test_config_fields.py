@@ -59,6 +59,8 @@ RUNS: dict[str, dict[str, Any]] = {
         **{"checkpoint_every": "1steps", "log_every": 3, "collective_timeout": 30.0},
     },
     "fresh": {"seed": 1, "max_steps": 1},
+    "unwatched": {"health": False, "epochs": 1},
+    "watched": {"health_cost": 1.0, "health_rules": '{"overfitting": "off"}', "epochs": 1},
     "npz": {"reader": "npz", "reader_options": '{"label": "label"}', "epochs": 1},
     "weighed": {"recipe": "tests.tensorflow.weighing", "global_batch": 50, "max_steps": 1, "clip_norm": 0.0},
     "repeated": {"global_batch": sum(REPEATED), "max_steps": 1, "clip_norm": 0.0},
@@ -228,6 +230,13 @@ def shown_tensorboard(work: Work, noted: Any) -> None:
     assert all(tag in file.read_bytes() for tag in (b"train_loss", b"validation_accuracy", b"learning_rate"))
 
 
+def shown_health(work: Work, noted: Any) -> None:
+    """The rules of losses and machines; they change nothing."""
+    folders = {name: work.folder / name / "output/health" for name in ("unwatched", "watched")}
+    assert not folders["unwatched"].exists() and (folders["watched"] / "health.json").is_file()
+    assert work.distance("unwatched", "watched") == 0.0
+
+
 def shown_elsewhere(work: Work, noted: Any) -> None:
     """test_trainings trains under every strategy, and goes on with the best model."""
 
@@ -254,6 +263,7 @@ SHOWN: dict[str, Callable[[Work, Any], None]] = {
     ),
     **dict.fromkeys(("log_every", "collective_timeout"), shown_checkpoints),
     **dict.fromkeys(("on_change", "max_steps"), shown_on_change),
+    **dict.fromkeys(("health", "health_cost", "health_rules"), shown_health),
     **dict.fromkeys(
         ("recipe", "recipe_options", "strategy", "strategy_options", "epochs", "global_batch", "keep_best"),
         shown_elsewhere,
