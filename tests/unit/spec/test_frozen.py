@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import pickle
 from enum import StrEnum
 from math import inf
 
@@ -11,6 +13,7 @@ from pydantic import ValidationError
 
 from drivetrain import Checkpoint, Pipeline, Settings
 from drivetrain.schemas.settings import settings_schema
+from drivetrain.spec.frozen import FrozenDict
 from drivetrain.spec.steps import FailStep, LambdaStep
 from drivetrain.spec.values import OutputRef
 
@@ -64,3 +67,11 @@ def test_settings_with_such_a_field_have_a_schema() -> None:
     assert {"type": "string"} in kinds
     assert {"type": "null"} in kinds
     assert any("discriminator" in kind for kind in kinds)
+
+
+def test_what_is_frozen_can_be_copied_and_pickled() -> None:
+    map_of_labels = FrozenDict({"team": "vision"})
+    for copied in (copy.deepcopy(map_of_labels), pickle.loads(pickle.dumps(map_of_labels))):
+        assert copied == map_of_labels and type(copied) is FrozenDict
+        with pytest.raises(TypeError, match="immutable"):
+            copied["team"] = "speech"
