@@ -17,20 +17,21 @@ FIRST_STEPS = (1, 2, 4, 8)
 class Cadence:
     """
     Args:
-        bound: the highest cost, as a share of the time; from 1 on every step is recorded with its tensors.
+        bound: the highest cost, as a share of the time in which ranks work; from 1 on every step is recorded with its
+            tensors.
         first: steps that are behind us when it begins.
     """
 
     def __init__(self, bound: float, first: int = 0) -> None:
         self._bound, self._first = bound, first
-        self._spent = self._elapsed = self._cost = 0.0
+        self._spent = self._worked = self._cost = 0.0
         self._next_full, self._next = first, first + 1
         self._gap = 1
 
     @property
     def share(self) -> float:
         """What it has cost so far, as a share of the time."""
-        return self._spent / self._elapsed if self._elapsed else 0.0
+        return self._spent / self._worked if self._worked else 0.0
 
     def sums_tensors(self, step: int) -> bool:
         """Whether the tensors of this step are summed up."""
@@ -40,21 +41,25 @@ class Cadence:
         """Whether anything is recorded of this step."""
         return step >= self._next or self.sums_tensors(step)
 
-    def recorded(self, step: int, now: int, *, cost: float, elapsed: float, a_step: float, full: bool) -> None:
-        """A record of `step` has come together, `now` steps being behind us.
+    def recorded(
+        self, step: int, now: int, *, steps: float, seconds: float, worked: float, cost: float, full: bool
+    ) -> None:
+        """A record of `step` has come together, `now` steps being behind us. Numbers are means over the ranks, since
+        the record before.
 
         Args:
-            cost: seconds that recording took since the record before, a mean over the ranks.
-            elapsed: seconds since then.
-            a_step: seconds that a step takes, without validations and checkpoints.
+            steps: how many were taken.
+            seconds: that they took, without validations and checkpoints.
+            worked: of these, without waiting for data: what waits has no time to give away.
+            cost: seconds that recording took.
             full: whether tensors were summed up.
         """
-        a_step = max(a_step, 1e-9)
-        self._spent, self._elapsed = self._spent + cost, self._elapsed + elapsed
+        a_step, of_work = max(seconds / steps, 1e-9), max(worked / steps, 1e-9)
+        self._spent, self._worked = self._spent + cost, self._worked + worked
         if full:  # the first ones allocate, and cost more than those that follow
             self._cost = cost if self._cost == 0 else (cost + self._cost) / 2
         self._gap = max(1, min(2 * self._gap, round(PACE_SECONDS / a_step)))
         self._next = now + self._gap
         if full or self._next_full > now + 1:
-            debt = self._spent + self._cost - self._bound * self._elapsed
-            self._next_full = max(now + 1, step + math.ceil(debt / (self._bound * a_step)))
+            debt = self._spent + self._cost - self._bound * self._worked
+            self._next_full = max(now + 1, step + math.ceil(debt / (self._bound * of_work)))

@@ -279,7 +279,7 @@ class Health:
         self._loss, self._weight, self._factor = 0.0, 0.0, 1.0
         self._seconds, self._shortest = [0.0] * len(PHASES), math.inf
         self._cost, self._saves = 0.0, 0
-        self._marked, self._marked_step = time.perf_counter(), self._step
+        self._marked_step = self._step
 
     def _take(self, batch: Any, num_samples: int) -> None:
         begun = time.perf_counter()
@@ -296,10 +296,10 @@ class Health:
         row[len(PHASES) :] = (steps, shortest, _resident(), self._nonfinite_step, self._saves, -1.0)
         classes = self._classes(batch, num_samples) if full else None
         loss, weight = self._loss, self._weight
-        elapsed, cost, factor = begun - self._marked, self._cost, self._factor
+        cost, factor = self._cost, self._factor
         self._start_anew()
         self._cost = time.perf_counter() - begun
-        own = Own(self._step, steps, factor, loss, weight, row, cost, elapsed, time.time(), classes=classes)
+        own = Own(self._step, steps, factor, loss, weight, row, cost, time.time(), classes=classes)
         self._taken = _Taken(own, full, sums)
 
     def _classes(self, batch: Any, num_samples: int) -> Floats | None:
@@ -328,10 +328,18 @@ class Health:
         own, full, vector, finish = self._reducing
         self._reducing = None
         finish()
-        record, cost, elapsed = self._vectors.to_record(vector, own, full=full)
+        record, cost = self._vectors.to_record(vector, own, full=full)
         assert record.ranks is not None
-        a_step = float(seconds_of_steps(record.ranks).sum() / max(record.ranks["steps"].sum(), 1.0))
-        self._cadence.recorded(own.step, self._step, cost=cost, elapsed=elapsed, a_step=a_step, full=full)
+        seconds = seconds_of_steps(record.ranks)
+        self._cadence.recorded(
+            own.step,
+            self._step,
+            steps=max(float(record.ranks["steps"].mean()), 1.0),
+            seconds=float(seconds.mean()),
+            worked=float((seconds - record.ranks["data"]).mean()),
+            cost=cost,
+            full=full,
+        )
         self._look(record)
 
     def _settle(self) -> None:

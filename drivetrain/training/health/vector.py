@@ -20,7 +20,7 @@ from drivetrain.training.health.record import (
 )
 
 # Over all ranks: the loss and the weight of its samples, samples with a weight; what recording took, and the time.
-_HEAD = ("loss", "weight", "cost", "elapsed", "time")
+_HEAD = ("loss", "weight", "cost", "time")
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Own:
         loss: the sum of its losses since the record before.
         weight: what all samples of these steps weigh, the same on all ranks.
         row: its row of `ranks`.
-        cost, elapsed: seconds that recording took, and that passed, since the record before.
+        cost: seconds that recording took since the record before.
         time: seconds since the epoch.
         tensors, layers: [rows, columns] of this rank's names; None where nothing was summed up.
         classes: samples of each class; None where there are none.
@@ -45,7 +45,6 @@ class Own:
     weight: float
     row: Floats
     cost: float
-    elapsed: float
     time: float
     tensors: Floats | None = None
     layers: Floats | None = None
@@ -72,7 +71,7 @@ class Vectors:
         ranks = np.zeros((names.num_ranks, len(RANK_COLUMNS)))
         ranks[self._rank] = own.row
         time = own.time if self._rank == 0 else 0.0
-        parts = [np.array([own.loss, own.weight / names.num_ranks, own.cost, own.elapsed, time]), ranks.ravel()]
+        parts = [np.array([own.loss, own.weight / names.num_ranks, own.cost, time]), ranks.ravel()]
         if full:
             tensors = np.zeros((len(names.tensors), len(TENSOR_COLUMNS)))
             layers = np.zeros((len(names.layers), len(LAYER_COLUMNS)))
@@ -84,10 +83,10 @@ class Vectors:
             parts += [tensors.ravel(), layers.ravel(), classes]
         return np.concatenate(parts)
 
-    def to_record(self, vector: Floats, own: Own, *, full: bool) -> tuple[Record, float, float]:
-        """The record, and the cost and the time of it: means over the ranks."""
+    def to_record(self, vector: Floats, own: Own, *, full: bool) -> tuple[Record, float]:
+        """The record, and its cost, a mean over the ranks."""
         names, rest = self.names, vector
-        (loss, weight, cost, elapsed, time), rest = rest[: len(_HEAD)].tolist(), rest[len(_HEAD) :]
+        (loss, weight, cost, time), rest = rest[: len(_HEAD)].tolist(), rest[len(_HEAD) :]
 
         def table(rows: Any, columns: tuple[str, ...]) -> Table:
             nonlocal rest
@@ -112,7 +111,7 @@ class Vectors:
             classes=rest.copy() if full and names.num_classes else None,
             scaled=names.scaled,
         )
-        return record, cost / names.num_ranks, elapsed / names.num_ranks
+        return record, cost / names.num_ranks
 
 
 def joined(parts: list[Names]) -> Names:

@@ -130,7 +130,7 @@ def test_tensors_are_summed_up_as_often_as_the_bound_allows(bound: float, cost: 
             full.append(step)
         costs = cost if sums else 1e-5
         spent, elapsed = spent + costs, elapsed + since
-        cadence.recorded(step, step, cost=costs, elapsed=since, a_step=since / (step - last), full=sums)
+        cadence.recorded(step, step, steps=step - last, seconds=2 * since, worked=since, cost=costs, full=sums)
         last, since = step, 0.0
     assert set(FIRST_STEPS) <= set(full)
     assert 0.8 * bound < spent / elapsed <= 1.02 * bound or (spent / elapsed < bound and cost < bound * a_step)
