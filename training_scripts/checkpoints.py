@@ -34,6 +34,7 @@ from drivetrain.training.checkpointing.inspection.trainings import (
     short_names,
 )
 from drivetrain.training.checkpointing.store.manifest import DamagedError, MissingError
+from drivetrain.training.command_line import CommandParser
 
 DAMAGED, BAD_INPUT, INTERRUPTED, READER_WENT_AWAY = 1, 2, 130, 141
 
@@ -184,22 +185,14 @@ def _say(text: str, value: Any, as_json: bool) -> None:
     print(json.dumps(value, indent=2, ensure_ascii=False, default=str) if as_json else text, flush=True)
 
 
-class _Parser(argparse.ArgumentParser):
-    """One line for what cannot be, as everywhere."""
-
-    def error(self, message: str) -> NoReturn:
-        print(f"error: {message}. With --help: what can be given.", file=sys.stderr)
-        sys.exit(BAD_INPUT)
-
-
 def parser() -> argparse.ArgumentParser:
-    made = _Parser(
+    made = CommandParser(
         prog="python -m drivetrain.training_scripts.checkpoints",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=CommandParser)
     for function, summary in (
         (list_, "list checkpoints"),
         (show, "files, tensors and values of one"),

@@ -17,9 +17,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.command_line import CommandParser
 from drivetrain.training.health import recording
 from drivetrain.training.health.flight import Flight, read_flights
 from drivetrain.training.health.rule import Finding, load_rules, see
@@ -165,22 +166,14 @@ def _plain(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-class _Parser(argparse.ArgumentParser):
-    """One line for what cannot be, as everywhere."""
-
-    def error(self, message: str) -> NoReturn:
-        print(f"error: {message}. With --help: what can be given.", file=sys.stderr)
-        sys.exit(BAD_INPUT)
-
-
 def parser() -> argparse.ArgumentParser:
-    made = _Parser(
+    made = CommandParser(
         prog="python -m drivetrain.training_scripts.health",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=_Parser)
+    commands = made.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=CommandParser)
     for function, summary in ((show, "what fired, where the time went, the last steps"), (replay, "apply rules anew")):
         command = commands.add_parser(function.__name__, help=summary, description=f"{summary}.", allow_abbrev=False)
         command.set_defaults(function=function)

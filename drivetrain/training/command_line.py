@@ -12,6 +12,17 @@ from drivetrain.steps.signature import argument_help, parameters_of
 from drivetrain.training.errors import unknown_name
 
 
+class CommandParser(argparse.ArgumentParser):
+    """Of a program that has commands: says what is wrong in one line.
+
+    Raises:
+        InputError: words that are no command, option or value.
+    """
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}. With --help: what can be given.")
+
+
 class Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, where argparse would print the whole usage first.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -266,7 +267,7 @@ def start_engine(model: nn.Module, optimizer: torch.optim.Optimizer, process: Pr
     return engine
 
 
-class ZeroState(OptimizerState):
+class ZeroState(OptimizerState, ABC):
     """What ZeRO keeps: parameters and the optimizer's state in flat partitions, one for each group of parameters.
 
     Args:
@@ -279,10 +280,10 @@ class ZeroState(OptimizerState):
         super().__init__(zero.optimizer, parameters)
         self.zero, self.names = zero, [[name for name in names if parameters[name].requires_grad] for names in groups]
 
+    @abstractmethod
     def places(self, name: str) -> tuple[Tensor, int, int, int]:
         """Of a parameter: the partition that has this rank's numbers of it; from which place on, from which number of
         the parameter on, and how many."""
-        raise NotImplementedError
 
     def shape(self, name: str) -> torch.Size:
         return self.parameters[name].shape

@@ -12,19 +12,16 @@ import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingMo
 
 from drivetrain.training.process import Process
 from drivetrain.training.tensorflow import devices, strategy
+from drivetrain.training_scripts.strategies import tf_mirrored
 
 FRAMEWORK = "tensorflow"
 DIMENSIONS = ()
 SUMMARY = "TensorFlow's CentralStorageStrategy: variables on the CPU, replicas on the GPUs of one process"
-BOUNDS = {"cpus": (0, None)}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """Where the replicas are."""
-
-    cpus: int = 0
-    """Logical CPUs with a replica each, where there is no GPU; 0 for the one that there is."""
+class Options(tf_mirrored.Options):
+    """Those of tf_mirrored."""
 
 
 class Strategy(strategy.Strategy):

@@ -14,7 +14,7 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.health.record import Names, Record, from_fields, to_line
-from drivetrain.training.loop.appended import AppendedFile
+from drivetrain.training.loop.appended import AppendedFile, records_until
 
 FOLDER = "health"
 RECORDS_FILE = "records.jsonl"
@@ -104,12 +104,4 @@ def _lines_until(path: Path, head: str, step: int) -> list[str]:
     if not path.is_file():
         return []
     first, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines() or [""]
-    kept: list[str] = []
-    for line in lines if first == head else []:
-        try:
-            if json.loads(line)["step"] > step:
-                break
-        except (ValueError, KeyError, TypeError):
-            break
-        kept.append(line)
-    return kept
+    return records_until(lines, step) if first == head else []

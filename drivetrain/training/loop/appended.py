@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -34,3 +36,17 @@ class AppendedFile:
 
     def close(self) -> None:
         self._stream.close()
+
+
+def records_until(lines: Iterable[str], step: int) -> list[str]:
+    """The records of an earlier attempt, a JSON object with its `step` a line, up to `step`; one that was cut off in
+    the middle ends them."""
+    kept: list[str] = []
+    for line in lines:
+        try:
+            if json.loads(line)["step"] > step:
+                break
+        except (ValueError, KeyError, TypeError):
+            break
+        kept.append(line)
+    return kept

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from drivetrain.training.loop.appended import AppendedFile
+from drivetrain.training.loop.appended import AppendedFile, records_until
 from drivetrain.training.loop.event_file import EventFile
 from drivetrain.training.process import Process
 
@@ -182,18 +182,9 @@ class Pace:
 
 
 def _lines_until(path: Path, step: int) -> list[str]:
-    """The lines of an earlier attempt up to `step`; one that was cut off in the middle ends them."""
-    kept: list[str] = []
     if not (step and os.path.isfile(path)):
-        return kept
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-        try:
-            if json.loads(line)["step"] > step:
-                break
-        except (ValueError, KeyError, TypeError):
-            break
-        kept.append(line)
-    return kept
+        return []
+    return records_until(path.read_text(encoding="utf-8", errors="replace").splitlines(), step)
 
 
 def _plain(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -18,7 +18,6 @@ import json
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 from types import ModuleType
@@ -71,7 +70,7 @@ _model = _own("saved_model" if _framework() == "tensorflow" else "model")
 _request = _own("request")
 _response = _own("response")
 _inputs: Any = None
-_served: Any = None
+_served: dict[str, Any] = {}
 
 
 @contextmanager
@@ -139,17 +138,13 @@ def handler(data: Any, context: Any) -> tuple[str | bytes, str]:
         data: the body, a stream.
         context: of the image; `rest_uri` is where the server beside it answers.
     """
-    global _served, _inputs
-    if _served is None:
-        _served = _model.ServedModel.load(_FOLDER, _nothing)
-        _inputs = _served.inputs
-    model = replace(_served, compute=_model.in_serving(context.rest_uri, _served.precision))
+    global _inputs
+    if context.rest_uri not in _served:
+        _served[context.rest_uri] = _model.ServedModel.load(_FOLDER, context.rest_uri)
+    model = _served[context.rest_uri]
+    _inputs = model.inputs
     columns = input_fn(data.read(), context.request_content_type)
     return output_fn(predict_fn(columns, model), context.accept_header)
-
-
-def _nothing(inputs: Any) -> Any:
-    raise NotImplementedError("a server beside this process computes")
 
 
 if __name__ == "__main__":

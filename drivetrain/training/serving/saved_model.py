@@ -48,8 +48,11 @@ class ServedModel:
     compute: Compute
 
     @classmethod
-    def load(cls, folder: Path, compute: Compute | None = None) -> ServedModel:
+    def load(cls, folder: Path, serving: str = "") -> ServedModel:
         """
+        Args:
+            serving: where TensorFlow Serving answers for this model; empty: this process computes.
+
         Raises:
             InputError: no model folder, or one without a SavedModel.
         """
@@ -59,7 +62,8 @@ class ServedModel:
             precision = "float64" if description["precision"] == "fp64" else "float32"
         except (KeyError, TypeError) as error:
             raise no_description(folder, error) from None
-        return cls(recipe, task_of(recipe), inputs_of(description), precision, compute or _in_this_process(folder))
+        compute = _in_serving(serving, precision) if serving else _in_this_process(folder)
+        return cls(recipe, task_of(recipe), inputs_of(description), precision, compute)
 
     def predict(self, columns: Columns) -> Predictions:
         """
@@ -98,7 +102,7 @@ def _in_this_process(folder: Path) -> Compute:
     return compute
 
 
-def in_serving(uri: str, precision: str) -> Compute:
+def _in_serving(uri: str, precision: str) -> Compute:
     """What TensorFlow Serving computes, by its predict API."""
 
     def compute(inputs: NDArray[Any]) -> NDArray[Any]:
