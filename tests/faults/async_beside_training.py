@@ -65,7 +65,7 @@ def trial(given: Trial, shared: tuple[Case, Path]) -> Found:
         if step + 1 not in right:  # after the last step no step looks at the state
             continue
         found = read_checksums(folder)
-        wrong = [name for name, checksum in right[step + 1].items() if found.get(_name_of(name)) != checksum]
+        wrong = [name for name, checksum in right[step + 1].items() if found.get(name) != checksum]
         if wrong:
             violations.append(f"{folder.name} holds {len(wrong)} tensors of another step: {', '.join(wrong[:4])}")
     if did["saves"] != _STEPS:
@@ -90,12 +90,3 @@ def read_checksums(folder: Path) -> dict[str, int]:
             whole[place] = np.frombuffer(data, dtype).reshape(chunk["sizes"])
         found[name] = zlib.crc32(whole.tobytes())
     return found
-
-
-def _name_of(traced: str) -> str:
-    """`optimizer/0.weight/step` of a trace is `optimizer/0.weight//step` of a checkpoint."""
-    kind, _, rest = traced.partition("/")
-    if kind != "optimizer":
-        return traced
-    parameter, _, entry = rest.rpartition("/")
-    return f"{kind}/{parameter}//{entry}"
