@@ -15,6 +15,8 @@ from drivetrain.training.launch.processes.collectives import MOST_KEPT, Begun, C
 # Every rank must give as much to these; to others (all_to_all) it may give what it likes.
 _OF_EQUAL_SIZES = ("all_reduce", "broadcast", "reduce", "all_gather", "reduce_scatter", "_reduce_scatter_base")
 _SHOWN = 8
+# Calls before one that tell whether it may follow: steps are told apart by less.
+_CONTEXT = 40
 
 
 @dataclass(frozen=True)
@@ -86,8 +88,8 @@ def _signature(call: Collective) -> tuple[object, ...]:
 def _mismatch(calls: dict[int, Collective], known: Begun) -> Verdict:
     counted = Counter(_signature(call) for call in calls.values())
     (usual, most), (_, next_most) = counted.most_common(2)
-    if most == next_most:  # as many call one as the other: the one is wrong that never followed what was before it
-        usual = _signature(max(calls.items(), key=lambda item: _times_followed(*item, known))[1])
+    if most == next_most:  # as many call one as the other: the one is right that has come after the same ones before
+        usual = _signature(max(calls.items(), key=lambda item: _known_before(*item, known))[1])
     wrong = [rank for rank, call in calls.items() if _signature(call) != usual]
     # (Of one that has not gone on the line is known.)
     right = max((rank for rank, call in calls.items() if _signature(call) == usual), key=lambda r: bool(calls[r].place))
@@ -95,19 +97,22 @@ def _mismatch(calls: dict[int, Collective], known: Begun) -> Verdict:
     return Verdict("mismatch", tuple(wrong), text)
 
 
-def _times_followed(rank: int, call: Collective, known: Begun) -> int:
-    """How often, in all ranks before, such a call came after one like that before it."""
-    own = [one for one in known[rank] if one.group == call.group]
-    place = own.index(call)
-    if place == 0:
-        return 0
-    pair = (_signature(own[place - 1]), _signature(call))
-    return sum(
-        (_signature(one), _signature(other)) == pair
-        for begun in known.values()
-        for one, other in zip(begun, begun[1:], strict=False)
-        if one.group == other.group == call.group and other.number < call.number
-    )
+def _known_before(rank: int, call: Collective, known: Begun) -> int:
+    """How many calls that end with this one have been seen in the same order before, by any rank."""
+    own = _history(known[rank], call.group, call.number)
+    before = [_history(begun, call.group, call.number - 1) for begun in known.values()]
+    longest = 0
+    while longest < min(len(own), _CONTEXT) and any(_holds(one, own[-longest - 1 :]) for one in before):
+        longest += 1
+    return longest
+
+
+def _history(begun: Sequence[Collective], group: str, until: int) -> list[tuple[object, ...]]:
+    return [_signature(one) for one in begun if one.group == group and one.number <= until]
+
+
+def _holds(calls: list[tuple[object, ...]], part: list[tuple[object, ...]]) -> bool:
+    return any(calls[at : at + len(part)] == part for at in range(len(calls) - len(part) + 1))
 
 
 def _waits(rank: int, known: Begun, behind: dict[int, Collective]) -> bool:

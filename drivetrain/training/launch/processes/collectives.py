@@ -32,6 +32,7 @@ MOST_KEPT = 200
 _DEFAULT_GROUP = "0"  # the name that torch gives the group of all ranks
 _TORCH = f"{os.sep}torch{os.sep}"
 _kept: list[object] = []  # what C code holds a pointer to
+_raised: list[BaseException] = []  # by the last collective; whoever asks later is told the same
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,9 @@ def begun(error: BaseException | None = None) -> list[Collective]:
 
 def write(error: BaseException | None = None) -> list[Collective]:
     """Write down what this process has begun, where the launcher and the other ranks of the host find it."""
-    own, folder = begun(error), os.environ.get(FOLDER)
+    if error is not None:
+        _raised[:] = [error]
+    own, folder = begun(_raised[0] if _raised else None), os.environ.get(FOLDER)
     if own and folder:
         path = Path(folder) / f"{os.environ.get('LOCAL_RANK', '0')}{_SUFFIX}"
         said = {"rank": int(os.environ.get("RANK", "0")), "attempt": attempt(), "begun": [asdict(one) for one in own]}

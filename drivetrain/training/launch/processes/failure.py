@@ -23,7 +23,7 @@ from typing import Any, Literal, NoReturn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import LostRanksError, StoppedError
-from drivetrain.training.launch.processes import tensorflow_errors
+from drivetrain.training.launch.processes import collectives, tensorflow_errors
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 # Where the reason of a failed step goes; the platform shows at most this many characters of it.
@@ -50,8 +50,8 @@ _DISTRIBUTED_ERRORS = (
 )
 
 Kind = Literal["input", "program", "mismatch", "signal", "hang", "apart", "hosts", "peer", "stopped"]
-# A cause comes before its consequences: a peer's loss is one, so is the SIGTERM by which torchrun ends the rest, and the
-# abort of a rank to which another gives a tensor of another size.
+# A cause comes before its consequences: a peer's loss is one, so is the SIGTERM by which torchrun ends the rest, and
+# the abort of a rank to which another gives a tensor of another size.
 _ORDER: tuple[Kind, ...] = ("input", "program", "mismatch", "signal", "hang", "apart", "hosts", "peer", "stopped")
 # The hosts of a job did not meet: torchrun's failure, and no rank's.
 NO_RANK = -1
@@ -95,6 +95,8 @@ def report_failure(error: Exception) -> int:
     A rank that has lost its peers waits for what they have to say: it may be that one of them hangs.
     """
     kind, summary = _classified(error)
+    if kind == "peer":
+        collectives.write(error)
     code = {"input": BAD_INPUT, "stopped": RETRY}.get(kind, FAILED)
     details = "" if code != FAILED else _short_traceback(error)
     if not _write_error_file(kind, summary, details, code=code):

@@ -1,9 +1,9 @@
 """Why a collective failed: who did not come to it before it timed out, or who called another one.
 
-gloo says only that it timed out, of no rank. So every rank that lost its peers says so in the store that torchrun keeps
-(which no rank can stop), with the collectives that it has begun, and those of the other ranks of its host, which it
-asks (collectives.py). blame.py compares them. A rank of which nothing is known, when the others have waited a little,
-is the one that hangs.
+gloo says only that it timed out, of no rank. So a rank that lost its peers asks the others of its host what they have
+begun (collectives.py). Where there are other hosts it says so, and what it knows, in the store that torchrun keeps
+(which no rank can stop). blame.py compares. A rank of which nothing is known, when the others have waited a little, is
+the one that hangs.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -49,33 +50,26 @@ def why_lost(error: Exception) -> Verdict | None:
     Called on every rank that has lost its peers; waits for the others to do the same, about ten seconds at most. A
     verdict without ranks: all have come, so it is the network, or calls that nothing records.
     """
-    from torch.distributed import DistError, TCPStore
-
     rank, world_size = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
     address, port = os.environ.get("MASTER_ADDR", ""), os.environ.get("MASTER_PORT", "")
     if world_size == 1 or not address or not port:
         return None
     timed_out = bool(TIMED_OUT.search(str(error)))
-    own = collectives.write(error)
-    on_host = _on_this_host(rank) if own else {}
+    own, folder = collectives.begun(error), os.environ.get(FOLDER)
+    on_host: dict[int, list[Collective]] = {}
+    if own and folder:
+        here = OnHost(Path(folder), world_size)
+        if here.has_all:
+            return _decided(here, timed_out)
+        on_host = {other: begun for other, begun in here.begun().items() if other != rank}
+    from torch.distributed import DistError
+
     try:
-        store = TCPStore(address, int(port), is_master=False, timeout=_STORE_TIMEOUT, wait_for_workers=False)
-        said = Said(store, world_size, since=time.time() - _RECENT_SECONDS)
+        said = Said(_connected(address, int(port)), world_size, since=time.time() - _RECENT_SECONDS)
         said.say(str(rank), own)
         for other, begun in on_host.items():
             said.say(_asked(other), begun)
-        if timed_out:
-            said.say(_TIMED_OUT)
-        if (verdict := blame.find_mismatch(said.begun())) is not None:
-            return verdict
-        if not timed_out and not _within(_TOLD_SECONDS, lambda: said.by(_TIMED_OUT)):
-            return _ended_early(said.begun())
-        if not _within(_SUSPECT_SECONDS, lambda: not said.unknown()):
-            tell_launcher(said.unknown(), sure=False)
-            _within(_ARRIVAL_SECONDS, lambda: not said.unknown())
-        begun = said.begun()
-        nobody = Verdict("mismatch", (), "a collective timed out although no rank hangs")
-        return blame.find_mismatch(begun) or blame.find_missing(begun, said.unknown()) or nobody
+        return _decided(said, timed_out)
     except (DistError, RuntimeError):
         # Without torchrun rank 0 keeps the store, and it does not answer.
         if timed_out and rank != 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True":
@@ -83,15 +77,43 @@ def why_lost(error: Exception) -> Verdict | None:
         return None
 
 
-def _on_this_host(rank: int) -> dict[int, list[Collective]]:
-    """What the other processes of this host have begun, of those that answer or have written it at their end."""
-    folder = os.environ.get(FOLDER)
-    if not folder:
-        return {}
-    others = [one.local_rank for one in read_heartbeats(Path(folder)) if one.rank != rank and not one.done]
-    collectives.ask(Path(folder), others, _ANSWER_SECONDS)
-    found = collectives.read(Path(folder), collectives.attempt())
-    return {other: begun for other, begun in found.items() if other != rank}
+def _connected(address: str, port: int) -> Store:
+    """
+    Raises:
+        DistError, RuntimeError: it does not answer. (torch waits for one whose process is stopped without an end.)
+    """
+    from torch.distributed import DistNetworkError, TCPStore
+
+    found: list[Store | Exception] = []
+
+    def connect() -> None:
+        try:
+            found.append(TCPStore(address, port, is_master=False, timeout=_STORE_TIMEOUT, wait_for_workers=False))
+        except RuntimeError as error:
+            found.append(error)
+
+    thread = threading.Thread(target=connect, daemon=True)
+    thread.start()
+    thread.join(_STORE_TIMEOUT.total_seconds())
+    store = found[0] if found else DistNetworkError(f"{address}:{port} does not answer")
+    if isinstance(store, Exception):
+        raise store
+    return store
+
+
+def _decided(told: OnHost | Said, timed_out: bool) -> Verdict | None:
+    if timed_out:
+        told.tell_timed_out()
+    if (verdict := blame.find_mismatch(told.begun())) is not None:
+        return verdict
+    if not timed_out and not _within(_TOLD_SECONDS, told.has_timed_out):
+        return _ended_early(told.begun())
+    if not _within(_SUSPECT_SECONDS, lambda: not told.unknown()):
+        tell_launcher(told.unknown(), sure=False)
+        _within(_ARRIVAL_SECONDS, lambda: not told.unknown())
+    begun = told.begun()
+    nobody = Verdict("mismatch", (), "a collective timed out although no rank hangs")
+    return blame.find_mismatch(begun) or blame.find_missing(begun, told.unknown()) or nobody
 
 
 def _ended_early(begun: dict[int, list[Collective]]) -> Verdict | None:
@@ -106,8 +128,35 @@ def _ended_early(begun: dict[int, list[Collective]]) -> Verdict | None:
     return Verdict("mismatch", verdict.ranks, text)
 
 
+class OnHost:
+    """What the ranks of this host say when they are asked, or have written at their end.
+
+    Attributes:
+        has_all: whether these are all ranks.
+    """
+
+    def __init__(self, folder: Path, world_size: int) -> None:
+        self._folder, self._ranks, self._attempt = folder, range(world_size), collectives.attempt()
+        self._timed_out = folder / f"timed-out-{self._attempt}"
+        beats = read_heartbeats(folder)
+        self.has_all = {one.rank for one in beats} == {*self._ranks}
+        collectives.ask(folder, [one.local_rank for one in beats if not one.done], _ANSWER_SECONDS)
+
+    def begun(self) -> dict[int, list[Collective]]:
+        return collectives.read(self._folder, self._attempt)
+
+    def unknown(self) -> list[int]:
+        return sorted({*self._ranks} - self.begun().keys())
+
+    def tell_timed_out(self) -> None:
+        self._timed_out.touch()
+
+    def has_timed_out(self) -> bool:
+        return self._timed_out.exists()
+
+
 class Said:
-    """What ranks have said in the store lately: it outlives a restart, and hosts count their restarts differently."""
+    """What ranks of several hosts have said in the store lately: it outlives a restart, and hosts count their restarts differently."""
 
     def __init__(self, store: Store, world_size: int, *, since: float) -> None:
         self._store, self._ranks, self._since = store, range(world_size), since
@@ -118,6 +167,12 @@ class Said:
 
     def by(self, who: str) -> bool:
         return self._read(who) is not None
+
+    def tell_timed_out(self) -> None:
+        self.say(_TIMED_OUT)
+
+    def has_timed_out(self) -> bool:
+        return self.by(_TIMED_OUT)
 
     def begun(self) -> dict[int, list[Collective]]:
         """What is known of ranks, by themselves or by others of their host."""
