@@ -7,6 +7,7 @@ python -m tests.health_table docs/health.md  # puts it in its place there (`make
 from __future__ import annotations
 
 import contextlib
+import importlib
 import io
 import json
 import sys
@@ -14,7 +15,8 @@ import tempfile
 from pathlib import Path
 
 from drivetrain.training import plugins
-from drivetrain.training.health.rule import FAMILY
+from drivetrain.training.health.rule import FAMILY, load_rules, see
+from tests.contract.health_rules import records
 from tests.fixtures import tiny_data
 from tests.fixtures.faulty_recipe import FAULTS, config_of, run
 
@@ -29,6 +31,14 @@ def fired_at(name: str, data: Path, target: Path) -> int:
     return next(one["step"] for one in found if one["rule"] == name)
 
 
+def injected(name: str) -> int:
+    """How many steps after the fault is planted in a healthy training's records the rule fires."""
+    plant = importlib.import_module(f"tests.contract.health_rules.{name}")
+    rules = [watching for watching in load_rules("{}") if watching.name == name]
+    training = [plant.planted(record) if record.step >= plant.FROM else record for record in records.healthy(0)]
+    return next(one.step for record in training for one in see(rules, record)) - plant.FROM
+
+
 def table() -> str:
     lines = ["| rule | fires where | how soon | action | planted fault |", "|---|---|---|---|---|"]
     with tempfile.TemporaryDirectory() as temporary:
@@ -36,7 +46,7 @@ def table() -> str:
         for name in plugins.names(FAMILY):
             module = plugins.load(FAMILY, name, kind="health rule")
             first = " ".join(str(module.__doc__).split("\n\n")[0].split()).rstrip(".")
-            told = "in injected records"
+            told = f"fired {injected(name)} steps after it, in injected records"
             if name in FAULTS:
                 told = f"fired at step {fired_at(name, data, Path(temporary) / name)}"
             lines.append(f"| `{name}` | {first} | {module.WINDOW} | `{module.ACTION}` | {told} |")

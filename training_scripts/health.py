@@ -96,6 +96,7 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
         ]
     if found.get("verdict"):
         lines.append(f"time: {found['verdict']}")
+    lines += [f"host {number}: {text}" for number, text in enumerate(found.get("hosts") or [])]
     lines += _phase_lines(found.get("phases") or {})
     return lines
 

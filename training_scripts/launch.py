@@ -33,6 +33,7 @@ from drivetrain.training.launch.cluster import Cluster, num_gpus, read_cluster
 from drivetrain.training.launch.environment import process_environment
 from drivetrain.training.launch.interruptions import TooManyInterruptionsError, counted
 from drivetrain.training.launch.job import Ended, Job, Options, Program
+from drivetrain.training.launch.machine import Machine
 from drivetrain.training.launch.processes.failure import (
     BAD_INPUT,
     FAILED,
@@ -120,11 +121,12 @@ def launch(cluster: Cluster, program: Program, options: Options, waiting: Sequen
         first = FirstHost(cluster.hosts[0], cluster.port) if other else None
         watchdog = Watchdog(ranks, hang_timeout=options.hang_timeout, first_host=first)
         restarts = Restarts(folder, watchdog, options)
+        machine = Machine(ranks)
         asks = is_asked(options.spot_notice, cluster, os.environ)
         with SpotNotice(os.environ, asks=asks, say=network.say) as notice:
 
             def tick() -> None:
-                for each in (watchdog, restarts, notice):
+                for each in (watchdog, restarts, notice, machine):
                     each.tick()
 
             job = Job(
@@ -170,7 +172,10 @@ def _with_stack(failure: Failure, cluster: Cluster, watchdog: Watchdog) -> Failu
     """A rank that native code ended wrote down where it was, the others in what they waited for it."""
     if failure.kind != "signal" or failure.details:
         return failure
-    own, others = watchdog.where(failure.rank - cluster.host_index * cluster.processes), watchdog.waited_in(failure.rank)
+    own, others = (
+        watchdog.where(failure.rank - cluster.host_index * cluster.processes),
+        watchdog.waited_in(failure.rank),
+    )
     return replace(failure, details="\n".join(filter(None, (own, others))))
 
 

@@ -124,11 +124,6 @@ def test_it_can_be_turned_off_and_given_another_action(name: str) -> None:
     assert watching.action == "stop" and findings([watching], with_fault(name))[0].action == "stop"
 
 
-@pytest.mark.slow
-def test_no_straggler_in_ten_thousand_healthy_steps() -> None:
-    assert findings(rule_of("straggler_rank"), list(records.healthy(1, steps=10_000))) == []
-
-
 def test_a_rule_of_ones_own_is_a_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "my_health_rule.py").write_text(
         '"""Too many."""\nfrom dataclasses import dataclass\nfrom drivetrain.training.health.rule import Seen\n'

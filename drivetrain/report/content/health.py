@@ -33,10 +33,20 @@ class HealthFinding:
     times: int
 
 
+@dataclass(frozen=True)
+class SlowRank:
+    """`seconds` is its shortest step before it meets the others, `to_median` beside the median of all ranks."""
+
+    rank: int
+    seconds: float
+    to_median: float
+
+
 @dataclass(frozen=True, kw_only=True)
 class HealthFacts:
     """Of a training step. `busy` is the share in which a rank computes, [ranks][stretches]; `phases` the shares of each
-    phase, [stretches]; `seconds` how long a stretch is."""
+    phase, [stretches]; `seconds` how long a stretch is; `stragglers` the ranks, the slowest first; `hosts` what each
+    did, in words."""
 
     step: str
     healthy: bool
@@ -45,6 +55,8 @@ class HealthFacts:
     findings: tuple[HealthFinding, ...]
     seconds: tuple[float, ...] = ()
     busy: tuple[tuple[float, ...], ...] = ()
+    stragglers: tuple[SlowRank, ...] = ()
+    hosts: tuple[str, ...] = ()
     phases: Mapping[str, tuple[float, ...]]
 
 
@@ -110,6 +122,8 @@ def facts_of(step: str, found: Any) -> HealthFacts | None:
         verdict=text(given.get("verdict"), MAX_WORDS),
         findings=tuple(_findings(given.get("findings"))),
         seconds=seconds,
+        hosts=tuple(text(one, MAX_WORDS) for one in listed(given.get("hosts"))[:MAX_RANKS]),
+        stragglers=tuple(_stragglers(given.get("stragglers"))),
         busy=tuple(rank for rank in busy if len(rank) == size),
         phases={name: shares for name, shares in phases.items() if len(shares) == size and any(shares)},
     )
@@ -126,6 +140,15 @@ def _findings(given: object) -> Iterator[HealthFinding]:
             advice=text(one.get("advice"), MAX_WORDS),
             times=whole(one.get("times")) or 1,
         )
+
+
+def _stragglers(given: object) -> Iterator[SlowRank]:
+    for entry in listed(given)[:MAX_RANKS]:
+        one = mapping(entry)
+        numbers = [finite(one.get(name)) for name in ("seconds", "to_median")]
+        rank = whole(one.get("rank"))
+        if rank is not None and numbers[0] and numbers[1]:
+            yield SlowRank(rank, numbers[0], numbers[1])
 
 
 def _numbers(given: object) -> Iterator[float]:

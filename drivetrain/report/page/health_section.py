@@ -11,11 +11,13 @@ WIDTH, LEFT, ROW, STACK = 1080.0, 62.0, 18.0, 130.0
 # In the order in which they lie upon each other: what computes below, what waits above.
 ORDER = ("forward", "backward", "optimizer", "compute", "validation", "communication", "data", "save", "other")
 MAX_ROWS = 64
+MAX_STRAGGLERS = 8
 
 
 def health_section(found: tuple[HealthFacts, ...]) -> Markup:
     several = len(found) > 1
-    blocks = [[el("h3", one.step) if several else None, _told(one), _table(one), _pictures(one)] for one in found]
+    parts = (_told, _hosts, _table, _pictures, _stragglers)
+    blocks = [[el("h3", one.step) if several else None, [part(one) for part in parts]] for one in found]
     return section("Health", blocks, id="health")
 
 
@@ -24,6 +26,12 @@ def _told(one: HealthFacts) -> Markup:
     state = "Healthy. " if one.healthy else "Not healthy. "
     verdict = f" Time: {one.verdict}." if one.verdict else ""
     return el("p", el("b", state, class_="" if one.healthy else "unhealthy"), fired, verdict)
+
+
+def _hosts(one: HealthFacts) -> Content:
+    if not one.hosts:
+        return None
+    return el("p", [[el("b", f"Host {number}. "), words, ". "] for number, words in enumerate(one.hosts)])
 
 
 def _table(one: HealthFacts) -> Content:
@@ -41,6 +49,24 @@ def _table(one: HealthFacts) -> Content:
     ]
     head = el("thead", el("tr", [el("th", name, scope="col") for name in ("Rule", "Action", "Step", "What it saw")]))
     return el("div", el("table", head, el("tbody", rows)), class_="scroll health", tabindex=0)
+
+
+def _stragglers(one: HealthFacts) -> Content:
+    """The slowest ranks, where there are several."""
+    if not one.stragglers:
+        return None
+    rows = [
+        el(
+            "tr",
+            el("th", f"rank {slow.rank}", scope="row"),
+            el("td", f"{slow.seconds * 1e3:.3g} ms", class_="right"),
+            el("td", f"{slow.to_median - 1:+.1%}", class_="right"),
+        )
+        for slow in one.stragglers[:MAX_STRAGGLERS]
+    ]
+    names = ("Slowest ranks", "Shortest step before it meets the others", "Beside the median")
+    head = el("thead", el("tr", [el("th", name, scope="col") for name in names]))
+    return el("div", el("table", head, el("tbody", rows)), class_="scroll stragglers", tabindex=0)
 
 
 def _pictures(one: HealthFacts) -> Content:

@@ -41,6 +41,7 @@ from drivetrain.training.health.rule import Finding, load_rules, see
 from drivetrain.training.health.summary import Summary
 from drivetrain.training.health.vector import Own, Vectors, joined
 from drivetrain.training.health.verdict import seconds_of_steps
+from drivetrain.training.launch.machine import Accelerator, samples
 from drivetrain.training.loop.journal import Journal
 from drivetrain.training.process import Process
 from drivetrain.training.strategy import Strategy
@@ -121,6 +122,7 @@ class Health:
         self._reducing: _Reducing | None = None
         self._is_full = self._records = False
         self._nonfinite_step = self._step = 0
+        self._accelerator = Accelerator()
         self._cadence = Cadence(self._bound)
 
     def begin(self, step: int) -> None:
@@ -227,6 +229,8 @@ class Health:
     def finish(self) -> None:
         """The training is over: let what is on its way come together, and say how it was."""
         self._settle()
+        of_host = samples() if self._process.local_rank == 0 else []
+        self.summary.machines = [one for one in self._group.gather_json(of_host) if one]
         self.summary.write(self._journal, self._cadence.share)
         self._journal.say(self.summary.describe(self._cadence.share))
 
@@ -293,7 +297,8 @@ class Health:
         alone = watcher is not None and watcher.computes_alone
         steps = self._step - self._marked_step
         shortest = self._shortest if alone else 0.0
-        row[len(PHASES) :] = (steps, shortest, _resident(), self._nonfinite_step, self._saves, -1.0)
+        used = self._accelerator.utilisation()
+        row[len(PHASES) :] = (steps, shortest, _resident(), self._nonfinite_step, self._saves, used)
         classes = self._classes(batch, num_samples) if full else None
         loss, weight = self._loss, self._weight
         cost, factor = self._cost, self._factor

@@ -17,6 +17,7 @@ from drivetrain.training.health.record import PHASES, Record, Table
 from drivetrain.training.health.rule import Finding, Watching
 from drivetrain.training.health.timeline import Timeline
 from drivetrain.training.health.verdict import phases_in_words, stragglers
+from drivetrain.training.launch.machine import in_words
 from drivetrain.training.loop.journal import Journal
 
 SUMMARY_FILE = "health.json"
@@ -30,12 +31,14 @@ class Summary:
 
     Attributes:
         findings: a rule that has fired, by its name.
+        machines: samples of each host (launch/machine.py).
     """
 
     def __init__(self, rules: Sequence[Watching], folder: Path | None = None) -> None:
         self._rules, self._folder = rules, folder
         self.findings: dict[str, Finding] = {}
         self._records = {"ranks": 0, "tensors": 0, "validation": 0}
+        self.machines: list[list[dict[str, Any]]] = []
         self._seconds: Table | None = None
         self._timeline = Timeline()
 
@@ -102,6 +105,8 @@ class Summary:
             "phases": phases,
             "timeline": self._timeline.as_json(),
             "verdict": phases_in_words(seconds) if seconds is not None else "",
+            "machines": self.machines,
+            "hosts": [in_words(taken) for taken in self.machines],
             "stragglers": stragglers(seconds) if seconds is not None else [],
         }
 

@@ -78,7 +78,9 @@ def begun(error: BaseException | None = None) -> list[Collective]:
     c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
     if torch_c is None or c10d is None or not hasattr(torch_c, "_dump_fr_trace_json"):
         return []
-    members = {c10d._world.pg_names.get(group): tuple(ranks) for group, ranks in c10d._world.pg_group_ranks.items()}
+    # (A program that has left its groups does not know their members any more.)
+    members: dict[str, tuple[int, ...]] = {_DEFAULT_GROUP: tuple(range(int(os.environ.get("WORLD_SIZE", "1"))))}
+    members |= {c10d._world.pg_names[group]: tuple(ranks) for group, ranks in c10d._world.pg_group_ranks.items()}
     # (Not the dump with stacks: for its first one torch imports its compiler, which takes seconds.)
     told = json.loads(torch_c._dump_fr_trace_json())
     found = [_collective(entry, members) for entry in told.get("entries", [])[-MOST_KEPT:] if not entry["is_p2p"]]
@@ -166,7 +168,7 @@ def from_json(given: Iterable[Mapping[str, Any]]) -> list[Collective]:
     ]
 
 
-def _collective(entry: Mapping[str, Any], members: Mapping[str | None, tuple[int, ...]]) -> Collective:
+def _collective(entry: Mapping[str, Any], members: Mapping[str, tuple[int, ...]]) -> Collective:
     group, types = entry["process_group"][0], entry["input_dtypes"]
     return Collective(
         group,

@@ -106,8 +106,10 @@ def _decided(told: OnHost | Said, timed_out: bool) -> Verdict | None:
         told.tell_timed_out()
     if (verdict := blame.find_mismatch(told.begun())) is not None:
         return verdict
-    if not timed_out and not _within(_TOLD_SECONDS, told.has_timed_out):
-        return _ended_early(told.begun())
+    if not timed_out and not _within(_TOLD_SECONDS, lambda: told.has_timed_out() or bool(_ended_early(told.begun()))):
+        return None
+    if (verdict := _ended_early(told.begun())) is not None:
+        return verdict
     if not _within(_SUSPECT_SECONDS, lambda: not told.unknown()):
         tell_launcher(told.unknown(), sure=False)
         _within(_ARRIVAL_SECONDS, lambda: not told.unknown())
@@ -156,7 +158,8 @@ class OnHost:
 
 
 class Said:
-    """What ranks of several hosts have said in the store lately: it outlives a restart, and hosts count their restarts differently."""
+    """What ranks of several hosts have said in the store lately: it outlives a restart, and hosts count their restarts
+    differently."""
 
     def __init__(self, store: Store, world_size: int, *, since: float) -> None:
         self._store, self._ranks, self._since = store, range(world_size), since

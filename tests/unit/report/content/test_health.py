@@ -35,8 +35,18 @@ def test_all_of_it_is_shown() -> None:
     assert "1 of 1 rules fired" in page and "input pipeline bound" in page
     assert "it &lt;waits&gt;" in page and "<waits>" not in page
     assert "rank 1: computes in 100" in page and "data: 75" in page
+    assert "Host 0" not in page and "Slowest ranks" not in page
     # A second stretch is three times as wide.
     assert page.count('class="busy"') == 4
+
+
+def test_hosts_and_slow_ranks_are_shown_where_they_are_known() -> None:
+    slow = [{"rank": 1, "seconds": 0.013, "to_median": 1.3}, {"rank": 0, "seconds": 0.01, "to_median": 1}, {"rank": 2}]
+    facts = facts_of("train", told(stragglers=slow, hosts=["CPU 93%; <b>"]))
+    assert facts is not None and [one.rank for one in facts.stragglers] == [1, 0]
+    page = str(health_section((facts,)))
+    assert "rank 1</th>" in page and "13 ms" in page and "+30.0%" in page
+    assert "Host 0. </b>CPU 93%; &lt;b&gt;" in page
 
 
 @pytest.mark.parametrize("given", [{}, [], None, 3, {"healthy": "yes"}, {"healthy": 1}])
