@@ -29,7 +29,7 @@ _PATIENCE_S = 60.0
 _OPERATIONS = ("all_reduce", "broadcast", "all_gather", "barrier")
 _CALLED = r"\w+( of float \[\d+\])? \(collective \d+, called at \S*collective_calls\.py, line \d+ in \w+\)"
 _TOLD = {
-    "skip": rf"it (calls {_CALLED}, where rank \d calls \w+|ended, but did not come to {_CALLED}, in which rank)",
+    "skip": rf"it (calls \w+.*, where rank \d calls {_CALLED}|ended, but did not come to {_CALLED}, in which rank)",
     "shape": r"it calls all_reduce of float \[\d+\] \(collective \d+.*\), where rank \d calls all_reduce",
     "stop": rf"it did not come to {_CALLED} before rank \d(, rank \d)* timed out: it is stopped \(SIGSTOP\)[^\n]*\n"
     r"It was here \(most recent call first\):\n.* in misbehave\n",

@@ -16,6 +16,8 @@ _SPLIT = re.compile(
 )
 # Numbers to place others by, not to draw.
 _POSITIONS = ("epoch", "step")
+# Logged once, at the end, for gates; the page says it in words.
+_VERDICTS = ("healthy",)
 _PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")
 MAX_BARS = 40
 
@@ -29,7 +31,7 @@ def training_charts(curves: Iterable[Curve]) -> list[Markup]:
         if curve.name in _POSITIONS and (curve.step not in positions or curve.name == "epoch"):
             positions[curve.step] = curve.name, curve
     for curve in listed:
-        if curve.name not in _POSITIONS and curve.points:
+        if curve.name not in (*_POSITIONS, *_VERDICTS) and curve.points:
             split, measure = _split(curve.name)
             groups.setdefault((curve.step, measure), []).append(Series(split, _placed(curve, positions)))
     steps = {step for step, _ in groups}

@@ -68,3 +68,11 @@ def read_heartbeats(folder: Path) -> list[Heartbeat]:
             Heartbeat(int(path.stem), cells[_RANK], cells[_PID], cells[_ATTEMPT], cells[_BEATS], bool(cells[_DONE]))
         )
     return sorted(found, key=lambda one: one.local_rank)
+
+
+def process_state(pid: int) -> str:
+    """The process's state letter of proc(5); "" when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return ""

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from drivetrain.training.launch.processes import blame, collectives
 from drivetrain.training.launch.processes.blame import Verdict
 from drivetrain.training.launch.processes.collectives import Collective
-from drivetrain.training.launch.processes.heartbeat import FOLDER, RANK_HOSTS, read_heartbeats
+from drivetrain.training.launch.processes.heartbeat import FOLDER, RANK_HOSTS, process_state, read_heartbeats
 
 if TYPE_CHECKING:
     from torch.distributed import Store
@@ -142,7 +142,9 @@ class OnHost:
         self._timed_out = folder / f"timed-out-{self._attempt}"
         beats = read_heartbeats(folder)
         self.has_all = {one.rank for one in beats} == {*self._ranks}
-        collectives.ask(folder, [one.local_rank for one in beats if not one.done], _ANSWER_SECONDS)
+        # (One that is stopped, or gone, does not answer.)
+        there = [one.local_rank for one in beats if not one.done and process_state(one.pid) not in ("T", "t", "")]
+        collectives.ask(folder, there, _ANSWER_SECONDS)
 
     def begun(self) -> dict[int, list[Collective]]:
         return collectives.read(self._folder, self._attempt)

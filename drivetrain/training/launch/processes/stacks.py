@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
-from drivetrain.training.launch.processes.heartbeat import read_heartbeats
+from drivetrain.training.launch.processes.heartbeat import process_state, read_heartbeats
 
 # One that nobody else uses: scripts take SIGUSR1 and SIGUSR2 for their own purposes.
 SIGNAL = signal.SIGRTMIN + 7
@@ -65,7 +65,7 @@ def ranks_with(text: str) -> list[RankProcess]:
 
 def stack_of(process: RankProcess) -> str:
     """The stacks of its threads, the most recent call first; in words where it gives none."""
-    state = _state(process.pid)
+    state = process_state(process.pid)
     if state == "":
         return "it has ended"
     if state in "Tt":
@@ -106,13 +106,6 @@ def _answers_in(place: Path) -> Path | None:
     except OSError:
         return None
     return None
-
-
-def _state(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return ""
 
 
 def main() -> None:

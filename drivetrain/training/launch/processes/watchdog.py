@@ -19,7 +19,7 @@ from pathlib import Path
 
 from drivetrain.training.launch.processes import blame, collectives
 from drivetrain.training.launch.processes.failure import MAX_TRACEBACK_LINES, Failure
-from drivetrain.training.launch.processes.heartbeat import Heartbeat, read_heartbeats
+from drivetrain.training.launch.processes.heartbeat import Heartbeat, process_state, read_heartbeats
 from drivetrain.training.launch.processes.missing_peers import ABSENT_FILE
 
 # Between SIGABRT and SIGKILL: what it takes to write a traceback.
@@ -90,15 +90,15 @@ class Watchdog:
             seen = self._seen.get(one.local_rank)
             if seen is None or seen.beat != one:
                 seen = self._seen[one.local_rank] = _Seen(one, now, seen.stopped_since if seen else None)
-            seen.stopped_since = (seen.stopped_since or now) if _state(one.pid) in ("T", "t") else None
+            seen.stopped_since = (seen.stopped_since or now) if process_state(one.pid) in ("T", "t") else None
         for one, reason in self._hanging(beats, now):
             self._end(one, reason, now)
-        if not self._asked and any(_state(one.pid) in ("", "Z") for one in beats):
+        if not self._asked and any(process_state(one.pid) in ("", "Z") for one in beats):
             # One was killed: the others, which are about to be ended, say in what they waited for it.
             self._asked = True
             collectives.ask(self.folder, [one.local_rank for one in beats], _ANSWER_SECONDS)
         for one, _, ended in self._reasons.values():
-            if now - ended > _ABORT_SECONDS and _state(one.pid) not in ("", "Z"):
+            if now - ended > _ABORT_SECONDS and process_state(one.pid) not in ("", "Z"):
                 _send(one.pid, signal.SIGKILL)
 
     def failures(self) -> list[Failure]:
@@ -163,7 +163,7 @@ class Watchdog:
         except (FileNotFoundError, ValueError):  # nobody has said so yet, or is just writing
             return ""
         is_named = said["attempt"] == one.attempt and one.rank in said["ranks"]
-        if not is_named or not (said["sure"] or _state(one.pid) in ("T", "t")):
+        if not is_named or not (said["sure"] or process_state(one.pid) in ("T", "t")):
             return ""
         return said["reason"] or self._missed(one)
 
@@ -194,14 +194,6 @@ def stack_of_main_thread(text: str) -> str:
         line for line in chosen.splitlines() if "/launch/processes/rank.py" not in line and "<frozen runpy>" not in line
     ]
     return "\n".join([title.splitlines()[0], *lines[:MAX_TRACEBACK_LINES]])
-
-
-def _state(pid: int) -> str:
-    """The process's state letter of proc(5); "" when it is gone."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError, IndexError):
-        return ""
 
 
 def _send(pid: int, number: signal.Signals) -> None:

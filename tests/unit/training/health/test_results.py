@@ -1,0 +1,67 @@
+"""What comes of a rule that fires: in TensorBoard, in a step's metric and a gate's condition, on a version's card."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from drivetrain import Cluster, Pipeline, fail, step, when
+from drivetrain.components.train import train
+from drivetrain.registry.model_card import model_card
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.training.health.rule import Finding
+from drivetrain.training.health.summary import Summary
+from tests.fixtures import tiny_data
+from tests.fixtures.faulty_recipe import config_of, run
+
+
+@pytest.fixture(scope="module")
+def unhealthy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A training with dead layers, whose rule is to fail it."""
+    folder = tmp_path_factory.mktemp("unhealthy")
+    data = tiny_data.write("prepared", folder / "data", rows=64)
+    rules = '{"dead_activations": {"action": "fail"}}'
+    assert run(config_of("dead_activations", health_rules=rules, max_steps=6), data, folder) == ""
+    return folder
+
+
+def test_tensorboard_has_a_tag_a_rule_and_what_is_watched(unhealthy: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    found = EventAccumulator(str(unhealthy / "output/tensorboard"), size_guidance={"scalars": 0})
+    found.Reload()
+    tags = set(found.Tags()["scalars"])
+    assert {"health/dead_activations", "health/healthy", "health/gradient_norm", "health/most_zeros"} <= tags
+    assert [event.step for event in found.Scalars("health/dead_activations")] == [3]
+    assert [event.value for event in found.Scalars("health/healthy")][-1] == 0.0
+
+
+def test_the_card_of_a_version_says_which_rule_failed_the_training(unhealthy: Path) -> None:
+    model = json.loads((unhealthy / "model/model.json").read_text())
+    said = model_card(model=model)["training_details"]["training_observations"]
+    assert re.search(r" Health rule dead_activations: 100% of the outputs of ", said), said
+
+
+@pytest.mark.parametrize(("action", "healthy"), [("warn", "1"), ("fail", "0"), ("stop", "0")])
+def test_the_metric_is_read_from_what_the_training_prints(action: str, healthy: str) -> None:
+    summary = Summary([])
+    summary.add(Finding("overfitting", 3, action, "it does", last_step=3))  # type: ignore[arg-type]
+    pattern = dict(step(train, train="s3://bucket/a", cluster=Cluster(instance_type="ml.m5.large")).logs)["healthy"]
+    found = re.search(pattern, summary.describe(0.01))
+    assert found is not None and found[1] == healthy
+
+
+def test_a_gate_asks_for_the_metric() -> None:
+    trained = step(train, name="train", train="s3://bucket/a", cluster=Cluster(instance_type="ml.m5.large"))
+    gate = when(trained.logged("healthy").equals(1), then=[], otherwise=[fail("not healthy")], name="gate")
+    compiled = compile_pipeline(Pipeline(name="gated", steps=[trained, gate]))
+    _, condition = compiled.definition["Steps"]
+    (asked,) = condition["Arguments"]["Conditions"]
+    assert asked == {
+        "Type": "Equals",
+        "LeftValue": {"Get": "Steps.train.FinalMetricDataList['healthy'].Value"},
+        "RightValue": 1,
+    }
