@@ -93,7 +93,7 @@ def notes_of(needs: Needs) -> list[str]:
     if settings.service_account == "default":
         found.append(
             f"{block}.service_account is 'default', under which each pod of namespace {settings.namespace!r} runs that "
-            "names none: all of them get the rights of the steps. Set it to a name of its own; the account is then made."
+            "names none: all of them get the rights of the steps. Set it to another name: the account is then made."
         )
     ssh = SSH_SECRET if "mpi" in own_runtimes(needs).values() else None
     secrets = [settings.s3_secret, settings.image_pull_secret, ssh]
