@@ -83,7 +83,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         about_weights = framework.load_weights(model, weights) if weights else []
         strategy = strategy_class(recipe, model, process, config, options)
         state = State(
-            losses=RunningLoss(process),
+            losses=RunningLoss(process, on_host=framework.device_kind(process.device) == "cpu"),
             watch=Watch(config.monitor, config.early_stopping, higher_is_better=higher_is_better),
         )
         health = open_health(config, strategy, process, folders.output, journal, recipe)
@@ -164,10 +164,7 @@ class Training:
 
     def __post_init__(self) -> None:
         layout = self.strategy.layout
-        framework = self.strategy.framework
-        self._seeds = framework.step_seeds(self.process.device, self.config.seed, layout.data_rank)
-        # A float of a number on a GPU would wait for it; on the host it is added up faster, with the same bits.
-        self._on_host = framework.device_kind(self.process.device) == "cpu"
+        self._seeds = self.strategy.framework.step_seeds(self.process.device, self.config.seed, layout.data_rank)
 
     def position(self) -> setup.Position:
         """Where the training is after the steps that it has taken."""
@@ -200,8 +197,7 @@ class Training:
             learning_rate=learning_rate,
             factor=factor,
         )
-        loss = float(result.loss) if self._on_host else result.loss
-        state.losses.add(loss, batch.num_global_samples, result.weight)
+        state.losses.add(result.loss, batch.num_global_samples, result.weight)
         if state.step == 1:
             refuse_infinite_loss(float(result.loss), self.process, self.health.why_not_finite)
         norm = None if result.gradient_norm is None else float(result.gradient_norm)
