@@ -93,7 +93,8 @@ def read_options(environment: Mapping[str, str], given: Mapping[str, Any]) -> Op
 
 def num_processes(given: Mapping[str, Any], options: Options, environment: Mapping[str, str]) -> int:
     """`--launcher python` is one process a host, also where there are more GPUs: the program takes them all."""
-    return 1 if options.launcher == "python" and not are_processes_named(given, environment) else given["processes"] or 0
+    one = options.launcher == "python" and not are_processes_named(given, environment)
+    return 1 if one else given["processes"] or 0
 
 
 def are_processes_named(given: Mapping[str, Any], environment: Mapping[str, str]) -> bool:

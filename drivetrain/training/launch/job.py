@@ -111,7 +111,9 @@ class Options:
         if self.launcher != "torchrun" and self.launcher != "auto" and (self.max_restarts or self.rendezvous != "auto"):
             raise InputError(f"launcher={self.launcher} has no restarts and no rendezvous; torchrun has.")
         if self.roles and self.launcher != "tf_config":
-            raise InputError(f"roles={self.roles!r} are those of TF_CONFIG. Give launcher=tf_config, or leave them out.")
+            raise InputError(
+                f"roles={self.roles!r} are those of TF_CONFIG. Give launcher=tf_config, or leave them out."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

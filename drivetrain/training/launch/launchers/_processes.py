@@ -36,7 +36,8 @@ def run_processes(
     )
     failures = [
         replace(
-            from_rank(rank, code, json_or_none(job.ranks / f"{local_rank}.error.json")), name=(names or {}).get(rank, "")
+            from_rank(rank, code, json_or_none(job.ranks / f"{local_rank}.error.json")),
+            name=(names or {}).get(rank, ""),
         )
         for local_rank, ((rank, _, _), code) in enumerate(zip(processes, codes, strict=True))
         if code

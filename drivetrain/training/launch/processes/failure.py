@@ -59,7 +59,7 @@ NO_RANK = -1
 @dataclass(frozen=True)
 class Failure:
     """One rank that failed. `details` is the traceback, or empty; `when` is in seconds since the epoch; `exit_code` is
-    negative where a signal ended it; `host` is "" where it is this one; `name` is what else people call the rank, such as
+    negative where a signal ended it; `host` is "" where it is this one; `name` is what else people call the rank, as
     `ps 0`."""
 
     rank: int

@@ -62,7 +62,9 @@ def test_roles_that_make_no_cluster(text: str, message: str) -> None:
 
 def test_what_cannot_be() -> None:
     roles = read_roles("chief=1,worker=2,ps=1")
-    with pytest.raises(InputError, match="are 4 processes, which 1 host x 3 processes cannot be. Give roles whose sum"):
+    with pytest.raises(
+        InputError, match=r"are 4 processes, which 1 host x 3 processes cannot be. Give roles whose sum"
+    ):
         with_processes(Cluster(), roles, 3)
     with pytest.raises(InputError, match="which 3 hosts cannot be"):
         with_processes(Cluster(("a", "b", "c")), roles, 0)

@@ -208,9 +208,7 @@ def test_a_distribution_that_is_not_here_names_what_to_use_instead(
         ),
     ],
 )
-def test_distributions_are_our_launchers(
-    tmp_path: Path, program: str, given: dict[str, str], words: list[str]
-) -> None:
+def test_distributions_are_our_launchers(tmp_path: Path, program: str, given: dict[str, str], words: list[str]) -> None:
     root = tmp_path / "ml"
     lay_out(root, submit(program, epochs="3", **given))
     source = archive(tmp_path / "s.tar.gz", {program: "#!/bin/sh\n", "train.py": ""})
