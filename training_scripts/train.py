@@ -35,7 +35,7 @@ from drivetrain.training.loop.result import HISTORY_FILE, History, describe, sav
 from drivetrain.training.loop.resumption import find_training
 from drivetrain.training.loop.running_loss import RunningLoss
 from drivetrain.training.loop.saving import Saving
-from drivetrain.training.loop.schedule import Schedule
+from drivetrain.training.loop.schedule import Schedules, schedules_of
 from drivetrain.training.loop.watch import PREFIX, Watch
 from drivetrain.training.metric import Amount
 from drivetrain.training.options import parse_options
@@ -67,7 +67,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     if process.is_main:
         folders.refuse_unwritable()
     order = setup.build_order(config, dataset)
-    schedule = setup.build_schedule(config, order.steps_per_epoch)
+    schedule = schedules_of(recipe, setup.build_schedule(config, order.steps_per_epoch))
 
     identity = training_identity(config, dataset, recipe, folders.weights, process)
     earlier = find_training(folders.checkpoints, identity, config, schedule.total_steps, process)
@@ -152,7 +152,7 @@ class Training:
     dataset: Dataset
     validation: Dataset | None
     order: Order
-    schedule: Schedule
+    schedule: Schedules
     identity: Identity
     watched: bool
     journal: Journal
@@ -177,8 +177,8 @@ class Training:
             state.losses.start_epoch()
         state.step, state.consumed = state.step + 1, state.consumed + batch.num_global_samples
         at = self.position()
-        factor = self.schedule.factor(state.step - 1)
-        learning_rate = strategy.set_learning_rate(factor)
+        factor, *others = self.schedule.factors(state.step - 1)
+        learning_rate = strategy.set_learning_rate(factor, *others)
         self._seeds.start(state.step)
         self.health.before_step(state.step)
         result = strategy.train_step(

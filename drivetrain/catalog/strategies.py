@@ -26,7 +26,7 @@ THREADS = "dp"
 DEFAULT_SCHEDULE = "1f1b"
 SINGLE_STAGE = ("gpipe", "1f1b")
 # The framework of a file that names none, and of what recommend measures and estimates.
-TORCH = "torch"
+TORCH, TENSORFLOW = "torch", "tensorflow"
 # What is read of a strategy's file: what each has; then what one of torch has, and where options have such values.
 NEEDED = ("DIMENSIONS", "SUMMARY")
 LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "NEEDS", "CHOICES", "BOUNDS")

@@ -8,6 +8,7 @@ from pathlib import Path
 from drivetrain.base.errors import UserError
 from drivetrain.catalog.strategies import (
     AUTO,
+    TENSORFLOW,
     TORCH,
     StrategyFacts,
     all_strategies,
@@ -71,6 +72,8 @@ def frameworks_of(step: JobStep, graph: Graph) -> frozenset[str]:
     """As `framework_of_step`, all of them; empty where nothing says which."""
     if is_our_training(step):
         return frozenset(facts.framework for facts in strategies_of(step, graph.pipeline.parameters))
+    if TENSORFLOW in step.program.needs or step.parameters.get("launcher") == "tf_config":  # a script of the user's own
+        return frozenset((TENSORFLOW,))
     if TORCH not in step.program.needs:
         return frozenset()
     found: set[str] = set()
