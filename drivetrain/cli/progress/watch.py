@@ -145,11 +145,14 @@ def watched(
     home: Home, run: Callable[[Observer], Summary], *, as_json: bool, quiet: bool = False, home_option: str
 ) -> int:
     """Show what `run` tells its observer, then what came of it; gives the exit code."""
+    from drivetrain.trackers.starting import told_to_trackers
+
     watcher = Watcher(new_progress(as_json=as_json, quiet=quiet))
-    with watcher, told_of_signals(lambda: watcher.stopping(as_json or quiet)):
-        summary = run(watcher)
-    watcher.raise_what_went_wrong()
-    return _conclude(home, summary, watcher, as_json=as_json, quiet=quiet, home_option=home_option)
+    with told_to_trackers(home, watcher) as observer:
+        with watcher, told_of_signals(lambda: watcher.stopping(as_json or quiet)):
+            summary = run(observer)
+        watcher.raise_what_went_wrong()
+        return _conclude(home, summary, watcher, as_json=as_json, quiet=quiet, home_option=home_option)
 
 
 def new_progress(*, as_json: bool, quiet: bool = False) -> Progress:

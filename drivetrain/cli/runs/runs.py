@@ -11,6 +11,7 @@ from drivetrain.cli.groups import CommandGroup, new_app
 from drivetrain.cli.home import home_option, local_home
 from drivetrain.cli.options import Execution, Home, Interrupt, Json, Quiet, Set
 from drivetrain.cli.runs import organise
+from drivetrain.cli.runs.track import track
 
 SpotDiscount = Annotated[
     float | None,
@@ -292,3 +293,4 @@ def report(
 
 
 organise.add_to(app)
+app.command()(track)

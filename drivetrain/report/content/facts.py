@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.report.dag.dag import Dag
 
 if TYPE_CHECKING:
+    from drivetrain.report.content.card import CardFacts
     from drivetrain.report.content.decision import DecisionFacts
     from drivetrain.report.content.evaluation import EvaluationFacts
     from drivetrain.report.content.goodput import JobTimes
@@ -44,11 +45,13 @@ class StepFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One training metric of one step: (seconds since the attempt started, value)."""
+    """One training metric of one step: (seconds since the attempt started, value). `positions` are the training's steps
+    at the points, where the log says them; else empty."""
 
     step: str
     name: str
     points: tuple[tuple[float, float], ...]
+    positions: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,9 +133,12 @@ class RunFacts:
     """Of the trainings that were watched."""
     evaluations: tuple[EvaluationFacts, ...] = ()
     decisions: tuple[DecisionFacts, ...] = ()
+    cards: tuple[CardFacts, ...] = ()
     artifacts: tuple[ArtifactFacts, ...] = ()
     models: tuple[ModelFacts, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    trackers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Experiment tracker -> where it shows the run."""
     written: float = 0.0
     """When these facts were read."""
     name: str | None = None

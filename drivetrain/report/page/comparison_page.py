@@ -9,7 +9,7 @@ from typing import Any
 from drivetrain.base.formatting import duration, moment_with_zone, number, signed
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.charts import MAX_SERIES, Series, line_chart
-from drivetrain.report.charts.curves import words
+from drivetrain.report.charts.curves import over_steps, words
 from drivetrain.report.content.comparison import Compared, Comparison
 from drivetrain.report.document import Around, document, section
 from drivetrain.report.page.steps_section import short_value, status_mark
@@ -96,14 +96,17 @@ def _curves(found: Comparison) -> Markup | None:
     names = list(dict.fromkeys((curve.step, curve.name) for run in found.runs for curve in run.facts.curves))
     charts: list[Markup] = []
     for step, name in names[:MAX_CHARTS]:
-        series = [
-            Series(run.facts.id, curve.points)
+        curves = [
+            (run.facts.name or run.facts.id, curve)
             for run in found.runs
             for curve in run.facts.curves
-            if (curve.step, curve.name) == (step, name) and curve.points
+            if (curve.step, curve.name) == (step, name) and len(curve.points) > 1
         ]
+        by_step = all(curve.positions for _, curve in curves)
+        series = [Series(run, over_steps(curve) if by_step else curve.points) for run, curve in curves]
+        label = f"step of {step}" if by_step else f"seconds since {step} started"
         if len(series) > 1:
-            charts.append(line_chart(words(name), series[:MAX_SERIES], x_label=f"seconds since {step} started"))
+            charts.append(line_chart(words(name), series[:MAX_SERIES], x_label=label))
     return section("Training", el("div", charts, class_="charts"), id="training") if charts else None
 
 

@@ -42,6 +42,7 @@ def render(run: RunFacts, prices: Prices | None = None, around: Around | None = 
             _interruptions(run, prices),
             _evaluations(run),
             _measured(run),
+            _cards(run),
             _models(run),
             steps_section(run),
             _parameters(run),
@@ -54,6 +55,7 @@ def render(run: RunFacts, prices: Prices | None = None, around: Around | None = 
             *(("evaluation.css",) if run.evaluations or run.decisions else ()),
             *(("tuning.css",) if run.tunings else ()),
             *(("health.css",) if run.healths else ()),
+            *(("card.css",) if run.cards else ()),
         ),
         around=around,
     )
@@ -88,6 +90,7 @@ def _header(run: RunFacts) -> Markup:
     if run.name:
         facts.insert(0, ("Name", run.name))
     facts += [(name, text) for name, text in run.tags.items()]
+    facts += [(name, _link(place)) for name, place in run.trackers.items()]
     return el(
         "header",
         el("div", el("h1", run.pipeline), status_mark(run.status), class_="headline"),
@@ -97,6 +100,11 @@ def _header(run: RunFacts) -> Markup:
         el("div", tiles, class_="tiles"),
         _progress(run) if run.ended is None else None,
     )
+
+
+def _link(place: str) -> Markup:
+    """An address to follow; a folder or a database as it is."""
+    return el("a", "open", href=place) if place.startswith(("http://", "https://")) else el("code", place)
 
 
 def _progress(run: RunFacts) -> Markup:
@@ -128,6 +136,14 @@ def _evaluations(run: RunFacts) -> list[Markup]:
     from drivetrain.report.page.evaluation_page import evaluation_sections
 
     return evaluation_sections(run.evaluations, run.decisions)
+
+
+def _cards(run: RunFacts) -> list[Markup]:
+    if not run.cards:
+        return []
+    from drivetrain.report.page.card_section import card_sections
+
+    return card_sections(run.cards)
 
 
 def _health(run: RunFacts) -> Content:
@@ -192,15 +208,19 @@ def _graph(run: RunFacts) -> Markup | None:
 
 def _training(run: RunFacts) -> Markup | None:
     charts: Content = None
+    folded: Content = None
     if run.curves:
         from drivetrain.report.charts.curves import training_charts
 
         charts = training_charts(run.curves)
+        if any(curve.positions for curve in run.curves):
+            over_time = el("div", training_charts(run.curves, over_time=True), class_="charts")
+            folded = el("details", el("summary", "Over time"), over_time)
     several = len({curve.step for curve in run.curves}) > 1
     told = [el("p", f"{step}: {why}" if several else why) for step, why in run.ended_early.items()]
     if not charts and not told:
         return None
-    return section("Training", told, el("div", charts, class_="charts"), id="training")
+    return section("Training", told, el("div", charts, class_="charts"), folded, id="training")
 
 
 def _interruptions(run: RunFacts, prices: Prices | None) -> Markup | None:

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import drivetrain as dt
-from drivetrain.client import frames, running
+from drivetrain.cli.progress.plain import NoProgress
+from drivetrain.client import frames
 from drivetrain.targets.events import StepStarted
 
 FILE = """
@@ -202,7 +203,7 @@ def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(tmp_path: Path, mo
         if isinstance(event, StepStarted):
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(running, "_unseen", interrupt)
+    monkeypatch.setattr(NoProgress, "__call__", lambda self, event: interrupt(event))
     file = tmp_path / "long_pipeline.py"
     file.write_text(
         "from drivetrain import Pipeline, step\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -19,14 +20,18 @@ _BATCH = 64 * 1024
 _PIECE = 256 * 1024
 # The service's limit for a Regex.
 _MAX_PATTERN = 500
+# `step 120`, `step=120`, `global_step: 120`.
+_POSITION = r"(?i)(?:\b|_)step['\"]?[ =:]+(\d+)"
 
 
 class Logged(NamedTuple):
-    """A value found, `seconds` after the start."""
+    """A value found, `seconds` after the start; `position` is the step that its line, or the last one before that had
+    one, says; None where no line has."""
 
     name: str
     seconds: float
     value: float
+    position: float | None = None
 
 
 class MetricReader:
@@ -47,6 +52,7 @@ class MetricReader:
         self.last: dict[str, float] = {}
         self.warnings: list[str] = []
         self._warned: set[str] = set()
+        self._position: float | None = None
 
     def read(self, seconds: float, *, final: bool = False) -> Iterator[Logged]:
         """The metrics in lines that were finished since; with `final`, in the last line, too. A piece of a log is read
@@ -92,7 +98,19 @@ class MetricReader:
             found += [(place, Logged(name, seconds, value)) for place, value in values if math.isfinite(value)]
         found.sort(key=lambda one: one[0])  # stable: the definitions of one line keep their order
         self.last.update((one.name, one.value) for _, one in found)
-        return [one for _, one in found]
+        return list(self._placed(found, self._matcher.values(_POSITION, lines)))
+
+    def _placed(self, found: list[tuple[int, Logged]], positions: Sequence[tuple[int, float]]) -> Iterator[Logged]:
+        """Each value with the last step that was logged up to its line."""
+        following = iter([*positions, (sys.maxsize, 0.0)])
+        line, position = next(following)
+        for place, one in found:
+            while line <= place:
+                self._position = position
+                line, position = next(following)
+            yield one._replace(position=self._position)
+        if positions:
+            self._position = positions[-1][1]
 
     def _warn_of(self, name: str, not_finite: Sequence[float]) -> None:
         if not_finite and name not in self._warned:
