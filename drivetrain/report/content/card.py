@@ -134,7 +134,9 @@ def _part(given: dict[str, Any], folder: Path) -> Part:
 
 def _cell(value: Any) -> str | float | None:
     number = finite(value)
-    return number if number is not None else text(value, 1000) or None
+    if number is None:
+        return text(value, 1000) or None
+    return value if isinstance(value, int) else number
 
 
 def _points(value: Any) -> tuple[tuple[float, float], ...]:

@@ -100,6 +100,15 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Changed:
+    """`values` are (before, now) by parameter, or `STEP.SETTING`; None where one of the runs has no such value. `since`
+    is the execution before."""
+
+    since: str
+    values: Mapping[str, tuple[Any, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunFacts:
     """One execution of a pipeline.
 
@@ -134,6 +143,10 @@ class RunFacts:
     evaluations: tuple[EvaluationFacts, ...] = ()
     decisions: tuple[DecisionFacts, ...] = ()
     cards: tuple[CardFacts, ...] = ()
+    changed: Changed | None = None
+    """Since the pipeline's run before; None of its first."""
+    commands: tuple[tuple[str, str], ...] = ()
+    """How to go on from the run: (words, command)."""
     artifacts: tuple[ArtifactFacts, ...] = ()
     models: tuple[ModelFacts, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -6,12 +6,12 @@ import json
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import duration, printable
 from drivetrain.report.content.facts import ArtifactFacts, Curve, ModelFacts, RunFacts, SavedState, StepFacts
+from drivetrain.report.content.given import changed_since_last, commands_of, settings
 from drivetrain.report.content.health import healths_of
 from drivetrain.report.content.measured import measured_by
 from drivetrain.report.content.reasons import is_bad_input
@@ -90,6 +90,10 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         **_findings(ledger.home, artifacts),
         artifacts=artifacts,
         models=tuple(_models(ledger.home, rows)),
+        changed=changed_since_last(
+            ledger, row, {step.name: step.settings for step in steps if step.parent is None and step.settings}
+        ),
+        commands=commands_of(ledger, row),
         environment=_environment(ledger.home, row.id),
         trackers=links_of(ledger.home, row.id),
         can_go_on=why_not_resumed(ledger.home.run(row.id)) is None,
@@ -273,25 +277,6 @@ def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
             numbers=version.metrics,
             registered_by=(version.execution or "").rpartition("/")[2] or None,
         )
-
-
-def settings(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters of a job's program (its hyperparameters and flags, without paths) and its machines."""
-    found: dict[str, str] = {}
-    processing = object_in(arguments, "ProcessingResources")
-    cluster = object_in(processing, "ClusterConfig") or object_in(arguments, "ResourceConfig")
-    if kind := cluster.get("InstanceType"):
-        found["machine"] = (
-            str(kind) if str(cluster.get("InstanceCount", 1)) == "1" else (f"{cluster['InstanceCount']} x {kind}")
-        )
-    found |= {name: str(value) for name, value in object_in(arguments, "HyperParameters").items()}
-    given = object_in(arguments, "AppSpecification").get("ContainerArguments")
-    flags = [str(word) for word in cast("list[Any]", given)] if isinstance(given, list) else []
-    for flag, value in pairwise(flags):
-        name = flag.removeprefix("--").replace("-", "_")
-        if flag.startswith("--") and name != "code" and not value.startswith(("--", "/opt/ml/")):
-            found[name] = value
-    return found
 
 
 def _code_hash(row: StepRow) -> str:

@@ -34,7 +34,7 @@ def _part(part: Part) -> Content:
             series = [Series(name, points) for name, points in part.lines if points]
             if not series:
                 return None
-            return el("div", line_chart(part.title, series, x_label=part.x_label or "x"), class_="charts")
+            return el("div", line_chart(part.title, series, x_label=part.x_label or "x"), class_="charts narrow")
         case ImagePart():
             caption = el("figcaption", part.caption) if part.caption else None
             return el("figure", el("img", src=part.address, alt=part.caption or "picture"), caption, class_="picture")
