@@ -63,6 +63,19 @@ class SavedState:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CheckpointFacts:
+    """A checkpoint that a step saved and that still lies in its store. `saved` is in seconds since the epoch; `whole`
+    says that all of its files are there."""
+
+    step: str
+    training_step: int
+    uri: str
+    saved: float
+    bytes: int
+    whole: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Measured:
     """The numbers that a step returned, by name."""
 
@@ -136,6 +149,7 @@ class RunFacts:
     """Of the trainings that were interrupted, or ran on machines that can be taken away."""
     goes_on_from: Mapping[str, SavedState] = field(default_factory=dict[str, "SavedState"])
     """Training step that is not done -> the newest checkpoint that lies in its store."""
+    checkpoints: tuple[CheckpointFacts, ...] = ()
     tunings: tuple[TuningFacts, ...] = ()
     measured: tuple[Measured, ...] = ()
     healths: tuple[HealthFacts, ...] = ()

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import duration, printable
-from drivetrain.report.content.facts import ArtifactFacts, Curve, ModelFacts, RunFacts, SavedState, StepFacts
+from drivetrain.report.content.facts import (
+    ArtifactFacts,
+    CheckpointFacts,
+    Curve,
+    ModelFacts,
+    RunFacts,
+    SavedState,
+    StepFacts,
+)
 from drivetrain.report.content.given import changed_since_last, commands_of, settings
 from drivetrain.report.content.health import healths_of
 from drivetrain.report.content.measured import measured_by
@@ -84,6 +92,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
             for saved in [_goes_on_from(ledger.home, step, facts)]
             if saved is not None
         },
+        checkpoints=tuple(_checkpoints(ledger.home, rows)),
         tunings=tuple(_tunings(ledger.home, rows, made_by)),
         measured=tuple(measured_by(ledger.home, rows, definition)),
         healths=healths_of(ledger, rows, made_by),
@@ -211,6 +220,15 @@ def _goes_on_from(home: Home, row: StepRow, facts: StepFacts) -> SavedState | No
     from drivetrain.report.content.saved_state import newest_checkpoint
 
     return newest_checkpoint(home, row.arguments)
+
+
+def _checkpoints(home: Home, rows: Iterable[StepRow]) -> Iterator[CheckpointFacts]:
+    for row in rows:
+        if row.type != "Training" or row.started is None or "CheckpointConfig" not in row.arguments:
+            continue
+        from drivetrain.report.content.saved_state import checkpoints_since
+
+        yield from checkpoints_since(home, row.arguments, row.name, row.started, row.ended)
 
 
 def _findings(home: Home, artifacts: Iterable[ArtifactFacts]) -> dict[str, Any]:

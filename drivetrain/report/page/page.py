@@ -46,6 +46,7 @@ def render(run: RunFacts, prices: Prices | None = None, around: Around | None = 
             _cards(run),
             _models(run),
             steps_section(run),
+            _checkpoints(run),
             parameters_section(run),
             commands_section(run),
             _lineage(run),
@@ -148,6 +149,14 @@ def _cards(run: RunFacts) -> list[Markup]:
     from drivetrain.report.page.card_section import card_sections
 
     return card_sections(run.cards)
+
+
+def _checkpoints(run: RunFacts) -> Content:
+    if not run.checkpoints:
+        return None
+    from drivetrain.report.page.checkpoints_section import checkpoints_section
+
+    return checkpoints_section(run)
 
 
 def _health(run: RunFacts) -> Content:

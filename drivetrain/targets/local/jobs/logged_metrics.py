@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -82,8 +81,8 @@ class MetricReader:
         for batch in _batches([line[-_MAX_LINE:].decode("utf-8", "replace") for line in lines]):
             yield from self._match(batch, seconds)
 
-    def _match(self, lines: Sequence[str], seconds: float) -> list[Logged]:
-        found: list[tuple[int, Logged]] = []
+    def _match(self, lines: Sequence[str], seconds: float) -> Iterator[Logged]:
+        found: list[tuple[int, str, float]] = []
         for name, pattern in list(self._patterns):
             try:
                 values = self._matcher.values(pattern, lines)
@@ -95,20 +94,21 @@ class MetricReader:
                 )
                 continue
             self._warn_of(name, [value for _, value in values if not math.isfinite(value)])
-            found += [(place, Logged(name, seconds, value)) for place, value in values if math.isfinite(value)]
+            found += [(place, name, value) for place, value in values if math.isfinite(value)]
         found.sort(key=lambda one: one[0])  # stable: the definitions of one line keep their order
-        self.last.update((one.name, one.value) for _, one in found)
-        return list(self._placed(found, self._matcher.values(_POSITION, lines)))
+        self.last.update((name, value) for _, name, value in found)
+        return self._placed(found, self._matcher.values(_POSITION, lines), seconds)
 
-    def _placed(self, found: list[tuple[int, Logged]], positions: Sequence[tuple[int, float]]) -> Iterator[Logged]:
+    def _placed(
+        self, found: Sequence[tuple[int, str, float]], positions: Sequence[tuple[int, float]], seconds: float
+    ) -> Iterator[Logged]:
         """Each value with the last step that was logged up to its line."""
-        following = iter([*positions, (sys.maxsize, 0.0)])
-        line, position = next(following)
-        for place, one in found:
-            while line <= place:
-                self._position = position
-                line, position = next(following)
-            yield one._replace(position=self._position)
+        number = 0
+        for place, name, value in found:
+            while number < len(positions) and positions[number][0] <= place:
+                self._position = positions[number][1]
+                number += 1
+            yield Logged(name, seconds, value, self._position)
         if positions:
             self._position = positions[-1][1]
 
