@@ -161,6 +161,7 @@ def test_frames_come_from_the_library_that_is_there(
             return table
 
     tried: list[str] = []
+    error = dt.UserError  # loaded by import_module, which is replaced below
 
     def imported(name: str, missing: tuple[str, ...] = ("pandas",)) -> Any:
         tried.append(name)
@@ -172,7 +173,7 @@ def test_frames_come_from_the_library_that_is_there(
     table = frames.frame([{"a": 1}, {"a": 2, "b": "x"}])
     assert table == {"a": [1, 2], "b": [None, "x"]} and tried == ["pandas", "polars"]
     monkeypatch.setattr(frames.importlib, "import_module", lambda name: imported(name, frames.LIBRARIES))
-    with pytest.raises(dt.UserError, match="pip install pandas"):
+    with pytest.raises(error, match="pip install pandas"):
         frames.frame([])
 
 
