@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.local.health_places import recorded
+from drivetrain.cli.training.health_places import recorded
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 
@@ -81,7 +81,7 @@ def test_a_run_without_processes_cannot_be_attached_to(drivetrain, home: Home) -
 
 
 def test_the_program_gets_what_was_asked(drivetrain, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    from drivetrain.cli.local import checkpoint_places
+    from drivetrain.cli.training import checkpoint_places
 
     asked: list[tuple[list[str], str]] = []
 

@@ -46,7 +46,7 @@ def show(
     from drivetrain.cli.terminal import say, say_json
 
     if as_json:
-        from drivetrain.cli.local.evaluation_text import as_json as measured_json
+        from drivetrain.cli.runs.evaluation_text import as_json as measured_json
 
         say_json(
             {
@@ -55,7 +55,7 @@ def show(
             }
         )
         return
-    from drivetrain.cli.local.evaluation_text import decision_lines, evaluation_text
+    from drivetrain.cli.runs.evaluation_text import decision_lines, evaluation_text
 
     blocks = ["\n".join(decision_lines(one)) for one in decided]
     for one in found:

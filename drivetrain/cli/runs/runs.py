@@ -9,8 +9,9 @@ import typer
 
 from drivetrain.cli.groups import CommandGroup, new_app
 from drivetrain.cli.home import home_option, local_home
-from drivetrain.cli.local import organise
 from drivetrain.cli.options import Execution, Home, Interrupt, Json, Quiet, Set
+from drivetrain.cli.runs import organise
+from drivetrain.cli.runs.track import track
 
 SpotDiscount = Annotated[
     float | None,
@@ -62,11 +63,11 @@ def list_(
         rows = search(ledger, where=where, sort=sort, pipeline=pipeline, limit=limit).rows
         values = values_of(ledger, [row.id for row in rows])
     if as_json:
-        from drivetrain.cli.local.outcome import listed_json
+        from drivetrain.cli.runs.outcome import listed_json
 
         say_json([listed_json(row, values[row.id]) for row in rows])
     elif rows:
-        from drivetrain.cli.local.outcome import listed
+        from drivetrain.cli.runs.outcome import listed
         from drivetrain.targets.local.organising.where import names_in
 
         asked = [*names_in(where or ""), *([sort.lstrip("+-")] if sort else [])]
@@ -101,13 +102,13 @@ def show(
       drivetrain runs show latest --spot-discount 0.7
     """
     if events:
-        from drivetrain.cli.local.status_events import show_events
+        from drivetrain.cli.runs.status_events import show_events
 
         show_events(local_home(home), execution, as_json=as_json)
         return
-    from drivetrain.cli.local import outcome
-    from drivetrain.cli.local.failure import failure_block
-    from drivetrain.cli.local.interruption_text import read_prices
+    from drivetrain.cli.runs import outcome
+    from drivetrain.cli.runs.failure import failure_block
+    from drivetrain.cli.runs.interruption_text import read_prices
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.report.content.from_ledger import REPORT_FILE, run_facts
     from drivetrain.targets.local.ledger.reader import Ledger
@@ -146,7 +147,7 @@ def compare(
       drivetrain runs compare latest 1ee52c
       drivetrain runs compare latest 1ee52c 78767a --output compared.html
     """
-    from drivetrain.cli.local import compare as comparing
+    from drivetrain.cli.runs import compare as comparing
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.report.content.comparison import compare as compared
 
@@ -181,7 +182,7 @@ def logs(
       drivetrain runs logs latest train -f
       drivetrain runs logs latest evaluate -n 50
     """
-    from drivetrain.cli.local.logs import print_logs
+    from drivetrain.cli.runs.logs import print_logs
     from drivetrain.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
@@ -245,7 +246,7 @@ def callback(
       drivetrain runs callback h2Xc0pQ9aB --output approved=true
       drivetrain runs callback h2Xc0pQ9aB --fail "the reviewer said no"
     """
-    from drivetrain.cli.local.callbacks import answer, show_waiting
+    from drivetrain.cli.runs.callbacks import answer, show_waiting
 
     if token is None:
         show_waiting(local_home(home), output, fail, as_json=as_json)
@@ -271,14 +272,14 @@ def report(
       drivetrain runs report latest --open
       drivetrain runs report --site public
     """
-    from drivetrain.cli.local.interruption_text import read_prices
+    from drivetrain.cli.runs.interruption_text import read_prices
     from drivetrain.cli.terminal import say
     from drivetrain.report.content.from_ledger import run_facts, save_page
     from drivetrain.targets.local.ledger.reader import Ledger
 
     prices = read_prices(price, spot_discount)
     if site is not None:
-        from drivetrain.cli.local.site import write
+        from drivetrain.cli.runs.site import write
 
         path = write(site, execution, home)
     else:
@@ -292,3 +293,4 @@ def report(
 
 
 organise.add_to(app)
+app.command()(track)

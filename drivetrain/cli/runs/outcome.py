@@ -68,7 +68,7 @@ def results(run: RunFacts) -> list[str]:
     single classes."""
     lines: list[str] = []
     if run.evaluations or run.decisions:
-        from drivetrain.cli.local.evaluation_text import decision_lines, evaluation_lines
+        from drivetrain.cli.runs.evaluation_text import decision_lines, evaluation_lines
 
         lines += [line for found in run.evaluations for line in evaluation_lines(found)]
         lines += [line for found in run.decisions for line in decision_lines(found)]
@@ -106,7 +106,7 @@ def interrupted(run: RunFacts, prices: Prices | None = None) -> list[str]:
     """What interruptions cost the trainings."""
     if not run.job_times:
         return []
-    from drivetrain.cli.local.interruption_text import interrupted_lines
+    from drivetrain.cli.runs.interruption_text import interrupted_lines
 
     return [line for times in run.job_times for line in interrupted_lines(times, prices)]
 
@@ -152,8 +152,8 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
     """The facts of a run for scripts."""
     from dataclasses import asdict
 
-    from drivetrain.cli.local.evaluation_text import as_json as measured_json
-    from drivetrain.cli.local.interruption_text import interrupted_json
+    from drivetrain.cli.runs.evaluation_text import as_json as measured_json
+    from drivetrain.cli.runs.interruption_text import interrupted_json
 
     return {
         "execution": run.id,

@@ -143,6 +143,6 @@ def _program(
     command: list[str], where: str, step: str | None, training: str | None, home: Path | None, *checkpoint: str
 ) -> int:
     """Run the program that trainings bring along; its output and its exit code are ours."""
-    from drivetrain.cli.local.checkpoint_places import find_place, run_program
+    from drivetrain.cli.training.checkpoint_places import find_place, run_program
 
     return run_program([*command, "--", find_place(where, step, training, home), *checkpoint])

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.cli.local.logs import LogReader, print_logs
+from drivetrain.cli.runs.logs import LogReader, print_logs
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.writer import LedgerWriter

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.local.interruption_text import MAX_ROWS, interrupted_json, interrupted_lines, read_prices
+from drivetrain.cli.runs.interruption_text import MAX_ROWS, interrupted_json, interrupted_lines, read_prices
 from drivetrain.report.content.goodput import Interruption, JobTimes
 from drivetrain.report.content.job_times import job_times
 from drivetrain.report.content.spot_savings import Prices

@@ -140,7 +140,7 @@ def prune(
 
 def _remove(home: Any, executions: list[str], *, yes: bool, as_json: bool) -> None:
     from drivetrain.base.formatting import count, size
-    from drivetrain.cli.local.outcome import listed
+    from drivetrain.cli.runs.outcome import listed
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.local.organising.removing import plan_removal, remove
 

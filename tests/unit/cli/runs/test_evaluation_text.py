@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from drivetrain.cli.local.evaluation_text import (
+from drivetrain.cli.runs.evaluation_text import (
     as_json,
     decision_lines,
     evaluation_lines,
     evaluation_text,
     per_class_lines,
 )
-from drivetrain.cli.local.outcome import as_json as run_as_json
-from drivetrain.cli.local.outcome import summary
+from drivetrain.cli.runs.outcome import as_json as run_as_json
+from drivetrain.cli.runs.outcome import summary
 from drivetrain.report.content.decision import decision
 from drivetrain.report.content.evaluation import EvaluationFacts, evaluation
 from drivetrain.report.content.facts import Measured, RunFacts
