@@ -60,6 +60,11 @@ class EarlierSet:
     keys: tuple[KeptFile, ...]
     statistics: Mapping[str, Any]
 
+    @property
+    def files(self) -> list[Path]:
+        """Its shards, in their order."""
+        return [self.folder / _plain(shard.file) for shard in self.manifest.shards]
+
     def hashes(self) -> Iterator[Array]:
         """The hashes of its keys."""
         pa = arrow()
@@ -76,8 +81,7 @@ class Earlier:
 
     def arrow_schema(self) -> Schema:
         """The columns of its shards; one of the sets has some."""
-        files = [each.folder / _plain(shard.file) for each in self.sets.values() for shard in each.manifest.shards]
-        return arrow().parquet.read_schema(files[0])
+        return arrow().parquet.read_schema(next(file for each in self.sets.values() for file in each.files))
 
     def new_sources(self, sources: Sequence[Source]) -> list[Source]:
         """The files that it did not read.

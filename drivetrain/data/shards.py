@@ -88,7 +88,7 @@ class ShardWriter:
         """Take in the next rows, with the hashes of their keys where they have keys."""
         if not batch.num_rows:
             return
-        if self._keeper:
+        if self._keeper and hashes is not None:
             self._keeper.add(hashes)
         self.rows += batch.num_rows
         self._files.append(batch)
