@@ -60,11 +60,11 @@ class _Snapshot:
 
 
 def open_source(place: str, options: Options) -> _Snapshot:
-    pyiceberg = required("pyiceberg.catalog", "iceberg")
-    errors = required("pyiceberg.exceptions", "iceberg")
     catalog, _, name = place.partition("/")
     if not catalog or "." not in name:
         raise InputError(f"source is 'iceberg:{place}'. Allowed: iceberg:CATALOG/NAMESPACE.TABLE.")
+    pyiceberg = required("pyiceberg.catalog", "iceberg")
+    errors = required("pyiceberg.exceptions", "iceberg")
     refused = (
         *(errors.NoSuchTableError, errors.NoSuchNamespaceError, errors.RESTError, errors.NoSuchIdentifierError),
         *(ValueError, OSError, ImportError),
