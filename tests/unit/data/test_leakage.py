@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import zlib
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.data.manifest import Manifest
+from drivetrain.data.split import below, key_hashes
 
 SIDES = ("train", "validation", "test")
 SCHEMA = pa.schema(
@@ -102,3 +104,17 @@ def test_an_increment_compares_all_rows_or_none(tmp_path: Path, capsys: pytest.C
     with pytest.raises(InputError, match="the sides leak"):
         prepare(tmp_path, rows(500), incremental=True, previous=tmp_path, on_leakage="fail")
     assert "all is prepared anew: on_leakage=fail compares all rows" in capsys.readouterr().out
+
+
+def test_long_texts_with_one_checksum_are_not_taken_for_equal(tmp_path: Path) -> None:
+    prefix = "a text that is longer than what is hashed in words, by some: "
+    texts = prefix + "a02552f76dbdf5fd", prefix + "670009b22c087272"
+    assert len({zlib.crc32(text.encode()) for text in texts}) == 1
+    schema = pa.schema({"id": pa.int64(), "text": pa.string()})
+    keys = pa.array(range(200), pa.int64())
+    in_train = pa.compute.invert(below(key_hashes(keys, ""), 20))
+    column = [texts[side] for side in in_train.to_pylist()]
+    (tmp_path / "raw").mkdir()
+    pq.write_table(pa.table([keys, column], schema=schema), tmp_path / "raw" / "1.parquet")
+    prepare_data(tmp_path / "raw", *(tmp_path / side for side in SIDES), key="id")
+    assert [Manifest.read(tmp_path / side).leakage["rows"] for side in SIDES[1:]] == [0, 0]

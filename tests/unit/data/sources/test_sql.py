@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from drivetrain.base.errors import InputError
 from drivetrain.components.read_source import read_source
 from drivetrain.components.source_version import source_version
 from drivetrain.data.manifest import Manifest
-from drivetrain.data.sources import open_source
 
 
 @pytest.fixture
@@ -99,8 +99,7 @@ def test_an_address_that_is_none_is_refused(tmp_path: Path, address: str, messag
     assert "hunter2" not in str(found.value)
 
 
-def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shop: str) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "deltalake", None)
+def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
     with pytest.raises(InputError, match=r"deltalake is not installed: python -m pip install 'drivetrain\[delta\]'"):
         read_source(tmp_path / "out", source="delta:lake")
-    assert open_source  # (imported)
