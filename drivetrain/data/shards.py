@@ -97,6 +97,11 @@ class ShardWriter:
         """Write what is pending."""
         self._files.finish()
 
+    def keep_compared(self, rows: Any, groups: Mapping[str, Any]) -> None:
+        """Keep what leakage was looked for by, where state is kept."""
+        if self._keeper:
+            self._keeper.compared(rows, groups)
+
     def stage(
         self,
         lineage: Mapping[str, Any],
