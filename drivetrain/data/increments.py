@@ -35,6 +35,7 @@ from drivetrain.data.arrow import Array, Schema, arrow
 from drivetrain.data.manifest import Manifest
 from drivetrain.data.sketches import STATE_VERSION
 from drivetrain.data.source import Source
+from drivetrain.data.split import among
 
 STATISTICS_FILE = "statistics.json"
 _ENDS = 1 << 20
@@ -127,12 +128,7 @@ class Earlier:
         """The new hashes that the earlier sets have, too."""
         pa = arrow()
         new = pa.concat_arrays([pa.array([], pa.uint64()), *hashes])
-        found = [
-            earlier.filter(pa.compute.is_in(earlier, value_set=new))
-            for each in self.sets.values()
-            for earlier in each.hashes()
-            if len(new)
-        ]
+        found = [pa.array(among(earlier, new)) for each in self.sets.values() for earlier in each.hashes()]
         return pa.concat_arrays([pa.array([], pa.uint64()), *found])
 
 

@@ -19,6 +19,7 @@ from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy
 from drivetrain.data.increments import Earlier, NotUsableError
 from drivetrain.data.schema import suggestion
 from drivetrain.data.sketches import as_integers, mixed
+from drivetrain.data.split import among
 
 HELD_BACK = ("validation", "test")
 
@@ -96,13 +97,11 @@ class Leakage:
 
     def _with_earlier(self, earlier: Earlier, rows: Mapping[str, Any]) -> dict[str, int]:
         """Rows of each side that train has, too, by way of the new hashes alone, which are few."""
-        pa, np = arrow(), numpy()
+        np = numpy()
         none = np.empty(0, "<u8")
-        new = pa.array(np.concatenate([none, *rows.values()]))
-        new_in_train = pa.array(rows.get("train", none))
-        known = np.concatenate(
-            [none, *(np.asarray(_among(hashes, new)) for hashes in earlier.sets["train"].row_hashes())]
-        )
+        new = np.concatenate([none, *rows.values()])
+        new_in_train = rows.get("train", none)
+        known = np.concatenate([none, *(among(hashes, new) for hashes in earlier.sets["train"].row_hashes())])
         train = np.sort(np.concatenate([known, new_in_train]))
         found: dict[str, int] = {}
         for side in HELD_BACK:
@@ -110,7 +109,8 @@ class Leakage:
             number += _shared({"train": train, side: rows.get(side, none)}, side)
             for hashes in earlier.sets[side].row_hashes():
                 # Earlier rows that only a new row of train is equal to.
-                number += int((~np.isin(np.asarray(_among(hashes, new_in_train)), known)).sum())
+                equal = among(hashes, new_in_train)
+                number += len(equal) - len(among(equal, known))
             found[side] = number
         return found
 
@@ -149,10 +149,6 @@ def _shared(by_side: Mapping[str, Any], side: str) -> int:
     np, train = numpy(), by_side["train"]
     places = np.minimum(np.searchsorted(train, by_side[side]), len(train) - 1)
     return int(np.count_nonzero(train[places] == by_side[side]))
-
-
-def _among(hashes: Array, wanted: Array) -> Array:
-    return hashes.filter(arrow().compute.is_in(hashes, value_set=wanted))
 
 
 def _combined(columns: Sequence[Any], rows: int) -> Any:
