@@ -8,6 +8,7 @@ import os
 import random
 import shutil
 import time
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -93,6 +94,8 @@ def apart(program: Callable[[], None]) -> None:
         try:
             program()
             code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
     if os.waitpid(pid, 0)[1]:
