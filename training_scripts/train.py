@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.retention import watched as watched_before
+from drivetrain.training.class_weights import weigh_classes
 from drivetrain.training.config import Config, Folders, parser
 from drivetrain.training.evaluation.run import evaluate
 from drivetrain.training.health.monitor import Health
@@ -81,7 +82,8 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         model = framework.build_model(recipe)
         weights = None if isinstance(recipe, HasFolder) else folders.weights
         about_weights = framework.load_weights(model, weights) if weights else []
-        strategy = strategy_class(recipe, model, process, config, options)
+        weighing = weigh_classes(recipe, dataset) if config.class_weights == "balanced" else recipe
+        strategy = strategy_class(weighing, model, process, config, options)
         state = State(
             losses=RunningLoss(process, on_host=framework.device_kind(process.device) == "cpu"),
             watch=Watch(config.monitor, config.early_stopping, higher_is_better=higher_is_better),
