@@ -28,7 +28,7 @@ from drivetrain.steps.forked import Forked, forked
 from drivetrain.training import plugins
 from drivetrain.training.errors import LostHostError
 from drivetrain.training.launch import network
-from drivetrain.training.launch.arguments import num_processes, parse, read_options
+from drivetrain.training.launch.arguments import are_processes_named, num_processes, parse, read_options
 from drivetrain.training.launch.cluster import Cluster, num_gpus, read_cluster
 from drivetrain.training.launch.environment import process_environment
 from drivetrain.training.launch.interruptions import TooManyInterruptionsError, counted
@@ -51,6 +51,7 @@ from drivetrain.training.launch.processes.parent import announce_parent, die_wit
 from drivetrain.training.launch.processes.watchdog import FirstHost, Watchdog
 from drivetrain.training.launch.restarts import Restarts
 from drivetrain.training.launch.spot_notice import SpotNotice, is_asked
+from drivetrain.training.launch.tf_config import read_roles, with_processes
 
 
 def main() -> None:
@@ -66,6 +67,8 @@ def main() -> None:
             port=given["port"] or 0,
             interface=given["interface"] or "",
         )
+        asked = cluster.processes if are_processes_named(given, os.environ) else 0
+        cluster = with_processes(cluster, read_roles(options.roles), asked)
         options = replace(options, launcher=choose_launcher(cluster, program, options))
         forks = options.launcher == "python" and program.kind == "module"
         waiting = forked(cluster.processes if forks else 0, _rank())

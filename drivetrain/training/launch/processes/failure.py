@@ -60,7 +60,8 @@ NO_RANK = -1
 @dataclass(frozen=True)
 class Failure:
     """One rank that failed. `details` is the traceback, or empty; `when` is in seconds since the epoch; `exit_code` is
-    negative where a signal ended it; `host` is "" where it is this one."""
+    negative where a signal ended it; `host` is "" where it is this one; `name` is what else people call the rank, as
+    `ps 0`."""
 
     rank: int
     kind: Kind
@@ -69,6 +70,11 @@ class Failure:
     when: float = float("inf")
     exit_code: int = FAILED
     host: str = ""
+    name: str = ""
+
+    @property
+    def who(self) -> str:
+        return f"{self.name} (rank {self.rank})" if self.name else f"rank {self.rank}"
 
 
 def run_rank(program: Callable[[], None]) -> NoReturn:
@@ -251,13 +257,14 @@ def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, ho
         return f"{cause.summary}; it can be tried again."
     verb = {"hang": "hangs", "mismatch": "is out of step"}.get(cause.kind, "failed")
     summary = (cause.summary.splitlines() or [""])[0]
-    lines = [f"rank {cause.rank} of {world_size} on {cause.host or host} {verb}: {summary}"]
+    who = f"{cause.name}, rank" if cause.name else "rank"
+    lines = [f"{who} {cause.rank} of {world_size} on {cause.host or host} {verb}: {summary}"]
     # Who waited in vain for the one that hangs has nothing to add.
     waited = ("stopped", "peer", "hang", "apart")
     consequences = {"hang": waited, "apart": waited, "mismatch": (*waited, "signal")}.get(cause.kind, ("stopped",))
     others = [failure for failure in failures if failure.kind not in (cause.kind, *consequences)]
     if others:
-        lines.append("then " + "; ".join(f"rank {o.rank}: {o.summary.splitlines()[0][:100]}" for o in others))
+        lines.append("then " + "; ".join(f"{o.who}: {o.summary.splitlines()[0][:100]}" for o in others))
     if cause.kind == "peer":
         lines.append("It lost another process; the reason is in that one's log. A retry resumes from a checkpoint.")
     elif cause.details:

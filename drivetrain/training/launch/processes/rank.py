@@ -180,10 +180,20 @@ def _command(words: list[str]) -> NoReturn:
     """Run any program and end as it does. It stays a child, so that its end can be told from mpirun's killing of it."""
     import subprocess
 
+    passed_on = (signal.SIGTERM, signal.SIGINT)
+    follow = follows_parent(signal.SIGKILL)
+
+    def prepare() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
+        follow()
+
+    # A signal that comes while the program starts waits until it can be passed on.
+    signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)
     # In a group of its own: mpirun signals groups, and the program would see each signal twice.
-    child = subprocess.Popen(words, process_group=0, preexec_fn=follows_parent(signal.SIGKILL))
-    for number in (signal.SIGTERM, signal.SIGINT):
+    child = subprocess.Popen(words, process_group=0, preexec_fn=prepare)
+    for number in passed_on:
         signal.signal(number, lambda number, frame: child.send_signal(number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
     code = child.wait()
     heartbeat.finished()
     if code:

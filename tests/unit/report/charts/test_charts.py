@@ -94,10 +94,3 @@ def test_numbers_of_classes_are_bars_in_their_natural_order() -> None:
     assert per_class(measured) == {"accuracy": [("2", 0.8), ("10", 0.7), ("cat", 0.6)]}
     assert overall(measured) == {"accuracy": 0.9}
     assert len(class_charts([measured])) == 1
-
-
-def test_a_verdict_is_no_curve() -> None:
-    points = ((1.0, 0.5), (2.0, 0.4))
-    curves = [Curve(step="train", name=name, points=points) for name in ("train_loss", "healthy")]
-    (chart,) = training_charts(curves)
-    assert ElementTree.fromstring(chart).findtext("figcaption/b") == "loss"
