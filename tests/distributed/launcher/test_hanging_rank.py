@@ -53,7 +53,7 @@ def test_who_does_not_come_to_a_collective_is_named(kind: str, victim: int, star
     assert process.returncode == 75
     lines = err.splitlines()
     others = ", ".join(f"rank {rank}" for rank in range(3) if rank != victim)
-    where = f"all_reduce of float [10] (collective 5, called at {tmp_path}/train.py, line 19 in <module>)"
+    where = f"all_reduce of float [10] (collective 5, called at {tmp_path}/train.py, line 18 in <module>)"
     assert lines[0].startswith(
         f"rank {victim} of 3 on 127.0.0.1 hangs: it did not come to {where} before {others} timed out"
     )

@@ -19,7 +19,7 @@ if dist.get_rank() == 1:
     work()
 dist.all_reduce(torch.ones(1), group=group)
 """
-HANG = "hangs: it did not come to a collective before the others timed out"
+HANG = "hangs: it did not come to all_reduce of float [1] (collective 1"
 
 
 @pytest.mark.slow
@@ -45,6 +45,6 @@ def test_the_rank_is_named(
     line = f"rank 1 of 2 on 127.0.0.1 {said}"
     progress, table, block = (part for part in text.split("\n\n") if line in part)
     assert "train-script: failed in" in progress and table.startswith("STEP")
-    assert block.splitlines()[1] == line
+    assert block.splitlines()[1].startswith(line)
     assert block.splitlines()[-1] == last
     assert '  File "work.py", line 6' in block and "/code/" not in block

@@ -130,7 +130,7 @@ class Absent:
 
 def test_this_host_is_sampled_at_less_than_a_hundredth_of_a_core(tmp_path: Path) -> None:
     watched = Machine(tmp_path)
-    begun = time.process_time()
+    found, begun = watched.sample(), time.process_time()
     for _ in range(10):
         found = watched.sample()
     assert (time.process_time() - begun) / 10 < 0.01 * PAUSE_S

@@ -28,7 +28,7 @@ def test_who_is_behind_is_missing_and_the_others_wait() -> None:
     assert verdict == Verdict(
         "hang", (1,), "it did not come to all_gather of float [2] (collective 3, called at train.py, line 3)", (0, 2)
     )
-    assert verdict.after_timeout().endswith("line 3) before rank 0, rank 2 timed out")
+    assert verdict is not None and verdict.after_timeout().endswith("line 3) before rank 0, rank 2 timed out")
 
 
 def test_who_says_nothing_is_missing() -> None:
