@@ -49,7 +49,7 @@ def train_script(
     checkpoints: Checkpoints,
     *,
     script: str,
-    launcher: Literal["torchrun", "mpirun", "python"] = "torchrun",
+    launcher: Literal["torchrun", "mpirun", "horovodrun", "deepspeed", "python"] = "torchrun",
     hyperparameters: str = "{}",
     channels: str = "{}",
     processes: int = 0,
@@ -65,7 +65,8 @@ def train_script(
         output: what the script writes to SM_OUTPUT_DATA_DIR.
         checkpoints: the folder at /opt/ml/checkpoints, also in SM_CHECKPOINT_DIR; kept between attempts.
         script: the script's path in its folder, such as train.py or bin/train.sh.
-        launcher: torchrun and mpirun start its processes; python starts it once on each host, as it is.
+        launcher: torchrun, mpirun, horovodrun and deepspeed start its processes; python starts it once on each host,
+            as it is.
         hyperparameters: the script's arguments, a JSON object.
         channels: the script's own names for the channels, a JSON object such as {"train": "training"}.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.

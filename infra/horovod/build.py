@@ -8,7 +8,8 @@ The wheel is made for the framework that `--python` finds, with gloo and MPI, fo
 ~/.cache/drivetrain/wheels (or $XDG_CACHE_HOME), by the versions that it was built with. The last line that is printed
 is its path. The build takes about three minutes of CPU time, on as many cores as there are.
 
-Exit codes: 0 done, 1 the build failed, 2 bad input, 75 not done within `--limit` seconds: the next one goes on there.
+Exit codes: 0 done, 1 the build failed, 2 bad input, 75 there is no wheel yet: none was kept (`--kept`), or the build
+was not done within `--limit` seconds; the next one goes on there.
 """
 
 from __future__ import annotations
@@ -71,8 +72,8 @@ class BuildError(Exception):
     """A command of the build failed; the text says which, and what it said last."""
 
 
-class LimitError(Exception):
-    """The build is not done, and its time is over."""
+class NotYetError(Exception):
+    """There is no wheel, and the time to build one is over, or was not given."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -82,9 +83,10 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the framework (this one)")
     parser.add_argument("--into", type=Path, help="install the wheel, and what it needs, in this folder")
     parser.add_argument("--limit", type=float, default=0.0, help="seconds that a build may take; 0: any")
+    parser.add_argument("--kept", action="store_true", help="build nothing: take the wheel that an earlier build left")
     given = parser.parse_args(words)
     try:
-        wheel = wheel_for(given.framework, given.python, limit=given.limit)
+        wheel = kept(given.framework, given.python) if given.kept else build(given.framework, given.python, given.limit)
         if given.into:
             install(wheel, given.python, given.into)
     except UserError as error:
@@ -93,23 +95,37 @@ def main(words: Sequence[str] | None = None) -> int:
     except BuildError as error:
         print(f"Horovod was not built: {error}", file=sys.stderr)
         return FAILED
-    except LimitError:
-        print(f"Horovod is not built after {given.limit:g} s; the next build goes on there.", file=sys.stderr)
+    except NotYetError as error:
+        print(f"there is no Horovod for {given.framework} here: {error}", file=sys.stderr)
         return RETRY
     print(wheel)
     return 0
 
 
-def wheel_for(framework: str, python: str, *, limit: float = 0.0) -> Path:
-    """The wheel for the framework of `python`: from the cache, else built.
+def kept(framework: str, python: str) -> Path:
+    """The wheel that an earlier build for the framework of `python` left.
+
+    Raises:
+        UserError: no such interpreter, or no such framework in it.
+        NotYetError: there is none.
+    """
+    folder = place_of(framework, python)
+    wheels = sorted(folder.glob("*.whl"))
+    if not wheels:
+        raise NotYetError(f"no wheel in {folder}")
+    return wheels[0]
+
+
+def build(framework: str, python: str, limit: float = 0.0) -> Path:
+    """The wheel for the framework of `python`, built unless it is kept.
 
     Raises:
         UserError: no such interpreter, no such framework in it, or no tools to build with.
         BuildError: the build failed.
-        LimitError: it is not done after `limit` seconds (0: as long as it takes).
+        NotYetError: it is not done after `limit` seconds (0: as long as it takes).
     """
     deadline = time.monotonic() + limit if limit else None
-    folder = cache() / f"horovod-{VERSION}" / key(framework, python)
+    folder = place_of(framework, python)
     if wheels := sorted(folder.glob("*.whl")):
         return wheels[0]
     refuse_missing_tools(os.environ)
@@ -169,6 +185,11 @@ def cache() -> Path:
     return Path(base) / "drivetrain" / "wheels"
 
 
+def place_of(framework: str, python: str) -> Path:
+    """The folder of the wheels for the framework of `python`."""
+    return cache() / f"horovod-{VERSION}" / key(framework, python)
+
+
 def key(framework: str, python: str) -> str:
     """What a wheel depends on: `torch-2.13.0+cpu-cp311-x86_64-1a2b3c4d`, at the end the patches.
 
@@ -220,11 +241,11 @@ def call(
 
     Raises:
         BuildError: it failed.
-        LimitError: it was not done in time.
+        NotYetError: it was not done in time.
     """
     left = None if deadline is None else deadline - time.monotonic()
     if left is not None and left <= 0:
-        raise LimitError
+        raise NotYetError("the time to build it is over")
     begin = log.tell() if log else 0
     child = subprocess.Popen(
         list(command),
@@ -238,7 +259,7 @@ def call(
     try:
         said, _ = child.communicate(timeout=left)
     except subprocess.TimeoutExpired:
-        raise LimitError from None
+        raise NotYetError("the time to build it is over") from None
     finally:
         if child.poll() is None:
             os.killpg(child.pid, signal.SIGKILL)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Generator, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,7 @@ import torch
 from torch import nn
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.launch import horovod as launch
 from drivetrain.training.process import Process
 from drivetrain.training.torch import strategy
 
@@ -30,10 +31,6 @@ NEEDS = ("horovod",)
 SUMMARY = "every process holds the model, Horovod averages gradients"
 CHOICES = {"compression": ("none", "fp16")}
 BOUNDS = {"group_mb": (0.000001, 1_000_000)}
-
-# Horovod's variables that say who it is and how its processes meet; those of tuning are the user's.
-# https://horovod.readthedocs.io/en/v0.28.1/ (horovod/runner/gloo_run.py writes them for horovodrun).
-MEETING = "HOROVOD_GLOO_RENDEZVOUS"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,66 +149,39 @@ def in_groups(parameters: Mapping[str, nn.Parameter], most_bytes: int) -> list[l
 
 
 def start_horovod(process: Process) -> Any:
-    """horovod.torch in the processes that have joined, over gloo or, between GPUs, NCCL; every rank must call it.
-
-    Rank 0 keeps the list of addresses until all have met, so any launcher will do.
+    """horovod.torch in the processes that have joined, over gloo; every rank must call it, whatever launched them.
 
     Raises:
         InputError: Horovod is not installed, or not built for torch.
     """
     try:
         import horovod.torch as horovod
-        from horovod.runner.common.util.hosts import SlotInfo
-        from horovod.runner.http.http_server import RendezvousServer
     except ImportError as error:
         raise InputError(refusal(str(error))) from error
     if not hasattr(horovod, "init"):  # it is imported all the same, with a warning
         raise InputError(refusal("the installed one was built without torch"))
     if horovod.is_initialized():
         return horovod
-    hosts, processes = process.world_size // process.local_world_size, process.local_world_size
-    place = {
-        "RANK": process.rank,
-        "SIZE": process.world_size,
-        "LOCAL_RANK": process.local_rank,
-        "LOCAL_SIZE": processes,
-        "CROSS_RANK": process.rank // processes,
-        "CROSS_SIZE": hosts,
-        "HOSTNAME": f"host-{process.rank // processes}",
-    }
-    server = RendezvousServer() if process.is_main else None
-    port = str(server.start()) if server else None
-    if server:
-        ranks = range(process.world_size)
-        # hostname, rank, local_rank, cross_rank, size, local_size, cross_size
-        slots = [(f"host-{r // processes}", r, r % processes, r // processes, len(ranks), processes, hosts) for r in ranks]
-        server.init([SlotInfo(*slot) for slot in slots])
-    met = process.broadcast_bytes(port.encode() if port else None).decode()
-    seconds = str(math.ceil(process.group.timeout))
-    os.environ.update({f"HOROVOD_{name}": str(value) for name, value in place.items()})
-    os.environ.update(
-        {
-            "HOROVOD_CONTROLLER": "gloo",
-            "HOROVOD_CPU_OPERATIONS": "gloo",
-            f"{MEETING}_ADDR": os.environ.get("MASTER_ADDR", "127.0.0.1"),
-            f"{MEETING}_PORT": met,
-            "HOROVOD_GLOO_IFACE": os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0],
+    with ExitStack() as stack:
+        port = ""
+        if process.is_main:
+            port = str(stack.enter_context(launch.rendezvous(process.world_size, process.local_world_size)))
+        port = process.broadcast_bytes(port.encode() if port else None).decode()
+        address = os.environ.get("MASTER_ADDR", "127.0.0.1")
+        interface = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
+        seconds = str(math.ceil(process.group.timeout))
+        os.environ |= {
+            **launch.place(process.rank, process.world_size, process.local_world_size),
+            **launch.meeting(address, int(port), interface),
             "HOROVOD_DISABLE_GROUP_FUSION": "1",
-            # A process that stands still, and one that does not come to a collective.
+            # For a process that stands still, and for one that does not come to a collective.
             "HOROVOD_GLOO_TIMEOUT_SECONDS": seconds,
             "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": seconds,
         }
-    )
-    horovod.init()
-    process.barrier()
-    if server:
-        server.stop()
+        horovod.init()
+        process.barrier()  # the addresses are kept until all have met
     return horovod
 
 
 def refusal(reason: str) -> str:
-    return (
-        f"strategy 'horovod' needs the package horovod ({reason}). PyPI has its source alone, which torch of today "
-        "refuses: build a wheel with `python -m drivetrain.infra.horovod.build torch --into FOLDER` and put FOLDER on "
-        "PYTHONPATH; or use strategy ddp, which needs torch alone."
-    )
+    return f"strategy 'horovod': {launch.refusal(reason, 'torch')} Or use strategy ddp, which needs torch alone."

@@ -35,6 +35,8 @@ from drivetrain.training.launch.processes import heartbeat, stacks
 from drivetrain.training.launch.processes.failure import ERROR_FILE, report_exit, report_failure
 from drivetrain.training.launch.processes.parent import PARENT, die_with_parent, follow_parent, follows_parent
 
+# Set by the launcher deepspeed where there is no GPU.
+NO_KERNELS = "DRIVETRAIN_DEEPSPEED_WITHOUT_KERNELS"
 # Open MPI's names for them. https://www.open-mpi.org/faq/?category=running#mpi-environmental-variables
 _OPEN_MPI = {
     "RANK": "OMPI_COMM_WORLD_RANK",
@@ -64,9 +66,21 @@ def main() -> None:
     _report_to_launcher()
     if kind == "command":
         _command([target, *arguments])
+    if os.environ.pop(NO_KERNELS, None):
+        _without_kernels()
     run = _module if kind == "module" else _script
     sys.argv = [target, *arguments]
     _supervised(lambda: run(target))
+
+
+def _without_kernels() -> None:
+    """Let DeepSpeed's communication use torch's own: on the CPU its first use otherwise compiles an extension for
+    minutes, and a process that is killed meanwhile leaves a lock behind that later ones wait for."""
+    if importlib.util.find_spec("deepspeed") is None:  # the program will say so
+        return
+    import deepspeed
+
+    deepspeed.ops.__dict__["__compatible_ops__"] = {}
 
 
 def _report_to_launcher() -> None:
