@@ -30,7 +30,7 @@ TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_conf
 SPARK_TESTS = tests/contract/test_engines.py
 HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/test_horovod_scripts.py
 # Horovod is put on the path where `make horovod` has built it.
-WITH_HOROVOD = PYTHONPATH=.venvs/horovod
+WITH_HOROVOD = PYTHONPATH=$(CURDIR)/.venvs/horovod
 
 .PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark horovod test-horovod synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean
 

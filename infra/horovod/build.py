@@ -19,12 +19,14 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tarfile
 import time
+import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
@@ -55,7 +57,7 @@ COMMON = {
 PATCHES = Path(__file__).parent / "patches"
 FAILED, BAD_INPUT, RETRY = 1, 2, 75
 _SHOWN_LINES = 40
-# Asked of the interpreter that the wheel is for.
+# Asked of the interpreter that the wheel is for: the versions of distributions that it has, and what it is.
 _ASKED = """
 import importlib.metadata, json, platform, sys
 found = {}
@@ -148,6 +150,7 @@ def build(framework: str, python: str, limit: float = 0.0) -> Path:
             words = ["wheel", "--no-deps", "--no-build-isolation", "-w", str(work / "wheels"), "-v", str(source)]
             call(pip(python, *words), log, deadline, environment)
         (built,) = (work / "wheels").glob("*.whl")
+        refuse_without_library(built, framework)
         wheel = built.replace(folder / built.name)
         shutil.rmtree(work)
         return wheel
@@ -173,11 +176,24 @@ def prepare(work: Path, python: str, log: IO[str], deadline: float | None) -> Pa
     return (fresh / source.name).replace(source)
 
 
+def refuse_without_library(wheel: Path, framework: str) -> None:
+    """
+    Raises:
+        BuildError: a wheel without what was compiled, which Python would import all the same.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    if not any(re.fullmatch(rf"horovod/{framework}/mpi_lib\w*\..*so", name) for name in names):
+        raise BuildError(f"{wheel} has no horovod/{framework}/mpi_lib*.so.")
+
+
 def install(wheel: Path, python: str, folder: Path) -> None:
-    """Put the wheel and what it needs into a folder that is then put on PYTHONPATH."""
-    folder.mkdir(parents=True, exist_ok=True)
-    words = ("install", "--no-deps", "--upgrade", "--no-compile", "--target", str(folder), str(wheel), *NEEDS)
-    call(pip(python, *words), None, None)
+    """Put the wheel, and what it needs and the interpreter lacks, into a folder that is then put on PYTHONPATH."""
+    there, _ = asked(python, NEEDS)
+    lacking = [name for name in NEEDS if name not in there]
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    call(pip(python, "install", "--no-deps", "--no-compile", "--target", str(folder), str(wheel), *lacking), None, None)
 
 
 def cache() -> Path:
@@ -191,27 +207,37 @@ def place_of(framework: str, python: str) -> Path:
 
 
 def key(framework: str, python: str) -> str:
-    """What a wheel depends on: `torch-2.13.0+cpu-cp311-x86_64-1a2b3c4d`, at the end the patches.
+    """What a wheel depends on: `torch-2.13.0_cpu-cp311-x86_64-1a2b3c4d`, at the end the patches.
 
     Raises:
         UserError: no such interpreter, or no such framework in it.
     """
-    names = DISTRIBUTIONS[framework]
-    try:
-        done = subprocess.run([python, "-c", _ASKED, *names], capture_output=True, text=True, check=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise UserError(f"--python {python}: {error}. Give the path of a Python interpreter.") from None
-    found, tag = json.loads(done.stdout)
+    found, tag = asked(python, DISTRIBUTIONS[framework])
     if not found:
         raise UserError(
             f"{python} has no {framework}, which Horovod is compiled against. Install it there, or give --python with "
             "the interpreter of an environment that has it."
         )
-    version = next(iter(found.values()))
+    # Horovod's CMake files take the path that they work in for a regular expression, in which + is no plain character.
+    version = re.sub(r"[^\w.]", "_", next(iter(found.values())))
     digest = hashlib.sha256()
     for patch in sorted(PATCHES.glob("*.patch")):
         digest.update(patch.read_bytes())
     return f"{framework}-{version}-{tag}-{digest.hexdigest()[:8]}"
+
+
+def asked(python: str, distributions: Sequence[str]) -> tuple[dict[str, str], str]:
+    """Of an interpreter: the versions of those distributions that it has, and a tag such as `cp311-x86_64`.
+
+    Raises:
+        UserError: no such interpreter.
+    """
+    try:
+        done = subprocess.run([python, "-c", _ASKED, *distributions], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise UserError(f"--python {python}: {error}. Give the path of a Python interpreter.") from None
+    found, tag = json.loads(done.stdout)
+    return found, tag
 
 
 def refuse_missing_tools(environment: Mapping[str, str]) -> None:

@@ -1,7 +1,7 @@
 """Processes as DeepSpeed's launcher starts them on each host: its variables, and `--local_rank=N` for the program.
 
-The hosts are the platform's, so no hostfile is read, and nothing goes from host to host by pdsh or ssh: each host starts
-its own processes (deepspeed/launcher/launch.py, what `deepspeed --no_ssh` comes to).
+The hosts are the platform's, so no hostfile is read, and nothing goes from host to host by pdsh or ssh: each host
+starts its own processes (deepspeed/launcher/launch.py, what `deepspeed --no_ssh` comes to).
 https://www.deepspeed.ai/getting-started/#launching-deepspeed-training
 """
 
