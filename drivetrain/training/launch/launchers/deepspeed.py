@@ -14,7 +14,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.base.ports import held_port
 from drivetrain.training.launch.cluster import LOCALHOST, num_gpus
 from drivetrain.training.launch.job import Ended, Job, rank_command
-from drivetrain.training.launch.launchers._processes import run_processes
+from drivetrain.training.launch.launchers._processes import places, run_processes
 from drivetrain.training.launch.processes.rank import NO_KERNELS
 
 SUMMARY = "processes with DeepSpeed's variables and --local_rank; no ssh"
@@ -38,17 +38,14 @@ def run(job: Job) -> Ended:
         common = {
             "MASTER_ADDR": cluster.hosts[0],
             "MASTER_PORT": str(port),
-            "WORLD_SIZE": str(cluster.world_size),
             "LOCAL_SIZE": str(cluster.processes),
-            "LOCAL_WORLD_SIZE": str(cluster.processes),
             "CROSS_RANK": str(cluster.host_index),
             "CROSS_SIZE": str(len(cluster.hosts)),
         }
         if not num_gpus(job.environment):
             common |= {NO_KERNELS: "1", "DS_ACCELERATOR": job.environment.get("DS_ACCELERATOR", "cpu")}
         processes = []
-        for local_rank in range(cluster.processes):
-            rank = cluster.host_index * cluster.processes + local_rank
+        for local_rank, (rank, place) in enumerate(places(cluster)):
             told = replace(program, arguments=(f"--local_rank={local_rank}", *program.arguments))
-            processes.append((rank, rank_command(told), {**common, "RANK": str(rank), "LOCAL_RANK": str(local_rank)}))
+            processes.append((rank, rank_command(told), {**common, **place}))
         return run_processes(job, processes)

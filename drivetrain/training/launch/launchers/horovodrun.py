@@ -11,7 +11,7 @@ from drivetrain.training.errors import LostHostError
 from drivetrain.training.launch import horovod
 from drivetrain.training.launch.cluster import LOCALHOST
 from drivetrain.training.launch.job import Ended, Job, rank_command
-from drivetrain.training.launch.launchers._processes import run_processes
+from drivetrain.training.launch.launchers._processes import places, run_processes
 
 SUMMARY = "processes of Horovod, which meet over gloo without MPI"
 _BETWEEN_TRIES_S = 0.5
@@ -42,16 +42,12 @@ def run(job: Job) -> Ended:
         interface = job.environment.get("GLOO_SOCKET_IFNAME", "").split(",")[0] or ("" if several else "lo")
         met = horovod.meeting(cluster.hosts[0], port, interface)
         processes = []
-        for local_rank in range(cluster.processes):
-            rank = cluster.host_index * cluster.processes + local_rank
+        for rank, place in places(cluster):
             own = {
                 **met,
                 **horovod.place(rank, cluster.world_size, cluster.processes),
                 # What torch.distributed wants, for programs that use it, too.
-                "RANK": str(rank),
-                "WORLD_SIZE": str(cluster.world_size),
-                "LOCAL_RANK": str(local_rank),
-                "LOCAL_WORLD_SIZE": str(cluster.processes),
+                **place,
                 "MASTER_ADDR": cluster.hosts[0],
                 "MASTER_PORT": str(torch_port),
             }
