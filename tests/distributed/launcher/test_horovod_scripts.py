@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,6 +93,27 @@ def test_torch_with_adasum_fp16_autotune_and_a_fusion_threshold(run: Run, tmp_pa
     ended, _ = run("torch_digits.py", "mpirun", hyperparameters, HOROVOD_FUSION_THRESHOLD="1048576", **told)
     assert_two_agree(ended, 0.3)
     assert (tmp_path / "tuned.csv").exists()
+
+
+SUM = """
+import horovod.torch as hvd
+import torch
+
+hvd.init()
+total = hvd.allreduce(torch.tensor([hvd.rank() + 1.0]), name="total", op=hvd.Sum).item()
+print(f"rank {hvd.rank()} local {hvd.local_rank()} of {hvd.local_size()} cross {hvd.cross_rank()} sum {total:.0f}")
+"""
+
+
+def test_two_hosts_meet_without_mpi_or_ssh(two_hosts: Callable[..., list[Any]], tmp_path: Path) -> None:
+    (tmp_path / "sum.py").write_text(SUM)
+    path = os.environ["PYTHONPATH"]
+    hosts = two_hosts("--launcher=horovodrun", "--script", "sum.py", processes=2, PYTHONPATH=path)
+    said = [host.communicate(timeout=120) for host in hosts]
+    assert [host.returncode for host in hosts] == [0, 0], said
+    assert [sorted(line for line in out.splitlines() if line.startswith("rank")) for out, _ in said] == [
+        [f"rank {2 * host + local} local {local} of 2 cross {host} sum 10" for local in (0, 1)] for host in (0, 1)
+    ]
 
 
 def of_tensorflow(**variables: str) -> dict[str, str]:

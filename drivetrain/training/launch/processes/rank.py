@@ -30,6 +30,7 @@ from typing import NoReturn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
+from drivetrain.training.launch.deepspeed import without_kernels
 from drivetrain.training.launch.job import MPI_STOP
 from drivetrain.training.launch.processes import heartbeat, stacks
 from drivetrain.training.launch.processes.failure import ERROR_FILE, report_exit, report_failure
@@ -66,21 +67,11 @@ def main() -> None:
     _report_to_launcher()
     if kind == "command":
         _command([target, *arguments])
-    if os.environ.pop(NO_KERNELS, None):
-        _without_kernels()
+    if os.environ.pop(NO_KERNELS, None) and importlib.util.find_spec("deepspeed"):
+        without_kernels()
     run = _module if kind == "module" else _script
     sys.argv = [target, *arguments]
     _supervised(lambda: run(target))
-
-
-def _without_kernels() -> None:
-    """Let DeepSpeed's communication use torch's own: on the CPU its first use otherwise compiles an extension for
-    minutes, and a process that is killed meanwhile leaves a lock behind that later ones wait for."""
-    if importlib.util.find_spec("deepspeed") is None:  # the program will say so
-        return
-    import deepspeed
-
-    deepspeed.ops.__dict__["__compatible_ops__"] = {}
 
 
 def _report_to_launcher() -> None:
