@@ -146,7 +146,9 @@ def test_common_options_that_it_cannot_have(common: dict[str, Any], stage: int, 
 
 
 @pytest.mark.slow
-def test_a_model_for_the_pipeline_engine(imported: None) -> None:
+def test_a_model_for_the_pipeline_engine(imported: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"DS_ACCELERATOR": "cpu", "LOCAL_RANK": "0"}.items():  # which it sets
+        monkeypatch.setenv(name, value)
     module = importlib.import_module("deepspeed").PipelineModule
     with pytest.raises(InputError, match=r"a PipelineModule, .* with strategy pp, pp_ddp or"):
         deepspeed.start_engine(module.__new__(module), None, Process(0, 1, 0, 1, torch.device("cpu")), {})  # type: ignore[arg-type]

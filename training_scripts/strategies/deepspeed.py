@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.group.gloo import group_timeout
-from drivetrain.training.launch.deepspeed import without_kernels
+from drivetrain.training.launch.deepspeed import refuse_pipeline_module, without_kernels
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
@@ -258,11 +258,7 @@ def start_engine(model: nn.Module, optimizer: torch.optim.Optimizer, process: Pr
             f"strategy 'deepspeed' needs the package deepspeed ({error}). Install drivetrain[deepspeed]; or use "
             "strategy fsdp, which needs torch alone."
         ) from error
-    if isinstance(model, deepspeed.PipelineModule):
-        raise InputError(
-            "strategy 'deepspeed': the recipe's model is a PipelineModule, whose engine takes loop and data into its own "
-            "hands. Give a plain module with strategy pp, pp_ddp or tp_pp_fsdp; or a script, with launcher=deepspeed."
-        )
+    refuse_pipeline_module(model)
     logger.setLevel("ERROR")
     warnings.filterwarnings("ignore", message=DEPRECATED, category=FutureWarning)
     without_kernels()
