@@ -29,6 +29,7 @@ from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
 from drivetrain.training.torch.accumulation import pieces
 from drivetrain.training.torch.optimizer_state import Entries, OptimizerState, checked_entries
+from drivetrain.training.torch.optimizers import only
 from drivetrain.training.torch.parallel.flat_slice import FlatSlice
 
 if TYPE_CHECKING:
@@ -60,8 +61,6 @@ OF_ZERO = (
 OFFLOADS = ("offload_optimizer", "offload_param", "cpu_offload", "cpu_offload_params")
 # What else it may say, besides what a field of ours says (see `_ours`).
 FREE = ("zero_optimization", "dump_state", "steps_per_print", "wall_clock_breakdown")
-# Names of torch's that DeepSpeed still uses.
-DEPRECATED = r"`torch\.distributed\.\w+` is deprecated"
 AUTO = "auto"  # what configurations for transformers' Trainer leave to it
 
 
@@ -119,7 +118,7 @@ class Strategy(strategy.Strategy):
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         """The recipe's, which the engine makes one of slices."""
-        optimizer = super().build_optimizer()
+        optimizer = only(super().build_optimizer(), self.name)
         names = {parameter: name for name, parameter in self.model.named_parameters()}
         groups = [[names[parameter] for parameter in group["params"]] for group in optimizer.param_groups]
         self.engine = start_engine(self.model, optimizer, self.process, self._settings())
@@ -260,7 +259,7 @@ def start_engine(model: nn.Module, optimizer: torch.optim.Optimizer, process: Pr
         ) from error
     refuse_pipeline_module(model)
     logger.setLevel("ERROR")
-    warnings.filterwarnings("ignore", message=DEPRECATED, category=FutureWarning)
+    warnings.filterwarnings("ignore", message=r"`torch\.distributed\.\w+` is deprecated", category=FutureWarning)
     without_kernels()
     # DeepSpeed's own would wait half an hour for a peer that hangs.
     groups._WORLD_GROUP = dist.new_group(range(process.world_size), timeout=group_timeout())
