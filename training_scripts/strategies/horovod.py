@@ -155,7 +155,7 @@ def start_horovod(process: Process) -> Any:
         InputError: Horovod is not installed, or not built for torch.
     """
     try:
-        import horovod.torch as horovod
+        import horovod.torch as horovod  # pyright: ignore[reportMissingImports]  # (built here)
     except ImportError as error:
         raise InputError(refusal(str(error))) from error
     if not hasattr(horovod, "init"):  # it is imported all the same, with a warning

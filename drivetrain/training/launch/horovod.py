@@ -48,8 +48,8 @@ def rendezvous(world_size: int, processes: int, port: int = 0) -> Generator[int]
         OSError: somebody else listens there.
     """
     try:
-        from horovod.runner.common.util.hosts import SlotInfo
-        from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer
+        from horovod.runner.common.util.hosts import SlotInfo  # pyright: ignore[reportMissingImports]  # (built here)
+        from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise InputError(refusal(str(error), "torch or tensorflow")) from error
     server = RendezvousHTTPServer(("", port), RendezvousHandler, 0)
