@@ -18,9 +18,7 @@ FAULT = "a training under Horovod killed at any instant: whole, unmixed, one sav
 TRIALS, QUICK, AT_ONCE = 30, 2, 2
 PRELOAD = ("tests.faults.harness.training", "horovod.torch")
 PATIENCE_S = 600.0
-MISSING = (
-    "" if importlib.util.find_spec("horovod") else "Horovod is not built (make .venvs/horovod/.installed builds it)"
-)
+MISSING = "" if importlib.util.find_spec("horovod") else "Horovod is not built (make horovod)"
 
 
 def prepare(folder: Path) -> Sequence[Reference]:

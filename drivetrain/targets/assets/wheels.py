@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.image import Image, missing
 from drivetrain.targets.assets.installed import installed_wheel
-from drivetrain.targets.assets.requirements import Requirement, parse, wanted_by
+from drivetrain.targets.assets.requirements import BUILT, Requirement, parse, wanted_by
 from drivetrain.targets.assets.wheel_files import WheelFile, read_wheel, wheel_name
 
 if TYPE_CHECKING:
@@ -143,6 +143,10 @@ def _how_to_get(needs: Sequence[str], lacking: Requirement, image: Image, folder
         f"pip download --only-binary=:all: --python-version {image.python} --implementation cp {platforms} "
         f"--dest {shlex.quote(target)} {' '.join(shlex.quote(need) for need in needs)}"
     )
+    if build := BUILT.get(lacking.name):
+        command = (
+            f"{build}\nrun in that image (PyPI has no wheel of it), which prints the wheel's path; copy it to {target}"
+        )
     then = "" if folder is not None else f"\nand set deployment.targets.sagemaker.wheels: {target}"
     tag = image.uri.partition("/")[2]
     return (

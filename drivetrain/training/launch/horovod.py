@@ -51,7 +51,7 @@ def rendezvous(world_size: int, processes: int, port: int = 0) -> Generator[int]
         from horovod.runner.common.util.hosts import SlotInfo  # pyright: ignore[reportMissingImports]  # (built here)
         from horovod.runner.http.http_server import RendezvousHandler, RendezvousHTTPServer  # pyright: ignore[reportMissingImports]
     except ImportError as error:
-        raise InputError(refusal(str(error), "torch or tensorflow")) from error
+        raise InputError(refusal(str(error), "FRAMEWORK")) from error
     server = RendezvousHTTPServer(("", port), RendezvousHandler, 0)
     hosts = world_size // processes
     # hostname, rank, local_rank, cross_rank, size, local_size, cross_size
@@ -74,8 +74,8 @@ def refusal(reason: str, framework: str) -> str:
     """What to do where Horovod is not installed, or not for `framework`."""
     return (
         f"the package horovod is needed ({reason}). PyPI has its source alone, which does not compile with the "
-        f"frameworks of today: `python -m drivetrain.infra.horovod.build {framework} --into FOLDER` makes a wheel; put "
-        "FOLDER on PYTHONPATH, or take an image that has Horovod."
+        f"frameworks of today. Build it: pip install $(python -m drivetrain.infra.horovod.build {framework}); or take "
+        "an image that has Horovod."
     )
 
 
