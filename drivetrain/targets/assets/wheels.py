@@ -143,11 +143,10 @@ def _how_to_get(needs: Sequence[str], lacking: Requirement, image: Image, folder
         f"pip download --only-binary=:all: --python-version {image.python} --implementation cp {platforms} "
         f"--dest {shlex.quote(target)} {' '.join(shlex.quote(need) for need in needs)}"
     )
-    if build := BUILT.get(lacking.name):
-        command = (
-            f"{build}\nrun in that image (PyPI has no wheel of it), which prints the wheel's path; copy it to {target}"
-        )
     then = "" if folder is not None else f"\nand set deployment.targets.sagemaker.wheels: {target}"
+    if build := BUILT.get(lacking.name):
+        command = f"{build}\nin that image (PyPI has no wheel of it), copy what it prints to {target}"
+        then = then.replace("\n", " ")
     tag = image.uri.partition("/")[2]
     return (
         f"{lacking.text!r} is not in the image {tag}, and no wheel of it that fits (CPython {image.python}, x86-64) is "
