@@ -29,7 +29,7 @@ TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_conf
   tests/tensorflow/test_twins.py
 SPARK_TESTS = tests/contract/test_engines.py
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark synth check types format golden facts targets health shapes hashes bench docs pictures weights faults mutants clean
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -167,6 +167,14 @@ shapes: setup  ## Extract the service's input shapes from the installed botocore
 
 bench: setup  ## Measure against the peers; writes build/bench.json
 	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+.venvs/docs/.installed: docs/site/requirements.txt pyproject.toml | $(STAMP)
+	@$(ENVIRONMENT)
+	@$(INSTALL) -r docs/site/requirements.txt --editable .
+	@touch $@
+
+docs: setup .venvs/docs/.installed  ## Build the documentation as a site, strictly; writes build/docs
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --strict --quiet
 
 pictures: setup  ## Draw the pictures of the README anew; needs Chromium
 	$(BIN)/python -m tests.pictures
