@@ -164,7 +164,7 @@ def _folder_of_own_code(component: str, values: Mapping[str, Any]) -> Path | Non
     Raises:
         UserError: the script that is named is not there.
     """
-    from drivetrain.recommend.facts_places import recipe_file
+    from drivetrain.catalog.strategies import recipe_file
 
     here, recipe, script = Path.cwd(), values.get("recipe"), values.get("script")
     if component == "train-script" and script and "source" not in values:

@@ -1,9 +1,8 @@
 """Asks S3 with boto3's client: each request tried so often and no more, content too, and errors that name the object.
 
 boto3's core signs, finds endpoint, region, credentials, proxies and certificates, and makes a request that fails again
-(https://docs.aws.amazon.com/boto3/latest/guide/retries.html: "standard"). Training scripts need no AWS; only who keeps
-checkpoints at an s3:// location needs boto3, and it is imported here, when such a place is opened, and never when
-training_scripts is imported.
+(https://docs.aws.amazon.com/boto3/latest/guide/retries.html: "standard"). boto3 is needed only by those who keep
+checkpoints at an s3:// location, or read data from one. It is imported when such a place is opened.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +26,10 @@ CONNECTIONS = 8
 _PIECE = 1 << 20  # received at once: so much memory is needed beside the buffer
 # Another request for the same object is under way: S3 wants this one again, which boto3 does not do.
 _CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
+_FOR_CHECKPOINTS = (
+    *("s3:ListBucket", "s3:GetObject", "s3:PutObject", "s3:DeleteObject"),
+    *("s3:AbortMultipartUpload", "s3:ListBucketMultipartUploads"),
+)
 _CREDENTIALS = frozenset(
     {"ExpiredToken", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "TokenRefreshRequired"}
 )
@@ -71,20 +74,34 @@ class _BrokenOffError(ServiceError):
 class Client:
     """What asks for one bucket. Threads may share it; each process opens its own.
 
+    Args:
+        purpose: what the bucket is for, for messages: "checkpoints", "data".
+        permissions: what is needed for it.
+
     Raises:
         InputError: boto3 is not installed.
     """
 
-    def __init__(self, bucket: str, patience: Patience) -> None:
+    def __init__(
+        self,
+        bucket: str,
+        patience: Patience,
+        *,
+        purpose: str = "checkpoints",
+        permissions: Sequence[str] = _FOR_CHECKPOINTS,
+    ) -> None:
         try:
             import botocore.session  # noqa: F401
         except ModuleNotFoundError:
             raise InputError(
-                "checkpoints at s3:// need the package boto3, which is not installed. "
+                f"{purpose} at s3:// need the package boto3, which is not installed. "
                 "Install it with: pip install 'drivetrain[s3]' (or: pip install boto3)"
             ) from None
         self.bucket = bucket
         self.patience = patience
+        self._needs = (
+            f"{purpose.capitalize()} at s3://{bucket} need a bucket that is there and {', '.join(permissions)} on it."
+        )
         self._process = os.getpid()
         self._lock = threading.Lock()
         self._made: Any = None
@@ -212,10 +229,7 @@ class Client:
         """Before anything has worked it is the user's to mend; later on it is one failure among others."""
         if self._reached:
             return error
-        return InputError(
-            f"{error}. Checkpoints at s3://{self.bucket} need a bucket that is there and s3:ListBucket, s3:GetObject, "
-            "s3:PutObject, s3:DeleteObject, s3:AbortMultipartUpload, s3:ListBucketMultipartUploads on it."
-        )
+        return InputError(f"{error}. {self._needs}")
 
 
 @functools.cache
