@@ -220,7 +220,7 @@ def test_a_step_cannot_run_scripts_on_the_page(tmp_path: Path, browser: Browser)
     text = render(RunFacts(id="a", pipeline="p", status="Succeeded", started=0, ended=1, cards=(card,)))
     page, careless = tmp_path / "page.html", tmp_path / "careless.html"
     page.write_text(text)
-    careless.write_text(text.replace('sandbox=""', "").replace("default-src 'none'", ""))
+    careless.write_text(text.replace('sandbox=""', "").replace("default-src &#x27;none&#x27;", ""))
     browser.open(careless.as_uri())
     until(lambda: browser.run("document.title") == "taken")  # it would be seen
     browser.open(page.as_uri())  # it is there when its frames are
