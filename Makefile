@@ -32,7 +32,7 @@ HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/tes
 # Horovod is put on the path where `make horovod` has built it.
 WITH_HOROVOD = PYTHONPATH=$(CURDIR)/.venvs/horovod
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark horovod test-horovod synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark horovod test-horovod synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean docs
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -187,6 +187,14 @@ shapes: setup  ## Extract the service's input shapes from the installed botocore
 
 bench: setup  ## Measure against the peers; writes build/bench.json
 	$(BIN)/python -m tests.benchmarks $(ARGS)
+
+.venvs/docs/.installed: docs/site/requirements.txt pyproject.toml | $(STAMP)
+	@$(ENVIRONMENT)
+	@$(INSTALL) -r docs/site/requirements.txt --editable .
+	@touch $@
+
+docs: setup .venvs/docs/.installed  ## Build the documentation as a site, strictly; writes build/docs
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --strict --quiet
 
 pictures: setup  ## Draw the pictures of the README anew; needs Chromium
 	$(BIN)/python -m tests.pictures
