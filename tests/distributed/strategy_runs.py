@@ -50,6 +50,8 @@ RUNS: dict[str, list[Run]] = {
     "deepspeed": [],  # keeps its parameters in fp32: test_deepspeed.py
     "dp": [],  # several GPUs in one process: test_strategies_refuse.py
     "single": [],  # what the others are compared with
+    # Over stand-ins of AWS's libraries: test_sagemaker_libraries.py
+    **dict.fromkeys(("smddp", "smddp_fsdp", "smp"), []),
 }
 
 
