@@ -25,6 +25,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.steps import programs, script_mode
 from drivetrain.steps.contract import Checkpoints, Input, Output
 from drivetrain.steps.declaration import component
+from drivetrain.steps.distribution import read
 from drivetrain.steps.user_code import check_script, code_folder
 
 # Where processes meet in AWS's PyTorch container (sagemaker-pytorch-training 3.0.0, training.py).
@@ -50,6 +51,7 @@ def train_script(
     *,
     script: str,
     launcher: Literal["torchrun", "mpirun", "python"] = "torchrun",
+    distribution: str = "{}",
     hyperparameters: str = "{}",
     channels: str = "{}",
     processes: int = 0,
@@ -66,6 +68,7 @@ def train_script(
         checkpoints: the folder at /opt/ml/checkpoints, also in SM_CHECKPOINT_DIR; kept between attempts.
         script: the script's path in its folder, such as train.py or bin/train.sh.
         launcher: torchrun and mpirun start its processes; python starts it once on each host, as it is.
+        distribution: how the SageMaker SDK is told of its library, a JSON object; it then says the launcher, too.
         hyperparameters: the script's arguments, a JSON object.
         channels: the script's own names for the channels, a JSON object such as {"train": "training"}.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
@@ -74,8 +77,9 @@ def train_script(
     check_script(script, folder)
     inputs = {"train": train, "validation": validation, "test": test}
     named = _channels({name: path for name, path in inputs.items() if path is not None}, channels)
-    values = _hyperparameters(hyperparameters)
-    job = _job(script, folder, named, values, model=model, output=output)
+    values, told = _hyperparameters(hyperparameters), read(distribution)
+    values |= told.hyperparameters
+    job = _job(script, folder, named, values, model=model, output=output)._replace(framework=told.framework)
     environment = {
         **os.environ,
         **script_mode.variables(job, os.environ),
@@ -86,10 +90,11 @@ def train_script(
     }
     command = [
         *(sys.executable, "-m", "drivetrain.training_scripts.launch"),
-        *(f"--launcher={launcher}", f"--processes={processes}", f"--checkpoints={checkpoints.resolve()}"),
+        *(f"--launcher={told.launcher or launcher}", f"--processes={processes or told.processes}"),
+        f"--checkpoints={checkpoints.resolve()}",
         *(
             [f"--port={_port(job.resources['hosts'])}"]
-            if launcher == "python" and _PORT_VARIABLE not in os.environ
+            if launcher == "python" and not told.launcher and _PORT_VARIABLE not in os.environ
             else []
         ),
         f"--script={script}",

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch.distributed as dist
 
+from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 from drivetrain.training.torch import joining
 from tests.distributed.own_ranks import run_forked
@@ -53,7 +54,7 @@ def join_smddp(store: Path, timeout: timedelta, process: Process) -> Process:
 def ranks(folder: Path, run: Run, function: Any, *arguments: Any) -> list[Any]:
     join = join_smddp if run.strategy.startswith("smddp") and run.world_size > 1 else join_gloo
     with installed():
-        return run_forked(folder, run.world_size, function, run, *arguments, timeout=60, collective_timeout=20, join=join)
+        return run_forked(folder, run.world_size, function, run, *arguments, timeout=240, join=join)
 
 
 def all_at_once(process: Process, run: Run, halves: Setting) -> tuple[Any, ...]:
@@ -67,8 +68,10 @@ def all_at_once(process: Process, run: Run, halves: Setting) -> tuple[Any, ...]:
 
 
 def calls_of(run: Run) -> list[str]:
+    """What the library was asked for; and the only group, through which DistributedDataParallel and FSDP talk."""
     name = "torch.sagemaker" if run.strategy == "smp" else joining.IMPORTED["smddp"]
-    return list(sys.modules[name].calls)  # type: ignore[attr-defined]
+    groups = [backend for backend, _ in dist.distributed_c10d._world.pg_map.values()]
+    return [*sys.modules[name].calls, f"groups: {', '.join(groups)}"]  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="module")
@@ -82,12 +85,12 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trained, Trained, T
     return sgd, adamw, end
 
 
-@pytest.mark.slow_cases("smddp_fsdp", "smp-4")
+@pytest.mark.slow_cases(but=["smddp"])
 @pytest.mark.parametrize(
     ("run", "called"),
     [
-        (SMDDP, ["init_process_group", "broadcast", "allreduce"]),
-        (SMDDP_FSDP, ["init_process_group", "broadcast"]),
+        (SMDDP, ["init_process_group", "broadcast", "groups: smddp"]),
+        (SMDDP_FSDP, ["init_process_group", "broadcast", "groups: smddp"]),
         (SMP, ["init", "FullyShardedDataParallel"]),
         (Run("smp", 4, {"shard": 2}), ["init", "FullyShardedDataParallel"]),
     ],
@@ -112,7 +115,7 @@ def test_equals_one_process_and_goes_on(
     assert identical(resumed, whole), worst(resumed, whole)
 
 
-@pytest.mark.slow_cases("smddp_fsdp", "smp")
+@pytest.mark.slow
 @pytest.mark.parametrize("run", [SMDDP, SMDDP_FSDP, SMP], ids=lambda run: run.strategy)
 def test_evaluation_has_the_same_digits_on_any_number_of_processes(
     run: Run, alone: tuple[Trained, Trained, Trained], tmp_path: Path
@@ -126,10 +129,10 @@ def test_evaluation_has_the_same_digits_on_any_number_of_processes(
             assert got.evaluation == expected.evaluation
 
 
-@pytest.mark.slow_cases("smddp_fsdp", "smp")
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "others"),
-    [(SMDDP, [SINGLE, DDP]), (SMDDP_FSDP, [FSDP, SMDDP]), (Run("smp", 3), [FSDP, DDP, SINGLE, SMP])],
+    [(SMDDP, [SINGLE, DDP]), (SMDDP_FSDP, [FSDP, SMDDP]), (Run("smp", 3), [FSDP, SINGLE, SMP])],
     ids=["smddp", "smddp_fsdp", "smp"],
 )
 def test_checkpoints_move_to_other_strategies_and_back(run: Run, others: list[Run], tmp_path: Path) -> None:
@@ -143,3 +146,35 @@ def test_checkpoints_move_to_other_strategies_and_back(run: Run, others: list[Ru
     saved, _ = ranks(tmp_path, DDP, save, setting, back)[0]
     loaded, _ = ranks(tmp_path, run, load, setting, back)[0]
     assert_same(loaded, saved)
+
+
+def refused(process: Process, run: Run, setting: Setting) -> None:
+    fit(process, run, setting)
+
+
+@pytest.mark.parametrize(
+    ("run", "common", "said"),
+    [
+        (SMP, {"compile": True}, "compile=True under strategy 'smp'.*use strategy hsdp"),
+        (Run("smp", 2, {"shard": 1}), {}, "shard=1 leaves every copy whole.*Use strategy ddp"),
+        (Run("smp", 2, {"tensor": 2}), {}, "no option of strategy 'smp' 'tensor'"),
+        (Run("smp", 2, {"shard": 3}), {}, "shard 3 needs a multiple of 3 processes, but 2 were started"),
+    ],
+    ids=["compile", "shard", "tensor", "processes"],
+)
+def test_what_smp_cannot_be(run: Run, common: dict[str, Any], said: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=rf"(?s)errors\.InputError: [^\n]*{said}"):
+        ranks(tmp_path, run, refused, replace(SGD, common=common))
+
+
+def test_without_the_library_it_says_what_to_use_instead(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=r"(?s)InputError: [^\n]*only images of AWS hold. Here use strategy hsdp"):
+        run_forked(tmp_path, 2, refused, SMP, SGD)
+    with pytest.raises(InputError, match=r"backend 'smddp' needs smdistributed.*\(ddp for smddp, fsdp for smddp_fsdp\)"):
+        joining.import_backend("smddp")
+
+
+def test_a_job_whose_parameters_say_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SM_HP_MP_PARAMETERS", '{"hybrid_shard_degree": 0}')
+    with pytest.raises(AssertionError, match=r"InputError: [^\n]*shard 2, but the library began with hybrid_shard_degr"):
+        ranks(tmp_path, SMP, refused, SGD)
