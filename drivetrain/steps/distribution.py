@@ -84,7 +84,7 @@ def read(text: str) -> Distribution:
             "sagemaker_distributed_dataparallel_custom_mpi_options": options,
         }
     return Distribution(
-        launcher="mpirun" if mpi else "torchrun" if torchrun or data or model else "",
+        launcher="torchrun" if torchrun or version == "smp" else "mpirun" if mpi or data or model else "",
         processes=_processes(parts["mpi"].get("processes_per_host", 0)) if mpi else 0,
         library="smddp" if data else version,
         framework=own,
