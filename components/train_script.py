@@ -19,11 +19,11 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps import programs, script_mode
-from drivetrain.steps.contract import Checkpoints, Input, Output
+from drivetrain.steps.contract import Checkpoints, Input, Output, Since
 from drivetrain.steps.declaration import component
 from drivetrain.steps.distribution import read
 from drivetrain.steps.user_code import check_script, code_folder
@@ -51,7 +51,7 @@ def train_script(
     *,
     script: str,
     launcher: Literal["torchrun", "mpirun", "python"] = "torchrun",
-    distribution: str = "{}",
+    distribution: Annotated[str, Since(before="{}")] = "{}",
     hyperparameters: str = "{}",
     channels: str = "{}",
     processes: int = 0,

@@ -85,6 +85,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trained, Trained, T
     return sgd, adamw, end
 
 
+@pytest.mark.shows("equals one process", "resumes")
 @pytest.mark.slow_cases(but=["smddp"])
 @pytest.mark.parametrize(
     ("run", "called"),
@@ -115,6 +116,7 @@ def test_equals_one_process_and_goes_on(
     assert identical(resumed, whole), worst(resumed, whole)
 
 
+@pytest.mark.shows("exact evaluation")
 @pytest.mark.slow
 @pytest.mark.parametrize("run", [SMDDP, SMDDP_FSDP, SMP], ids=lambda run: run.strategy)
 def test_evaluation_has_the_same_digits_on_any_number_of_processes(
