@@ -121,7 +121,5 @@ def _parameters(value: Any) -> dict[str, Any]:
 
 def _processes(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise InputError(
-            f"distribution: mpi.processes_per_host is {json.dumps(value)}. Allowed: whole numbers from 1."
-        )
+        raise InputError(f"distribution: mpi.processes_per_host is {json.dumps(value)}. Allowed: whole numbers from 1.")
     return value

@@ -39,7 +39,9 @@ def libraries_of(pipeline: Pipeline) -> list[Needed]:
     Raises:
         SpecError: a script's distribution that is none.
     """
-    return [needed for step in flatten(pipeline.steps) if isinstance(step, TrainingStep) for needed in _of(step, pipeline)]
+    return [
+        needed for step in flatten(pipeline.steps) if isinstance(step, TrainingStep) for needed in _of(step, pipeline)
+    ]
 
 
 def library_of(step: TrainingStep, pipeline: Pipeline) -> Needed | None:

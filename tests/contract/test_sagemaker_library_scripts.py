@@ -90,7 +90,9 @@ def test_model_parallel_of_the_first_version(tmp_path: Path) -> None:
     expected, loss = by_hand(tmp_path)
     ((processes, stages, told),) = re.findall(r"processes=(\d+) stages=(\d+) loss=([\d.]+)", printed)
     assert (processes, stages) == ("2", "2") and abs(float(told) - loss) < 1e-11
-    wanted = dict(zip(("first.weight", "first.bias", "second.weight", "second.bias"), expected.parameters(), strict=True))
+    wanted = dict(
+        zip(("first.weight", "first.bias", "second.weight", "second.bias"), expected.parameters(), strict=True)
+    )
     for stage in (0, 1):
         found = torch.load(tmp_path / "model" / f"model.pt_{stage}", weights_only=True)["model"]
         for name, values in wanted.items():

@@ -172,11 +172,15 @@ def test_what_smp_cannot_be(run: Run, common: dict[str, Any], said: str, tmp_pat
 def test_without_the_library_it_says_what_to_use_instead(tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"(?s)InputError: [^\n]*only images of AWS hold. Here use strategy hsdp"):
         run_forked(tmp_path, 2, refused, SMP, SGD)
-    with pytest.raises(InputError, match=r"backend 'smddp' needs smdistributed.*\(ddp for smddp, fsdp for smddp_fsdp\)"):
+    with pytest.raises(
+        InputError, match=r"backend 'smddp' needs smdistributed.*\(ddp for smddp, fsdp for smddp_fsdp\)"
+    ):
         joining.import_backend("smddp")
 
 
 def test_a_job_whose_parameters_say_otherwise(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SM_HP_MP_PARAMETERS", '{"hybrid_shard_degree": 0}')
-    with pytest.raises(AssertionError, match=r"InputError: [^\n]*shard 2, but the library began with hybrid_shard_degr"):
+    with pytest.raises(
+        AssertionError, match=r"InputError: [^\n]*shard 2, but the library began with hybrid_shard_degr"
+    ):
         ranks(tmp_path, SMP, refused, SGD)

@@ -27,5 +27,7 @@ def prepare(folder: Path) -> Sequence[Reference]:
     sagemaker_libraries.install()
     data = training.write_data(folder / "data")
     common = {"global_batch": "8", "epochs": "6", "log_every": "3", "ema_decay": "0.9", "checkpoint_every": "4steps"}
-    cases = [Case(name, 2, 4, {**common, "clip_norm": "1.0", "strategy": name}) for name in ("smddp", "smddp_fsdp", "smp")]
+    cases = [
+        Case(name, 2, 4, {**common, "clip_norm": "1.0", "strategy": name}) for name in ("smddp", "smddp_fsdp", "smp")
+    ]
     return training.References(cases, data, folder)

@@ -53,7 +53,9 @@ class Options:
 
     def __post_init__(self) -> None:
         if self.shard == 1:
-            raise ValueError("shard=1 leaves every copy whole; allowed are whole numbers from 2, or 0. Use strategy ddp")
+            raise ValueError(
+                "shard=1 leaves every copy whole; allowed are whole numbers from 2, or 0. Use strategy ddp"
+            )
 
 
 class Strategy(strategy.Strategy):

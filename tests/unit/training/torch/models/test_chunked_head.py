@@ -118,7 +118,9 @@ class Softened(nn.Module):
 
 
 def test_what_cannot_be(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"of type capped change their logits after the last layer. Leave loss_chunk out"):
+    with pytest.raises(
+        InputError, match=r"of type capped change their logits after the last layer. Leave loss_chunk out"
+    ):
         in_chunks(Softened(), 2, "recipe")
     with pytest.raises(ValueError, match="loss_chunk is for head='causal_lm', not 'token_classification'"):
         Recipe(head="token_classification", loss_chunk=4)
