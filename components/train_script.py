@@ -50,7 +50,8 @@ def train_script(
     checkpoints: Checkpoints,
     *,
     script: str,
-    launcher: Literal["torchrun", "mpirun", "python"] = "torchrun",
+    launcher: Literal["torchrun", "mpirun", "python", "tf_config"] = "torchrun",
+    roles: Annotated[str, Since(before="")] = "",
     distribution: Annotated[str, Since(before="{}")] = "{}",
     hyperparameters: str = "{}",
     channels: str = "{}",
@@ -67,7 +68,8 @@ def train_script(
         output: what the script writes to SM_OUTPUT_DATA_DIR.
         checkpoints: the folder at /opt/ml/checkpoints, also in SM_CHECKPOINT_DIR; kept between attempts.
         script: the script's path in its folder, such as train.py or bin/train.sh.
-        launcher: torchrun and mpirun start its processes; python starts it once on each host, as it is.
+        launcher: torchrun, mpirun and tf_config start its processes; python starts it once on each host, as it is.
+        roles: with tf_config, what the processes of all hosts are, such as chief=1,worker=2,ps=1; else workers.
         distribution: how the SageMaker SDK is told of its library, a JSON object; it then says the launcher, too.
         hyperparameters: the script's arguments, a JSON object.
         channels: the script's own names for the channels, a JSON object such as {"train": "training"}.
@@ -97,6 +99,7 @@ def train_script(
             if launcher == "python" and not told.launcher and _PORT_VARIABLE not in os.environ
             else []
         ),
+        *([f"--roles={roles}"] if roles else []),
         f"--script={script}",
         *script_mode.arguments(values),
     ]

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.retention import watched as watched_before
+from drivetrain.training.class_weights import weigh_classes
 from drivetrain.training.config import Config, Folders, parser
 from drivetrain.training.evaluation.run import evaluate
 from drivetrain.training.health.monitor import Health
@@ -35,7 +36,7 @@ from drivetrain.training.loop.result import HISTORY_FILE, History, describe, sav
 from drivetrain.training.loop.resumption import find_training
 from drivetrain.training.loop.running_loss import RunningLoss
 from drivetrain.training.loop.saving import Saving
-from drivetrain.training.loop.schedule import Schedule
+from drivetrain.training.loop.schedule import Schedules, schedules_of
 from drivetrain.training.loop.watch import PREFIX, Watch
 from drivetrain.training.metric import Amount
 from drivetrain.training.options import parse_options
@@ -67,7 +68,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     if process.is_main:
         folders.refuse_unwritable()
     order = setup.build_order(config, dataset)
-    schedule = setup.build_schedule(config, order.steps_per_epoch)
+    schedule = schedules_of(recipe, setup.build_schedule(config, order.steps_per_epoch))
 
     identity = training_identity(config, dataset, recipe, folders.weights, process)
     earlier = find_training(folders.checkpoints, identity, config, schedule.total_steps, process)
@@ -81,9 +82,10 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         model = framework.build_model(recipe)
         weights = None if isinstance(recipe, HasFolder) else folders.weights
         about_weights = framework.load_weights(model, weights) if weights else []
-        strategy = strategy_class(recipe, model, process, config, options)
+        weighing = weigh_classes(recipe, dataset) if config.class_weights == "balanced" else recipe
+        strategy = strategy_class(weighing, model, process, config, options)
         state = State(
-            losses=RunningLoss(process),
+            losses=RunningLoss(process, on_host=framework.device_kind(process.device) == "cpu"),
             watch=Watch(config.monitor, config.early_stopping, higher_is_better=higher_is_better),
         )
         health = open_health(config, strategy, process, folders.output, journal, recipe)
@@ -152,7 +154,7 @@ class Training:
     dataset: Dataset
     validation: Dataset | None
     order: Order
-    schedule: Schedule
+    schedule: Schedules
     identity: Identity
     watched: bool
     journal: Journal
@@ -177,8 +179,8 @@ class Training:
             state.losses.start_epoch()
         state.step, state.consumed = state.step + 1, state.consumed + batch.num_global_samples
         at = self.position()
-        factor = self.schedule.factor(state.step - 1)
-        learning_rate = strategy.set_learning_rate(factor)
+        factor, *others = self.schedule.factors(state.step - 1)
+        learning_rate = strategy.set_learning_rate(factor, *others)
         self._seeds.start(state.step)
         self.health.before_step(state.step)
         result = strategy.train_step(
