@@ -1,18 +1,17 @@
 """The README's table of strategies, from the results of tests.
 
-    make strategies                                                 # runs the tests that show something, writes both
-    python -m tests.strategy_table build/tests/*.xml                # writes tests/strategy_results.json and README.md
-    python -m tests.strategy_table --check build/tests/*.xml        # what .ci/run does: the results must be those written
+    make strategies                                             # runs the tests that show something, writes both
+    python -m tests.strategy_table build/tests/*.xml            # writes tests/strategy_results.json and README.md
+    python -m tests.strategy_table --check build/tests/*.xml    # what .ci/run does: the results must be the written ones
 
 A test says what it shows by `@pytest.mark.shows("resumes")`; of which strategy, its parameter does (`run.strategy`, or
-`strategy` itself), or `strategies=[...]`. A cell is yes where such a test passed. The rows are the files of strategies/:
-a new one appears by itself, and its cells as its tests come.
+`strategy` itself), or `strategies=[...]`. A cell is yes where such a test passed. The rows are the files of
+strategies/: a new one appears by itself, and its cells as its tests come.
 """
 
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Which steps need a library that only its vendor's images hold: by a training's strategy, or a script's distribution."""
+"""Which steps need a library that only its vendor's images hold, by strategy or by a script's distribution."""
 
 from __future__ import annotations
 

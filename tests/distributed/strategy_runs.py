@@ -51,7 +51,9 @@ RUNS: dict[str, list[Run]] = {
     "dp": [],  # several GPUs in one process: test_strategies_refuse.py
     "single": [],  # what the others are compared with
     # Over stand-ins of AWS's libraries: test_sagemaker_libraries.py
-    **dict.fromkeys(("smddp", "smddp_fsdp", "smp"), []),
+    "smddp": [],
+    "smddp_fsdp": [],
+    "smp": [],
 }
 
 

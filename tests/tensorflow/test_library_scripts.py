@@ -1,4 +1,4 @@
-"""A script over SageMaker's data parallel library for TensorFlow runs unchanged, here over a stand-in of the library."""
+"""A script over SageMaker's data parallel library for TensorFlow runs unchanged, here over a stand-in of it."""
 
 from __future__ import annotations
 

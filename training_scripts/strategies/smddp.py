@@ -1,4 +1,4 @@
-"""As ddp, over SageMaker's data parallel library (SMDDP): AWS's own collectives for the network of p4d and p4de machines.
+"""As ddp, over SageMaker's data parallel library (SMDDP): AWS's own collectives for the network of p4d and p4de.
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/data-parallel-modify-sdp-pt.html: `torch_smddp` is imported, and "smddp"
 is the backend of torch's process group; everything else is DistributedDataParallel's. The library exists only in AWS's

@@ -3,12 +3,12 @@
     torch.sagemaker.init({"hybrid_shard_degree": 8})
     model = FullyShardedDataParallel(model)         # the library gives it its groups of ranks
 
-https://docs.aws.amazon.com/sagemaker/latest/dg/distributed-model-parallel-v2-reference.html. Checkpoints are the store's
-own, by the names of the recipe's model (drivetrain.training.torch.parallel.flat_slice), so any other strategy loads
-them.
+https://docs.aws.amazon.com/sagemaker/latest/dg/distributed-model-parallel-v2-reference.html. Checkpoints are the
+store's own, by the names of the recipe's model (drivetrain.training.torch.parallel.flat_slice), so any other strategy
+loads them.
 
-Tensor, context and expert parallelism are not offered here: `torch.sagemaker.transform` renames and splits the parameters
-of the models that it knows in ways that the library does not document, so no other strategy could load what it saves.
+Tensor, context and expert parallelism are not offered here: `torch.sagemaker.transform` renames and splits the
+parameters of the models that it knows in ways that are not documented, so no other strategy could load what it saves.
 `fsdp_tp` and `cp` do the same; or run a script of your own (docs/own_script.md).
 """
 

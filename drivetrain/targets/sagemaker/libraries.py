@@ -1,7 +1,7 @@
 """SageMaker's own distributed libraries: on which machines they run, in which regions, and which image holds them.
 
-    library_problem("smddp", "pytorch", image=None)      # None, or why not, and what to use instead
-    library_image("smddp", "eu-west-1").uri              # 658645717510.dkr.ecr.eu-west-1.amazonaws.com/smdistributed-...
+    machine_problem("smddp", "pytorch", "ml.g5.xlarge")  # why not, and what to use instead
+    library_image("eu-west-1").uri                       # 658645717510.dkr.ecr.eu-west-1.amazonaws.com/smdistri...
 
 They are not public: what is refused here would fail on the service after minutes of waiting. The table and its sources
 are in libraries.json.
@@ -19,12 +19,11 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.image import Image
 from drivetrain.targets.sagemaker.images import JOB_IMAGE
 
-# The framework and its version of an image of AWS: pytorch-training:2.8.0-gpu-..., smdistributed-modelparallel:2.5.1-...
+# Name and version of an image of AWS's: pytorch-training:2.8.0-gpu-..., smdistributed-modelparallel:2.5.1-gpu-...
 _STOCK = re.compile(
     r"/(?P<name>pytorch|pytorch-training|tensorflow-training|smdistributed-modelparallel)"
     r":(?P<version>\d+\.\d+(\.\d+)?)-(?P<processor>cpu|gpu|cu\d+)"
 )
-# That of the oldest image with it; of the same torch there are images of AWS without it.
 _OWN = "smdistributed-modelparallel"
 _OLDEST_PYTHON = (3, 11)
 
@@ -62,8 +61,8 @@ def image_problem(library: str, framework: str, image: str | None) -> str | None
         if _numbers(newest) >= _OLDEST_PYTHON:
             return None
         return (
-            f"no image of AWS's with {found['title']} for {framework} has Python 3.11, which drivetrain's programs need: "
-            f"the newest ({framework} {versions[0]}) has {newest}. Give an image of your own that holds it "
+            f"no image of AWS's with {found['title']} for {framework} has Python 3.11, which drivetrain's programs "
+            f"need: the newest ({framework} {versions[0]}) has {newest}. Give an image of your own that holds it "
             f"({JOB_IMAGE}); or use {_instead(library, framework)}."
         )
     stock = _STOCK.search(image)

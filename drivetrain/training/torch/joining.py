@@ -61,8 +61,8 @@ def import_backend(backend: str) -> None:
     except ImportError as error:
         raise InputError(
             f"backend {backend!r} needs {IMPORTED[backend]} ({error}), which only images of AWS hold. Here use the "
-            "strategy that the one with this backend is made of (ddp for smddp, fsdp for smddp_fsdp): it gives the same "
-            "results."
+            "strategy that the one with this backend is made of (ddp for smddp, fsdp for smddp_fsdp): it gives the "
+            "same results."
         ) from error
 
 

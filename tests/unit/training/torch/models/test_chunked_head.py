@@ -124,5 +124,5 @@ def test_what_cannot_be(folder: Path) -> None:
         in_chunks(Softened(), 2, "recipe")
     with pytest.raises(ValueError, match="loss_chunk is for head='causal_lm', not 'token_classification'"):
         Recipe(head="token_classification", loss_chunk=4)
-    with pytest.raises(InputError, match="loss_chunk=5 needs the last layer whole.*use strategy 'fsdp'"):
+    with pytest.raises(InputError, match=r"loss_chunk=5 needs the last layer whole.*use strategy 'fsdp'"):
         replace(recipe(folder), loss_chunk=CHUNK).tensor_plan()
