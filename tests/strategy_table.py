@@ -2,7 +2,7 @@
 
     make strategies                                             # runs the tests that show something, writes both
     python -m tests.strategy_table build/tests/*.xml            # writes tests/strategy_results.json and README.md
-    python -m tests.strategy_table --check build/tests/*.xml    # what .ci/run does: the results must be the written ones
+    python -m tests.strategy_table --check build/tests/*.xml    # .ci/run: the results must be the written ones
 
 A test says what it shows by `@pytest.mark.shows("resumes")`; of which strategy, its parameter does (`run.strategy`, or
 `strategy` itself), or `strategies=[...]`. A cell is yes where such a test passed. The rows are the files of
