@@ -173,7 +173,10 @@ def _with_stack(failure: Failure, cluster: Cluster, watchdog: Watchdog) -> Failu
     """A rank that native code ended wrote down where it was, the others in what they waited for it."""
     if failure.kind != "signal" or failure.details:
         return failure
-    own, others = watchdog.where(failure.rank - cluster.host_index * cluster.processes), watchdog.waited_in(failure.rank)
+    own, others = (
+        watchdog.where(failure.rank - cluster.host_index * cluster.processes),
+        watchdog.waited_in(failure.rank),
+    )
     return replace(failure, details="\n".join(filter(None, (own, others))))
 
 
