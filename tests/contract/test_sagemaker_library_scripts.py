@@ -17,6 +17,7 @@ from torch import nn
 from drivetrain import Cluster, Pipeline, step
 from drivetrain.base.errors import SpecError
 from drivetrain.components.train_script import train_script
+from drivetrain.spec.deployment import Deployment
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.target import find_target
 from tests.fixtures.sagemaker_libraries import FOLDER
@@ -28,6 +29,7 @@ V1 = (
     '{"smdistributed": {"modelparallel": {"enabled": true, "parameters": {"partitions": 2, "microbatches": 2}}}, '
     '"mpi": {"enabled": true, "processes_per_host": 2}}'
 )
+AWS = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 OWN_IMAGE = "111122223333.dkr.ecr.us-east-1.amazonaws.com/ours:1"
 
 
@@ -147,16 +149,33 @@ def test_the_users_own_image_is_taken_for_what_no_image_of_aws_can_run() -> None
                 "smddp_torch.py",
                 DATA,
                 "ml.p4d.24xlarge",
-                "763104351884.dkr.ecr.us-east-1.amazonaws.com/pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04",
+                f"{AWS}/pytorch-training:2.8.0-gpu-py312-cu129-ubuntu22.04",
             ),
             r"image: 'pytorch-training:2.8.0-\S+' holds no .*Allowed are AWS's images of pytorch 2.5.1, .*Or use st",
         ),
+        (
+            pipeline_of("smddp_torch.py", DATA, "ml.p4d.24xlarge", f"{AWS}/pytorch-training:2.2.0-gpu-py310-cu121"),
+            r"image: 'pytorch-training:2.2.0-\S+' has Python 3.10, and drivetrain's programs need 3.11",
+        ),
+        (
+            pipeline_of("smp_v1.py", V1, "ml.p4d.24xlarge", f"{AWS}/pytorch-training:2.8.0-gpu-py312-cu129"),
+            r"holds no .*\(smp.step\). Allowed are AWS's images of pytorch 2.0.0, 1.13.1, 1.12.1 for GPUs, or one of",
+        ),
         (pipeline_of("smddp_torch.py", '{"smdistributed": {"data": {}}}', "ml.m5.large"), "no 'data' in smdistributed"),
     ],
-    ids=["machine", "smp v1", "tensorflow", "image", "distribution"],
+    ids=["machine", "smp v1", "tensorflow", "image", "old Python", "image for smp v1", "distribution"],
 )
 def test_what_the_library_does_not_run_on(made: Pipeline, said: str) -> None:
     with pytest.raises(SpecError, match=rf"(?s){said}"):
+        compile_pipeline(made, source=SCRIPTS)
+
+
+def test_a_region_that_has_no_such_image() -> None:
+    place = {"targets": {"sagemaker": {"region": "me-south-1"}}}
+    made = pipeline_of("smddp_torch.py", DATA, "ml.p4d.24xlarge").model_copy(
+        update={"deployment": Deployment.model_validate(place)}
+    )
+    with pytest.raises(SpecError, match=r"sagemaker.region: 'me-south-1' has no image with .*Allowed: ap-northeast-1"):
         compile_pipeline(made, source=SCRIPTS)
 
 

@@ -25,6 +25,7 @@ _STOCK = re.compile(
     r":(?P<version>\d+\.\d+(\.\d+)?)-(?P<processor>cpu|gpu|cu\d+)"
 )
 _OWN = "smdistributed-modelparallel"
+_PYTHON = re.compile(r"-py(\d)(\d+)-")
 _OLDEST_PYTHON = (3, 11)
 
 
@@ -66,15 +67,24 @@ def image_problem(library: str, framework: str, image: str | None) -> str | None
             f"({JOB_IMAGE}); or use {_instead(library, framework)}."
         )
     stock = _STOCK.search(image)
-    if stock is None or (stock["name"] == _OWN and stock["version"] in versions and library != "smp_v1"):
+    if stock is None:
         return None
-    if stock["name"] != _OWN and library != "smp" and stock["version"] in versions and stock["processor"] == "gpu":
-        return None
-    return (
-        f"{image.rpartition('/')[2]!r} holds no {found['title']}. Allowed are AWS's images of {framework} "
-        f"{', '.join(versions)} for GPUs, such as {_OWN}:{_table()['image']['tag']}, or one of your own. Or use "
-        f"{_instead(library, framework)}."
-    )
+    name = image.rpartition("/")[2]
+    of_smp, entry = stock["name"] == _OWN, _table()["image"]
+    in_line = library in entry["holds"] if of_smp else library != "smp" and stock["processor"] == "gpu"
+    if not in_line or stock["version"] not in versions:
+        example = f", such as {_OWN}:{entry['tag']}" if library in entry["holds"] else ""
+        return (
+            f"{name!r} holds no {found['title']}. Allowed are AWS's images of {framework} {', '.join(versions)} for "
+            f"GPUs{example}, or one of your own. Or use {_instead(library, framework)}."
+        )
+    python = _PYTHON.search(name)
+    if python and (int(python[1]), int(python[2])) < _OLDEST_PYTHON:
+        return (
+            f"{name!r} has Python {python[1]}.{python[2]}, and drivetrain's programs need 3.11. Give a newer one, or "
+            f"one of your own; or use {_instead(library, framework)}."
+        )
+    return None
 
 
 def library_image(region: str) -> Image:
