@@ -2,6 +2,7 @@
 
     make strategies                                             # runs the tests that show something, writes both
     python -m tests.strategy_table build/tests/*.xml            # writes tests/strategy_results.json and README.md
+    python -m tests.strategy_table                              # README.md anew from what is recorded: a new strategy
     python -m tests.strategy_table --check build/tests/*.xml    # .ci/run: the results must be the written ones
 
 A test says what it shows by `@pytest.mark.shows("resumes")`; of which strategy, its parameter does (`run.strategy`, or
@@ -100,7 +101,7 @@ def differences(written: Results, shown: Results) -> list[str]:
 
 def main() -> None:
     words = sys.argv[1:]
-    results = read(Path(word) for word in words if not word.startswith("--"))
+    results = read(Path(word) for word in words if word != "--check") if words else recorded()
     if not results:
         sys.exit("No results: name JUnit reports of tests that show something, such as build/tests/test.xml.")
     if "--check" in words:
