@@ -35,6 +35,13 @@ def strategy_names() -> list[str]:
     return strategies.strategy_names()
 
 
+def is_over_a_stand_in(strategy: str) -> bool:
+    """Whether its tests run over a stand-in: its library is its vendor's, and not to be had here."""
+    from drivetrain.catalog.strategies import read_strategy
+
+    return bool(read_strategy(strategy).library)
+
+
 def shown_by(markers: Iterable[Any], parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What a test's `shows` say, as properties of its report.
 
@@ -78,7 +85,8 @@ def table(results: Results) -> str:
     for name in strategy_names():
         cells = results.get(name, {})
         said = ["yes" if cells else "", *("yes" if column in cells else "" for column in COLUMNS)]
-        lines.append(f"| `{name}` | {' | '.join(said)} |".replace("|  ", "| "))
+        called = f"`{name}`" + (", over a stand-in of its library" if is_over_a_stand_in(name) else "")
+        lines.append(f"| {called} | {' | '.join(said)} |".replace("|  ", "| "))
     return "\n".join(lines)
 
 
