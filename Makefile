@@ -26,13 +26,13 @@ INFRA_TESTS = tests/infra/test_stack.py
 SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
 TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
   tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py \
-  tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py
+  tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py tests/tensorflow/test_library_scripts.py
 SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py
 HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/test_horovod_scripts.py
 # Horovod is put on the path where `make horovod` has built it.
 WITH_HOROVOD = PYTHONPATH=$(CURDIR)/.venvs/horovod
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark horovod test-horovod synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean docs
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark horovod test-horovod synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean docs strategies
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -178,6 +178,12 @@ facts: setup  ## Measure the shipped recipes anew; review the diff
 
 targets: setup  ## Write the tables of docs/targets.md anew, by the targets' own checks
 	$(BIN)/python -m drivetrain.targets.matrix docs/targets.md
+
+# What a test of a strategy shows it says by `shows`; the same tests run in `make test`, `test-slow`, `test-tensorflow`.
+strategies: setup .venvs/tensorflow/.installed  ## Write the README's table of strategies anew, from tests that it runs (10 minutes)
+	$(BIN)/python -m pytest $(LANES) -m 'shows and not nightly and not tensorflow' tests/distributed --junitxml=build/shows/torch.xml
+	$(BIN)/python -m pytest -m shows tests/tensorflow --junitxml=build/shows/tensorflow.xml
+	$(BIN)/python -m tests.strategy_table build/shows/*.xml
 
 health: setup  ## Write the table of docs/health.md anew: each health rule, on the fault that is planted for it
 	$(BIN)/python -m tests.health_table docs/health.md

@@ -51,6 +51,10 @@ RUNS: dict[str, list[Run]] = {
     "horovod": [],  # needs a build of Horovod: test_horovod.py
     "dp": [],  # several GPUs in one process: test_strategies_refuse.py
     "single": [],  # what the others are compared with
+    # Over stand-ins of AWS's libraries: test_sagemaker_libraries.py
+    "smddp": [],
+    "smddp_fsdp": [],
+    "smp": [],
 }
 
 

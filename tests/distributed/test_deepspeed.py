@@ -54,6 +54,7 @@ def all_at_once(process: Process, run: Run, halves: Setting) -> tuple[Trained, T
     )
 
 
+@pytest.mark.shows("equals one process", "resumes", "exact evaluation")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
@@ -78,6 +79,10 @@ def test_equals_one_process_and_goes_on(run: Run, imported: None, tmp_path: Path
     for other, *_ in others:  # what is reported is the same everywhere
         assert (other.losses, other.norms, other.evaluation) == (got_sgd.losses, got_sgd.norms, got_sgd.evaluation)
     rest = replace(halves, first=3, seed=99)
+    untouched = replace(rest, steps=0, start=end)  # of one model every digit that is counted is the same
+    (known,) = run_forked(tmp_path, 1, fit, SINGLE, untouched)
+    for found in run_forked(tmp_path, run.world_size, fit, run, untouched, timeout=240):
+        assert found.evaluation["accuracy"] == known.evaluation["accuracy"]
     starts = [replace(rest, start=each) for each in (start, half)]
     moved, resumed = run_forked(tmp_path, run.world_size, fit_each, run, starts, timeout=240)[0]
     assert difference(moved, end) < 1e-6, worst(moved, end)

@@ -234,6 +234,7 @@ def test_the_compiled_step() -> None:
     assert fit["Type"] == "Training"
     assert arguments["HyperParameters"] == {
         "channels": "{}",
+        "distribution": "{}",
         "hyperparameters": {
             "Std:Join": {"On": "", "Values": ['{"epochs": ', {"Get": "Parameters.Epochs"}, ', "lr": 0.1}']}
         },

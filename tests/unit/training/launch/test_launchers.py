@@ -15,6 +15,7 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.base.ports import held_port
 from drivetrain.training import plugins
+from drivetrain.training.launch import torchrun as started_by_torchrun
 from drivetrain.training.launch.cluster import Cluster
 from drivetrain.training.launch.job import Job, Options, Program
 from drivetrain.training.launch.launchers import deepspeed, horovodrun, mpirun, torchrun
@@ -278,3 +279,10 @@ def test_hosts_that_are_this_machine_need_no_ssh() -> None:
     words = mpirun_command(Cluster(("127.0.0.2", "127.0.0.3"), 0, 2), ["program"], {})
     assert following(words, "--host") == ["localhost:4"]
     assert "plm_rsh_agent" not in words
+
+
+def test_an_older_torch_is_not_given_the_option_that_it_does_not_know() -> None:
+    words = ["--standalone", "--shutdown-timeout=90", "-m", "--", "program", "--shutdown-timeout=1"]
+    assert started_by_torchrun._known(words, "usage: [--shutdown-timeout SECONDS]") == words
+    assert started_by_torchrun._known(words, "usage:") == [words[0], *words[2:]]
+    assert started_by_torchrun._known(["-m"], "usage:") == ["-m"]
