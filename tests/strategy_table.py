@@ -3,8 +3,8 @@
     make strategies                                             # runs the tests that show something, writes both
     python -m tests.strategy_table build/tests/*.xml            # writes tests/strategy_results.json and README.md
     python -m tests.strategy_table                              # README.md anew from what is recorded: a new strategy
-    python -m tests.strategy_table --check build/tests/*.xml    # .ci/run: the results must be the written ones
-
+    python -m tests.strategy_table --check build/tests/*.xml    # .ci/run: the results must be the written ones, but for
+                                                                # tests that were skipped: Horovod may not be built
 A test says what it shows by `@pytest.mark.shows("resumes")`; of which strategy, its parameter does (`run.strategy`, or
 `strategy` itself), or `strategies=[...]`. A cell is yes where such a test passed. The rows are the files of
 strategies/: a new one appears by itself, and its cells as its tests come.
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -61,19 +61,33 @@ def shown_by(markers: Iterable[Any], parameters: Mapping[str, Any]) -> Iterator[
 def read(reports: Iterable[Path]) -> Results:
     """What the tests of JUnit reports have shown: those that passed, and were not skipped."""
     found: dict[str, dict[str, set[str]]] = {}
-    for report in reports:
-        for case in ElementTree.parse(report).getroot().iter("testcase"):
-            if any(case.find(outcome) is not None for outcome in ("failure", "error", "skipped")):
-                continue
-            test = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name', '')}"
-            for each in case.iter("property"):
-                if each.get("name") == PROPERTY:
-                    strategy, _, column = each.get("value", "").partition(": ")
-                    found.setdefault(strategy, {}).setdefault(column, set()).add(test)
+    for case in _cases(reports):
+        if any(case.find(outcome) is not None for outcome in ("failure", "error", "skipped")):
+            continue
+        test = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name', '')}"
+        for cell in _cells(case):
+            strategy, _, column = cell.partition(": ")
+            found.setdefault(strategy, {}).setdefault(column, set()).add(test)
     return {
         strategy: {column: min(found[strategy][column]) for column in COLUMNS if column in found[strategy]}
         for strategy in sorted(found)
     }
+
+
+def skipped(reports: Iterable[Path]) -> set[str]:
+    """`strategy: column` of tests that were skipped."""
+    return {cell for case in _cases(reports) if case.find("skipped") is not None for cell in _cells(case)}
+
+
+def _cases(reports: Iterable[Path]) -> Iterator[ElementTree.Element]:
+    for report in reports:
+        yield from ElementTree.parse(report).getroot().iter("testcase")
+
+
+def _cells(case: ElementTree.Element) -> Iterator[str]:
+    for each in case.iter("property"):
+        if each.get("name") == PROPERTY:
+            yield each.get("value", "")
 
 
 def recorded() -> Results:
@@ -95,25 +109,29 @@ def with_table(text: str, results: Results) -> str:
     return f"{before}{BEGIN}\n{table(results)}\n{END}{rest.partition(END)[2]}"
 
 
-def differences(written: Results, shown: Results) -> list[str]:
-    """What is written and was not shown, and the other way round."""
+def differences(written: Results, shown: Results, skipped: Collection[str] = ()) -> list[str]:
+    """What is written and was neither shown nor skipped, and what was shown and is not written."""
     pairs = {
         kind: {f"{strategy}: {column}" for strategy, columns in results.items() for column in columns}
         for kind, results in (("written", written), ("shown", shown))
     }
     return [
-        *(f"{cell} is written, but no test that passed shows it" for cell in sorted(pairs["written"] - pairs["shown"])),
+        *(
+            f"{cell} is written, but no test that passed shows it"
+            for cell in sorted(pairs["written"] - pairs["shown"] - {*skipped})
+        ),
         *(f"{cell} was shown, but is not written" for cell in sorted(pairs["shown"] - pairs["written"])),
     ]
 
 
 def main() -> None:
     words = sys.argv[1:]
-    results = read(Path(word) for word in words if word != "--check") if words else recorded()
+    reports = [Path(word) for word in words if word != "--check"]
+    results = read(reports) if words else recorded()
     if not results:
         sys.exit("No results: name JUnit reports of tests that show something, such as build/tests/test.xml.")
     if "--check" in words:
-        if found := differences(recorded(), results):
+        if found := differences(recorded(), results, skipped(reports)):
             sys.exit("\n".join(["The README's table of strategies is not that of these results:", *found]))
         return
     RECORD.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")

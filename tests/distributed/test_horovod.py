@@ -60,6 +60,7 @@ def all_at_once(process: Process, run: Run) -> tuple[list[Trained], tuple[Traine
 
 @needs_horovod
 @pytest.mark.horovod
+@pytest.mark.shows("equals one process", "resumes", "exact evaluation")
 @pytest.mark.parametrize("run", [of_horovod(2), of_horovod(3, group_mb=0.0005)], ids=["2", "3-many-groups"])
 def test_equals_one_process_and_goes_on(run: Run, imported: None, tmp_path: Path) -> None:
     """With clipping, accumulation, a moving average and uneven last batches; saved and loaded in between."""

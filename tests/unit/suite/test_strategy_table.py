@@ -8,7 +8,18 @@ from pathlib import Path
 import pytest
 
 from tests import strategy_table
-from tests.strategy_table import COLUMNS, ROOT, differences, read, recorded, shown_by, strategy_names, table, with_table
+from tests.strategy_table import (
+    COLUMNS,
+    ROOT,
+    differences,
+    read,
+    recorded,
+    shown_by,
+    skipped,
+    strategy_names,
+    table,
+    with_table,
+)
 
 REPORT = """<testsuites><testsuite>
 <testcase classname="tests.distributed.test_a" name="test_x[ddp-2]"><properties>
@@ -54,6 +65,7 @@ def test_only_what_passed_is_shown(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text(REPORT)
     test = "tests/distributed/test_a.py::test_x[ddp-2]"
     assert read([tmp_path / "a.xml"]) == {"ddp": {"resumes": test, "several hosts": test}}
+    assert skipped([tmp_path / "a.xml"]) == {"pp: resumes"}
 
 
 def test_what_is_written_must_be_shown_and_the_other_way_round() -> None:
@@ -63,6 +75,7 @@ def test_what_is_written_must_be_shown_and_the_other_way_round() -> None:
         "pp: resumes is written, but no test that passed shows it",
         "tp: resumes was shown, but is not written",
     ]
+    assert differences({**shown, "pp": {"resumes": "c"}}, shown, {"pp: resumes"}) == []
 
 
 def test_a_mark_names_columns_and_a_strategy() -> None:
