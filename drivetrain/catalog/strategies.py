@@ -29,7 +29,7 @@ SINGLE_STAGE = ("gpipe", "1f1b")
 TORCH, TENSORFLOW = "torch", "tensorflow"
 # What is read of a strategy's file: what each has; then what one of torch has, and where options have such values.
 NEEDED = ("DIMENSIONS", "SUMMARY")
-LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "NEEDS", "CHOICES", "BOUNDS")
+LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "NEEDS", "CHOICES", "BOUNDS", "ROLES")
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,8 @@ class StrategyFacts:
     framework: str = TORCH
     needs: tuple[str, ...] = ()
     """Packages that it needs besides its framework."""
+    roles: str = ""
+    """What its processes are in TF_CONFIG, where they do not all train."""
 
 
 def strategies_folder() -> Path:
@@ -113,6 +115,7 @@ def _read(path: Path) -> StrategyFacts:
         options={option.name: option for option in _options(options, path.parent, literals)},
         framework=str(literals.get("FRAMEWORK", TORCH)),
         needs=tuple(literals.get("NEEDS", ())),
+        roles=str(literals.get("ROLES", "")),
     )
 
 
