@@ -27,7 +27,7 @@ SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
 TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
   tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py \
   tests/tensorflow/test_parameter_server.py tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py
-SPARK_TESTS = tests/contract/test_engines.py
+SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py
 
 .PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from drivetrain.data.arrow import Array, Batch
     from drivetrain.data.fitting import Fitting
     from drivetrain.data.increments import Earlier
+    from drivetrain.data.leakage import Leakage
     from drivetrain.data.reading import Table
     from drivetrain.data.shards import ShardWriter
     from drivetrain.data.sides import Split
@@ -91,8 +92,8 @@ def prepare_data(
         fit: a JSON list of transforms that are fitted on the train set alone: impute, scale, categories, vocabulary
             (docs/data.md). Shards hold the values as they came; readers and served models apply what was learnt.
         on_leakage: what to do where validation or test has a row that train has, too, but for the key, or a value of
-            groups: report prints and writes into the manifest how many. A run with previous looks only with fail,
-            which prepares all anew.
+            groups: report prints and writes into the manifest how many. A run with previous compares with its rows,
+            too, where that run looked itself.
         groups: columns of which a value should be on one side alone, separated by commas, such as "user,patient".
         incremental: keep what a later run needs to read only what is new: 8 bytes a row, and statistics.
         keep_versions: earlier versions of each set that stay in its folder when it is prepared again.
@@ -127,8 +128,6 @@ def prepare_data(
         try:
             if split.kind == "strata":
                 raise NotUsableError("rows change sides in a split by strata when data grows")
-            if on_leakage == "fail":
-                raise NotUsableError("on_leakage=fail compares all rows")
             earlier = open_earlier(previous, list(folders), parameters)
             new = earlier.new_sources(find_sources(raw))
             if late := earlier.out_of_order(new):
@@ -223,7 +222,9 @@ class _Preparation:
         sides = Sides(self.split, table)
         repeated = RepeatedHashes()
         leakage = Leakage(table.schema, key, self.groups)
-        looks = self.on_leakage != "ignore" and not earlier
+        looks = self.on_leakage != "ignore"
+        if looks and earlier:
+            looks = self._go_on(leakage, earlier)
 
         def deal(batch: Batch, hashes: Array) -> None:
             masks = sides.masks(batch, hashes)
@@ -257,6 +258,8 @@ class _Preparation:
         leaks = leakage.found() if looks else {}
         if looks:
             report(leaks, {side: writer.rows for side, writer in writers.items()}, self.on_leakage)
+            for side, writer in writers.items():
+                writer.keep_compared(*leakage.kept(side))
         read = [fingerprint(source) for source in sources]
         fitted = fitting.result()
         manifests = {
@@ -275,6 +278,23 @@ class _Preparation:
                 f"content {manifest.content_hash[:12]}",
                 flush=True,
             )
+
+    def _go_on(self, leakage: Leakage, earlier: Earlier) -> bool:
+        """Whether leakage can be looked for among the earlier rows, too.
+
+        Raises:
+            NotUsableError: it cannot, and must.
+        """
+        from drivetrain.data.increments import NotUsableError
+
+        try:
+            leakage.continue_from(earlier)
+        except NotUsableError as reason:
+            if self.on_leakage == "fail":
+                raise
+            print(f"leakage is not looked for in this run, nor in those that go on from it: {reason}", flush=True)
+            return False
+        return True
 
 
 def _parent(earlier: Earlier | None, side: str) -> str | None:

@@ -157,6 +157,8 @@ def judge(cluster: Cluster, ended: Ended, watchdog: Watchdog, spot_notice: str =
     # That we ended it is no reason of its own.
     failures = [failure for failure in ended.failures if failure.rank not in {hung.rank for hung in hanging}]
     failures = [*hanging, *(_with_stack(failure, cluster, watchdog) for failure in failures)]
+    if failures and all(failure.kind in ("signal", "peer", "apart", "stopped") for failure in failures):
+        failures += watchdog.mismatch()
     if failures:
         cause = root_cause(failures)
         _fail(describe(cause, failures, world_size=cluster.world_size, host=cluster.host))
@@ -170,10 +172,14 @@ def judge(cluster: Cluster, ended: Ended, watchdog: Watchdog, spot_notice: str =
 
 
 def _with_stack(failure: Failure, cluster: Cluster, watchdog: Watchdog) -> Failure:
-    """A rank that native code ended wrote down where it was."""
+    """A rank that native code ended wrote down where it was, the others in what they waited for it."""
     if failure.kind != "signal" or failure.details:
         return failure
-    return replace(failure, details=watchdog.where(failure.rank - cluster.host_index * cluster.processes))
+    own, others = (
+        watchdog.where(failure.rank - cluster.host_index * cluster.processes),
+        watchdog.waited_in(failure.rank),
+    )
+    return replace(failure, details="\n".join(filter(None, (own, others))))
 
 
 def choose_launcher(cluster: Cluster, program: Program, options: Options) -> str:

@@ -9,14 +9,14 @@ A restarted run goes on from its newest checkpoint. The same training gives the 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NoReturn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.retention import watched as watched_before
+from drivetrain.training.class_weights import weigh_classes
 from drivetrain.training.config import Config, Folders, parser
-from drivetrain.training.evaluation.run import evaluate
 from drivetrain.training.health.monitor import Health
 from drivetrain.training.health.opening import open_health
 from drivetrain.training.health.rule import Finding
@@ -36,14 +36,13 @@ from drivetrain.training.loop.resumption import find_training
 from drivetrain.training.loop.running_loss import RunningLoss
 from drivetrain.training.loop.saving import Saving
 from drivetrain.training.loop.schedule import Schedules, schedules_of
+from drivetrain.training.loop.validation import VALIDATION_BATCH, validate
 from drivetrain.training.loop.watch import PREFIX, Watch
 from drivetrain.training.metric import Amount
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.recipe import HasFolder, direction, load_recipe
 from drivetrain.training.strategy import Strategy, framework_of, load_strategy, refuse_other_framework
-
-VALIDATION_BATCH = 512
 
 __all__ = ["HISTORY_FILE", "Config", "Folders", "main", "train"]
 
@@ -81,9 +80,10 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         model = framework.build_model(recipe)
         weights = None if isinstance(recipe, HasFolder) else folders.weights
         about_weights = framework.load_weights(model, weights) if weights else []
-        strategy = strategy_class(recipe, model, process, config, options)
+        weighing = weigh_classes(recipe, dataset) if config.class_weights == "balanced" else recipe
+        strategy = strategy_class(weighing, model, process, config, options)
         state = State(
-            losses=RunningLoss(process),
+            losses=RunningLoss(process, on_host=framework.device_kind(process.device) == "cpu"),
             watch=Watch(config.monitor, config.early_stopping, higher_is_better=higher_is_better),
         )
         health = open_health(config, strategy, process, folders.output, journal, recipe)
@@ -336,51 +336,6 @@ class State:
             self.watch.load_state(saved["watch"])
         else:  # what was best by another metric or the other way round, or was not kept
             self.best.clear()
-
-
-class BrokenOffError(Exception):
-    """A validation ends before its end, on all ranks after the same batch."""
-
-
-def validate(
-    strategy: Strategy,
-    validation: Dataset,
-    *,
-    values: dict[str, Amount],
-    num_rows: int | None = None,
-    breaks_off: Callable[[], bool] = lambda: False,
-) -> dict[str, float]:
-    """The means over the validation data (its first `num_rows`), on all ranks together, as `validation_<metric>`; none
-    where `breaks_off`, which is asked before each batch, says so on all ranks.
-
-    Args:
-        values: what the recipe's own metrics are, which the first validation finds out for those that follow.
-    """
-
-    def forward(inputs: Any) -> Any:
-        if breaks_off():
-            raise BrokenOffError
-        return strategy.forward(inputs)
-
-    strategy.set_training(False)
-    try:
-        with strategy.in_evaluation():
-            result = evaluate(
-                forward,
-                validation,
-                strategy.layout,
-                framework=strategy.framework,
-                batch_size=VALIDATION_BATCH,
-                precision=strategy.precision.parameters,
-                num_rows=num_rows,
-                values=values or None,
-            )
-    except BrokenOffError:
-        return {}
-    finally:
-        strategy.set_training(True)
-    values.update(result.values)
-    return {f"{PREFIX}{name}": value for name, value in result.means.items()}
 
 
 def main() -> None:

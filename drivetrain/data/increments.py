@@ -7,11 +7,13 @@ A manifest's `lineage` says where its rows come from:
       "sources": [{"name": "2026-11-24.csv", "bytes": 1048576, "fingerprint": "<64 hex digits>"}, ...],
       "parent": "<content hash>",                       the set that this one went on from, or null
       "keys": [{"file": "keys-00000.u64", "bytes": 11496, "sha256": "<64 hex digits>"}],
-      "statistics": {"file": "statistics.json", ...}
+      "statistics": {"file": "statistics.json", ...},
+      "compared": {"rows": [{"file": "rows-00000.u64", ...}], "groups": {"user": {"file": "group-00.u64", ...}}}
     }
 
 `keys` (8 bytes a row: the hash of each key, little endian, in the order of the rows) and `statistics` (all that was
-gathered, so that more can be added) lie in the folder of the version. They are there where a run was asked for them.
+gathered, so that more can be added) lie in the folder of the version. They are there where a run was asked for them. So
+is `compared` (leakage.py: the hash of each row, and those of the values of groups), where the run looked for leakage.
 
 The fingerprint of a file is of its size and its first and last MiB. Files are appended by whole files; one that was
 changed in its middle, and kept its size, is not noticed.
@@ -33,6 +35,7 @@ from drivetrain.data.arrow import Array, Schema, arrow
 from drivetrain.data.manifest import Manifest
 from drivetrain.data.sketches import STATE_VERSION
 from drivetrain.data.source import Source
+from drivetrain.data.split import among
 
 STATISTICS_FILE = "statistics.json"
 _ENDS = 1 << 20
@@ -59,13 +62,31 @@ class EarlierSet:
     folder: Path
     keys: tuple[KeptFile, ...]
     statistics: Mapping[str, Any]
+    rows: tuple[KeptFile, ...] = ()
+    groups: Mapping[str, KeptFile] | None = None
+    """None where it was not looked for leakage."""
+
+    @property
+    def files(self) -> list[Path]:
+        """Its shards, in their order."""
+        return [self.folder / _plain(shard.file) for shard in self.manifest.shards]
 
     def hashes(self) -> Iterator[Array]:
         """The hashes of its keys."""
+        return map(self._hashes, self.keys)
+
+    def row_hashes(self) -> Iterator[Array]:
+        """The hashes of its rows, without their keys."""
+        return map(self._hashes, self.rows)
+
+    def group_hashes(self) -> dict[str, Array]:
+        """The hashes of the values of each group."""
+        return {name: self._hashes(kept) for name, kept in (self.groups or {}).items()}
+
+    def _hashes(self, kept: KeptFile) -> Array:
         pa = arrow()
-        for kept in self.keys:
-            data = _read(self.folder / kept.file, kept)
-            yield pa.Array.from_buffers(pa.uint64(), len(data) // 8, [None, pa.py_buffer(data)])
+        data = _read(self.folder / kept.file, kept)
+        return pa.Array.from_buffers(pa.uint64(), len(data) // 8, [None, pa.py_buffer(data)])
 
 
 @dataclass(frozen=True)
@@ -76,8 +97,7 @@ class Earlier:
 
     def arrow_schema(self) -> Schema:
         """The columns of its shards; one of the sets has some."""
-        files = [each.folder / _plain(shard.file) for each in self.sets.values() for shard in each.manifest.shards]
-        return arrow().parquet.read_schema(files[0])
+        return arrow().parquet.read_schema(next(file for each in self.sets.values() for file in each.files))
 
     def new_sources(self, sources: Sequence[Source]) -> list[Source]:
         """The files that it did not read.
@@ -108,12 +128,7 @@ class Earlier:
         """The new hashes that the earlier sets have, too."""
         pa = arrow()
         new = pa.concat_arrays([pa.array([], pa.uint64()), *hashes])
-        found = [
-            earlier.filter(pa.compute.is_in(earlier, value_set=new))
-            for each in self.sets.values()
-            for earlier in each.hashes()
-            if len(new)
-        ]
+        found = [pa.array(among(earlier, new)) for each in self.sets.values() for earlier in each.hashes()]
         return pa.concat_arrays([pa.array([], pa.uint64()), *found])
 
 
@@ -151,7 +166,15 @@ def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]
         state = cast("Mapping[str, Any]", json.loads(_read(folder / kept.file, kept)))
         if state.get("version") != STATE_VERSION:
             raise NotUsableError("its statistics are those of another version of drivetrain")
-        found[side] = EarlierSet(manifest, folder, tuple(KeptFile(**entry) for entry in lineage["keys"]), state)
+        compared = lineage.get("compared")
+        found[side] = EarlierSet(
+            manifest,
+            folder,
+            keys=_kept(lineage["keys"]),
+            statistics=state,
+            rows=_kept(compared["rows"]) if compared else (),
+            groups={name: KeptFile(**entry) for name, entry in compared["groups"].items()} if compared else None,
+        )
     sources = [each.manifest.lineage["sources"] for each in found.values()]
     if any(other != sources[0] for other in sources):
         raise NotUsableError(f"the sets below {root} are of different runs")
@@ -166,12 +189,15 @@ class Keeper:
         self._keys: list[KeptFile] = []
         self._digest = hashlib.sha256()
         self._rows = 0
+        self._earlier_rows: list[KeptFile] = []
+        self._compared: dict[str, Any] = {}
 
     def continue_from(self, earlier: EarlierSet) -> None:
         """Take the keys of an earlier set over."""
-        for kept in earlier.keys:
+        for kept in (*earlier.keys, *earlier.rows):
             take_over(earlier.folder / kept.file, self._folder / kept.file)
-            self._keys.append(kept)
+        self._keys += earlier.keys
+        self._earlier_rows += earlier.rows
 
     def add(self, hashes: Array) -> None:
         """Take in the hashes of the next rows."""
@@ -183,16 +209,29 @@ class Keeper:
         self._digest.update(data)
         self._rows += len(hashes)
 
+    def compared(self, rows: Any, groups: Mapping[str, Any]) -> None:
+        """Keep what leakage is looked for by: the hashes of the new rows, and of all values of groups."""
+        number = len(self._earlier_rows)
+        new = [self._write(f"rows-{number:05d}.u64", rows.tobytes())] if len(rows) else []
+        kept = {
+            name: asdict(self._write(f"group-{number:02d}.u64", hashes.tobytes()))
+            for number, (name, hashes) in enumerate(groups.items())
+        }
+        self._compared = {"rows": [asdict(each) for each in (*self._earlier_rows, *new)], "groups": kept}
+
     def finish(self, statistics: Mapping[str, Any]) -> dict[str, Any]:
         """Make what was written durable; the entries of the lineage."""
         if self._rows:
             _make_durable(self._folder / self._file)
             self._keys.append(KeptFile(self._file, 8 * self._rows, self._digest.hexdigest()))
-        content = json.dumps(statistics).encode()
-        (self._folder / STATISTICS_FILE).write_bytes(content)
-        _make_durable(self._folder / STATISTICS_FILE)
-        kept = KeptFile(STATISTICS_FILE, len(content), hashlib.sha256(content).hexdigest())
-        return {"keys": [asdict(each) for each in self._keys], "statistics": asdict(kept)}
+        kept = self._write(STATISTICS_FILE, json.dumps(statistics).encode())
+        compared = {"compared": self._compared} if self._compared else {}
+        return {"keys": [asdict(each) for each in self._keys], "statistics": asdict(kept), **compared}
+
+    def _write(self, name: str, content: bytes) -> KeptFile:
+        (self._folder / name).write_bytes(content)
+        _make_durable(self._folder / name)
+        return KeptFile(name, len(content), hashlib.sha256(content).hexdigest())
 
     @property
     def _file(self) -> str:
@@ -206,6 +245,10 @@ def take_over(earlier: Path, file: Path) -> None:
     except OSError:
         shutil.copyfile(earlier, file)
         _make_durable(file)
+
+
+def _kept(entries: Sequence[Mapping[str, Any]]) -> tuple[KeptFile, ...]:
+    return tuple(KeptFile(**entry) for entry in entries)
 
 
 def _plain(file: str) -> str:

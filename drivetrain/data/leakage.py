@@ -4,6 +4,8 @@ Rows and groups are compared by hashes of 64 bits, which take 8 bytes of memory 
 say what was found:
 
     "leakage": {"rows": 12, "groups": {"user": 3}}      rows of this side that train has, too; values that it has, too
+
+A run that goes on from an earlier one compares all rows, too: the hashes of the earlier ones lie beside their shards.
 """
 
 from __future__ import annotations
@@ -14,8 +16,10 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy
+from drivetrain.data.increments import Earlier, NotUsableError
 from drivetrain.data.schema import suggestion
 from drivetrain.data.sketches import as_integers, mixed
+from drivetrain.data.split import among
 
 HELD_BACK = ("validation", "test")
 
@@ -40,6 +44,22 @@ class Leakage:
                 raise InputError(f"groups: there is no column {name!r}{suggestion(name, schema.names)}")
         self._rows: dict[str, list[Any]] = {}
         self._values: dict[str, dict[str, Any]] = {name: {} for name in self._groups}
+        self._earlier: Earlier | None = None
+
+    def continue_from(self, earlier: Earlier) -> None:
+        """Compare with the rows of an earlier run, too.
+
+        Raises:
+            NotUsableError: it did not look for leakage, or looked at other groups.
+        """
+        for side, found in earlier.sets.items():
+            if found.groups is None:
+                raise NotUsableError("it did not look for leakage")
+            if [*found.groups] != self._groups:
+                raise NotUsableError(f"groups was {','.join(found.groups)!r}, and is {','.join(self._groups)!r} now")
+            for name, hashes in found.group_hashes().items():
+                self._values[name][side] = numpy().asarray(hashes)
+        self._earlier = earlier
 
     def add(self, rows: Batch, sides: Mapping[str, Array]) -> None:
         """Take in the next rows; `sides` has of each side which rows are on it."""
@@ -57,13 +77,42 @@ class Leakage:
         """What a manifest says, by side."""
         np = numpy()
         rows = {side: np.sort(np.concatenate(parts)) for side, parts in self._rows.items()}
+        shared = {side: _shared(rows, side) for side in HELD_BACK}
+        if self._earlier:
+            shared = self._with_earlier(self._earlier, rows)
         return {
             side: {
-                "rows": _shared(rows, side),
+                "rows": shared[side],
                 "groups": {name: _shared(by_side, side) for name, by_side in self._values.items()},
             }
             for side in HELD_BACK
         }
+
+    def kept(self, side: str) -> tuple[Any, dict[str, Any]]:
+        """What a later run compares with: the hashes of the side's new rows, and of all values of its groups."""
+        np = numpy()
+        none = np.empty(0, "<u8")
+        groups = {name: by_side.get(side, none) for name, by_side in self._values.items()}
+        return np.concatenate([none, *self._rows.get(side, ())]), groups
+
+    def _with_earlier(self, earlier: Earlier, rows: Mapping[str, Any]) -> dict[str, int]:
+        """Rows of each side that train has, too, by way of the new hashes alone, which are few."""
+        np = numpy()
+        none = np.empty(0, "<u8")
+        new = np.concatenate([none, *rows.values()])
+        new_in_train = rows.get("train", none)
+        known = np.concatenate([none, *(among(hashes, new) for hashes in earlier.sets["train"].row_hashes())])
+        train = np.sort(np.concatenate([known, new_in_train]))
+        found: dict[str, int] = {}
+        for side in HELD_BACK:
+            number = earlier.sets[side].manifest.leakage["rows"]
+            number += _shared({"train": train, side: rows.get(side, none)}, side)
+            for hashes in earlier.sets[side].row_hashes():
+                # Earlier rows that only a new row of train is equal to.
+                equal = among(hashes, new_in_train)
+                number += len(equal) - len(among(equal, known))
+            found[side] = number
+        return found
 
     def _add_group(self, name: str, side: str, hashes: Any) -> None:
         np = numpy()
@@ -95,7 +144,7 @@ def report(found: Mapping[str, Mapping[str, Any]], rows: Mapping[str, int], on_l
 
 def _shared(by_side: Mapping[str, Any], side: str) -> int:
     """How many of a side's hashes train has; both are sorted."""
-    if side not in by_side or "train" not in by_side:
+    if side not in by_side or not len(by_side.get("train", ())):
         return 0
     np, train = numpy(), by_side["train"]
     places = np.minimum(np.searchsorted(train, by_side[side]), len(train) - 1)

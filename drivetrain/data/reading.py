@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.arrow import Batch, Schema
+from drivetrain.data.arrow import Array, Batch, Schema, arrow
+from drivetrain.data.convert import described, inferred_type, parsed
 from drivetrain.data.formats.csv import csv_batches, infer_csv, locate_csv
 from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
 from drivetrain.data.formats.parquet import infer_parquet, locate_parquet, parquet_batches
 from drivetrain.data.schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema
-from drivetrain.data.source import Source, find_sources
+from drivetrain.data.source import CellError, Source, find_sources
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +34,7 @@ class Table:
     schema: Schema
     sources: Sequence[Source]
     written: Sequence[Schema]
+    """Of each file, the columns that it has by itself, without those in the names of its folders."""
     inferred: frozenset[str]
     delimiter: str
     drop: bool
@@ -40,7 +42,7 @@ class Table:
     @property
     def is_typed_by_files(self) -> bool:
         """Whether all types stand in the files themselves, so that none was inferred."""
-        return all(source.format == "parquet" for source in self.sources)
+        return all(source.format == "parquet" for source in self.sources)  # (folders' names are all known)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[tuple[Source, int, Batch]]:
         """The rows of all columns, or of some: a file, the index of the batch's first row in it, and the batch.
@@ -55,7 +57,10 @@ class Table:
                 schema = schema.remove(schema.get_field_index(name))
         for source, written in zip(self.sources, self.written, strict=True):
             first = 0
-            for batch in self._file(source, schema, written, drop=self.drop or columns is not None):
+            values = _folder_values(source, schema, written)
+            stored = arrow().schema([field for field in schema if field.name not in values])
+            for batch in self._file(source, stored, written, drop=self.drop or columns is not None):
+                batch = _with_values(batch, values, schema) if values else batch
                 yield source, first, batch
                 first += batch.num_rows
 
@@ -89,9 +94,11 @@ def open_table(raw: Path, options: TableOptions, *, whole: bool) -> Table:
     declared = declared_schema(options.schema, raw)
     sources = find_sources(raw)
     written = [_inferred(source, delimiter, whole) for source in sources]
-    schema = resolved_schema(
-        list(zip(sources, written, strict=True)), declared, options.extra_columns, options.key, options.label
-    )
+    folders = _folder_schema(sources)
+    if options.key in folders.names and options.key not in written[0].names:
+        raise InputError(f"key: {options.key!r} stands in the names of folders, so that many rows have the same.")
+    found = [(source, _joined(each, folders)) for source, each in zip(sources, written, strict=True)]
+    schema = resolved_schema(found, declared, options.extra_columns, options.key, options.label)
     return Table(
         schema=schema,
         sources=sources,
@@ -112,11 +119,13 @@ def continued_table(raw: Path, options: TableOptions, sources: Sequence[Source],
     declared = declared_schema(options.schema, raw)
     drop = declared is not None and options.extra_columns == "drop"
     written = [_inferred(source, delimiter, False) for source in sources]
+    folders = _folder_schema(sources)
     for source, found in zip(sources, written, strict=True):
-        missing = [name for name in schema.names if name not in found.names]
+        names = _joined(found, folders).names
+        missing = [name for name in schema.names if name not in names]
         if missing and source.format != "jsonl":
             raise InputError(f"{source.name} has no column {missing[0]!r}, which the files before it have.")
-        extra = [name for name in found.names if name not in schema.names]
+        extra = [name for name in names if name not in schema.names]
         if extra and not drop:
             raise InputError(
                 f"{source.name}: column {extra[0]!r} is in no file before it. All must have the same columns."
@@ -135,6 +144,47 @@ def _inferred(source: Source, delimiter: str, whole: bool) -> Schema:
     if source.format == "csv":
         return infer_csv(source, whole=whole, delimiter=delimiter)
     return infer_jsonl(source, whole=whole) if source.format == "jsonl" else infer_parquet(source)
+
+
+def _folder_schema(sources: Sequence[Source]) -> Schema:
+    """The columns in the names of folders, with the narrowest types that hold all of their values."""
+    pa = arrow()
+    values: dict[str, list[str | None]] = {}
+    for source in sources:
+        for name, value in source.partition:
+            values.setdefault(name, []).append(value)
+    return pa.schema([(name, inferred_type(pa.array(found, pa.string()))) for name, found in values.items()])
+
+
+def _joined(written: Schema, folders: Schema) -> Schema:
+    """The columns of a file, and those in the names of its folders that it does not have by itself."""
+    return arrow().schema([*written, *(field for field in folders if field.name not in written.names)])
+
+
+def _folder_values(source: Source, schema: Schema, written: Schema) -> dict[str, Array]:
+    """By column, the value in the names of a file's folders, as an array of length 1.
+
+    Raises:
+        CellError: one is not of its column's type.
+    """
+    pa = arrow()
+    found: dict[str, Array] = {}
+    for name, text in source.partition:
+        if name in written.names or name not in schema.names:
+            continue
+        wanted = schema.field(name).type
+        value = parsed(pa.array([text], pa.string()), wanted, strict=False)
+        if value is None:
+            raise CellError(f"{source.name}: {text!r} in the name of its folder is not {described(wanted)}.")
+        found[name] = value
+    return found
+
+
+def _with_values(batch: Batch, values: Mapping[str, Array], schema: Schema) -> Batch:
+    pa = arrow()
+    first = pa.nulls(batch.num_rows, pa.int64()).fill_null(0)
+    columns = [values[field.name].take(first) if field.name in values else batch.column(field.name) for field in schema]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _is_inferred(name: str, declared: DeclaredSchema | None) -> bool:

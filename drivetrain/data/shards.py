@@ -88,7 +88,7 @@ class ShardWriter:
         """Take in the next rows, with the hashes of their keys where they have keys."""
         if not batch.num_rows:
             return
-        if self._keeper:
+        if self._keeper and hashes is not None:
             self._keeper.add(hashes)
         self.rows += batch.num_rows
         self._files.append(batch)
@@ -96,6 +96,11 @@ class ShardWriter:
     def finish(self) -> None:
         """Write what is pending."""
         self._files.finish()
+
+    def keep_compared(self, rows: Any, groups: Mapping[str, Any]) -> None:
+        """Keep what leakage was looked for by, where state is kept."""
+        if self._keeper:
+            self._keeper.compared(rows, groups)
 
     def stage(
         self,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+from urllib.parse import unquote
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
@@ -23,6 +24,8 @@ SUFFIXES: dict[str, tuple[Format, bool]] = {
     ".parquet": ("parquet", False),
 }
 SUPPORTED = ", ".join(SUFFIXES)
+# The value of a partition whose rows have none.
+_MISSING_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 # A folder may hold these beside the data.
 SCHEMA_FILE = "schema.json"
 _DOCUMENT_SUFFIXES = frozenset({".md", ".rst", ".html", ".pdf"})
@@ -31,12 +34,17 @@ _DOCUMENT_STEMS = frozenset({"readme", "license", "licence", "copying", "notice"
 
 @dataclass(frozen=True)
 class Source:
-    """One file of rows; `name` is its path below the input folder, as messages show it."""
+    """One file of rows.
+
+    `name` is its path below the input folder, as messages show it; `partition` are the columns that stand in the names
+    of its folders (`year=2026/month=11`), None for a missing value.
+    """
 
     path: Path
     name: str
     format: Format
     gzipped: bool
+    partition: tuple[tuple[str, str | None], ...] = ()
 
 
 class CellError(InputError):
@@ -52,7 +60,7 @@ def find_sources(raw: Path) -> Sequence[Source]:
     steps wrote they are the shards of the version that its manifest names.
 
     Documents (README.md, LICENSE, ...), `schema.json` and names that begin with a dot or an underscore (`_SUCCESS`)
-    are passed over. Names of subfolders carry no values.
+    are passed over. Subfolders whose names are `COLUMN=VALUE`, as Hive writes them, carry values.
 
     Raises:
         InputError: no data file, an empty one, or one of a format that is not read (passing over it would lose rows).
@@ -80,6 +88,7 @@ def find_sources(raw: Path) -> Sequence[Source]:
                 )
         if not found:
             raise InputError(f"{raw} holds no data file. Allowed: {SUPPORTED}.")
+        _check_partitions(found)
     for source in found:
         if source.path.stat().st_size == 0:
             raise InputError(f"{source.name} is empty (0 bytes). Was its upload cut short? Replace it or take it out.")
@@ -95,15 +104,46 @@ def _files(folder: Path) -> Iterator[tuple[Path, str]]:
     """Files below the folder with their names, in an order that no file system decides."""
     names: list[str] = []
     for parent, subfolders, files in os.walk(folder):
-        subfolders[:] = [name for name in subfolders if not name.startswith((".", "_"))]
+        subfolders[:] = [name for name in subfolders if not _is_hidden(name)]
         for name in subfolders:
             if (Path(parent) / name).is_symlink():
                 raise InputError(f"{Path(parent) / name} is a link to a folder, which is not followed. Copy the files.")
-        names += [
-            (Path(parent) / name).relative_to(folder).as_posix() for name in files if not name.startswith((".", "_"))
-        ]
+        names += [(Path(parent) / name).relative_to(folder).as_posix() for name in files if not _is_hidden(name)]
     for name in sorted(names):
         yield folder / name, name
+
+
+def is_passed_over(name: str) -> bool:
+    """Whether a file of this path below a folder is no data: hidden, or a document."""
+    return any(map(_is_hidden, name.split("/"))) or _is_document(Path(name))
+
+
+def _is_hidden(name: str) -> bool:
+    return name.startswith((".", "_"))
+
+
+def _partition(name: str) -> tuple[tuple[str, str | None], ...]:
+    """The columns in the names of a file's folders (https://hive.apache.org: `COLUMN=VALUE`, percent-encoded)."""
+    found: list[tuple[str, str | None]] = []
+    for folder in name.split("/")[:-1]:
+        column, equals, value = folder.partition("=")
+        if equals and column:
+            found.append((unquote(column), None if value == _MISSING_PARTITION else unquote(value)))
+    names = [column for column, _ in found]
+    if repeated := next((column for column in names if names.count(column) > 1), None):
+        raise InputError(f"{name}: two of its folders give the column {repeated!r}. Rename one.")
+    return tuple(found)
+
+
+def _check_partitions(sources: Sequence[Source]) -> None:
+    first = sources[0]
+    wanted = {column for column, _ in first.partition}
+    for source in sources:
+        if {column for column, _ in source.partition} != wanted:
+            raise InputError(
+                f"the folders of {first.name} and {source.name} do not give the same columns. Either all files lie in "
+                "folders such as year=2026/month=11, or none."
+            )
 
 
 def _is_document(path: Path) -> bool:
@@ -116,4 +156,4 @@ def _source(path: Path, name: str) -> Source | None:
     if suffix is None:
         return None
     file_format, gzipped = SUFFIXES[suffix]
-    return Source(path, name, file_format, gzipped)
+    return Source(path, name, file_format, gzipped, _partition(name))

@@ -16,6 +16,7 @@ import sys
 from array import array
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from drivetrain.data.arrow import Array, arrow, numpy
 
@@ -23,6 +24,7 @@ DIGEST_BYTES = 8
 # Duplicates are looked for in parts of about this many keys, since sorting takes twice the memory of what it sorts.
 PART_KEYS = 1 << 21
 PARTS_AT_ONCE = 2
+_FIRST_BITS, _AT_ONCE = 22, 1 << 20
 
 
 def key_digests(keys: Iterable[bytes], salt: str) -> bytes:
@@ -51,6 +53,25 @@ def below(hashes: Array, percent: int) -> Array:
     """Mask of the hashes in the lowest `percent` (0 to 99)."""
     pa = arrow()
     return pa.compute.less(hashes, pa.scalar(threshold(percent), pa.uint64()))
+
+
+def among(hashes: Array, wanted: Array) -> Any:
+    """Those of the hashes that are among others, which are few; uint64, in their order.
+
+    Most are ruled out by their first bits, with a table that fits in a processor's cache: a tenth of the time of
+    looking each one up.
+    """
+    np = numpy()
+    wanted = np.sort(np.asarray(wanted, "<u8"))
+    table = np.zeros(1 << _FIRST_BITS, bool)
+    table[wanted >> np.uint64(64 - _FIRST_BITS)] = True
+    found = [np.empty(0, "<u8")]
+    for start in range(0, len(hashes) if len(wanted) else 0, _AT_ONCE):
+        part = np.asarray(hashes[start : start + _AT_ONCE])
+        likely = part[table[part >> np.uint64(64 - _FIRST_BITS)]]
+        places = np.minimum(np.searchsorted(wanted, likely), len(wanted) - 1)
+        found.append(likely[wanted[places] == likely])
+    return np.concatenate(found)
 
 
 class RepeatedHashes:

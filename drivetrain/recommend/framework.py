@@ -15,9 +15,9 @@ from drivetrain.catalog.strategies import (
     framework_of_recipe,
     needs_of_recipe,
     read_strategy,
+    recipe_file,
     strategy_names,
 )
-from drivetrain.recommend.facts_places import recipe_file
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Parameter, Pipeline
 from drivetrain.spec.steps import JobStep, is_our_training

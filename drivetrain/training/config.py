@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Sampling = Literal["uniform", "balanced", "weighted"]
 Schedule = Literal["cosine", "constant", "linear", "sgdr"]
+ClassWeights = Literal["none", "balanced"]
 Scaling = Literal["none", "linear", "sqrt"]
 Precision = Literal["fp32", "fp64", "tf32", "bf16", "fp16"]
 OnChange = Literal["refuse", "resume", "fresh"]
@@ -63,6 +64,8 @@ class Config:
         drop_last: leave out the last global batch of an epoch where it is not full.
         sampling: uniform (each sample once an epoch), balanced (classes equally often), weighted (by weight_column).
         weight_column: the column of sampling weights.
+        class_weights: balanced weighs each sample's loss by its class, so that classes count alike however many samples
+            they have; metrics and evaluations are not weighted.
         shuffle_window: samples that are shuffled together while shards are read one after the other; 0 for all.
         learning_rate: the highest learning rate: reached after the warm-up.
         lr_scaling: how the learning rate grows from base_batch to global_batch: none, linear or sqrt.
@@ -121,6 +124,7 @@ class Config:
     drop_last: bool = False
     sampling: Sampling = "uniform"
     weight_column: str = ""
+    class_weights: Annotated[ClassWeights, Since(before="none")] = "none"
     shuffle_window: Annotated[int, Bounds(0)] = 0
     learning_rate: Annotated[float, Bounds(above=0)] = 3e-3
     lr_scaling: Scaling = "none"

@@ -10,6 +10,7 @@ import datetime as dt
 import hashlib
 import math
 import random
+import re
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -369,3 +370,15 @@ def test_spark_and_polars_write_the_same_bytes(tmp_path: Path) -> None:
         found[engine] = Manifest.read(tmp_path / engine)
     assert found["polars"].content_hash == found["spark"].content_hash
     assert found["spark"].engine.startswith("spark ") and len(found["spark"].shards) > 1
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_weights_by_class_are_equal_to_the_last_digit(engine: str, tmp_path: Path) -> None:
+    """The plan of docs/data.md, which makes a column for `sampling: weighted`."""
+    page = (Path(__file__).parents[2] / "docs/data.md").read_text(encoding="utf-8")
+    (text,) = re.findall(r"`(\[.*\"weight\".*)`\.", page)
+    labels = [random.Random(3).choice("aaaaaabbc") for _ in range(7)] + list("aab" * 30) + [None]
+    given = table_of({"id": ("int64", list(range(len(labels)))), "label": ("string", labels)}, batch_rows=9)
+    found = ran(engine, Plan.from_json(text), given, tmp_path)
+    assert found.column("label").to_pylist() == labels
+    assert found.column("weight").to_pylist() == [1.0 / labels.count(label) for label in labels]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import random
 import shutil
 import time
+import traceback
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +25,7 @@ PATIENCE_S = 120.0
 
 # The changes of names that a run makes are about so many.
 _CHANGES = 18
-_OLD, _NEW = '[{"filter": {"less": ["id", 1500]}}]', '[{"sort": ["x"]}]'
+OLD, NEW = '[{"filter": {"less": ["id", 1500]}}]', '[{"sort": ["x"]}]'
 
 
 @dataclass(frozen=True)
@@ -42,22 +45,24 @@ def prepare(folder: Path) -> Shared:
     raw.parent.mkdir(parents=True)
     raw.write_text("id,x\n" + "".join(f"{key},{key * 7919 % 2003}\n" for key in range(2000)), encoding="utf-8")
     began = time.monotonic()
-    for name, plan in (("old", _OLD), ("new", _NEW)):
-        _transform_apart(raw, folder / "tables" / name, plan)
+    for name, plan in (("old", OLD), ("new", NEW)):
+        apart(partial(transform, raw, folder / "tables" / name, plan))
     seconds = (time.monotonic() - began) / 2
     old, new = (Manifest.read(folder / "tables" / name).content_hash for name in ("old", "new"))
     return Shared(raw, folder / "tables" / "old", (old, new), seconds)
 
 
 def trial(given: Trial, shared: Shared) -> Found:
+    return one_kill(given.folder / "out", given.draw, shared, transform)
+
+
+def one_kill(out: Path, draw: random.Random, shared: Shared, run: Callable[[Path, Path, str], None]) -> Found:
+    """Kill one run, look at the table, and run once more."""
     from drivetrain.base.errors import InputError
     from drivetrain.data.manifest import Manifest
 
-    out = given.folder / "out"
     shutil.copytree(shared.old, out)
-    instant, was_killed = killed(
-        partial(_transform, shared.raw, out, _NEW), given.draw, seconds=shared.seconds, changes=_CHANGES
-    )
+    instant, was_killed = killed(partial(run, shared.raw, out, NEW), draw, seconds=shared.seconds, changes=_CHANGES)
     did = Counter([f"killed {instant}" if was_killed else "ended before"])
     violations: list[str] = []
     try:
@@ -68,27 +73,29 @@ def trial(given: Trial, shared: Shared) -> Found:
         if found not in shared.hashes:
             violations.append(f"killed {instant}: the table is {found[:12]}, neither the old nor the new one")
         did.update(["the table is new" if found == shared.hashes[1] else "the table is old"])
-    _transform_apart(shared.raw, out, _NEW)
+    apart(partial(run, shared.raw, out, NEW))
     if Manifest.read(out).content_hash != shared.hashes[1] or any(out.rglob(".*")):
         violations.append(f"killed {instant}: the next run left {sorted(out.rglob('.*'))}")
     return Found(violations, did)
 
 
-def _transform(raw: Path, out: Path, plan: str) -> None:
+def transform(raw: Path, out: Path, plan: str, engine: str = "polars") -> None:
     from drivetrain.components.transform_data import transform_data
 
     with contextlib.redirect_stdout(io.StringIO()):
-        transform_data(raw, out, plan=plan, rows_per_file=300)
+        transform_data(raw, out, plan=plan, engine=engine, rows_per_file=300)
 
 
-def _transform_apart(raw: Path, out: Path, plan: str) -> None:
+def apart(program: Callable[[], None]) -> None:
     """In a process of its own, for one that has run Polars must not be forked."""
     pid = os.fork()
     if pid == 0:
         code = 1
         try:
-            _transform(raw, out, plan)
+            program()
             code = 0
+        except BaseException:
+            traceback.print_exc()
         finally:
             os._exit(code)
     if os.waitpid(pid, 0)[1]:

@@ -63,6 +63,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "watched": {"health_cost": 1.0, "health_rules": '{"overfitting": "off"}', "epochs": 1},
     "npz": {"reader": "npz", "reader_options": '{"label": "label"}', "epochs": 1},
     "weighed": {"recipe": "tests.tensorflow.weighing", "global_batch": 50, "max_steps": 1, "clip_norm": 0.0},
+    "weighed_classes": {"class_weights": "balanced", "max_steps": 1},
     "repeated": {"global_batch": sum(REPEATED), "max_steps": 1, "clip_norm": 0.0},
 }
 # In the folders of before.
@@ -225,6 +226,13 @@ def shown_weights(work: Work, noted: Any) -> None:
     assert apart(*({n: v for n, v in of.items() if n not in head} for of in (plain, other))) < 1e-28
 
 
+def shown_class_weights(work: Work, noted: Any) -> None:
+    """The rows are of 8 classes, two of which have one row more; how they are weighed has a suite of its own."""
+    (weighed,), first = work.steps("weighed_classes"), work.steps("first_step")[0]
+    assert 0 < abs(weighed["train_loss"] - first["train_loss"]) < 0.1
+    assert 0 < work.distance("weighed_classes", "first_step") < 1e-3
+
+
 def shown_tensorboard(work: Work, noted: Any) -> None:
     (file,) = (work.folder / "plain/output/tensorboard").rglob("events.*")
     assert all(tag in file.read_bytes() for tag in (b"train_loss", b"validation_accuracy", b"learning_rate"))
@@ -251,6 +259,7 @@ SHOWN: dict[str, Callable[[Work, Any], None]] = {
         shown_schedule,
     ),
     "weight_decay": shown_weight_decay,
+    "class_weights": shown_class_weights,
     "clip_norm": shown_clip_norm,
     **dict.fromkeys(("early_stopping", "validate_every", "monitor"), shown_early_stopping),
     "drop_last": shown_drop_last,

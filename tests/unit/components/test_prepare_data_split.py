@@ -6,6 +6,7 @@ from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -16,7 +17,7 @@ from drivetrain.components.prepare_data import prepare_data
 from drivetrain.data import checks as tabular_checks
 from drivetrain.data import split as tabular_split
 from drivetrain.data.manifest import Manifest
-from drivetrain.data.split import RepeatedHashes, below, key_digests, key_hashes, threshold
+from drivetrain.data.split import RepeatedHashes, among, below, key_digests, key_hashes, threshold
 
 SIDES = ("train", "validation", "test")
 KEYS = st.lists(st.integers(-(10**6), 10**6), unique=True, max_size=60)
@@ -169,3 +170,15 @@ def test_different_keys_with_the_same_hash_are_no_duplicates(tmp_path: Path, mon
     raw.write_text("id\n" + "".join(f"{key}\n" for key in [*range(95, 105), 103]))
     with pytest.raises(InputError, match=r"raw\.csv, row 12: the key 'id' is 103, as it is in raw\.csv, row 10\."):
         sides(raw, tmp_path / "out", validation=0, test=0)
+
+
+def test_hashes_among_others_are_those_of_a_set() -> None:
+    draw = np.random.default_rng(1)
+    hashes = draw.integers(0, 1 << 64, 5000, np.uint64)
+    hashes[::7] ^= np.uint64(1)  # (equal in the first bits)
+    wanted = np.concatenate([hashes[::50], hashes[::60] ^ np.uint64(1), np.array([0, (1 << 64) - 1], np.uint64)])
+    expected = [value for value in hashes.tolist() if value in set(wanted.tolist())]
+    assert 0 < len(expected) < 300
+    assert among(pa.array(hashes), pa.array(wanted)).tolist() == expected
+    assert among(pa.array(hashes), pa.array([], pa.uint64())).tolist() == []
+    assert among(pa.array([], pa.uint64()), pa.array(wanted)).tolist() == []

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import zlib
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.data.manifest import Manifest
+from drivetrain.data.split import below, key_hashes
 
 SIDES = ("train", "validation", "test")
 SCHEMA = pa.schema(
@@ -94,11 +97,76 @@ def test_it_is_refused_where_that_is_asked_for(tmp_path: Path) -> None:
         prepare(tmp_path, rows(500), groups="usr")
 
 
-def test_an_increment_compares_all_rows_or_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prepare(tmp_path, rows(500), incremental=True)
-    capsys.readouterr()
-    prepare(tmp_path, rows(500), incremental=True, previous=tmp_path)
-    assert "leakage" not in capsys.readouterr().out
+def leakage_of(folder: Path) -> list[dict[str, Any]]:
+    return [dict(Manifest.read(folder / side).leakage) for side in SIDES[1:]]
+
+
+def nights(folder: Path, given: list[dict[str, Any]], ends: list[int], **parameters: Any) -> None:
+    """Prepare rows night by night, each going on from the one before."""
+    raw = folder / "raw"
+    raw.mkdir(parents=True)
+    for number, (start, end) in enumerate(pairwise([0, *ends])):
+        pq.write_table(pa.Table.from_pylist(given[start:end], SCHEMA), raw / f"{number}.parquet")
+        previous = folder / "sets" if number else None
+        sides = (folder / "sets" / side for side in SIDES)
+        prepare_data(raw, *sides, previous, **{"key": "id", "incremental": True, **parameters})
+
+
+@pytest.mark.parametrize("ends", [[900, 1000], [40, 60, 61, 500, 1000], [1000, 1000]])
+def test_increments_count_what_a_run_over_everything_counts(
+    tmp_path: Path, ends: list[int], capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = rows(1000)
+    nights(tmp_path / "by_night", given, ends, groups="user,n")
+    assert "anew" not in capsys.readouterr().out
+    nights(tmp_path / "at_once", given, [1000], groups="user,n")
+    found = leakage_of(tmp_path / "by_night" / "sets")
+    assert found == leakage_of(tmp_path / "at_once" / "sets")
+    assert all(side["rows"] > 0 and side["groups"]["user"] > 0 for side in found)
+
+
+def test_an_increment_is_refused_for_what_leaks_between_old_and_new_rows(tmp_path: Path) -> None:
+    apart = [{**row, "x": float(row["id"])} for row in rows(300)]
+    again = [{**row, "id": row["id"] + 1000} for row in apart]
+    with pytest.raises(InputError, match=r"the sides leak: \d+ of \d+ rows of validation are equal"):
+        nights(tmp_path, apart + again, [300, 600], on_leakage="fail")
+    assert sum(Manifest.read(tmp_path / "sets" / side).rows for side in SIDES) == 300
+    assert [side["rows"] for side in leakage_of(tmp_path / "sets")] == [0, 0]
+
+
+def test_where_the_earlier_run_did_not_look_it_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    nights(tmp_path, rows(300), [300], on_leakage="ignore")
+    more = pa.Table.from_pylist(rows(1000)[300:], SCHEMA)
+    pq.write_table(more, tmp_path / "raw" / "1.parquet")
+
+    def go_on(**parameters: Any) -> str:
+        capsys.readouterr()
+        sides = (tmp_path / "more" / side for side in SIDES)
+        prepare_data(tmp_path / "raw", *sides, tmp_path / "sets", key="id", incremental=True, **parameters)
+        return capsys.readouterr().out
+
+    assert "leakage is not looked for in this run, nor in those that go on from it: it did not look" in go_on()
+    assert leakage_of(tmp_path / "more") == [{}, {}]
+    assert "leakage" not in go_on(on_leakage="ignore")
     with pytest.raises(InputError, match="the sides leak"):
-        prepare(tmp_path, rows(500), incremental=True, previous=tmp_path, on_leakage="fail")
-    assert "all is prepared anew: on_leakage=fail compares all rows" in capsys.readouterr().out
+        go_on(on_leakage="fail")
+    assert "all is prepared anew: it did not look for leakage" in capsys.readouterr().out
+    nights(tmp_path / "other", rows(300), [300], groups="user")
+    pq.write_table(more, tmp_path / "other" / "raw" / "1.parquet")
+    sides = (tmp_path / "other" / "sets" / side for side in SIDES)
+    prepare_data(tmp_path / "other" / "raw", *sides, tmp_path / "other" / "sets", key="id", groups="n")
+    assert "groups was 'user', and is 'n' now" in capsys.readouterr().out
+
+
+def test_long_texts_with_one_checksum_are_not_taken_for_equal(tmp_path: Path) -> None:
+    prefix = "a text that is longer than what is hashed in words, by some: "
+    texts = prefix + "a02552f76dbdf5fd", prefix + "670009b22c087272"
+    assert len({zlib.crc32(text.encode()) for text in texts}) == 1
+    schema = pa.schema({"id": pa.int64(), "text": pa.string()})
+    keys = pa.array(range(200), pa.int64())
+    in_train = pa.compute.invert(below(key_hashes(keys, ""), 20))
+    column = [texts[side] for side in in_train.to_pylist()]
+    (tmp_path / "raw").mkdir()
+    pq.write_table(pa.table([keys, column], schema=schema), tmp_path / "raw" / "1.parquet")
+    prepare_data(tmp_path / "raw", *(tmp_path / side for side in SIDES), key="id")
+    assert [Manifest.read(tmp_path / side).leakage["rows"] for side in SIDES[1:]] == [0, 0]

@@ -22,7 +22,7 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 from typing import Any
 
-from drivetrain.training.checkpointing.places._s3_client import (
+from drivetrain.base.s3_client import (
     CONNECTIONS,
     Client,
     NotThereError,

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import struct
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +108,18 @@ def test_a_picture_that_cannot_be_read_is_named(tmp_path: Path, damage: bytes | 
     path.write_bytes(path.read_bytes()[:-700] if damage is None else damage)
     with pytest.raises(InputError, match=rf"{path} cannot be read as a picture .*\. Remove it or copy it again"):
         opened(tmp_path, held_mib=held_mib).read(np.array([1]), ["image"])
+
+
+def test_a_picture_of_billions_of_pixels_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    def chunk(name: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+
+    size = struct.pack(">IIBBBBB", 60_000, 60_000, 8, 2, 0, 0, 0)
+    picture = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", size) + chunk(b"IDAT", zlib.compress(bytes(1 << 20)))
+    save(tmp_path / "a" / "1.png", grey(1))
+    (tmp_path / "a" / "2.png").write_bytes(picture + chunk(b"IEND", b""))
+    with pytest.raises(InputError, match=r"a/2\.png cannot be read as a picture .*3600000000 pixels.*\. Remove it"):
+        opened(tmp_path, held_mib=0).read(np.array([1]), ["image"])
 
 
 def test_a_class_without_pictures(tmp_path: Path) -> None:

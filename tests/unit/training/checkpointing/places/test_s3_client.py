@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.checkpointing.places._s3_client import (
+from drivetrain.base.s3_client import (
     Client,
     DeniedError,
     NotThereError,

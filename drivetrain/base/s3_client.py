@@ -1,0 +1,278 @@
+"""Asks S3 with boto3's client: each request tried so often and no more, content too, and errors that name the object.
+
+boto3's core signs, finds endpoint, region, credentials, proxies and certificates, and makes a request that fails again
+(https://docs.aws.amazon.com/boto3/latest/guide/retries.html: "standard"). boto3 is needed only by those who keep
+checkpoints at an s3:// location, or read data from one. It is imported when such a place is opened.
+"""
+
+from __future__ import annotations
+
+import errno
+import functools
+import logging
+import os
+import random
+import re
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from drivetrain.base.errors import InputError
+
+CONNECTIONS = 8
+"""Of one transfer."""
+_PIECE = 1 << 20  # received at once: so much memory is needed beside the buffer
+# Another request for the same object is under way: S3 wants this one again, which boto3 does not do.
+_CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
+_FOR_CHECKPOINTS = (
+    *("s3:ListBucket", "s3:GetObject", "s3:PutObject", "s3:DeleteObject"),
+    *("s3:AbortMultipartUpload", "s3:ListBucketMultipartUploads"),
+)
+_CREDENTIALS = frozenset(
+    {"ExpiredToken", "InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "TokenRefreshRequired"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long a request is tried: at most `attempts` times, each ended when nothing comes for `stall_seconds`.
+
+    With the defaults a service that never answers is given up within 110 s, so inside the time a stopped job has.
+    """
+
+    attempts: int = 5
+    connect_seconds: float = 5.0
+    stall_seconds: float = 20.0
+
+
+class ServiceError(OSError):
+    """S3 did not do it, however often it was asked; the message names the operation, the object and the last reason."""
+
+    def __init__(self, message: str, *, status: int = 0) -> None:
+        # EREMOTEIO and not EIO: nothing is known to be wrong with what lies there.
+        super().__init__(errno.EREMOTEIO, message)
+        self.status = status
+
+    def __str__(self) -> str:
+        return self.strerror or ""
+
+
+class DeniedError(ServiceError, PermissionError):
+    """There are no credentials, or S3 refuses them the operation."""
+
+
+class NotThereError(ServiceError, FileNotFoundError):
+    """There is no such object, or no such upload."""
+
+
+class _BrokenOffError(ServiceError):
+    """An answer began and did not end."""
+
+
+class Client:
+    """What asks for one bucket. Threads may share it; each process opens its own.
+
+    Args:
+        purpose: what the bucket is for, for messages: "checkpoints", "data".
+        permissions: what is needed for it.
+
+    Raises:
+        InputError: boto3 is not installed.
+    """
+
+    def __init__(
+        self,
+        bucket: str,
+        patience: Patience,
+        *,
+        purpose: str = "checkpoints",
+        permissions: Sequence[str] = _FOR_CHECKPOINTS,
+    ) -> None:
+        try:
+            import botocore.session  # noqa: F401
+        except ModuleNotFoundError:
+            raise InputError(
+                f"{purpose} at s3:// need the package boto3, which is not installed. "
+                "Install it with: pip install 'drivetrain[s3]' (or: pip install boto3)"
+            ) from None
+        self.bucket = bucket
+        self.patience = patience
+        self._needs = (
+            f"{purpose.capitalize()} at s3://{bucket} need a bucket that is there and {', '.join(permissions)} on it."
+        )
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._made: Any = None
+        self._reached = False
+
+    def call(self, operation: str, doing: str, **given: Any) -> Any:
+        """The answer of boto3's client.
+
+        Args:
+            doing: the operation, for messages: "write", "list", ...
+
+        Raises:
+            NotThereError, DeniedError: see there.
+            ServiceError: refused for another reason (`status`), or not done after all attempts.
+            InputError: the first request ever is refused for a reason that the user can mend.
+        """
+        import urllib3.exceptions
+        from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
+        from botocore.parsers import ResponseParserError
+
+        key, began = given.get("Key", ""), time.monotonic()
+        client = self._opened()
+        try:
+            answer = getattr(client, operation)(Bucket=self.bucket, **given)
+        except ClientError as error:
+            raise self._refused(doing, key, began, error.response) from error
+        except (ConnectionError, HTTPClientError) as error:
+            raise self._given_up(doing, key, began, _reason(error)) from error
+        except (ResponseParserError, urllib3.exceptions.HTTPError) as error:
+            raise _BrokenOffError(f"S3 did not {doing} {self._uri(key)}: {_reason(error)}") from error
+        except BotoCoreError as error:  # no credentials, or none that can be renewed
+            message = _how_to_set_up(error)
+            raise DeniedError(message) if self._reached else InputError(message) from error
+        self._reached = True
+        return answer
+
+    def fetch(self, key: str, into: memoryview | None = None, **given: str) -> tuple[memoryview, str]:
+        """Content and entity tag of an object or, as `given`, of a part of it.
+
+        boto3 makes a request again that is not answered, but leaves it to its caller that content stalls or breaks off.
+        """
+        began, attempts = time.monotonic(), 0
+        while True:
+            attempts += 1
+            try:
+                answer = self.call("get_object", "read", Key=key, **given)
+                attempts += answer["ResponseMetadata"]["RetryAttempts"]
+                return _content(answer, into), answer["ETag"]
+            except _BrokenOffError as error:
+                if attempts >= self.patience.attempts:
+                    raise self._given_up("read", key, began, str(error)) from error
+            time.sleep(random.uniform(0, 0.05 * 2**attempts))
+
+    def _opened(self) -> Any:
+        if os.getpid() != self._process:  # two processes would talk over one connection
+            raise RuntimeError("S3 was used before this process was forked; open the place after the fork")
+        with self._lock:
+            if self._made is None:
+                self._made = self._open()
+            return self._made
+
+    def _open(self) -> Any:
+        import botocore.session
+        from botocore.config import Config
+        from botocore.exceptions import BotoCoreError
+
+        logger = logging.getLogger("botocore")
+        if logger.level == logging.NOTSET:  # who wants to know where credentials were found can say so
+            logger.setLevel(logging.WARNING)
+        config = Config(
+            retries={"mode": "standard", "total_max_attempts": self.patience.attempts},
+            connect_timeout=self.patience.connect_seconds,
+            read_timeout=self.patience.stall_seconds,
+            max_pool_connections=2 * CONNECTIONS,  # something else may be under way beside a transfer
+            request_checksum_calculation="when_required",  # each write brings its own
+            response_checksum_validation="when_required",  # whoever reads compares with the manifest
+        )
+        region = os.environ.get("AWS_REGION") or None  # which SageMaker sets, and botocore does not read
+        try:
+            session = botocore.session.get_session()
+            session.register_component("data_loader", _descriptions())
+            client = session.create_client("s3", region_name=region, config=config)
+            if client.meta.endpoint_url.startswith("https:"):
+                # Over TLS the content needs no hash of its own against others; its CRC-32 guards it against damage.
+                config = config.merge(Config(s3={"payload_signing_enabled": False}))
+                client = session.create_client("s3", region_name=region, config=config)
+        except (BotoCoreError, ValueError) as error:
+            raise InputError(_how_to_set_up(error)) from error
+        client.meta.events.register("needs-retry.s3", self._after_a_conflict)
+        return client
+
+    def _after_a_conflict(self, response: Any, attempts: int, **_: Any) -> float | None:
+        """botocore's event of that name: seconds until the request is to be made again; None for what it says."""
+        code = response[1].get("Error", {}).get("Code") if response else ""
+        if code not in _CONFLICTS or attempts >= self.patience.attempts:
+            return None
+        return random.uniform(0, 0.05 * 2**attempts)
+
+    def _uri(self, key: str) -> str:
+        return f"s3://{self.bucket}/{key}"
+
+    def _given_up(self, doing: str, key: str, began: float, reason: str, status: int = 0) -> ServiceError:
+        return ServiceError(
+            f"S3 did not {doing} {self._uri(key)}: given up after {time.monotonic() - began:.1f} s and at most "
+            f"{self.patience.attempts} attempts; the last: {reason}",
+            status=status,
+        )
+
+    def _refused(self, doing: str, key: str, began: float, answer: Mapping[str, Any]) -> Exception:
+        status = answer["ResponseMetadata"]["HTTPStatusCode"]
+        code, text = answer["Error"]["Code"], answer["Error"].get("Message", "")
+        reason = f"{status} {text}" if code == str(status) else f"{status} {code} ({text})"
+        if status >= 500 or status == 429 or code in _CONFLICTS:
+            return self._given_up(doing, key, began, reason, status)
+        message = f"S3 does not {doing} {self._uri(key)}: {reason}"
+        if code == "NoSuchBucket":
+            return self._mendable(ServiceError(message, status=status))
+        if status == 404:
+            return NotThereError(message, status=status)
+        if code in _CREDENTIALS or status in (401, 403):
+            return self._mendable(DeniedError(message, status=status))
+        return ServiceError(message, status=status)
+
+    def _mendable(self, error: ServiceError) -> Exception:
+        """Before anything has worked it is the user's to mend; later on it is one failure among others."""
+        if self._reached:
+            return error
+        return InputError(f"{error}. {self._needs}")
+
+
+@functools.cache
+def _descriptions() -> Any:
+    """What reads botocore's descriptions of services and keeps them: most of the work of opening a client."""
+    import botocore.session
+
+    return botocore.session.get_session().get_component("data_loader")
+
+
+def _content(answer: Mapping[str, Any], into: memoryview | None) -> memoryview:
+    """The content that follows an answer, in the buffer if one is given."""
+    import urllib3.exceptions
+    from botocore.exceptions import HTTPClientError, IncompleteReadError
+
+    size, body = answer["ContentLength"], answer["Body"]
+    view = memoryview(bytearray(size)) if into is None else into
+    filled = 0
+    try:
+        if size != len(view):  # the whole object, though a part was asked for
+            raise IncompleteReadError(actual_bytes=size, expected_bytes=len(view))
+        while filled < len(view):
+            filled += body.readinto(view[filled : filled + _PIECE])
+    except (IncompleteReadError, HTTPClientError, urllib3.exceptions.HTTPError) as error:
+        raise _BrokenOffError(_reason(error)) from error
+    finally:
+        body.close()
+    return view
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong, without what a secret may be in."""
+    inner = getattr(error, "kwargs", {}).get("error")  # without the address that was asked
+    return _without_password(f"{type(error).__name__}: {inner or error}")
+
+
+def _how_to_set_up(error: Exception) -> str:
+    return (
+        f"no access to S3 as this machine is set up: {_without_password(str(error))}. Give it a role that may use the "
+        "bucket, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, where there is one), or "
+        "AWS_PROFILE; another service than AWS's is named by AWS_ENDPOINT_URL_S3, like https://minio.example:9000."
+    )
+
+
+def _without_password(text: str) -> str:
+    return re.sub(r"://[^/@\s]*@", "://...@", text)

@@ -1,0 +1,29 @@
+"""Batches of other libraries with the types of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from drivetrain.base.errors import InputError
+from drivetrain.data.arrow import Batch, Schema, arrow, plain_type
+
+
+def plain_schema(schema: Schema) -> Schema:
+    """Without metadata, and without what only describes storage (large text, categories)."""
+    return arrow().schema([(field.name, plain_type(field.type)) for field in schema])
+
+
+def plain_batches(batches: Any, schema: Schema, where: str) -> Iterator[Batch]:
+    """
+    Raises:
+        InputError: they cannot be read.
+    """
+    pa = arrow()
+    try:
+        for batch in batches:
+            if batch.num_rows:
+                columns = [batch.column(field.name).cast(field.type) for field in schema]
+                yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{where} cannot be read: {error}. Is it damaged, or written to by hand?") from error

@@ -1,0 +1,146 @@
+"""What a query of a database gives, by a driver of ADBC, which streams Arrow batches.
+
+A database has no versions. With a `watermark`, a column that grows with each new row (an id, a time of insertion), the
+version is its greatest value and the number of rows up to there. Only these rows are read, in the order of the
+watermark and then of all columns. Without one nothing tells whether the rows are still the same: there is no version.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from drivetrain.base.errors import InputError
+from drivetrain.data.arrow import Batch, Schema
+from drivetrain.data.increments import NotUsableError
+from drivetrain.data.sources import Options, no_such_version
+from drivetrain.data.sources._batches import plain_batches, plain_schema
+
+_RANGE_EXAMPLE = "query='select id, price from orders' watermark=id"
+
+
+@dataclass(frozen=True)
+class Query:
+    """A query, with the rows up to a watermark, or all of them."""
+
+    address: str
+    connect: Callable[[], Any]
+    errors: tuple[type[Exception], ...]
+    query: str
+    watermark: str
+    highest: str = ""
+    """The greatest value of the watermark, as SQL."""
+    rows: int = 0
+    after: str = ""
+    """Only rows beyond this value of the watermark, as SQL."""
+    known: Schema = field(default=None, compare=False)
+
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        if not self.watermark:
+            return {"version": "", "query": self.query}
+        version = f"{self.highest}/{self.rows}"
+        return {"version": version, "query": self.query, "watermark": self.watermark}
+
+    @property
+    def schema(self) -> Schema:
+        if self.known is not None:
+            return self.known
+        with self._cursor(f"select * from ({self.query}) as rows_of_source where 1 = 0") as cursor:
+            names = [column[0] for column in cursor.description]
+        if self.watermark and self.watermark not in names:
+            raise InputError(f"watermark: the query gives no column {self.watermark!r}. There are: {', '.join(names)}.")
+        with self._cursor(self._ordered(len(names))) as cursor:
+            return plain_schema(cursor.fetch_record_batch().schema)
+
+    def batches(self) -> Iterator[Batch]:
+        schema = self.schema
+        with self._cursor(self._ordered(len(schema))) as cursor:
+            yield from plain_batches(cursor.fetch_record_batch(), schema, self.address)
+
+    def added_since(self, earlier: Mapping[str, Any], schema: Schema) -> Query:
+        if not self.watermark or not earlier["version"]:
+            raise NotUsableError("a query without a watermark does not tell which rows are new")
+        if (earlier["query"], earlier["watermark"]) != (self.query, self.watermark):
+            raise NotUsableError("the query is another one")
+        highest, _, rows = earlier["version"].rpartition("/")
+        if self.count(f"{self._quoted} <= {highest}") != int(rows):
+            raise NotUsableError(f"rows up to {self.watermark} = {highest} were changed or removed")
+        return replace(self, after=highest, known=schema)
+
+    def bounded(self, version: str) -> Query:
+        """The same up to the greatest value of the watermark, or up to that of a version."""
+        if not self.watermark:
+            if version:
+                raise InputError(f"{self.address}: a query without a watermark has no version. {_RANGE_EXAMPLE}")
+            return self
+        if version:
+            highest, _, rows = version.rpartition("/")
+            if highest and rows.isdecimal() and _is_literal(highest):
+                found = self.count(f"{self._quoted} <= {highest}")
+                if found == int(rows):
+                    return replace(self, highest=highest, rows=found)
+            raise no_such_version(version, self.bounded("").identity["version"], self.address)
+        sql = f"select max({self._quoted}), count(*), count({self._quoted}) from ({self.query}) as rows_of_source"
+        with self._cursor(sql) as cursor:
+            value, rows, present = cursor.fetchone()
+        if not rows:
+            raise InputError(f"{self.address}: the query gives no row.")
+        if present != rows:
+            raise InputError(
+                f"{self.address}: the watermark {self.watermark!r} is missing in {rows - present:,} of {rows:,} rows. "
+                "Choose a column that every row has, or leave these rows out in the query."
+            )
+        return replace(self, highest=_literal(value), rows=rows)
+
+    def count(self, condition: str) -> int:
+        with self._cursor(f"select count(*) from ({self.query}) as rows_of_source where {condition}") as cursor:
+            return cursor.fetchone()[0]
+
+    @property
+    def _quoted(self) -> str:
+        return '"' + self.watermark.replace('"', '""') + '"'
+
+    def _ordered(self, columns: int) -> str:
+        sql = f"select * from ({self.query}) as rows_of_source"
+        if not self.watermark:
+            return sql
+        bounds = [f"{self._quoted} <= {self.highest}", *([f"{self._quoted} > {self.after}"] if self.after else [])]
+        order = ", ".join([self._quoted, *map(str, range(1, columns + 1))])
+        return f"{sql} where {' and '.join(bounds)} order by {order}"
+
+    @contextlib.contextmanager
+    def _cursor(self, sql: str) -> Iterator[Any]:
+        try:
+            with self.connect() as connection, connection.cursor() as cursor:
+                cursor.execute(sql)
+                yield cursor
+        except self.errors as error:
+            raise InputError(f"{self.address} refuses the query: {error}") from error
+
+
+def opened(address: str, connect: Callable[[], Any], errors: tuple[type[Exception], ...], options: Options) -> Query:
+    if not options.query.strip():
+        raise InputError(f"{address} is a database: say what to read, for example {_RANGE_EXAMPLE}.")
+    query = options.query.strip().rstrip(";")
+    return Query(address, connect, errors, query, options.watermark).bounded(options.version)
+
+
+def _literal(value: Any) -> str:
+    """A value of a watermark as SQL that any database reads."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return repr(value)
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def _is_literal(text: str) -> bool:
+    """Whether a text is what `_literal` makes; it comes from a parameter."""
+    if text[0] == text[-1] == "'" and len(text) > 1:
+        return "'" not in text[1:-1].replace("''", "")
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return text.isascii()

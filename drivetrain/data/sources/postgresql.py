@@ -1,0 +1,20 @@
+"""A query of a PostgreSQL database: `postgresql://user@host:5432/database`.
+
+The password comes from the environment (PGPASSWORD, PGPASSFILE), as for every program that uses libpq.
+"""
+
+from __future__ import annotations
+
+from drivetrain.base.errors import InputError
+from drivetrain.data.sources import Options, required
+from drivetrain.data.sources._sql import Query, opened
+
+SUMMARY = "a query of a PostgreSQL database"
+EXAMPLE = "postgresql://reader@db.example/shop"
+
+
+def open_source(place: str, options: Options) -> Query:
+    driver, manager = required("adbc_driver_postgresql.dbapi", "sql"), required("adbc_driver_manager", "sql")
+    if not place.startswith("//"):
+        raise InputError(f"source is 'postgresql:{place}'. Example: {EXAMPLE}.")
+    return opened(f"postgresql:{place}", lambda: driver.connect(f"postgresql:{place}"), (manager.Error,), options)

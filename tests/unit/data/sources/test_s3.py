@@ -1,0 +1,128 @@
+"""Files in S3: listed once, fetched on a condition, and gone on with after a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pyarrow as pa
+import pytest
+
+from drivetrain.base import s3_client
+from drivetrain.base.errors import InputError
+from drivetrain.components.read_source import read_source
+from drivetrain.data.manifest import Manifest
+from drivetrain.data.reading import TableOptions
+from drivetrain.data.sources import Options, open_source, s3
+from tests.fixtures.s3_server import make_bucket, s3_server, variables
+
+
+class Bucket:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        endpoint = s3_server()
+        for name, value in variables(endpoint).items():
+            monkeypatch.setenv(name, value)
+        self.name = make_bucket(endpoint)
+        self.client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
+        self.asked: list[tuple[str, Mapping[str, Any]]] = []
+        call = s3_client.Client.call
+
+        def recorded(client: s3_client.Client, operation: str, doing: str, **given: Any) -> Any:
+            self.asked.append((operation, given))
+            return call(client, operation, doing, **given)
+
+        monkeypatch.setattr(s3_client.Client, "call", recorded)
+
+    def put(self, key: str, text: str | bytes) -> None:
+        self.client.put_object(Bucket=self.name, Key=key, Body=text)
+
+    def ranges(self) -> list[str]:
+        return [given["Range"] for operation, given in self.asked if operation == "get_object"]
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Bucket:
+    return Bucket(monkeypatch)
+
+
+def options(scratch: Path) -> Options:
+    return Options(table=TableOptions(key=None, label=None), scratch=scratch)
+
+
+def test_listed_once_and_each_byte_fetched_once(
+    bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3, "_RANGE", 16)
+    for name in ("b.csv", "a.csv", "day=1.csv"):
+        bucket.put(f"raw/{name}", "id,x\n" + "".join(f"{ord(name[0])}{row},{row}\n" for row in range(9)))
+    bucket.put("raw/README.md", "no rows")
+    bucket.put("raw/_SUCCESS", "")
+    bucket.put("raw-other/c.csv", "id,x\n1,2\n")
+    read_source(tmp_path / "out", source=f"s3://{bucket.name}/raw")
+    assert Manifest.read(tmp_path / "out").rows == 27
+    assert [operation for operation, _ in bucket.asked].count("list_objects_v2") == 1
+    assert {given["Key"] for operation, given in bucket.asked if operation == "get_object"} == {
+        "raw/a.csv",
+        "raw/b.csv",
+        "raw/day=1.csv",
+    }
+    assert len(bucket.ranges()) > 6  # in ranges
+    starts = [(given["Key"], given["Range"]) for operation, given in bucket.asked if operation == "get_object"]
+    assert len(set(starts)) == len(starts)
+    assert not list((tmp_path / "out").glob(".*"))
+
+
+def test_a_killed_run_is_gone_on_with(bucket: Bucket, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3, "_RANGE", 10)
+    text = "id,x\n" + "".join(f"{row},{row}\n" for row in range(20))
+    bucket.put("rows.csv", text)
+    fetch = s3_client.Client.fetch
+
+    def interrupted(client: s3_client.Client, key: str, into: Any = None, **given: str) -> Any:
+        if given["Range"].startswith("bytes=30-"):
+            raise KeyboardInterrupt
+        return fetch(client, key, into, **given)
+
+    monkeypatch.setattr(s3_client.Client, "fetch", interrupted)
+    opened = open_source(f"s3://{bucket.name}", options(tmp_path))
+    with pytest.raises(KeyboardInterrupt):
+        list(opened.batches())
+    assert bucket.ranges() == ["bytes=0-9", "bytes=10-19", "bytes=20-29"]
+    monkeypatch.setattr(s3_client.Client, "fetch", fetch)
+    bucket.asked.clear()
+    again = open_source(f"s3://{bucket.name}", options(tmp_path))
+    assert pa.Table.from_batches(list(again.batches())).column("id").to_pylist() == list(range(20))
+    assert bucket.ranges()[0] == "bytes=30-39"
+    assert again.identity == opened.identity
+
+
+def test_an_object_that_is_replaced_meanwhile_is_one_error(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("raw/a.csv", "id,x\n1,2\n")
+    opened = open_source(f"s3://{bucket.name}/raw", options(tmp_path))
+    bucket.put("raw/a.csv", "id,x\n1,3\n")
+    with pytest.raises(InputError, match=r"raw/a.csv was replaced or removed while the data was read"):
+        list(opened.batches())
+
+
+def test_types_that_later_rows_need_are_found(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("raw/a.csv", "id,x\n" + "".join(f"{row},{row}\n" for row in range(600_000)) + "600000,later\n")
+    read_source(tmp_path / "out", source=f"s3://{bucket.name}/raw")
+    assert {column.name: column.type for column in Manifest.read(tmp_path / "out").schema}["x"] == "string"
+
+
+def test_partitions_one_object_and_bad_names(bucket: Bucket, tmp_path: Path) -> None:
+    bucket.put("t/year=2026/rows.csv", "id\n1\n")
+    read_source(tmp_path / "folder", source=f"s3://{bucket.name}/t/")
+    assert [column.name for column in Manifest.read(tmp_path / "folder").schema] == ["id", "year"]
+    read_source(tmp_path / "one", source=f"s3://{bucket.name}/t/year=2026/rows.csv")
+    assert Manifest.read(tmp_path / "one").rows == 1
+    bucket.put("bad//rows.csv", "id\n1\n")
+    with pytest.raises(InputError, match="has a name that no file can have"):
+        read_source(tmp_path / "bad", source=f"s3://{bucket.name}/bad")
+    bucket.put("open/rows.csv", 'id,x\n1,"open\n')
+    with pytest.raises(InputError, match=r"rows.csv"):
+        read_source(tmp_path / "open", source=f"s3://{bucket.name}/open")
+    with pytest.raises(InputError, match="s3://no-such-bucket-here"):
+        read_source(tmp_path / "none", source="s3://no-such-bucket-here/x")
