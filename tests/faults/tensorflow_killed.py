@@ -25,7 +25,7 @@ PATIENCE_S = 600.0
 
 _ROOT = Path(__file__).parents[2]
 _PYTHON = _ROOT / ".venvs" / "tensorflow" / "bin" / "python"
-_SECONDS = 240.0
+_SECONDS, _DYING_S = 240.0, 20.0
 _ROWS, _EPOCHS = 50, 40
 _STEPS = 4 * _EPOCHS  # of 16 rows, the last of an epoch of 2
 _OPTIONS = {"tf_mirrored": '{"cpus": 2}', "tf_central_storage": '{"cpus": 2}', "tf_multi_worker": "{}"}
@@ -76,7 +76,7 @@ def trial(given: Trial, shared: Shared) -> Found:
     violations = []
     if not ended and code == 0:
         violations.append("it was killed and ended with 0")
-    if left := processes_of(given.folder):
+    if left := left_of(given.folder):
         violations.append(f"processes are left: {left}")
     with started(strategy, shared.data, given.folder) as process:
         code = process.wait(_SECONDS)
@@ -149,6 +149,14 @@ def processes_of(folder: Path, rank: str = "") -> list[int]:
         if mark in variables and not gone and (not rank or f"RANK={rank}".encode() in variables):
             found.append(int(entry.name))
     return found
+
+
+def left_of(folder: Path) -> list[int]:
+    """Processes that have outlived the killed ones by more than a kernel under load needs to take those down."""
+    until = time.monotonic() + _DYING_S
+    while (left := processes_of(folder)) and time.monotonic() < until:
+        time.sleep(0.05)
+    return left
 
 
 def steps_of(folder: Path) -> list[int]:
