@@ -1,4 +1,4 @@
-"""Training with parameter servers is asynchronous, and with several workers no two runs are equal. Each sample is learnt
+"""Training with parameter servers is asynchronous: with several workers no two runs are equal. Each sample is learnt
 from once all the same, also after a restart; and with one worker nothing is left to chance."""
 
 from __future__ import annotations
