@@ -87,7 +87,8 @@ def test_replicas_of_one_process_come_to_what_one_comes_to(work: Work, alone: An
         for strategy in ("mirrored", "central_storage")
         for name, change in (("whole", {}), ("adamw", {"recipe_options": ADAMW}), ("fp64", FP64))
     ]
-    runs.append(("mirrored_trees", runs[0][1] | TREES | {"accumulation": 2}))
+    trees: dict[str, Any] = {**runs[0][1], **TREES, "accumulation": 2}
+    runs.append(("mirrored_trees", trees))
     found = run(work.given(*runs))
     for strategy in ("mirrored", "central_storage"):
         assert work.distance("whole", f"{strategy}_whole") < 1e-6
