@@ -25,6 +25,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.steps import programs, script_mode
 from drivetrain.steps.contract import Checkpoints, Input, Output, Since
 from drivetrain.steps.declaration import component
+from drivetrain.steps.distribution import read
 from drivetrain.steps.user_code import check_script, code_folder
 
 # Where processes meet in AWS's PyTorch container (sagemaker-pytorch-training 3.0.0, training.py).
@@ -49,8 +50,9 @@ def train_script(
     checkpoints: Checkpoints,
     *,
     script: str,
-    launcher: Literal["torchrun", "mpirun", "python", "tf_config"] = "torchrun",
+    launcher: Literal["torchrun", "mpirun", "horovodrun", "deepspeed", "tf_config", "python"] = "torchrun",
     roles: Annotated[str, Since(before="")] = "",
+    distribution: Annotated[str, Since(before="{}")] = "{}",
     hyperparameters: str = "{}",
     channels: str = "{}",
     processes: int = 0,
@@ -66,8 +68,10 @@ def train_script(
         output: what the script writes to SM_OUTPUT_DATA_DIR.
         checkpoints: the folder at /opt/ml/checkpoints, also in SM_CHECKPOINT_DIR; kept between attempts.
         script: the script's path in its folder, such as train.py or bin/train.sh.
-        launcher: torchrun, mpirun and tf_config start its processes; python starts it once on each host, as it is.
+        launcher: torchrun, mpirun, horovodrun, deepspeed and tf_config start its processes; python starts it once on
+            each host, as it is.
         roles: with tf_config, what the processes of all hosts are, such as chief=1,worker=2,ps=1; else workers.
+        distribution: how the SageMaker SDK is told of its library, a JSON object; it then says the launcher, too.
         hyperparameters: the script's arguments, a JSON object.
         channels: the script's own names for the channels, a JSON object such as {"train": "training"}.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
@@ -76,8 +80,9 @@ def train_script(
     check_script(script, folder)
     inputs = {"train": train, "validation": validation, "test": test}
     named = _channels({name: path for name, path in inputs.items() if path is not None}, channels)
-    values = _hyperparameters(hyperparameters)
-    job = _job(script, folder, named, values, model=model, output=output)
+    values, told = _hyperparameters(hyperparameters), read(distribution)
+    values |= told.hyperparameters
+    job = _job(script, folder, named, values, model=model, output=output)._replace(framework=told.framework)
     environment = {
         **os.environ,
         **script_mode.variables(job, os.environ),
@@ -88,10 +93,11 @@ def train_script(
     }
     command = [
         *(sys.executable, "-m", "drivetrain.training_scripts.launch"),
-        *(f"--launcher={launcher}", f"--processes={processes}", f"--checkpoints={checkpoints.resolve()}"),
+        *(f"--launcher={told.launcher or launcher}", f"--processes={processes or told.processes}"),
+        f"--checkpoints={checkpoints.resolve()}",
         *(
             [f"--port={_port(job.resources['hosts'])}"]
-            if launcher == "python" and _PORT_VARIABLE not in os.environ
+            if launcher == "python" and not told.launcher and _PORT_VARIABLE not in os.environ
             else []
         ),
         *([f"--roles={roles}"] if roles else []),

@@ -71,6 +71,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
             item.add_marker(suite)
         unknown = item.config.stash.setdefault(UNKNOWN_CASES, {})
         unknown.setdefault((function, suite), set(named)).discard(case)
+    if item.get_closest_marker("shows"):
+        from tests.strategy_table import shown_by
+
+        given = item.callspec.params if hasattr(item, "callspec") else {}  # pyright: ignore[reportAttributeAccessIssue]
+        item.user_properties += shown_by(item.iter_markers("shows"), given)
 
 
 @pytest.hookimpl(trylast=True)

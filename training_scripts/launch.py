@@ -67,9 +67,11 @@ def main() -> None:
             port=given["port"] or 0,
             interface=given["interface"] or "",
         )
+        launcher = choose_launcher(cluster, program, options)
+        of_strategy = literal_of_strategy(program, "ROLES") if launcher == "tf_config" else ""
+        options = replace(options, launcher=launcher, roles=options.roles or of_strategy)
         asked = cluster.processes if are_processes_named(given, os.environ) else 0
         cluster = with_processes(cluster, read_roles(options.roles), asked)
-        options = replace(options, launcher=choose_launcher(cluster, program, options))
         forks = options.launcher == "python" and program.kind == "module"
         waiting = forked(cluster.processes if forks else 0, _rank())
         with counted(options, is_first=cluster.host_index == 0) as start:
@@ -193,18 +195,18 @@ def choose_launcher(cluster: Cluster, program: Program, options: Options) -> str
     # One host needs no torchrun, which would import torch once more only to watch its processes. A program that is not
     # ours may look for what torchrun alone gives: its store, the number of restarts.
     ours = program.kind == "module" and program.target.startswith("drivetrain.")
-    if ours and (own := _launcher_of_strategy(program)):
+    if ours and (own := literal_of_strategy(program, "LAUNCHER")):
         return own
     direct = cluster.world_size == 1 or (len(cluster.hosts) == 1 and ours)
     return "python" if direct and not options.max_restarts else "torchrun"
 
 
-def _launcher_of_strategy(program: Program) -> str:
-    """The launcher that a training's strategy asks for; "" for none."""
+def literal_of_strategy(program: Program, name: str) -> str:
+    """What a training's strategy asks of its launcher: LAUNCHER, or the ROLES of TF_CONFIG; "" for nothing."""
     given = [word.partition("=")[2] for word in program.arguments if word.startswith("--strategy=")]
     if not given or given[-1] not in plugins.names("strategies"):
         return ""
-    return plugins.literal("strategies", given[-1], "LAUNCHER", kind="strategy")
+    return plugins.literal("strategies", given[-1], name, kind="strategy")
 
 
 def resolve_hosts(cluster: Cluster, options: Options) -> Mapping[str, str | None]:

@@ -150,10 +150,11 @@ def _meeting_point(processes: int) -> Generator[dict[str, str]]:
 def _train(work: str) -> None:
     """What drivetrain.training_scripts.train does, with its words from `work`."""
     from drivetrain.training.process import join_group
+    from drivetrain.training.strategy import joining_of
     from drivetrain.training_scripts.train import train
 
     given = json.loads(work)
     folders = Folders(**{name: Path(folder) for name, folder in given["folders"].items()})
     config = Config(**given["config"])
-    with join_group(config.collective_timeout) as process:
+    with join_group(config.collective_timeout, *joining_of(config.strategy)) as process:
         train(config, folders, process)

@@ -42,7 +42,7 @@ from drivetrain.training.metric import Amount
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.recipe import HasFolder, direction, load_recipe
-from drivetrain.training.strategy import Strategy, framework_of, load_strategy, refuse_other_framework
+from drivetrain.training.strategy import Strategy, joining_of, load_strategy, refuse_other_framework
 
 __all__ = ["HISTORY_FILE", "Config", "Folders", "main", "train"]
 
@@ -345,7 +345,7 @@ def main() -> None:
         given: dict[str, Any] = vars(parser(__doc__).parse_args())
         folders = Folders(**{field.name: given.pop(field.name) for field in fields(Folders)})
         config = Config(**given)
-        with join_group(config.collective_timeout, framework_of(config.strategy)) as process:
+        with join_group(config.collective_timeout, *joining_of(config.strategy)) as process:
             train(config, folders, process)
 
     run_rank(program)

@@ -29,7 +29,7 @@ SINGLE_STAGE = ("gpipe", "1f1b")
 TORCH, TENSORFLOW = "torch", "tensorflow"
 # What is read of a strategy's file: what each has; then what one of torch has, and where options have such values.
 NEEDED = ("DIMENSIONS", "SUMMARY")
-LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "NEEDS", "CHOICES", "BOUNDS")
+LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "NEEDS", "LIBRARY", "INSTEAD", "CHOICES", "BOUNDS", "ROLES")
 
 
 @dataclass(frozen=True)
@@ -65,6 +65,12 @@ class StrategyFacts:
     framework: str = TORCH
     needs: tuple[str, ...] = ()
     """Packages that it needs besides its framework."""
+    library: str = ""
+    """A library that it needs and that only its vendor's images hold."""
+    instead: str = ""
+    """The strategy that does the same without that library."""
+    roles: str = ""
+    """What its processes are in TF_CONFIG, where they do not all train."""
 
 
 def strategies_folder() -> Path:
@@ -118,6 +124,9 @@ def _read(path: Path) -> StrategyFacts:
         options={option.name: option for option in _options(options, path.parent, literals)},
         framework=str(literals.get("FRAMEWORK", TORCH)),
         needs=tuple(literals.get("NEEDS", ())),
+        library=str(literals.get("LIBRARY", "")),
+        instead=str(literals.get("INSTEAD", "")),
+        roles=str(literals.get("ROLES", "")),
     )
 
 

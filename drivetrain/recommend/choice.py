@@ -167,6 +167,8 @@ def _impossible(plan: Sizing, strategy: StrategyFacts) -> str:
     world, facts, instance = plan.world, plan.facts, plan.instance
     if strategy.name == THREADS:
         return "one process with threads: ddp does the same faster"
+    if strategy.library:
+        return f"needs a library of its vendor's: it is chosen by name; {strategy.instead} does the same"
     if strategy.needs:
         return f"needs {', '.join(strategy.needs)}: it is chosen by name"
     if not strategy.dimensions:

@@ -116,10 +116,22 @@ def processes_have_a_gpu_each(graph: Graph) -> Iterator[str]:
 @rule
 def lone_strategies_have_one_process(graph: Graph) -> Iterator[str]:
     for training, strategy, _, world in _distributed(graph):
-        if not strategy.dimensions and world.size > 1:
+        if not strategy.dimensions and not strategy.roles and world.size > 1:
             yield (
                 f"{training.where}: strategy {strategy.name!r} is for one process, but there are {world.described()}; "
                 f"each would train a model of its own. Use strategy {_several(strategy)}, or one host with processes 1."
+            )
+
+
+@rule
+def roles_have_their_processes(graph: Graph) -> Iterator[str]:
+    for training, strategy, _, world in _distributed(graph):
+        least = strategy.roles.count("=")
+        if world.size < least:
+            yield (
+                f"{training.where}: strategy {strategy.name!r} has processes in the roles {strategy.roles}, {least} at "
+                f"least, but there are {world.described()}. Give more hosts or processes, or use strategy "
+                "'tf_mirrored'."
             )
 
 

@@ -129,7 +129,13 @@ class Framework(Values, Protocol):
         ...
 
     def join(self, process: Process, timeout: float) -> Group:
-        """The group of all processes, by the variables of the launcher; it waits `timeout` seconds for others."""
+        """The group of all processes, by the variables of the launcher; it waits `timeout` seconds for others.
+
+        A framework that has strategies with a `BACKEND` takes that, too, as `backend`.
+
+        Raises:
+            InputError: the library of that backend is not installed.
+        """
         ...
 
     # Models, as the recipe has them.

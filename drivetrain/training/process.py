@@ -60,10 +60,13 @@ class Process:
 
 
 @contextmanager
-def join_group(collective_timeout: float = COLLECTIVE_TIMEOUT, framework: str = "torch") -> Generator[Process]:
+def join_group(
+    collective_timeout: float = COLLECTIVE_TIMEOUT, framework: str = "torch", backend: str = ""
+) -> Generator[Process]:
     """Join the processes that the launcher started, as `framework` does it; one process alone needs no group.
 
-    A collective fails after `collective_timeout` seconds, in which some other process has not come to it.
+    A collective fails after `collective_timeout` seconds, in which some other process has not come to it. `backend` is
+    what moves a strategy's tensors, where its file names one (`BACKEND`).
 
     Reads the variables that the launchers set: RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, and where rank 0 is:
     MASTER_ADDR, MASTER_PORT.
@@ -76,7 +79,8 @@ def join_group(collective_timeout: float = COLLECTIVE_TIMEOUT, framework: str = 
     if world_size == 1:
         yield process
         return
-    group: Group = joining.join(process, collective_timeout)
+    own = {"backend": backend} if backend else {}
+    group: Group = joining.join(process, collective_timeout, **own)
     yield replace(process, joined=group)
     # Only after success: leaving in order needs the others, and after a failure they may be gone.
     group.close()

@@ -7,6 +7,9 @@ A file `strategies/<name>.py` has
     MIN_TORCH = "2.6"                     the oldest torch that carries it; only where that is its framework
     SUMMARY = "..."                       a line for tables and help
     NEEDS = ("deepspeed",)                packages that it needs besides its framework; only where there are some
+    LIBRARY = "smddp"                     a library that only its vendor's images hold; only where it needs one
+    INSTEAD = "ddp"                       the strategy that does the same without that library
+    BACKEND = "smddp"                     what moves its tensors, where it is not the framework's own choice
     class Options                         a frozen dataclass; degrees are called as the dimensions
     class Strategy                        what the loop asks is below; each framework has a base (torch/strategy.py)
 
@@ -32,7 +35,7 @@ from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, Recipe
 
 # Strategies whose ranks hold the whole model: nothing has to travel in a forward pass.
-WHOLE = ("single", "dp", "ddp")
+WHOLE = ("single", "dp", "ddp", "horovod")
 
 
 class Step(NamedTuple):
@@ -136,6 +139,16 @@ def framework_of(strategy: str) -> str:
     """
     _refuse_auto(strategy)
     return plugins.literal("strategies", strategy, "FRAMEWORK", kind="strategy")
+
+
+def joining_of(strategy: str) -> tuple[str, str]:
+    """How the processes of a strategy join (`join_group`): its framework, and the backend that its file names, "" where
+    it leaves that to the framework. Nothing is imported.
+
+    Raises:
+        InputError: no such strategy.
+    """
+    return framework_of(strategy), plugins.literal("strategies", strategy, "BACKEND", kind="strategy")
 
 
 def refuse_other_framework(recipe: str, strategy: str) -> None:

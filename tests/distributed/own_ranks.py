@@ -16,7 +16,8 @@ import torch
 
 from drivetrain.training.launch.processes.parent import follows_parent
 from drivetrain.training.process import Process
-from tests.distributed.rank_pool import FORK, how_it_died, join, trace_fatal_signals, trace_of
+from tests.distributed.rank_pool import FORK, how_it_died, trace_fatal_signals, trace_of
+from tests.distributed.rank_pool import join as join_gloo
 
 
 def run_forked(
@@ -27,11 +28,12 @@ def run_forked(
     timeout: float = 60,
     collective_timeout: float = 1800,
     may_die: Any = (),
+    join: Callable[[Path, timedelta, Process], Process] = join_gloo,
 ) -> list[Any]:
     """What `function(process, *arguments)` returns on each rank; they meet in a file of `folder`.
 
     A rank in `may_die` may end without an answer (None), and nobody waits for it. `collective_timeout` is that of the
-    ranks' group [s].
+    ranks' group [s]; `join` lets them meet.
     """
     store = Path(tempfile.mkdtemp(dir=folder)) / "store"
     meet = partial(join, store, timedelta(seconds=collective_timeout))

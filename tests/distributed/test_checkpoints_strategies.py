@@ -133,6 +133,7 @@ def test_another_strategy_loads_it(run: Run, other: Run, saved_by: Saved, pooled
 
 # (Of ddp, fsdp and pp restarts of whole trainings show it: test_resume.py, test_loop.py.)
 @pytest.mark.slow
+@pytest.mark.shows("resumes")
 @pytest.mark.parametrize("run", parameters(RUNS[1:], quick_ranks=2, quick=("cp", "tp")))
 def test_training_goes_on_bit_by_bit(run: Run, saved_by: Saved, pooled: Any) -> None:
     check(run, run, saved_by, pooled)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
@@ -53,6 +54,7 @@ def all_at_once(process: Process, run: Run, halves: Setting) -> tuple[Trained, T
     )
 
 
+@pytest.mark.shows("equals one process", "resumes", "exact evaluation")
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
@@ -77,6 +79,10 @@ def test_equals_one_process_and_goes_on(run: Run, imported: None, tmp_path: Path
     for other, *_ in others:  # what is reported is the same everywhere
         assert (other.losses, other.norms, other.evaluation) == (got_sgd.losses, got_sgd.norms, got_sgd.evaluation)
     rest = replace(halves, first=3, seed=99)
+    untouched = replace(rest, steps=0, start=end)  # of one model every digit that is counted is the same
+    (known,) = run_forked(tmp_path, 1, fit, SINGLE, untouched)
+    for found in run_forked(tmp_path, run.world_size, fit, run, untouched, timeout=240):
+        assert found.evaluation["accuracy"] == known.evaluation["accuracy"]
     starts = [replace(rest, start=each) for each in (start, half)]
     moved, resumed = run_forked(tmp_path, run.world_size, fit_each, run, starts, timeout=240)[0]
     assert difference(moved, end) < 1e-6, worst(moved, end)
@@ -122,6 +128,7 @@ def test_options_that_cannot_be(options: dict[str, Any], said: str) -> None:
         ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps=4, but accumulation=1"),
         ({"optimizer": {"type": "Adam"}}, "optimizer is not taken from there: the recipe builds the optimizer"),
         ({"fp16": {"enabled": True}}, "fp16 is not taken from there: give precision='bf16'"),
+        ({"pipeline": {"stages": 2}}, "stages are those of strategy pp, pp_ddp or tp_pp_fsdp"),
         ({"hybrid_engine": {"enabled": True}}, "hybrid_engine is not supported under strategy 'deepspeed'"),
     ],
 )
@@ -141,6 +148,15 @@ def test_a_configuration_that_contradicts(config: dict[str, Any], said: str) -> 
 def test_common_options_that_it_cannot_have(common: dict[str, Any], stage: int, said: str) -> None:
     with pytest.raises(InputError, match=said):
         deepspeed.refuse_common_options(told(learning_rate=0.1, **common), stage)
+
+
+@pytest.mark.slow
+def test_a_model_for_the_pipeline_engine(imported: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"DS_ACCELERATOR": "cpu", "LOCAL_RANK": "0"}.items():  # which it sets
+        monkeypatch.setenv(name, value)
+    module = importlib.import_module("deepspeed").PipelineModule
+    with pytest.raises(InputError, match=r"a PipelineModule, .* with strategy pp, pp_ddp or"):
+        deepspeed.start_engine(module.__new__(module), None, Process(0, 1, 0, 1, torch.device("cpu")), {})  # type: ignore[arg-type]
 
 
 def test_what_says_the_same_or_leaves_it_to_us_is_taken() -> None:

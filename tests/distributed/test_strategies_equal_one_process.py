@@ -72,6 +72,7 @@ def equals_one_process(run: Run, kind: str, accumulation: int, reference: Refere
         assert (other.losses, other.norms, other.evaluation) == (first.losses, first.norms, first.evaluation)
 
 
+@pytest.mark.shows("equals one process")
 @pytest.mark.slow_cases("tp-2-tensor=2-transformer", "fsdp-2-transformer", "pp-2-stage=2-transformer")
 @pytest.mark.parametrize(
     ("run", "kind"),
@@ -130,6 +131,7 @@ def in_one_pass(process: Process, setting: Setting) -> tuple[list[float], float,
     return losses, mean(held_out).item(), {name: p.detach().numpy() for name, p in model.named_parameters()}
 
 
+@pytest.mark.shows("equals one process")
 @pytest.mark.parametrize(
     "run", parameters([ALONE, *(run for run in ALL if "transformer" in run.models)], quick=("single", "ddp", "cp"))
 )
@@ -168,6 +170,17 @@ def goes_on(run: Run, optimizer: str, reference: Any, pooled: Any) -> None:
     moved, resumed = pooled(run.world_size, fit_each, run, starts)[0]
     assert difference(moved, expected) < TOLERANCE, worst(moved, expected)
     assert identical(resumed, whole), worst(resumed, whole)
+
+
+@pytest.mark.shows("exact evaluation")
+@pytest.mark.parametrize("run", parameters(FIRST, quick_ranks=2, quick=("ddp",)))
+def test_what_is_counted_has_the_same_digits(run: Run, reference: Any, pooled: Any) -> None:
+    """Of one model, on every rank: a share of hits is a sum of whole numbers; losses are sums of another order."""
+    setting = Setting(kind=run.models[-1], steps=0)
+    expected = reference(setting).evaluation
+    for trained in pooled(run.world_size, fit, run, setting):
+        assert trained.evaluation["accuracy"] == expected["accuracy"]
+        assert abs(trained.evaluation["loss"] - expected["loss"]) < 1e-12
 
 
 # (test_checkpoints_strategies.py moves trainings of all of them, with AdamW, through files.)

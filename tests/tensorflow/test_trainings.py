@@ -72,12 +72,14 @@ def test_it_learns_and_its_step_is_traced_once(work: Work, alone: Any) -> None:
     assert [noted["traces"] for noted in alone["runs"]] == [1] * 10
 
 
+@pytest.mark.shows("resumes", strategies=["tf_single"])
 def test_it_goes_on_where_it_was_bit_by_bit(work: Work, alone: Any) -> None:
     assert work.distance("whole", "resumed") == 0.0
     # (Where it was cut off it was validated, too.)
     assert work.history("whole") == [row for row in work.history("resumed") if row["step"] != 6]
 
 
+@pytest.mark.shows("equals one process", strategies=["tf_mirrored", "tf_central_storage"])
 def test_replicas_of_one_process_come_to_what_one_comes_to(work: Work, alone: Any) -> None:
     """Over batches that do not fill both, with clipping."""
     runs = [
@@ -85,7 +87,8 @@ def test_replicas_of_one_process_come_to_what_one_comes_to(work: Work, alone: An
         for strategy in ("mirrored", "central_storage")
         for name, change in (("whole", {}), ("adamw", {"recipe_options": ADAMW}), ("fp64", FP64))
     ]
-    runs.append(("mirrored_trees", runs[0][1] | TREES | {"accumulation": 2}))
+    trees: dict[str, Any] = {**runs[0][1], **TREES, "accumulation": 2}
+    runs.append(("mirrored_trees", trees))
     found = run(work.given(*runs))
     for strategy in ("mirrored", "central_storage"):
         assert work.distance("whole", f"{strategy}_whole") < 1e-6
@@ -95,6 +98,7 @@ def test_replicas_of_one_process_come_to_what_one_comes_to(work: Work, alone: An
     assert [noted["traces"] for noted in found["runs"]] == [1] * len(runs)
 
 
+@pytest.mark.shows("equals one process", strategies=["tf_multi_worker"])
 def test_two_processes_come_to_what_one_comes_to(work: Work, pair: Any) -> None:
     assert work.distance("whole", "two") < 1e-6
     assert work.distance("adamw", "two_adamw") < 2e-5
@@ -119,11 +123,13 @@ def test_several_optimizers_have_variables_and_schedules_of_their_own(work: Work
     assert work.distance("several", "two_several") < 2e-5
 
 
+@pytest.mark.shows("resumes", strategies=["tf_multi_worker"])
 def test_two_processes_go_on_where_one_was_cut_off(work: Work, pair: Any) -> None:
     assert work.distance("whole", "moved") < 1e-6
     assert [row["step"] for row in work.steps("moved")] == list(range(1, 21))
 
 
+@pytest.mark.shows("exact evaluation", strategies=["tf_single", "tf_multi_worker"])
 def test_evaluation_has_the_same_digits_on_one_two_and_three_processes(work: Work, alone: Any, pair: Any) -> None:
     model = shutil.copytree(work.folder / "whole/model", work.folder / "once_more/model")
     tree = shutil.copytree(work.folder / "trees/model", work.folder / "trees_once_more/model")

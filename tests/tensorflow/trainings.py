@@ -54,14 +54,16 @@ def held_ports(count: int) -> Iterator[int]:
     raise AssertionError("no free ports")
 
 
-def run(given: dict[str, Any], *, processes: int = 1, launcher: str = "tf_config", fails: bool = False) -> Any:
+def run(
+    given: dict[str, Any], *, processes: int = 1, launcher: str = "tf_config", roles: str = "", fails: bool = False
+) -> Any:
     """What the program says; of one process, it is started as it is."""
     if not PYTHON.exists():
         pytest.skip("no .venvs/tensorflow: run `make test-tensorflow`")
     command = [str(PYTHON)]
     with held_ports(processes + 1) as port:
         if processes > 1:
-            options = [f"--processes={processes}", f"--launcher={launcher}", f"--port={port}"]
+            options = [f"--processes={processes}", f"--launcher={launcher}", f"--port={port}", f"--roles={roles}"]
             command += ["-m", "drivetrain.training_scripts.launch", *options, "--script"]
         command += [str(PROGRAM), json.dumps(given)]
         done = started(command)

@@ -29,6 +29,7 @@ from drivetrain.training.pretrained_folder import HEADS, PretrainedFolder
 from drivetrain.training.reader import Columns, check_choice, check_whole_number
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch.models import transformers_model
+from drivetrain.training.torch.models.chunked_head import LABELS, LIKELIEST, LOSS, in_chunks
 from drivetrain.training.torch.models.parameter_groups import decay_matrices
 from drivetrain.training.weights_file import ARCHIVE
 
@@ -64,6 +65,8 @@ class Recipe:
     """The column of a second text, for pairs."""
     prompt: str = ""
     """The column of what stands before each text and is not learnt (causal_lm)."""
+    loss_chunk: int = 0
+    """Tokens whose logits are there at a time (causal_lm): less memory, computed twice; 0: all of a batch at once."""
     lora_rank: int = 0
     """The rank of LoRA's adapters: only they and a classifier are learnt and kept; 0 learns everything."""
     lora_alpha: float = 16.0
@@ -82,7 +85,9 @@ class Recipe:
         check_choice(self, "adapter", ("merged", "apart"))
         check_choice(self, "optimizer_kind", ("adamw", "sgd"))
         check_whole_number(self, "num_labels", "length")
-        check_whole_number(self, "lora_rank", least=0)
+        check_whole_number(self, "lora_rank", "loss_chunk", least=0)
+        if self.loss_chunk and self.head != "causal_lm":
+            raise ValueError(f"loss_chunk is for head='causal_lm', not {self.head!r}; leave it out")
         if (self.packed or self.prompt) and self.head != "causal_lm":
             raise ValueError(f"packed and prompt are for head='causal_lm', not {self.head!r}; leave them out")
         if self.second and self.head != "sequence_classification":
@@ -207,9 +212,14 @@ class Recipe:
         made = transformers_model.taking_trees(self._built())
         if self.packed:
             transformers_model.check_packing(made, OWNER, self.folder.model_type)
-        return made
+        return in_chunks(made, self.loss_chunk, OWNER) if self.loss_chunk else made
 
     def tensor_plan(self) -> dict[str, str]:
+        if self.loss_chunk:
+            raise InputError(
+                f"{OWNER}: loss_chunk={self.loss_chunk} needs the last layer whole, and tensor parallelism splits it. "
+                "Leave loss_chunk out; or use strategy 'fsdp'."
+            )
         with torch.device("meta"):
             return transformers_model.tensor_plan(self._built(empty=True), OWNER)
 
@@ -235,6 +245,8 @@ class Recipe:
             targets = np.full(tokens.shape, IGNORED) if is_unlabelled else columns[label][:, :width].astype(np.int64)
         else:
             targets = columns[label].astype(np.int64)
+        if self.loss_chunk and not is_unlabelled:
+            inputs[LABELS] = targets
         return Batch({name: torch.from_numpy(each.copy()) for name, each in inputs.items()}, torch.from_numpy(targets))
 
     def _following(self, tokens: np.ndarray, is_there: np.ndarray, columns: Columns) -> np.ndarray:
@@ -251,6 +263,8 @@ class Recipe:
     def losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         if self.head == "sequence_classification":
             return functional.cross_entropy(outputs, targets, reduction="none")
+        if self.loss_chunk:  # 0 where a token does not count
+            return outputs[..., LOSS].sum(dim=1) / _counted(targets).clamp(min=1)
         flat = functional.cross_entropy(
             outputs.flatten(0, 1), targets.flatten(), reduction="none", ignore_index=IGNORED
         )
@@ -262,7 +276,7 @@ class Recipe:
         return _counted(targets)
 
     def metrics(self, outputs: Tensor, targets: Tensor) -> dict[str, Tensor]:
-        found = outputs.argmax(dim=-1)
+        found = self._likeliest(outputs)
         if self.head == "sequence_classification":
             return {"accuracy": found == targets}
         return {"exact_match": ((found == targets) | (targets == IGNORED)).all(dim=1)}
@@ -274,7 +288,7 @@ class Recipe:
     @property
     def predicted(self) -> Callable[[Tensor], Tensor] | None:
         """The likeliest label of each token, or token that follows."""
-        return None if self.head == "sequence_classification" else _likeliest
+        return None if self.head == "sequence_classification" else self._likeliest
 
     @property
     def texts(self) -> Callable[[Tensor, Tensor], tuple[list[str], list[str]]] | None:
@@ -288,9 +302,12 @@ class Recipe:
             self._tokenizer.batch_decode(
                 [row[kept].tolist() for row, kept in zip(tokens.cpu(), counts, strict=True)], skip_special_tokens=True
             )
-            for tokens in (_likeliest(outputs), targets)
+            for tokens in (self._likeliest(outputs), targets)
         )
         return said, right
+
+    def _likeliest(self, outputs: Tensor) -> Tensor:
+        return outputs[..., LIKELIEST].long() if self.loss_chunk else outputs.argmax(dim=-1)
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -306,7 +323,3 @@ class Recipe:
 def _counted(targets: Tensor) -> Tensor:
     """How many tokens of each sample count, [samples]."""
     return (targets != IGNORED).sum(dim=1)
-
-
-def _likeliest(outputs: Tensor) -> Tensor:
-    return outputs.argmax(dim=-1)

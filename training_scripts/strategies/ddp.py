@@ -7,9 +7,11 @@ that counts with weight zero.
 
 from __future__ import annotations
 
+import inspect
 import re
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -79,10 +81,13 @@ class Strategy(strategy.Strategy):
         # that turns its own way off.)
         buffers = [name for name, _ in model.named_buffers()]
         DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, buffers)
+        # torch 2.5 has no such argument, and sends the start once more.
+        knows = "init_sync" in inspect.signature(DistributedDataParallel).parameters
+        once: dict[str, Any] = {"init_sync": False} if knows else {}
         wrapper = DistributedDataParallel(
             model,
             device_ids=[self.process.device.index] if self.process.device.type == "cuda" else None,
-            init_sync=False,
+            **once,
             bucket_cap_mb=options.bucket_mb,  # type: ignore[arg-type]  # torch takes fractions, and says int
             gradient_as_bucket_view=options.gradient_as_bucket_view,
             static_graph=options.static_graph,

@@ -14,11 +14,21 @@ from typing import cast
 
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
-from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 
 from drivetrain.training.torch import strategy
 from drivetrain.training.torch.layers import layers_of
 from drivetrain.training.torch.precision import Precision
+
+try:
+    from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule, MixedPrecisionPolicy, OffloadPolicy, fully_shard
+except ImportError:  # torch 2.5, the newest that SageMaker's libraries are made for
+    from torch.distributed._composable.fsdp import (  # type: ignore[no-redef]
+        CPUOffloadPolicy,
+        FSDPModule,
+        MixedPrecisionPolicy,
+        OffloadPolicy,
+        fully_shard,
+    )
 
 FRAMEWORK = "torch"
 DIMENSIONS = ("shard",)

@@ -137,10 +137,10 @@ class GlooGroup(Group):
         _wait({rank: self._ask(part, rank) for rank, part in parts.items()})
 
     def _ask(self, part: Tensor, rank: int) -> dist.Work:
-        return _made(dist.irecv(part, group=self.process_group, group_src=rank))
+        return _made(dist.irecv(part, group=self.process_group, src=rank))
 
     def _keep(self, part: Tensor, rank: int) -> dist.Work:
-        work = _made(dist.isend(part, group=self.process_group, group_dst=rank))
+        work = _made(dist.isend(part, group=self.process_group, dst=rank))
         self._sent.append(work)
         return work
 

@@ -131,19 +131,20 @@ class Meeting:
 
     Args:
         address: rank 0's, as the others reach it.
-        port: on which rank 0 listens.
+        port: on which rank 0 listens; 0 for a free one, which is then in `port`.
         timeout: seconds in which all must have come.
     """
 
     def __init__(self, rank: int, size: int, address: str, port: int, timeout: float) -> None:
         self.rank, self.size, self._timeout = rank, size, timeout
-        self._address, self._made = (address, port), 0
+        self._address, self._made, self.port = (address, port), 0, port
         self._listener: socket.socket | None = None
         self._early: dict[tuple[int, int], socket.socket] = {}
         if rank == 0:
             self._listener = socket.socket()
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self._listener.bind(("", port))
+            self.port = self._listener.getsockname()[1]
             self._listener.listen(size)
 
     def group(self, timeout: float) -> TcpGroup:

@@ -17,11 +17,14 @@ from drivetrain.training.launch.cluster import Cluster
 CHIEF, WORKER, SERVER, EVALUATOR = "chief", "worker", "ps", "evaluator"
 # The order of the processes: the first worker, or the chief, is process 0.
 ROLES = (CHIEF, WORKER, SERVER, EVALUATOR)
+# Of workers: all processes that have no other role.
+REST = 0
 _EXAMPLE = "chief=1,worker=2,ps=1"
 
 
 def read_roles(text: str) -> dict[str, int]:
-    """`chief=1,worker=2,ps=1` as role -> number of processes, in the order of ROLES; empty for empty text.
+    """`chief=1,worker=2,ps=1` as role -> number of processes, in the order of ROLES; empty for empty text. `worker=*`
+    (REST) is as many as are left.
 
     Raises:
         InputError: another form, an unknown role, or roles that make no cluster.
@@ -30,13 +33,14 @@ def read_roles(text: str) -> dict[str, int]:
         return {}
     found: dict[str, int] = {}
     for part in text.split(","):
-        match = re.fullmatch(r"\s*([a-z]+)\s*=\s*(\d{1,4})\s*", part, re.ASCII)
-        if match is None or match[1] not in ROLES or match[1] in found or not int(match[2]):
+        match = re.fullmatch(r"\s*([a-z]+)\s*=\s*([1-9]\d{0,3}|\*)\s*", part, re.ASCII)
+        rest = match is not None and match[2] == "*"
+        if match is None or match[1] not in ROLES or match[1] in found or (rest and match[1] != WORKER):
             raise InputError(
                 f"roles={text!r}; allowed are {', '.join(ROLES)}, each once and with a number from 1, such as "
                 f"{_EXAMPLE}."
             )
-        found[match[1]] = int(match[2])
+        found[match[1]] = REST if rest else int(match[2])
     if WORKER not in found:
         raise InputError(f"roles={text!r} has no worker, and nobody would compute. Example: {_EXAMPLE}")
     if SERVER in found and CHIEF not in found:
@@ -45,6 +49,23 @@ def read_roles(text: str) -> dict[str, int]:
         if found.get(role, 1) > 1:
             raise InputError(f"roles={text!r}: TensorFlow knows one {role} at most. Give {role}=1, or leave it out.")
     return {role: found[role] for role in ROLES if role in found}
+
+
+def filled(roles: Mapping[str, int], number: int) -> dict[str, int]:
+    """The roles of so many processes, with the number of the workers that are the rest.
+
+    Raises:
+        InputError: no worker would be left.
+    """
+    if roles.get(WORKER) != REST:
+        return dict(roles)
+    others = sum(roles.values())
+    if number <= others:
+        named = ", ".join(role for role in roles if role != WORKER)
+        raise InputError(
+            f"{number} process{'es' * (number > 1)} leave no worker beside {named}. Start {others + 1} or more."
+        )
+    return {**roles, WORKER: number - others}
 
 
 def with_processes(cluster: Cluster, roles: Mapping[str, int], asked: int) -> Cluster:
@@ -58,6 +79,7 @@ def with_processes(cluster: Cluster, roles: Mapping[str, int], asked: int) -> Cl
     """
     if not roles:
         return cluster
+    roles = filled(roles, cluster.world_size)
     needed, hosts = sum(roles.values()), len(cluster.hosts)
     given = ",".join(f"{role}={number}" for role, number in roles.items())
     if cluster.is_elastic:

@@ -24,6 +24,7 @@ from drivetrain.training.launch.processes.heartbeat import FOLDER
 from drivetrain.training.launch.processes.parent import announce_parent, die_with_parent
 
 CPP_LOG_LEVEL = "TORCH_CPP_LOG_LEVEL"
+SHUTDOWN = "--shutdown-timeout"
 _ANSWER_SECONDS = 0.2
 
 
@@ -51,7 +52,7 @@ def main() -> None:
     _ask_before_ending()
     report = Path(sys.argv[1])
     try:
-        run.run(run.parse_args(sys.argv[2:]))
+        run.run(run.parse_args(_known(sys.argv[2:], run.get_args_parser().format_help())))
     except ChildFailedError as error:
         records = [
             {
@@ -70,6 +71,12 @@ def main() -> None:
         record = {"drivetrain": {"kind": "hosts", "summary": summary, "details": "", "when": time.time()}}
         report.write_text(json.dumps([{"rank": NO_RANK, "exit_code": 1, "record": record}]), encoding="utf-8")
         sys.exit(1)
+
+
+def _known(words: list[str], help_text: str) -> list[str]:
+    """Without the option that torch before 2.13 does not have: there ranks that are stopped have 30 s."""
+    place = next((number for number, word in enumerate(words) if word.startswith(f"{SHUTDOWN}=")), None)
+    return words if place is None or SHUTDOWN in help_text else words[:place] + words[place + 1 :]
 
 
 def _ask_before_ending() -> None:

@@ -24,13 +24,14 @@ from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.tensors import arrays, generators
 from drivetrain.training.checkpointing.tensors.index import Index, Sizes
 from drivetrain.training.errors import unknown_name
+from drivetrain.training.group import Group
 from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Recipe
 from drivetrain.training.seeds import seed_generators
 from drivetrain.training.serving import code_folder
 from drivetrain.training.strategy import WHOLE, framework_of
-from drivetrain.training.tensorflow import cluster, models, weights
+from drivetrain.training.tensorflow import cluster, models, servers, weights
 from drivetrain.training.tensorflow.strategy import variables_of
 from drivetrain.training.tensorflow.values import Values
 
@@ -55,7 +56,11 @@ class Framework(Values):
     def device_kind(device: str) -> str:
         return device
 
-    join = staticmethod(cluster.join)
+    @staticmethod
+    def join(process: Process, timeout: float) -> Group:
+        if cluster.role() in ("worker", "ps"):
+            servers.serve()
+        return cluster.join(process, timeout)
 
     # Models.
 

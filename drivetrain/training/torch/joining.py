@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
+import os
 from datetime import timedelta
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from drivetrain.training.group import Group
+from drivetrain.base.errors import InputError
+from drivetrain.training.group import Group, tcp
 from drivetrain.training.group.gloo import GlooGroup, use_one_gloo_worker
 from drivetrain.training.process import Process
 
 # Which library moves the tensors of which device. What lies on the CPU travels also where GPUs compute.
 BACKENDS = {"cpu": "gloo", "cuda": "cpu:gloo,cuda:nccl"}
+# Backends that torch does not bring: the module that registers one when it is imported.
+IMPORTED = {"smddp": "smdistributed.dataparallel.torch.torch_smddp"}
+_TCP = "drivetrain/tcp"
 
 
 def device(local_rank: int) -> torch.device:
@@ -26,11 +32,49 @@ def device(local_rank: int) -> torch.device:
     return found
 
 
-def join(process: Process, timeout: float) -> Group:
-    """The group of all processes, by the variables that torchrun sets."""
+def join(process: Process, timeout: float, backend: str = "") -> Group:
+    """The group of all processes, by the variables that torchrun sets.
+
+    Args:
+        backend: one of `IMPORTED`, which then moves all tensors; the processes talk over plain TCP. (SMDDP allows no
+            other backend beside it, and no further groups.)
+
+    Raises:
+        InputError: the library of that backend is not installed.
+    """
     use_one_gloo_worker()
-    dist.init_process_group(BACKENDS[process.device.type], timeout=timedelta(seconds=timeout))
-    return GlooGroup(process.rank, process.world_size, timeout)
+    if not backend:
+        dist.init_process_group(BACKENDS[process.device.type], timeout=timedelta(seconds=timeout))
+        return GlooGroup(process.rank, process.world_size, timeout)
+    import_backend(backend)
+    dist.init_process_group(backend, timeout=timedelta(seconds=timeout))
+    return _over_tcp(process, timeout)
+
+
+def import_backend(backend: str) -> None:
+    """
+    Raises:
+        InputError: its library is not installed.
+    """
+    try:
+        importlib.import_module(IMPORTED[backend])
+    except ImportError as error:
+        raise InputError(
+            f"backend {backend!r} needs {IMPORTED[backend]} ({error}), which only images of AWS hold. Here use the "
+            "strategy that the one with this backend is made of (ddp for smddp, fsdp for smddp_fsdp): it gives the "
+            "same results."
+        ) from error
+
+
+def _over_tcp(process: Process, timeout: float) -> Group:
+    """Rank 0 listens on a free port, which the others read in the store by which torch's group has met."""
+    store = dist.PrefixStore(_TCP, dist.distributed_c10d._get_default_store())
+    address = os.environ.get("MASTER_ADDR", "127.0.0.1")
+    port = 0 if process.is_main else int(store.get("port"))
+    meeting = tcp.Meeting(process.rank, process.world_size, address, port, timeout)
+    if process.is_main:
+        store.set("port", str(meeting.port))
+    return meeting.group(timeout)
 
 
 def sum_tensor(values: Tensor, process: Process) -> Tensor:

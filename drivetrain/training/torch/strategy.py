@@ -5,7 +5,7 @@ drivetrain.training.strategy is the contract; strategies/*.py override what thei
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
 
@@ -167,6 +167,14 @@ class Strategy:
         outputs = self.call(self.model, inputs)
         return outputs if self.layout.counts else None
 
+    def trained(self) -> Sequence[nn.Parameter]:
+        """The parameters whose gradients a step works on."""
+        return list(self.parameters.values())
+
+    def gradient_norm(self, parameters: Sequence[nn.Parameter]) -> Tensor:
+        """The Euclidean norm of the gradients of `trained` over all ranks, shape []. Every rank must ask for it."""
+        return gradients.total_norm(parameters, self.layout)
+
     def build_optimizer_state(self) -> OptimizerState:
         return OptimizerState(self.optimizer, self.parameters)
 
@@ -271,13 +279,13 @@ class Strategy:
 
     def _update(self, loss_scale: float, measure: bool) -> Tensor | None:
         """Take the step that the gradients ask for; returns their norm, if it was needed."""
-        parameters, clip, norm = list(self.parameters.values()), self.config.clip_norm, None
+        parameters, clip, norm = self.trained(), self.config.clip_norm, None
         if self.holds_slices:
             gradients.settle(parameters)
         if self.watcher:
             self.watcher.before_update(loss_scale)
         if clip or measure or self.loss_scale:
-            norm = gradients.total_norm(parameters, self.layout)
+            norm = self.gradient_norm(parameters)
         if self.loss_scale:
             assert norm is not None
             if not self.loss_scale.accepts(norm):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -22,6 +23,7 @@ from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from tests.fixtures import sagemaker_libraries
 
 pytestmark = pytest.mark.slow
 
@@ -58,8 +60,19 @@ def one_process(prepared_data: ModuleType, tmp_path_factory: pytest.TempPathFact
     return losses(json.loads((base / "output" / "history.json").read_text()))
 
 
-@pytest.mark.parametrize("strategy", [*(pytest.param(name, marks=NIGHTLY) for name in ("ddp", "fsdp")), "pp"])
-def test_two_launchers(strategy: str, one_process: list[float], two_hosts: Any, digits: Path, tmp_path: Path) -> None:
+@pytest.mark.shows("several hosts")
+@pytest.mark.parametrize(
+    "strategy", [*(pytest.param(name, marks=NIGHTLY) for name in ("ddp", "fsdp", "smddp_fsdp", "smp")), "pp", "smddp"]
+)
+def test_two_launchers(
+    strategy: str,
+    one_process: list[float],
+    two_hosts: Any,
+    digits: Path,
+    tmp_path: Path,
+) -> None:
+    if strategy.startswith("sm"):  # stand-ins, where the hosts look for modules
+        shutil.copytree(sagemaker_libraries.FOLDER, tmp_path, dirs_exist_ok=True)
     folders = {"train": digits, "validation": digits, "model": tmp_path / "model", "output": tmp_path / "output"}
     processes = two_hosts(
         *("drivetrain.training_scripts.train", *words(**folders, strategy=strategy, **SETTINGS)),
@@ -72,6 +85,7 @@ def test_two_launchers(strategy: str, one_process: list[float], two_hosts: Any, 
     assert found == pytest.approx(one_process, abs=1e-10)
 
 
+@pytest.mark.shows("several hosts")
 @pytest.mark.parametrize("strategy", ["ddp", *(pytest.param(name, marks=NIGHTLY) for name in ("fsdp", "pp"))])
 def test_the_local_runner(strategy: str, one_process: list[float], digits: Path, tmp_path: Path) -> None:
     fit = step(

@@ -49,6 +49,8 @@ def made_up_strategies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, dimensions in (("keras_lone", ()), ("keras_replicas", ("replicate",))):
         text = FILE.format(dimensions=dimensions, options="pass")
         (tmp_path / f"{name}.py").write_text(f'FRAMEWORK = "tensorflow"{text}')
+    text = f'FRAMEWORK = "tensorflow"\nROLES = "chief=1,worker=*,ps=1"{FILE.format(dimensions=(), options="pass")}'
+    (tmp_path / "keras_servers.py").write_text(text)
     monkeypatch.setattr(strategies, "strategies_folder", lambda: tmp_path)
 
 
@@ -138,6 +140,12 @@ def test_rule_lone_strategies_have_one_process() -> None:
     accepted(training(strategy="lone", cluster=Cluster(instance_type="ml.g5.12xlarge"), processes=1))
     assert "Use strategy 'replicas', or" in message
     assert "Use strategy 'keras_replicas', or" in refusal(training(strategy="keras_lone", cluster=Cluster(count=2)))
+
+
+def test_rule_roles_have_their_processes() -> None:
+    message = refusal(training(strategy="keras_servers", cluster=Cluster(count=2)))
+    assert "'keras_servers' has processes in the roles chief=1,worker=*,ps=1, 3 at least, but there are 2" in message
+    accepted(training(strategy="keras_servers", cluster=Cluster(count=3)))
 
 
 @pytest.mark.parametrize("name", refused_fields("tensorflow"))

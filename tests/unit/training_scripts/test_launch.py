@@ -17,7 +17,12 @@ from drivetrain.training.launch.arguments import parse, read_options
 from drivetrain.training.launch.cluster import Cluster
 from drivetrain.training.launch.job import Options, Program
 from drivetrain.training.launch.launchers.torchrun import torchrun_command
-from drivetrain.training_scripts.launch import choose_launcher, describe_cluster, resolve_hosts
+from drivetrain.training_scripts.launch import (
+    choose_launcher,
+    describe_cluster,
+    literal_of_strategy,
+    resolve_hosts,
+)
 
 PROGRAM = """
 import os, signal, sys, time
@@ -231,6 +236,10 @@ def test_the_launcher_is_chosen_by_what_there_is_to_start() -> None:
     keras = Program("module", "drivetrain.training_scripts.train", ("--strategy=tf_multi_worker",))
     assert choose_launcher(Cluster(hosts=("a", "b")), keras, Options()) == "tf_config"
     assert choose_launcher(Cluster(hosts=("a", "b")), keras, Options(launcher="mpirun")) == "mpirun"
+    servers = Program("module", "drivetrain.training_scripts.train", ("--strategy=tf_parameter_server",))
+    assert choose_launcher(Cluster(), servers, Options()) == "tf_config"
+    assert literal_of_strategy(servers, "ROLES") == "chief=1,worker=*,ps=1"
+    assert literal_of_strategy(keras, "ROLES") == ""
     with pytest.raises(InputError, match=r"no launcher 'torchrum'. Did you mean 'torchrun'?"):
         choose_launcher(Cluster(), ours, Options(launcher="torchrum"))
 

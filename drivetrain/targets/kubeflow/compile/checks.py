@@ -50,6 +50,7 @@ from drivetrain.targets.kubeflow.image_names import ALLOWED, image_problem
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
+from drivetrain.targets.vendor_libraries import library_of
 
 TITLE = "Kubeflow Pipelines"
 _TEXT = "text-of-"
@@ -368,6 +369,16 @@ def _checkpoints(step: Step, graph: Graph) -> Iterator[Problem]:
             "checkpoint",
             "its program wants a folder that is kept. Set deployment.targets.kubeflow.checkpoint_claim to the name of "
             "a PersistentVolumeClaim.",
+        )
+
+
+@_rule
+def _libraries_of_a_vendor(step: Step, graph: Graph) -> Iterator[Problem]:
+    if isinstance(step, TrainingStep) and (needed := library_of(step, graph.pipeline)):
+        yield Problem(
+            step.name,
+            needed.field,
+            f"{needed.value!r} needs a library that only AWS's images hold, for AWS's machines. Give {needed.instead}.",
         )
 
 

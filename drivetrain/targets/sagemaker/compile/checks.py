@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from drivetrain.rules.rules import problems_on
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.steps import JobStep, flatten
+from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import Problem
+from drivetrain.targets.vendor_libraries import Needed, libraries_of
 
 NAME, TITLE = "sagemaker", "SageMaker Pipelines"
 
@@ -17,4 +21,22 @@ def check(pipeline: Pipeline) -> list[Problem]:
         for step in flatten(pipeline.steps)
         if isinstance(step, JobStep) and step.cluster.machine is None
     ]
+    found += [problem for needed in libraries_of(pipeline) for problem in _library_problems(needed, pipeline)]
     return found or [Problem("", "", message) for message in problems_on(pipeline, NAME)]
+
+
+def _library_problems(needed: Needed, pipeline: Pipeline) -> Iterator[Problem]:
+    """What SageMaker's own distributed libraries do not run on."""
+    from drivetrain.targets.sagemaker.libraries import image_problem, machine_problem, region_problem
+
+    place, name = settings_of(pipeline.deployment), needed.step.name
+    library, framework = needed.library, needed.framework
+    own = needed.step.image or place.image
+    if problem := image_problem(library, framework, own):
+        field = "image" if needed.step.image else "deployment.targets.sagemaker.image" if own else needed.field
+        yield Problem(name, field, problem)
+    elif own is None and (problem := region_problem(library, framework, place.region)):
+        yield Problem(name, "deployment.targets.sagemaker.region", problem)
+    for machine in needed.machines:
+        if problem := machine_problem(library, framework, machine):
+            yield Problem(name, "cluster.instance_type", problem)

@@ -48,8 +48,10 @@ from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments
 from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
+from drivetrain.targets.sagemaker.libraries import library_image
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import refuse
+from drivetrain.targets.vendor_libraries import library_of
 
 if TYPE_CHECKING:
     from drivetrain.targets.assets.wheels import Wheel
@@ -288,6 +290,8 @@ class _Compiler:
             try:
                 framework = framework_of_step(step, self.graph)
                 stock = self.stock(gpu=self.on_gpu(step), framework=framework)
+                if isinstance(step, TrainingStep) and library_of(step, self.pipeline):
+                    stock = library_image(self.place.region)
             except UserError as error:
                 raise SpecError(f"Step {step.name!r}: {error}") from None
             if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):

@@ -15,31 +15,39 @@ from drivetrain.training.errors import LostHostError
 from drivetrain.training.launch import meeting
 from drivetrain.training.launch.cluster import DEFAULT_PORT, Cluster
 from drivetrain.training.launch.job import Ended, Job, rank_command
-from drivetrain.training.launch.launchers._processes import run_processes
-from drivetrain.training.launch.tf_config import SERVER, WORKER, addresses_of, read_roles, tasks, tf_config
+from drivetrain.training.launch.launchers._processes import places, run_processes
+from drivetrain.training.launch.tf_config import (
+    CHIEF,
+    SERVER,
+    WORKER,
+    addresses_of,
+    filled,
+    read_roles,
+    tasks,
+    tf_config,
+)
 
 SUMMARY = "processes with TF_CONFIG, for TensorFlow's multi-worker and parameter-server strategies"
 
 
 def run(job: Job) -> Ended:
-    cluster, roles = job.cluster, read_roles(job.options.roles)
+    cluster = job.cluster
+    roles = filled(read_roles(job.options.roles), cluster.world_size)
     listed = tasks(cluster.world_size, roles)
     first = cluster.host_index * cluster.processes
     ranks = range(first, first + cluster.processes)
     names = {rank: f"{role} {index}" for rank, (role, index) in enumerate(listed)} if roles else {}
     with _addresses(cluster) as (addresses, meeting_port):
         processes = []
-        for rank in ranks:
-            place = {
-                "RANK": str(rank),
-                "WORLD_SIZE": str(cluster.world_size),
-                "LOCAL_RANK": str(rank - first),
-                "LOCAL_WORLD_SIZE": str(cluster.processes),
+        for rank, place in places(cluster):
+            place |= {
                 "TF_CONFIG": tf_config(addresses, rank, roles),
                 # Where rank 0 listens for what is no gradient.
                 "MASTER_ADDR": cluster.hosts[0],
                 "MASTER_PORT": str(meeting_port),
             }
+            if SERVER in roles and listed[rank][0] == CHIEF:  # the others serve it: it is a group of its own
+                place |= {"WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
             if listed[rank][0] == SERVER:
                 place["CUDA_VISIBLE_DEVICES"] = ""  # it stores; its host's GPUs are the workers'
             processes.append((rank, rank_command(job.program), place))

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.distributed as dist
@@ -28,12 +28,13 @@ Sizes = tuple[int, ...]
 class FlatSlice:
     """Numbers of a tensor of `shape` from number `start` on, this rank's: `flat`, shape [count].
 
-    Each of all processes holds another range of it, perhaps an empty one; together they hold it once.
+    Each process of `group` (None: of all) holds another range of it, perhaps an empty one; together they hold it once.
     """
 
     flat: Tensor
     shape: torch.Size
     start: int
+    group: dist.ProcessGroup | None = None
 
     @property
     def dtype(self) -> torch.dtype:
@@ -47,10 +48,14 @@ class FlatSlice:
         return self
 
     def clone(self) -> FlatSlice:
-        return FlatSlice(self.flat.detach().clone(), self.shape, self.start)
+        return self.like(self.flat.detach().clone())
 
     def empty_like(self, dtype: torch.dtype | None = None) -> FlatSlice:
-        return FlatSlice(torch.empty_like(self.flat, dtype=dtype), self.shape, self.start)
+        return self.like(torch.empty_like(self.flat, dtype=dtype))
+
+    def like(self, flat: Tensor) -> FlatSlice:
+        """The same range of another tensor of this shape."""
+        return replace(self, flat=flat)
 
     @torch.no_grad()
     def fill(self, values: Tensor) -> None:
@@ -63,7 +68,7 @@ class FlatSlice:
         found = self.flat.new_zeros(math.prod(self.shape))
         found[self.start : self.start + self.flat.numel()] = self.flat
         # One rank's number and zeros: exact in any format and order.
-        dist.all_reduce(found)
+        dist.all_reduce(found, group=self.group)
         return found.view(self.shape)
 
     def boxes(self, name: str) -> list[Box]:

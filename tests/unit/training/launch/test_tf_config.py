@@ -6,7 +6,7 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.launch.cluster import Cluster
-from drivetrain.training.launch.tf_config import addresses_of, read_roles, tf_config, with_processes
+from drivetrain.training.launch.tf_config import addresses_of, filled, read_roles, tf_config, with_processes
 
 
 def parts_of(cluster: Cluster, roles: str = "") -> list[dict[str, object]]:
@@ -41,6 +41,14 @@ def test_roles_say_how_many_processes_there_are() -> None:
     assert with_processes(Cluster(), roles, 0).processes == 4
     assert with_processes(Cluster(("a", "b"), processes=2), roles, 2).processes == 2
     assert with_processes(Cluster(processes=3), {}, 3).processes == 3
+
+
+def test_workers_may_be_the_rest() -> None:
+    roles = read_roles("chief=1,worker=*,ps=1")
+    assert filled(roles, 5) == {"chief": 1, "worker": 3, "ps": 1}
+    assert with_processes(Cluster(("a", "b"), processes=3), roles, 0).processes == 3
+    with pytest.raises(InputError, match=r"2 processes leave no worker beside chief, ps. Start 3 or more."):
+        filled(roles, 2)
 
 
 @pytest.mark.parametrize(

@@ -53,3 +53,11 @@ def test_a_cluster_of_another_size(environment: dict[str, str], message: str) ->
     with pytest.raises(InputError) as caught:
         cluster.join(of_two(), 0.05, where | environment)
     assert message in str(caught.value)
+
+
+def test_roles_are_those_of_a_cluster_with_parameter_servers() -> None:
+    def role_in(cluster_: str) -> str:
+        return cluster.role({"TF_CONFIG": f'{{"cluster": {cluster_}, "task": {{"type": "worker", "index": 0}}}}'})
+
+    assert role_in('{"chief": ["a:1"], "worker": ["b:1"], "ps": ["c:1"]}') == "worker"
+    assert role_in('{"worker": ["b:1"]}') == cluster.role({"TF_CONFIG": "["}) == cluster.role({}) == ""

@@ -34,6 +34,7 @@ from drivetrain import (
     tune,
     when,
 )
+from drivetrain.components.train import train
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.program import Program
 from drivetrain.spec.resources import Checkpoint, InstanceGroup
@@ -240,6 +241,13 @@ CASES: list[tuple[str, Callable[[], Any], str, str, str]] = [
         "fit",
         "program",
         "Use the component train_script",
+    ),
+    (
+        "_libraries_of_a_vendor",
+        lambda: step(train, name="fit", train=RAW, recipe="digits_cnn", strategy="smp"),
+        "fit",
+        "strategy",
+        "Give strategy='hsdp', which does the same with torch alone",
     ),
 ]
 

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.steps.distribution import Distribution, read
+
+
+def test_none_is_given() -> None:
+    assert read("{}") == Distribution()
+
+
+@pytest.mark.parametrize(
+    ("text", "launcher", "processes", "library", "framework"),
+    [
+        ('{"torch_distributed": {"enabled": true}}', "torchrun", 0, "", {"sagemaker_torch_distributed_enabled": True}),
+        ('{"torch_distributed": {"enabled": false}}', "", 0, "", {}),
+        (
+            '{"mpi": {"enabled": true, "processes_per_host": 8, "custom_mpi_options": "-x A"}}',
+            "mpirun",
+            8,
+            "",
+            {"sagemaker_mpi_enabled": True, "sagemaker_mpi_custom_mpi_options": "-x A"},
+        ),
+        (
+            '{"smdistributed": {"dataparallel": {"enabled": true}}}',
+            "mpirun",
+            0,
+            "smddp",
+            {
+                "sagemaker_distributed_dataparallel_enabled": True,
+                "sagemaker_distributed_dataparallel_custom_mpi_options": "",
+            },
+        ),
+    ],
+)
+def test_what_the_sdk_would_write(
+    text: str, launcher: str, processes: int, library: str, framework: dict[str, Any]
+) -> None:
+    found = read(text)
+    assert (found.launcher, found.processes, found.library) == (launcher, processes, library)
+    assert found.framework == framework
+
+
+@pytest.mark.parametrize(
+    ("parameters", "more", "library", "launcher"),
+    [
+        ('{"hybrid_shard_degree": 8}', '"torch_distributed": {"enabled": true}', "smp", "torchrun"),
+        ("{}", '"torch_distributed": {"enabled": false}', "smp", "torchrun"),
+        ('{"partitions": 2, "ddp": true}', '"mpi": {"enabled": true}', "smp_v1", "mpirun"),
+    ],
+)
+def test_both_versions_of_the_model_parallel_library(parameters: str, more: str, library: str, launcher: str) -> None:
+    found = read(f'{{"smdistributed": {{"modelparallel": {{"enabled": true, "parameters": {parameters}}}}}, {more}}}')
+    assert (found.library, found.launcher) == (library, launcher)
+    assert set(found.hyperparameters) == {"mp_parameters"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("nothing", "is not JSON"),
+        ("[]", "it is .*, not an object"),
+        ('{"pytorchddp": {}}', "no 'pytorchddp' in it. Allowed: torch_distributed, mpi, smdistributed"),
+        ('{"smdistributed": {"dataparallel": {"enabled": "yes"}}}', 'dataparallel.enabled is "yes". Allowed: true or'),
+        ('{"mpi": {"enabled": true, "processes_per_host": -1}}', "processes_per_host is -1. Allowed: whole numbers"),
+        (
+            '{"torch_distributed": {"enabled": true}, "mpi": {"enabled": true}}',
+            "enables torch_distributed and mpi, which exclude each other",
+        ),
+        (
+            '{"smdistributed": {"dataparallel": {"enabled": true}, "modelparallel": {"enabled": true}}}',
+            "enables smdistributed.dataparallel and smdistributed.modelparallel, which exclude",
+        ),
+        (
+            '{"smdistributed": {"modelparallel": {"enabled": true}}, "mpi": {"enabled": true}}',
+            "version 2 of that library is started by torchrun",
+        ),
+        ('{"smdistributed": {"modelparallel": {"enabled": true, "parameters": 3}}}', "parameters is 3, not an object"),
+    ],
+)
+def test_what_is_none(text: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read(text)
