@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.report.dag.dag import Dag
 
 if TYPE_CHECKING:
+    from drivetrain.report.content.datasets import DatasetFacts
     from drivetrain.report.content.decision import DecisionFacts
     from drivetrain.report.content.evaluation import EvaluationFacts
     from drivetrain.report.content.goodput import JobTimes
@@ -128,6 +129,7 @@ class RunFacts:
     measured: tuple[Measured, ...] = ()
     healths: tuple[HealthFacts, ...] = ()
     """Of the trainings that were watched."""
+    datasets: tuple[DatasetFacts, ...] = ()
     evaluations: tuple[EvaluationFacts, ...] = ()
     decisions: tuple[DecisionFacts, ...] = ()
     artifacts: tuple[ArtifactFacts, ...] = ()

@@ -10,12 +10,13 @@ from drivetrain.base.errors import UserError
 from drivetrain.report.content.facts import ArtifactFacts
 
 if TYPE_CHECKING:
+    from drivetrain.report.content.datasets import DatasetFacts
     from drivetrain.report.content.decision import DecisionFacts
     from drivetrain.report.content.evaluation import EvaluationFacts
     from drivetrain.targets.local.home import Home
 
-# As in decision.py and evaluation.py, which are imported for runs that have such a file.
-_DECISION_FILE, _EVALUATION_FILE = "decision.json", "evaluation.json"
+# As in decision.py, evaluation.py and datasets.py, which are imported for runs that have such a file.
+_DECISION_FILE, _EVALUATION_FILE, _MANIFEST_FILE = "decision.json", "evaluation.json", "manifest.json"
 
 
 def evaluations(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[EvaluationFacts, ...]:
@@ -37,6 +38,17 @@ def decisions(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DecisionF
     from drivetrain.report.content.decision import read_decision
 
     found = (read_decision(step, folder) for step, folder in folders)
+    return tuple(one for one in found if one is not None)
+
+
+def datasets(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DatasetFacts, ...]:
+    """The data sets that steps prepared, in the order of the steps."""
+    folders = list(folders_with(_MANIFEST_FILE, home, artifacts))
+    if not folders:
+        return ()
+    from drivetrain.report.content.datasets import read_dataset
+
+    found = (read_dataset(step, folder) for step, folder in folders)
     return tuple(one for one in found if one is not None)
 
 

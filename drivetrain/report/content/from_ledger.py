@@ -201,12 +201,12 @@ def _goes_on_from(home: Home, row: StepRow, facts: StepFacts) -> SavedState | No
 
 
 def _findings(home: Home, artifacts: Iterable[ArtifactFacts]) -> dict[str, Any]:
-    """The evaluations and decisions among what the steps wrote."""
+    """The data sets, evaluations and decisions among what the steps wrote."""
     if not any(artifact.flow == "output" for artifact in artifacts):
         return {}
-    from drivetrain.report.content.findings import decisions, evaluations
+    from drivetrain.report.content.findings import datasets, decisions, evaluations
 
-    return {"evaluations": evaluations(home, artifacts), "decisions": decisions(home, artifacts)}
+    return {kind.__name__: kind(home, artifacts) for kind in (datasets, evaluations, decisions)}
 
 
 def _tunings(home: Home, rows: Iterable[StepRow], made_by: Mapping[str, str]) -> Iterator[TuningFacts]:
