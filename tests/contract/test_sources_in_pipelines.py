@@ -6,6 +6,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from drivetrain import Pipeline, step
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.read_source import read_source
@@ -22,10 +24,11 @@ def change(database: Path, sql: str) -> None:
         connection.execute(sql)
 
 
+@pytest.mark.slow
 def test_the_same_version_is_a_hit_and_a_new_one_is_none(tmp_path: Path) -> None:
     database = tmp_path / "shop.db"
-    change(database, "create table orders as with recursive n(id) as (select 1 union all select id + 1 from n limit 99) "
-                     "select id, id % 3 as label from n")  # fmt: skip
+    numbers = "with recursive n(id) as (select 1 union all select id + 1 from n limit 99)"
+    change(database, f"create table orders as {numbers} select id, id % 3 as label from n")
     where = {"source": f"sqlite:{database}", "query": "select * from orders", "watermark": "id"}
     found = step(source_version, **where)
     table = step(read_source, version=found.text("version"), **where)
