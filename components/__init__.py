@@ -5,7 +5,8 @@ into every container; heavy libraries are imported inside the program that needs
 """
 
 from drivetrain.base.bounds import Bounds
+from drivetrain.steps.card import Card
 from drivetrain.steps.contract import Checkpoints, Input, Output, Since
 from drivetrain.steps.declaration import Component, component
 
-__all__ = ["Bounds", "Checkpoints", "Component", "Input", "Output", "Since", "component"]
+__all__ = ["Bounds", "Card", "Checkpoints", "Component", "Input", "Output", "Since", "component"]

@@ -19,11 +19,11 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
+from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps import programs, script_mode
-from drivetrain.steps.contract import Checkpoints, Input, Output
+from drivetrain.steps.contract import Checkpoints, Input, Output, Since
 from drivetrain.steps.declaration import component
 from drivetrain.steps.user_code import check_script, code_folder
 
@@ -49,7 +49,8 @@ def train_script(
     checkpoints: Checkpoints,
     *,
     script: str,
-    launcher: Literal["torchrun", "mpirun", "python"] = "torchrun",
+    launcher: Literal["torchrun", "mpirun", "python", "tf_config"] = "torchrun",
+    roles: Annotated[str, Since(before="")] = "",
     hyperparameters: str = "{}",
     channels: str = "{}",
     processes: int = 0,
@@ -65,7 +66,8 @@ def train_script(
         output: what the script writes to SM_OUTPUT_DATA_DIR.
         checkpoints: the folder at /opt/ml/checkpoints, also in SM_CHECKPOINT_DIR; kept between attempts.
         script: the script's path in its folder, such as train.py or bin/train.sh.
-        launcher: torchrun and mpirun start its processes; python starts it once on each host, as it is.
+        launcher: torchrun, mpirun and tf_config start its processes; python starts it once on each host, as it is.
+        roles: with tf_config, what the processes of all hosts are, such as chief=1,worker=2,ps=1; else workers.
         hyperparameters: the script's arguments, a JSON object.
         channels: the script's own names for the channels, a JSON object such as {"train": "training"}.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
@@ -92,6 +94,7 @@ def train_script(
             if launcher == "python" and _PORT_VARIABLE not in os.environ
             else []
         ),
+        *([f"--roles={roles}"] if roles else []),
         f"--script={script}",
         *script_mode.arguments(values),
     ]

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from drivetrain.authoring.tune import between, one_of, tune
     from drivetrain.base.errors import SpecError, UserError
     from drivetrain.catalog.instances import processing_instance_type
+    from drivetrain.client.deployed import Deployed
     from drivetrain.client.run import Run, run
     from drivetrain.client.runs import runs
     from drivetrain.spec.deployment import Deployment
@@ -47,6 +48,7 @@ _HOME = {
         "authoring.steps",
     ),
     "processing_instance_type": "catalog.instances",
+    "Deployed": "client.deployed",
     "Run": "client.run",
     "run": "client.run",
     "runs": "client.runs",
@@ -73,6 +75,7 @@ __all__ = [
     "Checkpoint",
     "Cluster",
     "Dependency",
+    "Deployed",
     "Deployment",
     "InstanceGroup",
     "Keys",

@@ -28,7 +28,7 @@ from drivetrain.steps.forked import Forked, forked
 from drivetrain.training import plugins
 from drivetrain.training.errors import LostHostError
 from drivetrain.training.launch import network
-from drivetrain.training.launch.arguments import num_processes, parse, read_options
+from drivetrain.training.launch.arguments import are_processes_named, num_processes, parse, read_options
 from drivetrain.training.launch.cluster import Cluster, num_gpus, read_cluster
 from drivetrain.training.launch.environment import process_environment
 from drivetrain.training.launch.interruptions import TooManyInterruptionsError, counted
@@ -50,6 +50,7 @@ from drivetrain.training.launch.processes.parent import announce_parent, die_wit
 from drivetrain.training.launch.processes.watchdog import FirstHost, Watchdog
 from drivetrain.training.launch.restarts import Restarts
 from drivetrain.training.launch.spot_notice import SpotNotice, is_asked
+from drivetrain.training.launch.tf_config import read_roles, with_processes
 
 
 def main() -> None:
@@ -65,6 +66,8 @@ def main() -> None:
             port=given["port"] or 0,
             interface=given["interface"] or "",
         )
+        asked = cluster.processes if are_processes_named(given, os.environ) else 0
+        cluster = with_processes(cluster, read_roles(options.roles), asked)
         options = replace(options, launcher=choose_launcher(cluster, program, options))
         forks = options.launcher == "python" and program.kind == "module"
         waiting = forked(cluster.processes if forks else 0, _rank())
@@ -152,6 +155,8 @@ def judge(cluster: Cluster, ended: Ended, watchdog: Watchdog, spot_notice: str =
     # That we ended it is no reason of its own.
     failures = [failure for failure in ended.failures if failure.rank not in {hung.rank for hung in hanging}]
     failures = [*hanging, *(_with_stack(failure, cluster, watchdog) for failure in failures)]
+    if failures and all(failure.kind in ("signal", "peer", "apart", "stopped") for failure in failures):
+        failures += watchdog.mismatch()
     if failures:
         cause = root_cause(failures)
         _fail(describe(cause, failures, world_size=cluster.world_size, host=cluster.host))
@@ -165,10 +170,14 @@ def judge(cluster: Cluster, ended: Ended, watchdog: Watchdog, spot_notice: str =
 
 
 def _with_stack(failure: Failure, cluster: Cluster, watchdog: Watchdog) -> Failure:
-    """A rank that native code ended wrote down where it was."""
+    """A rank that native code ended wrote down where it was, the others in what they waited for it."""
     if failure.kind != "signal" or failure.details:
         return failure
-    return replace(failure, details=watchdog.where(failure.rank - cluster.host_index * cluster.processes))
+    own, others = (
+        watchdog.where(failure.rank - cluster.host_index * cluster.processes),
+        watchdog.waited_in(failure.rank),
+    )
+    return replace(failure, details="\n".join(filter(None, (own, others))))
 
 
 def choose_launcher(cluster: Cluster, program: Program, options: Options) -> str:

@@ -48,6 +48,7 @@ from drivetrain.training.recipe import (
     load_recipe,
     source_hash,
 )
+from drivetrain.training.torch import optimizers
 from drivetrain.training.torch.footprint import COUNTED, LOSS, Watch, layers_to_cut, units_of
 
 # Two sizes tell what grows with the batch from what does not; batch normalization refuses a batch of one.
@@ -190,7 +191,7 @@ def _example(recipe: Recipe, name: str, size: int) -> Batch:
 def _optimizer_state(recipe: Recipe, model: nn.Module, mode: FakeTensorMode) -> dict[str, Any]:
     """What the optimizer keeps, from one step with gradients of zero."""
     with mode:
-        optimizer = recipe.optimizer(model, learning_rate=1e-3, weight_decay=0.0)
+        optimizer = optimizers.build(recipe, model, learning_rate=1e-3, weight_decay=0.0)
         trained = [p for group in optimizer.param_groups for p in group["params"] if p.requires_grad]
         for parameter in trained:
             parameter.grad = torch.zeros_like(parameter)
@@ -206,7 +207,7 @@ def _optimizer_state(recipe: Recipe, model: nn.Module, mode: FakeTensorMode) -> 
     )
     elements = sum(parameter.numel() for parameter in trained)
     return {
-        "name": type(optimizer).__name__,
+        "name": " and ".join(type(each).__name__ for each in optimizers.each_of(optimizer)),
         "state_bytes": kept,
         "state_bytes_per_parameter": round(kept / elements, 3) if elements else 0.0,
     }

@@ -9,7 +9,7 @@ A restarted run goes on from its newest checkpoint. The same training gives the 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NoReturn
 
@@ -17,7 +17,6 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.store.retention import watched as watched_before
 from drivetrain.training.class_weights import weigh_classes
 from drivetrain.training.config import Config, Folders, parser
-from drivetrain.training.evaluation.run import evaluate
 from drivetrain.training.health.monitor import Health
 from drivetrain.training.health.opening import open_health
 from drivetrain.training.health.rule import Finding
@@ -36,15 +35,14 @@ from drivetrain.training.loop.result import HISTORY_FILE, History, describe, sav
 from drivetrain.training.loop.resumption import find_training
 from drivetrain.training.loop.running_loss import RunningLoss
 from drivetrain.training.loop.saving import Saving
-from drivetrain.training.loop.schedule import Schedule
+from drivetrain.training.loop.schedule import Schedules, schedules_of
+from drivetrain.training.loop.validation import VALIDATION_BATCH, validate
 from drivetrain.training.loop.watch import PREFIX, Watch
 from drivetrain.training.metric import Amount
 from drivetrain.training.options import parse_options
 from drivetrain.training.process import Process, join_group
 from drivetrain.training.recipe import HasFolder, direction, load_recipe
 from drivetrain.training.strategy import Strategy, framework_of, load_strategy, refuse_other_framework
-
-VALIDATION_BATCH = 512
 
 __all__ = ["HISTORY_FILE", "Config", "Folders", "main", "train"]
 
@@ -68,7 +66,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     if process.is_main:
         folders.refuse_unwritable()
     order = setup.build_order(config, dataset)
-    schedule = setup.build_schedule(config, order.steps_per_epoch)
+    schedule = schedules_of(recipe, setup.build_schedule(config, order.steps_per_epoch))
 
     identity = training_identity(config, dataset, recipe, folders.weights, process)
     earlier = find_training(folders.checkpoints, identity, config, schedule.total_steps, process)
@@ -85,7 +83,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         weighing = weigh_classes(recipe, dataset) if config.class_weights == "balanced" else recipe
         strategy = strategy_class(weighing, model, process, config, options)
         state = State(
-            losses=RunningLoss(process),
+            losses=RunningLoss(process, on_host=framework.device_kind(process.device) == "cpu"),
             watch=Watch(config.monitor, config.early_stopping, higher_is_better=higher_is_better),
         )
         health = open_health(config, strategy, process, folders.output, journal, recipe)
@@ -154,7 +152,7 @@ class Training:
     dataset: Dataset
     validation: Dataset | None
     order: Order
-    schedule: Schedule
+    schedule: Schedules
     identity: Identity
     watched: bool
     journal: Journal
@@ -179,8 +177,8 @@ class Training:
             state.losses.start_epoch()
         state.step, state.consumed = state.step + 1, state.consumed + batch.num_global_samples
         at = self.position()
-        factor = self.schedule.factor(state.step - 1)
-        learning_rate = strategy.set_learning_rate(factor)
+        factor, *others = self.schedule.factors(state.step - 1)
+        learning_rate = strategy.set_learning_rate(factor, *others)
         self._seeds.start(state.step)
         self.health.before_step(state.step)
         result = strategy.train_step(
@@ -338,51 +336,6 @@ class State:
             self.watch.load_state(saved["watch"])
         else:  # what was best by another metric or the other way round, or was not kept
             self.best.clear()
-
-
-class BrokenOffError(Exception):
-    """A validation ends before its end, on all ranks after the same batch."""
-
-
-def validate(
-    strategy: Strategy,
-    validation: Dataset,
-    *,
-    values: dict[str, Amount],
-    num_rows: int | None = None,
-    breaks_off: Callable[[], bool] = lambda: False,
-) -> dict[str, float]:
-    """The means over the validation data (its first `num_rows`), on all ranks together, as `validation_<metric>`; none
-    where `breaks_off`, which is asked before each batch, says so on all ranks.
-
-    Args:
-        values: what the recipe's own metrics are, which the first validation finds out for those that follow.
-    """
-
-    def forward(inputs: Any) -> Any:
-        if breaks_off():
-            raise BrokenOffError
-        return strategy.forward(inputs)
-
-    strategy.set_training(False)
-    try:
-        with strategy.in_evaluation():
-            result = evaluate(
-                forward,
-                validation,
-                strategy.layout,
-                framework=strategy.framework,
-                batch_size=VALIDATION_BATCH,
-                precision=strategy.precision.parameters,
-                num_rows=num_rows,
-                values=values or None,
-            )
-    except BrokenOffError:
-        return {}
-    finally:
-        strategy.set_training(True)
-    values.update(result.values)
-    return {f"{PREFIX}{name}": value for name, value in result.means.items()}
 
 
 def main() -> None:

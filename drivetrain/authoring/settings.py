@@ -87,6 +87,8 @@ class LocalRun(Frozen):
     """Image -> command that runs in its place."""
     data: FrozenMap[str] = Field(default_factory=FrozenDict)
     """s3:// URI -> file or folder here."""
+    trackers: FrozenMap[FrozenMap[str | int | float | bool]] = Field(default_factory=FrozenDict)
+    """Experiment tracker -> where it is: `mlflow: {uri: ...}` (docs/trackers.md)."""
 
 
 class Settings(BaseModel):

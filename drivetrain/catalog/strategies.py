@@ -26,7 +26,7 @@ THREADS = "dp"
 DEFAULT_SCHEDULE = "1f1b"
 SINGLE_STAGE = ("gpipe", "1f1b")
 # The framework of a file that names none, and of what recommend measures and estimates.
-TORCH = "torch"
+TORCH, TENSORFLOW = "torch", "tensorflow"
 # What is read of a strategy's file: what each has; then what one of torch has, and where options have such values.
 NEEDED = ("DIMENSIONS", "SUMMARY")
 LITERALS = (*NEEDED, "FRAMEWORK", "MIN_TORCH", "NEEDS", "CHOICES", "BOUNDS")
@@ -70,6 +70,11 @@ class StrategyFacts:
 def strategies_folder() -> Path:
     """Where the strategies' files are, in an installed package and in a checkout alike."""
     return Path(drivetrain.__file__).parent / "training_scripts" / "strategies"
+
+
+def recipes_folder() -> Path:
+    """Where the recipes of the package are."""
+    return Path(drivetrain.__file__).parent / "training_scripts" / "recipes"
 
 
 def strategy_names(folder: Path | None = None) -> list[str]:
@@ -125,6 +130,17 @@ def refused_fields(framework: str) -> Mapping[str, tuple[Any, str]]:
         return {}
     found = _literals(ast.parse(path.read_text(encoding="utf-8"), filename=str(path)), ("REFUSED",))
     return found["REFUSED"]
+
+
+def recipe_file(recipe: str, folder: Path) -> Path | None:
+    """The source of a recipe: a file of the package, or a module below `folder`; None where it lies elsewhere."""
+    parts = recipe.split(".")
+    if not all(part.isidentifier() for part in parts):
+        return None
+    places = [folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")]
+    if len(parts) == 1:
+        places.insert(0, recipes_folder() / f"{recipe}.py")
+    return next((place for place in places if place.is_file()), None)
 
 
 def framework_of_recipe(path: Path) -> str:

@@ -21,13 +21,13 @@ from drivetrain.cli.groups import COMPLETE, CommandGroup, LazyGroup
 GROUPS: dict[str, dict[str, str]] = {
     "Run on this machine": {
         "run": "local.run",
-        "runs": "local.runs",
+        "runs": "runs.runs",
         "ui": "local.ui",
         "submit": "local.submit",
-        "checkpoints": "local.checkpoints",
-        "health": "local.health",
-        "attach": "local.attach",
-        "evaluations": "local.evaluations",
+        "checkpoints": "training.checkpoints",
+        "health": "training.health",
+        "attach": "training.attach",
+        "evaluations": "runs.evaluations",
         "models": "models.models",
     },
     "Write pipelines": {

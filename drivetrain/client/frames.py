@@ -1,4 +1,4 @@
-"""Rows as a data frame of whichever library is installed, and as a table of a notebook."""
+"""Rows as a data frame of whichever library is installed, and as a table of a notebook; dicts that know their keys."""
 
 from __future__ import annotations
 
@@ -7,9 +7,20 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import UserError, did_you_mean
 
 LIBRARIES = ("pandas", "polars")
+
+
+class Named(dict[str, Any]):
+    """A dict whose missing keys are an error that names the closest one."""
+
+    def __init__(self, what: str, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self._what = what
+
+    def __missing__(self, name: str) -> Any:
+        raise KeyError(f"no {self._what} {name!r}. {did_you_mean(name, self)}")
 
 
 def frame(rows: Sequence[Mapping[str, Any]]) -> Any:

@@ -8,9 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.errors import UserError, did_you_mean, shown
+from drivetrain.base.errors import UserError, shown
 from drivetrain.client import running
 from drivetrain.client.comparison import Comparison
+from drivetrain.client.frames import Named
 from drivetrain.targets.local.home import Home
 
 if TYPE_CHECKING:
@@ -21,17 +22,6 @@ if TYPE_CHECKING:
 
 # Of an execution that goes on, or can be resumed: its facts are read anew each time.
 _OPEN = ("Executing", "Interrupted")
-
-
-class Named(dict[str, Any]):
-    """A dict whose missing keys are an error that names the closest one."""
-
-    def __init__(self, what: str, values: Mapping[str, Any]) -> None:
-        super().__init__(values)
-        self._what = what
-
-    def __missing__(self, name: str) -> Any:
-        raise KeyError(f"no {self._what} {name!r}. {did_you_mean(name, self)}")
 
 
 @dataclass(frozen=True)

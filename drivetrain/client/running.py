@@ -16,7 +16,6 @@ from drivetrain.targets.local.options import region_of
 
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
-    from drivetrain.targets.events import Event
     from drivetrain.targets.local.runner import Runner, Summary
 
 
@@ -37,6 +36,7 @@ def start(
     from drivetrain.studio.compiling import compile_edited
     from drivetrain.targets.local.options import Options
     from drivetrain.targets.local.organising.labels import checked_tags
+    from drivetrain.trackers.tracker import checked
 
     loaded = _with_cells(_loaded(pipeline, config, settings))
     built = compile_edited(loaded, wheels_optional=True, edits_optional=True)
@@ -51,6 +51,7 @@ def start(
         origin=_origin(pipeline, config, settings),
         settings=values_of(loaded.settings),
         tags=checked_tags(tags),
+        trackers=checked(local.trackers),
     )
 
     def begin(runner: Runner) -> Summary:
@@ -144,23 +145,19 @@ def _overrides(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _watched(home: Home, begin: Callable[[Runner], Summary], *, quiet: bool) -> Summary:
+    from drivetrain.cli.progress.plain import NoProgress
     from drivetrain.cli.progress.watch import Watcher, new_progress
     from drivetrain.report.content.concluding import conclude
     from drivetrain.targets.local.runner import Runner
+    from drivetrain.trackers.starting import told_to_trackers
 
-    if quiet:
-        summary = begin(Runner(home, _unseen))
-    else:
-        watcher = Watcher(new_progress(as_json=False))
+    watcher = Watcher(NoProgress() if quiet else new_progress(as_json=False))
+    with told_to_trackers(home, watcher) as observer:
         with watcher:
-            summary = begin(Runner(home, watcher))
+            summary = begin(Runner(home, observer))
         watcher.raise_what_went_wrong()
-    conclude(home, summary.execution)
+        conclude(home, summary.execution)
     if summary.status == "Stopped":
         # The runner has handled the signal: whoever called, a cell or a script, is to end too.
         raise KeyboardInterrupt(f"run {summary.execution} was stopped; dt.Run({summary.execution!r}).resume() goes on")
     return summary
-
-
-def _unseen(event: Event) -> None:
-    """Of a quiet run nothing is shown."""

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.catalog.strategies import strategies_folder
+from drivetrain.catalog.strategies import recipe_file, recipes_folder
 from drivetrain.recommend.facts import SUFFIX, Facts, FactsError, read_file
 
 SHIPPED = Path(__file__).parent / "data"
@@ -33,7 +33,7 @@ def look_up(recipe: str, options: Mapping[str, Any], folder: Path) -> Facts:
     command = recommend_command(recipe, options)
     source = recipe_file(recipe, folder)
     if source is None and "." not in recipe:
-        known = {path.stem for path in _recipes_folder().glob("*.py") if not path.stem.startswith("_")}
+        known = {path.stem for path in recipes_folder().glob("*.py") if not path.stem.startswith("_")}
         known |= {path.stem for path in folder.glob("*.py")}
         raise UserError(f"no recipe {recipe!r}. {did_you_mean(recipe, known)}")
     path = beside(recipe, folder)
@@ -63,21 +63,6 @@ def look_up(recipe: str, options: Mapping[str, Any], folder: Path) -> Facts:
 def beside(recipe: str, folder: Path) -> Path:
     """The facts file in the folder of a pipeline."""
     return folder / f"{recipe}{SUFFIX}"
-
-
-def recipe_file(recipe: str, folder: Path) -> Path | None:
-    """The source of a recipe: a file of the package, or a module below `folder`; None where it lies elsewhere."""
-    parts = recipe.split(".")
-    if not all(part.isidentifier() for part in parts):
-        return None
-    places = [folder.joinpath(*parts).with_suffix(".py"), folder.joinpath(*parts, "__init__.py")]
-    if len(parts) == 1:
-        places.insert(0, _recipes_folder() / f"{recipe}.py")
-    return next((place for place in places if place.is_file()), None)
-
-
-def _recipes_folder() -> Path:
-    return strategies_folder().parent / "recipes"
 
 
 def recommend_command(recipe: str, options: Mapping[str, Any]) -> str:

@@ -8,15 +8,16 @@ from pathlib import Path
 from drivetrain.base.errors import UserError
 from drivetrain.catalog.strategies import (
     AUTO,
+    TENSORFLOW,
     TORCH,
     StrategyFacts,
     all_strategies,
     framework_of_recipe,
     needs_of_recipe,
     read_strategy,
+    recipe_file,
     strategy_names,
 )
-from drivetrain.recommend.facts_places import recipe_file
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Parameter, Pipeline
 from drivetrain.spec.steps import JobStep, is_our_training
@@ -71,6 +72,8 @@ def frameworks_of(step: JobStep, graph: Graph) -> frozenset[str]:
     """As `framework_of_step`, all of them; empty where nothing says which."""
     if is_our_training(step):
         return frozenset(facts.framework for facts in strategies_of(step, graph.pipeline.parameters))
+    if TENSORFLOW in step.program.needs or step.parameters.get("launcher") == "tf_config":  # a script of the user's own
+        return frozenset((TENSORFLOW,))
     if TORCH not in step.program.needs:
         return frozenset()
     found: set[str] = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import json
 import logging
 import threading
 import traceback
@@ -17,6 +18,7 @@ from drivetrain.serve.history import History
 from drivetrain.serve.local_events import Watch
 from drivetrain.serve.runs import QueuedStart, Runs, Served
 from drivetrain.spec.triggers import EventTrigger, Schedule
+from drivetrain.targets.local.home import write_whole
 from drivetrain.targets.local.options import region_of
 from drivetrain.triggers.detail_types import MODEL_PACKAGE
 from drivetrain.triggers.replay import replay
@@ -81,6 +83,8 @@ class Server:
                     self._scheduler.add_job(
                         self._by_clock, ClockTrigger(clock(trigger)), args=(one, trigger), name=trigger.name
                     )
+        self._serving = folder / "served.json"
+        write_whole(self._serving, json.dumps([_of_pipeline(one) for one in self._served]))
         self._ending = threading.Event()
         self._looks = threading.Thread(target=self._look, args=(poll_s,), name="look at what happened", daemon=True)
 
@@ -100,6 +104,7 @@ class Server:
             name = begun.served.pipeline.name
             self._history.forget(name, begun.name)
             self._say(f"{name} / {begun.name} is not run: it waited, and the server ends")
+        self._serving.unlink(missing_ok=True)
         self._lock.close()
 
     def poll(self) -> None:
@@ -177,6 +182,12 @@ class Server:
         if isinstance(code, OSError):
             how = f"could not be started ({code})"
         self._say(f"{begun.served.pipeline.name} / {begun.name} {how}: {log}")
+
+
+def _of_pipeline(one: Served) -> dict[str, Any]:
+    """For whoever shows what is served and when it starts next."""
+    triggers = [trigger.model_dump(mode="json") for trigger in one.pipeline.triggers]
+    return {"pipeline": one.pipeline.name, "triggers": triggers}
 
 
 def _locked(folder: Path) -> IO[bytes]:

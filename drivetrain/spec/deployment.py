@@ -24,6 +24,7 @@ from drivetrain.spec.matching import Matching
 DEFAULT = "sagemaker"
 """The target of a pipeline that names none, and of settings that are written outside of any block."""
 _TARGETS = "drivetrain.targets"
+_NO_BLOCK: Mapping[str, Any] = FrozenDict()
 B = TypeVar("B", bound=Frozen)
 
 
@@ -159,7 +160,7 @@ def block_of(deployment: Deployment, target: str, kind: type[B]) -> B:
     Raises:
         SpecError: an unknown or wrong field, by its name.
     """
-    given: Mapping[str, Any] = deployment.targets.get(target, FrozenDict())
+    given: Mapping[str, Any] = deployment.targets.get(target, _NO_BLOCK)
     kept = deployment.checked.get(target)
     if kept is None or kept[0] is not given:  # a copy of a deployment may have another block
         try:

@@ -6,8 +6,8 @@ mean, so that uneven batches and any number of processes give exactly what one p
 
 What a recipe may also have is optional: `reader` (the format that its data comes in, of readers/, where the user names
 none), `reader_options` (that reader's options, where the user gives none), which way its own metrics are better
-(`HasDirections`), and the methods of `HasTruth`, `HasAugment`, `HasExample`, `HasTensorPlan`, `HasContextPlan`,
-`HasLossParts`, `HasLossWeights` and `HasFolder`.
+(`HasDirections`), schedules for several optimizers (`HasSchedules`), and the methods of `HasTruth`, `HasAugment`,
+`HasExample`, `HasTensorPlan`, `HasContextPlan`, `HasLossParts`, `HasLossWeights` and `HasFolder`.
 
 A model that is a chain (an nn.Sequential of its layers, in order) works with every strategy; others are not for
 pipelines.
@@ -51,7 +51,10 @@ class Batch:
         ahead = device.type != "cpu"  # a copy out of pinned memory need not be waited for
 
         def moved(tensor: Tensor) -> Tensor:
-            return tensor.to(device, dtype if tensor.is_floating_point() else None, non_blocking=ahead)
+            wanted = dtype if tensor.is_floating_point() else tensor.dtype
+            if tensor.dtype == wanted and tensor.device == device:
+                return tensor  # a call of `to` that does nothing takes ten times as long
+            return tensor.to(device, wanted, non_blocking=ahead)
 
         return Batch(trees.mapped(moved, self.inputs), trees.mapped(moved, self.targets))
 
@@ -94,8 +97,11 @@ class Recipe(Protocol):
         """
         ...
 
-    def optimizer(self, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
-        """The optimizer of `model.named_parameters()`.
+    def optimizer(
+        self, model: nn.Module, *, learning_rate: float, weight_decay: float
+    ) -> torch.optim.Optimizer | Sequence[torch.optim.Optimizer]:
+        """The optimizer of `model.named_parameters()`; or several, each with parameters of its own (and a schedule of
+        its own: `HasSchedules`). With Keras several are pairs: an optimizer, and the variables that it trains.
 
         That may be a part of what `model()` gives (a pipeline's stage, even one without parameters), under the same
         names; parameters may be slices. Every part must give the same groups of parameters in the same order. The rate
@@ -115,6 +121,17 @@ class HasDirections(Protocol):
         One that is neither here nor in metrics/ is shown and logged. It decides nothing: no early stopping, no best
         model, no comparison, no floor.
         """
+        ...
+
+
+@runtime_checkable
+class HasSchedules(Protocol):
+    """A recipe with a schedule of the learning rate for each of its optimizers: `schedules = ("", "constant")`."""
+
+    @property
+    def schedules(self) -> Sequence[str]:
+        """One for each that `optimizer()` returns, in that order: cosine, linear, constant, sgdr, or "" for the
+        training's own. Warm-up, length and cycles are the training's."""
         ...
 
 

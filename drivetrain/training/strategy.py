@@ -95,8 +95,9 @@ class Strategy(Protocol):
         """Let layers such as dropout train, or be evaluated."""
         ...
 
-    def set_learning_rate(self, factor: float) -> float:
-        """Give every group of parameters `factor` times its highest learning rate; returns the first one's."""
+    def set_learning_rate(self, *factors: float) -> float:
+        """Give every group of parameters a factor times its highest learning rate: each optimizer of the recipe has its
+        own, or all have the only one. Returns the first group's."""
         ...
 
     def settle(self) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import getpass
 import json
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from drivetrain.base.errors import InputError, UserError
-from drivetrain.base.markup import Content, Markup, el
+from drivetrain.base.markup import Markup, el
 from drivetrain.report.content.logs import tail
 from drivetrain.report.document import Around, document, section
 from drivetrain.targets.local.home import Home
@@ -22,11 +23,10 @@ if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion, Registry
     from drivetrain.report.content.facts import RunFacts
 
-LINKS = (("Runs", "/"), ("Models", "/models"), ("Started by triggers", "/starts"))
+LINKS = (("Runs", "/"), ("Models", "/models"), ("Triggers", "/starts"))
 SCRIPT = "/live.js"
 LOG_LINES = 200
 MAX_COMPARED = 12
-MAX_STARTS = 200
 MAX_PAGE = 1_000_000
 Query = Mapping[str, list[str]]
 
@@ -60,7 +60,9 @@ class Pages:
         if path == "/compare":
             return self._compare(query.get("run", []))
         if path == "/starts":
-            return self._starts()
+            from drivetrain.ui.triggers_page import triggers_page
+
+            return Page(triggers_page(self.home, _around("/starts")))
         if path.startswith("/runs/") and path.count("/") == 2:
             return self._run(path.removeprefix("/runs/"))
         return error_page("There is no such page.", 404)
@@ -80,7 +82,8 @@ class Pages:
             files += sorted(self.home.run(id).glob("*/attempt-*/logs/*.log"))
             at_work = self.home.is_running(id)  # a runner that is killed changes no file
         elif path == "/starts":
-            files.append(self.home.root / "serving" / "started.jsonl")
+            files += [self.home.root / "serving" / name for name in ("started.jsonl", "served.json")]
+            at_work = int(time.time() / 60)  # the next times change by themselves
         stamps = [(file.stat().st_size, file.stat().st_mtime_ns) for file in files if file.exists()]
         return json.dumps([stamps, at_work])
 
@@ -179,31 +182,6 @@ class Pages:
         else:
             registry.set_status(group, number, "Rejected", reason=reason or None, by=by)
         return Page(status=303, location=f"/models?group={quote(group)}&version={number}")
-
-    def _starts(self) -> Page:
-        """What `drivetrain serve` has started here, the newest first."""
-        file = self.home.root / "serving" / "started.jsonl"
-        lines = file.read_text(encoding="utf-8").splitlines()[-MAX_STARTS:] if file.exists() else []
-        said = [json.loads(line) for line in lines if line.endswith("}")]
-        forgotten = {(one["pipeline"], one["name"]) for one in said if "forgotten" in one}
-        rows = [
-            el(
-                "tr",
-                el("th", one["name"], scope="row"),
-                el("td", el("a", one["pipeline"], href=f"/?pipeline={quote(one['pipeline'])}")),
-                el("td", str(one["started"])[:19].replace("T", " ")),
-                el("td", "not run: the server ended" if (one["pipeline"], one["name"]) in forgotten else ""),
-            )
-            for one in reversed(said)
-            if "started" in one
-        ]
-        head = el("tr", [el("th", text, scope="col") for text in ("Start", "Pipeline", "When (UTC)", "")])
-        table: Content = el("div", el("table", el("thead", head), el("tbody", rows)), class_="scroll", tabindex=0)
-        if not rows:
-            table = el("p", "Nothing was started by a schedule or an event here: drivetrain serve does.")
-        body = el("main", section("Starts", table, id="starts"), id="content")
-        title = "Started by triggers"
-        return Page(document(title, el("header", el("h1", title)), body, around=_around("/starts")))
 
 
 def error_page(message: str, status: int) -> Page:

@@ -57,14 +57,16 @@ STARTER = (
     Permission(_PIPELINES, "experiments", ("create", "list")),
     Permission(_PIPELINES, "runs", ("create", "delete", "get", "list", "terminate")),
 )
-# Accounts that Kubeflow makes, which have what Pipelines' own containers call, and are not ours to write.
+# Accounts that are there before us, and are not ours to write.
 PLATFORM_ACCOUNTS = ("default", "default-editor", "default-viewer", "pipeline-runner")
+# Of these, the ones to which Kubeflow gives what Pipelines' own containers call.
+_WITH_RIGHTS = ("default-editor", "pipeline-runner")
 
 
 def step_permissions(needs: Needs) -> tuple[Permission, ...]:
     """Of the account under which steps run."""
     train_job = TRAIN_JOB if needs.several_nodes else ()
-    if needs.settings.service_account in PLATFORM_ACCOUNTS:
+    if needs.settings.service_account in _WITH_RIGHTS:
         return train_job
     # Named in the launcher's configuration (docs/kubeflow_infrastructure.md).
     secret = needs.settings.s3_secret

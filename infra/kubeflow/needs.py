@@ -90,6 +90,11 @@ def notes_of(needs: Needs) -> list[str]:
     for field, image in images.items():
         if not re.match(r"[^/]*[.:][^/]*/|localhost/", image):
             found.append(f"{field} is {image!r}: no registry, so each node looks in its own default one. Name yours.")
+    if settings.service_account == "default":
+        found.append(
+            f"{block}.service_account is 'default', under which each pod of namespace {settings.namespace!r} runs that "
+            "names none: all of them get the rights of the steps. Set it to another name: the account is then made."
+        )
     ssh = SSH_SECRET if "mpi" in own_runtimes(needs).values() else None
     secrets = [settings.s3_secret, settings.image_pull_secret, ssh]
     if named := [secret for secret in secrets if secret is not None]:

@@ -17,6 +17,8 @@ import pytest
 
 from drivetrain.steps.script_mode import is_entry_point
 from drivetrain.targets.local.containers.opt_ml import Cluster, lay_out_training
+from drivetrain.training.launch.cluster import Cluster as LaunchCluster
+from drivetrain.training.launch.tf_config import addresses_of, tf_config
 
 ROOT = Path(__file__).parents[2]
 TOOLKIT = ROOT / ".venvs" / "toolkit"
@@ -149,6 +151,23 @@ def test_processes_meet_where_the_pytorch_container_says(tmp_path: Path, monkeyp
     assert {name for name in expected["variables"] if name.startswith(("NCCL_", "MASTER_"))} - set(
         actual["variables"]
     ) <= {"NCCL_DEBUG", "NCCL_IB_DISABLE"}, "switched off there for machines without EFA; here as the machine is"
+
+
+@pytest.mark.toolkit
+@pytest.mark.parametrize("hosts", [1, 3])
+def test_tf_config_is_that_of_the_tensorflow_container(hosts: int) -> None:
+    """Of multi_worker_mirrored_strategy. (TensorFlow itself, which its module imports, is not needed for it.)"""
+    names = [f"algo-{number + 1}" for number in range(hosts)]
+    code = (
+        "import json, sys, types; sys.modules['tensorflow'] = types.ModuleType('tensorflow')\n"
+        "from sagemaker_tensorflow_container.training import _build_tf_config_for_mwms as build\n"
+        f"print(json.dumps([build({names}, name) for name in {names}]))"
+    )
+    done = subprocess.run([TOOLKIT / "bin" / "python", "-c", code], capture_output=True, text=True, check=True)
+    theirs = json.loads(done.stdout)
+    cluster = LaunchCluster(tuple(names), port=8890)
+    ours = [json.loads(tf_config(addresses_of(cluster), rank, {})) for rank in range(hosts)]
+    assert ours == theirs
 
 
 def is_compared(variable: str) -> bool:

@@ -19,11 +19,11 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.evaluation.run import Bootstrap, Evaluation, SliceColumn, evaluate, probe, task_of
 from drivetrain.training.group.gloo import GlooGroup
 from drivetrain.training.layout import Layout
+from drivetrain.training.loop.validation import validate
 from drivetrain.training.metric import load_metrics
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch.framework import Framework
-from drivetrain.training_scripts.train import validate
 
 CLASSES = 3
 SITES = SliceColumn("site", (10, 20))

@@ -164,6 +164,10 @@ def show(records: Sequence[Mapping[str, Any]]) -> None:
         print(f"{each['fault']:<88} {count:>11} {each['violations']:>10}  {each['seed']}")
         if each["did"]:
             print("    " + ", ".join(f"{name}: {number}" for name, number in each["did"].items()))
+    for each in records:
+        for trial in each["violated"]:
+            again = f"--only {each['family']} --seed {each['seed']} --trial {trial['trial']}"
+            print(f"violated, {again}: {trial['violations'][0]:.300}")
 
 
 def write(records: Sequence[Mapping[str, Any]]) -> None:

@@ -23,7 +23,7 @@ class Recipe(digits_keras.Recipe):
     loss_factor: float = 1.0
     """What every loss is multiplied by."""
     makes: str = ""
-    """What is wrong with it: no_optimizer, clips, schedules, mean_loss, batch_norm."""
+    """What is wrong with it: no_optimizer, clips, schedules, mean_loss, batch_norm, no_pairs, forgets."""
 
     rows: ClassVar[list[int]] = []
     labels: ClassVar[list[list[int]]] = []
@@ -53,6 +53,10 @@ class Recipe(digits_keras.Recipe):
             return keras.optimizers.SGD(learning_rate, global_clipnorm=1.0)
         if self.makes == "schedules":
             return keras.optimizers.SGD(keras.optimizers.schedules.CosineDecay(learning_rate, 10))
+        if self.makes == "no_pairs":
+            return [keras.optimizers.SGD(learning_rate), keras.optimizers.SGD(learning_rate)]
+        if self.makes == "forgets":
+            return [(keras.optimizers.SGD(learning_rate), model.trainable_variables[1:])]
         return super().optimizer(model, learning_rate=learning_rate, weight_decay=weight_decay)
 
 

@@ -95,24 +95,30 @@ def exported(folder: Path, data: Path) -> dict[str, bool]:
     rows are left in `folder`."""
     import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
     import numpy as np
-    import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
+    from drivetrain.training import trees
     from drivetrain.training.input_pipeline.dataset import Dataset
-    from drivetrain.training.serving.saved_model import SAVED_MODEL, SIGNATURE
+    from drivetrain.training.serving.saved_model import ServedModel
     from drivetrain.training.strategy import load_framework
 
     framework = load_framework("tensorflow")
     recipe, model, _ = framework.load_model(folder)
     dataset = Dataset(data, recipe, Process(0, 1, 0, 1, "cpu"))
     batch = dataset.batch(np.arange(len(dataset)))
-    inputs = np.asarray(framework.on_device(batch, "cpu", framework.precision_of(model)).inputs)
-    outputs = np.asarray(model(inputs, training=False))
-    np.savez(folder.parent / "computed.npz", inputs=inputs, outputs=outputs)
-    signature = tf.saved_model.load(str(folder / SAVED_MODEL)).signatures[SIGNATURE]
+    inputs = framework.on_device(batch, "cpu", framework.precision_of(model)).inputs
+    outputs = trees.mapped(np.asarray, model(inputs, training=False))
+    found = outputs if isinstance(outputs, dict) else {"outputs": outputs}
+    given = inputs if isinstance(inputs, dict) else {"inputs": inputs}
+    np.savez(folder.parent / "computed.npz", **given, **found)
     again = keras.models.load_model(folder / "model.keras")
+
+    def is_equal(other: Any) -> bool:
+        named = other if isinstance(other, dict) else {"outputs": other}
+        return named.keys() == found.keys() and all(np.array_equal(named[name], found[name]) for name in found)
+
     return {
-        "saved_model": np.array_equal(signature(inputs=tf.constant(inputs))["outputs"], outputs),
-        "keras": np.array_equal(again(inputs, training=False), outputs),
+        "saved_model": is_equal(ServedModel.load(folder).compute(inputs)),
+        "keras": is_equal(again(inputs, training=False)),
     }
 
 
@@ -142,7 +148,7 @@ def noted() -> Generator[Any]:
             "computes_in": strategy.model.compute_dtype,
             "tf32": tf32,
             "xla": bool(getattr(strategy._of_piece, "_jit_compile", False)),
-            "loss_scale": float(strategy.optimizer.dynamic_scale.numpy()) if strategy._scales else None,
+            "loss_scale": float(strategy.loss_scale.numpy()) if strategy._scales else None,
             "rows": list(recipes.Recipe.rows) if recipes else [],
             "labels": [label for labels in recipes.Recipe.labels for label in labels] if recipes else [],
         }

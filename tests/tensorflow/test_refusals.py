@@ -27,6 +27,18 @@ CASES: list[tuple[dict[str, Any], str]] = [
         {"recipe_options": '{"makes": "schedules"}'},
         "has a schedule of its own. Give it the plain learning_rate, and the training a schedule.",
     ),
+    (
+        {"recipe_options": '{"makes": "no_pairs"}'},
+        "it must return an optimizer, or a list of pairs: an optimizer, and variables that it trains",
+    ),
+    (
+        {"recipe_options": '{"makes": "forgets"}'},
+        "returned 1 optimizers that do not share out the 8 trainable variables. Give each variable to one of them.",
+    ),
+    (
+        {"recipe": "tests.tensorflow.two_optimizers", "precision": "fp16"},
+        "returned 2 optimizers, and with precision fp16 each would scale the loss. Use bf16, or return one optimizer.",
+    ),
     ({"recipe_options": '{"makes": "mean_loss"}'}, "losses() of the recipe returned shape []; it must return one"),
     (
         {"recipe_options": '{"makes": "batch_norm"}', "accumulation": 3},

@@ -35,7 +35,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("targets.kubeflow", "targets.sagemaker.target"),  # the latter runs what it compiles by targets.local
     ("studio",),
     ("report",),
-    ("schemas", "serve", "ui"),
+    ("schemas", "serve", "trackers", "ui"),
     ("cli", "infra", "pipelines"),
     ("client",),
 )
@@ -52,7 +52,7 @@ TRAVELS = {*INSIDE, "training", "training_scripts"}
 # Imported where they are used: the command line starts in a fraction of a second, and works without the extras.
 HEAVY = {
     *("torch", "tensorflow", "kfp", "boto3", "botocore", "sagemaker", "polars", "pyarrow", "numpy", "moto"),
-    *("optuna", "apscheduler", "mlflow", "mlflow_skinny", "aws_cdk", "nbformat", "nbclient"),
+    *("optuna", "apscheduler", "mlflow", "mlflow_skinny", "wandb", "tensorboard", "aws_cdk", "nbformat", "nbclient"),
 }
 # What may import them all the same, since its classes derive from theirs; it is imported itself where it is used.
 DERIVED = {

@@ -28,6 +28,7 @@ from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
 from drivetrain.training.torch.accumulation import pieces
 from drivetrain.training.torch.optimizer_state import Entries, OptimizerState, checked_entries
+from drivetrain.training.torch.optimizers import only
 from drivetrain.training.torch.parallel.flat_slice import FlatSlice
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ class Strategy(strategy.Strategy):
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         """The recipe's, which the engine makes one of slices."""
-        optimizer = super().build_optimizer()
+        optimizer = only(super().build_optimizer(), self.name)
         names = {parameter: name for name, parameter in self.model.named_parameters()}
         groups = [[names[parameter] for parameter in group["params"]] for group in optimizer.param_groups]
         self.engine = start_engine(self.model, optimizer, self.process, self._settings())

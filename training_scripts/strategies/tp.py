@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from drivetrain.training.torch import strategy
+from drivetrain.training.torch.optimizers import each_of
 from drivetrain.training.torch.parallel.tensor_parallel import (
     parallelize,
     refuse_part,
@@ -48,7 +49,8 @@ class Strategy(strategy.Strategy):
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         optimizer = super().build_optimizer()
-        step_by_kind(optimizer)
+        for each in each_of(optimizer):
+            step_by_kind(each)
         return optimizer
 
     def call(self, module: nn.Module, inputs: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
+from drivetrain.training.torch.optimizers import each_of
 from drivetrain.training.torch.parallel.pipeline import PipelineStrategy
 from drivetrain.training.torch.parallel.stage_split import StageModule
 from drivetrain.training.torch.parallel.tensor_parallel import parallelize, step_by_kind
@@ -73,7 +74,8 @@ class Strategy(PipelineStrategy):
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         optimizer = super().build_optimizer()
-        step_by_kind(optimizer)
+        for each in each_of(optimizer):
+            step_by_kind(each)
         return optimizer
 
     @contextmanager

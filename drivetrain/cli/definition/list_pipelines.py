@@ -68,7 +68,7 @@ def list_(
     say(table(("pipeline", "what it does"), rows, styles=[("bold", "")] * len(rows)))
     say()
     say(paint("Run one: drivetrain run NAME. Its steps: drivetrain show NAME.", "dim"))
-    say(paint("Those on SageMaker: drivetrain list --deployed", "dim"))
+    say(paint("Those that are deployed: drivetrain list --deployed, with the -c of their settings", "dim"))
 
 
 def own_pipelines(folder: Path) -> dict[str, str]:

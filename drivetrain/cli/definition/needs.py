@@ -131,7 +131,7 @@ def _not_importable(parameters: Mapping[str, object], folder: Path) -> Iterator[
     recipe = parameters.get("recipe")
     if not isinstance(recipe, str):
         return
-    from drivetrain.recommend.facts_places import recipe_file
+    from drivetrain.catalog.strategies import recipe_file
 
     file = recipe_file(recipe, folder)
     if file is None:

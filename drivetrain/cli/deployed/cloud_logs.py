@@ -56,7 +56,7 @@ def logs(
     """
     if target == LATEST and execution == LATEST and region is config is on is None and not set_:
         from drivetrain.cli.home import local_home
-        from drivetrain.cli.local.logs import print_logs
+        from drivetrain.cli.runs.logs import print_logs
         from drivetrain.targets.local.ledger.reader import Ledger
 
         with Ledger(local_home(None)) as ledger:

@@ -1,1 +1,1 @@
-"""Commands that run things on this machine, and show what was run."""
+"""Commands that start things on this machine, and serve them."""

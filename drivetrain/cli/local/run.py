@@ -120,6 +120,7 @@ def run(
     from drivetrain.cli.progress import watch
     from drivetrain.targets.local.options import Options
     from drivetrain.targets.target import DEFAULT
+    from drivetrain.trackers.tracker import checked
 
     # Everything that was typed is looked at before the pipeline is built, which may take a while.
     parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
@@ -169,6 +170,7 @@ def run(
         origin=work.origin,
         settings=work.settings,
         tags=tags,
+        trackers=checked(work.local.trackers),
         region=work.region,
     )
     return watch.start(
@@ -239,6 +241,8 @@ def _run_on(
     built = compiled_for(loaded, on, local=True)
     for note in built.notes:
         print(f"note: {note}", file=sys.stderr)
+    if loaded.settings.local.trackers:
+        print(f"note: local.trackers: runs by {found.TITLE}'s runner are not told to trackers.", file=sys.stderr)
     folder = local_home(home)
     return watch.watched(
         folder,

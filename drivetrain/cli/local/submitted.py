@@ -101,8 +101,8 @@ def run_here(
 
 def _say_outputs(home: Home, pipeline: str, out: Path | None, *, quiet: bool) -> None:
     """Where on this machine the outputs lie: there is no next step that would take them up."""
-    from drivetrain.cli.local.outcome import shown_path
     from drivetrain.cli.local.outputs import copy_outputs, outputs_of_latest
+    from drivetrain.cli.runs.outcome import shown_path
     from drivetrain.cli.terminal import say
 
     places = outputs_of_latest(home, pipeline)
@@ -164,7 +164,7 @@ def _folder_of_own_code(component: str, values: Mapping[str, Any]) -> Path | Non
     Raises:
         UserError: the script that is named is not there.
     """
-    from drivetrain.recommend.facts_places import recipe_file
+    from drivetrain.catalog.strategies import recipe_file
 
     here, recipe, script = Path.cwd(), values.get("recipe"), values.get("script")
     if component == "train-script" and script and "source" not in values:

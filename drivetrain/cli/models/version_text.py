@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import approval_words, moment, printable
-from drivetrain.cli.local.evaluation_text import decision_lines, metrics_table, per_class_lines
+from drivetrain.cli.runs.evaluation_text import decision_lines, metrics_table, per_class_lines
 from drivetrain.cli.terminal import paint, shorten
 from drivetrain.registry.record import CARD_RECORD
 from drivetrain.report.content.decision import DecisionFacts, decision

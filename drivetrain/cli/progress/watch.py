@@ -145,11 +145,14 @@ def watched(
     home: Home, run: Callable[[Observer], Summary], *, as_json: bool, quiet: bool = False, home_option: str
 ) -> int:
     """Show what `run` tells its observer, then what came of it; gives the exit code."""
+    from drivetrain.trackers.starting import told_to_trackers
+
     watcher = Watcher(new_progress(as_json=as_json, quiet=quiet))
-    with watcher, told_of_signals(lambda: watcher.stopping(as_json or quiet)):
-        summary = run(watcher)
-    watcher.raise_what_went_wrong()
-    return _conclude(home, summary, watcher, as_json=as_json, quiet=quiet, home_option=home_option)
+    with told_to_trackers(home, watcher) as observer:
+        with watcher, told_of_signals(lambda: watcher.stopping(as_json or quiet)):
+            summary = run(observer)
+        watcher.raise_what_went_wrong()
+        return _conclude(home, summary, watcher, as_json=as_json, quiet=quiet, home_option=home_option)
 
 
 def new_progress(*, as_json: bool, quiet: bool = False) -> Progress:
@@ -258,7 +261,7 @@ def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, 
     if as_json:
         import json
 
-        from drivetrain.cli.local.outcome import as_json as facts_as_json
+        from drivetrain.cli.runs.outcome import as_json as facts_as_json
 
         print(json.dumps({"event": "summary", "report": str(report), **facts_as_json(facts)}, default=str), flush=True)
     else:
@@ -279,15 +282,15 @@ def exit_code(facts: RunFacts) -> int:
 
 
 def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, home_option: str, *, quiet: bool) -> None:
-    from drivetrain.cli.local.outcome import summary
     from drivetrain.cli.progress.plain import MANY_STEPS, PlainProgress
+    from drivetrain.cli.runs.outcome import summary
     from drivetrain.cli.terminal import say
 
     if quiet:
         say(facts.id)
         if facts.failures() or facts.status == "Stopped":
-            from drivetrain.cli.local.failure import failure_block
-            from drivetrain.cli.local.outcome import headline
+            from drivetrain.cli.runs.failure import failure_block
+            from drivetrain.cli.runs.outcome import headline
 
             told = [headline(facts), *(failure_block(home, facts.id, step) for step in facts.failures())]
             print("\n\n".join(told), file=sys.stderr)
@@ -299,7 +302,7 @@ def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, ho
         say(f"Go on: drivetrain runs resume {facts.id}{home_option}")
     failures = facts.failures()
     if failures:
-        from drivetrain.cli.local.failure import failure_block
+        from drivetrain.cli.runs.failure import failure_block
 
         for step in failures:
             say("\n" + failure_block(home, facts.id, step))

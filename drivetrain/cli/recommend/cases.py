@@ -11,10 +11,10 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.catalog.instances import LOCAL, get_instance
 from drivetrain.catalog.json_options import parse_options
-from drivetrain.catalog.strategies import TORCH, all_strategies, framework_of_recipe
+from drivetrain.catalog.strategies import TORCH, all_strategies, framework_of_recipe, recipe_file
 from drivetrain.recommend.choice import Recommendation, recommend
 from drivetrain.recommend.facts import Facts, FactsError, new_file
-from drivetrain.recommend.facts_places import beside, look_up, recipe_file
+from drivetrain.recommend.facts_places import beside, look_up
 from drivetrain.recommend.profile import measure, merged
 from drivetrain.recommend.sizing import Sizing
 

@@ -20,22 +20,26 @@ _PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")
 MAX_BARS = 40
 
 
-def training_charts(curves: Iterable[Curve]) -> list[Markup]:
-    """One chart a step and measure, losses first; over epochs where they were logged, else over time."""
+def training_charts(curves: Iterable[Curve], *, over_time: bool = False) -> list[Markup]:
+    """One chart a step and measure, losses first; over the training's steps where the log says them, over epochs where
+    they were logged as a metric, else over time. A measure with a single value is a number, and drawn nowhere."""
     groups: dict[tuple[str, str], list[Series]] = {}
     positions: dict[str, tuple[str, Curve]] = {}
     listed = list(curves)
     for curve in listed:
         if curve.name in _POSITIONS and (curve.step not in positions or curve.name == "epoch"):
             positions[curve.step] = curve.name, curve
+    labels = {} if over_time else {step: name for step, (name, _) in positions.items()}
     for curve in listed:
-        if curve.name not in _POSITIONS and curve.points:
+        if curve.name not in _POSITIONS and len(curve.points) > 1:
             split, measure = _split(curve.name)
-            groups.setdefault((curve.step, measure), []).append(Series(split, _placed(curve, positions)))
+            groups.setdefault((curve.step, measure), []).append(Series(split, _placed(curve, positions, over_time)))
+            if curve.positions and not over_time:
+                labels[curve.step] = f"step of {curve.step}"
     steps = {step for step, _ in groups}
     charts: list[Markup] = []
     for step, measure in sorted(groups, key=lambda key: (key[0], _rank(key[1]), key[1])):
-        label = positions[step][0] if step in positions else f"seconds since {step} started"
+        label = labels.get(step, f"seconds since {step} started")
         title = f"{words(measure)} of {step}" if len(steps) > 1 else words(measure)
         charts.append(line_chart(title, groups[step, measure], x_label=label))
     return charts
@@ -82,8 +86,12 @@ def _rank(measure: str) -> int:
     return next((place for place, word in enumerate(("loss", "accuracy")) if word in measure), 2)
 
 
-def _placed(curve: Curve, positions: dict[str, tuple[str, Curve]]) -> tuple[tuple[float, float], ...]:
-    """The points over the epoch (or step) that had last been logged when they were."""
+def _placed(curve: Curve, positions: dict[str, tuple[str, Curve]], over_time: bool) -> tuple[tuple[float, float], ...]:
+    """The points over their steps; or over the epoch (or step) that had last been logged when they were."""
+    if over_time:
+        return curve.points
+    if curve.positions:
+        return over_steps(curve)
     if curve.step not in positions:
         return curve.points
     logged: Sequence[tuple[float, float]] = positions[curve.step][1].points
@@ -91,6 +99,13 @@ def _placed(curve: Curve, positions: dict[str, tuple[str, Curve]]) -> tuple[tupl
     placed = [(logged[max(bisect_right(times, at) - 1, 0)][1], value) for at, value in curve.points]
     # Of several values at one place the last counts.
     return tuple(sorted(dict(placed).items()))
+
+
+def over_steps(curve: Curve) -> tuple[tuple[float, float], ...]:
+    """The points over the training's steps; of steps that were logged again after an interruption the last value
+    counts."""
+    values = (value for _, value in curve.points)
+    return tuple(sorted(dict(zip(curve.positions, values, strict=True)).items()))
 
 
 def natural(name: str) -> tuple[float, str]:

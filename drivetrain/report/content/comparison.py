@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.report.content.facts import RunFacts
+from drivetrain.report.content.given import differing
 from drivetrain.steps.contract import CODE_CHANNEL
 
 if TYPE_CHECKING:
@@ -79,6 +80,14 @@ class Comparison:
         return {name: tuple(each.get(name) for each in every) for name in dict.fromkeys(n for e in every for n in e)}
 
     @cached_property
+    def of_decisions(self) -> frozenset[str]:
+        """Metrics that only steps which decide returned: what they came to stands in the decisions."""
+        deciding = {each.step for run in self.runs for each in run.facts.decisions}
+        measured = [one for run in self.runs for one in run.facts.measured]
+        others = {name for one in measured if one.step not in deciding for name in one.numbers}
+        return frozenset(name for one in measured if one.step in deciding for name in one.numbers) - others
+
+    @cached_property
     def data(self) -> dict[str, tuple[str | None, ...]]:
         """Inputs whose content is not the same in all runs; None in a run that has no such input."""
         return {
@@ -108,12 +117,6 @@ def _differ(values: Iterable[tuple[bool, str] | None]) -> bool:
     """Whether two of them are of one form, and of different content."""
     known = {value for value in values if value is not None}
     return any(len([one for one in known if one[0] is packed]) > 1 for packed in (True, False))
-
-
-def differing(every: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
-    """Name -> its value in each, of those that are not the same in all."""
-    found = {name: tuple(each.get(name) for each in every) for name in dict.fromkeys(n for e in every for n in e)}
-    return {name: values for name, values in found.items() if any(value != values[0] for value in values)}
 
 
 def compare(home: Home, executions: Iterable[str]) -> Comparison:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.report.dag.dag import Dag
 
 if TYPE_CHECKING:
+    from drivetrain.report.content.card import CardFacts
     from drivetrain.report.content.datasets import DatasetFacts
     from drivetrain.report.content.decision import DecisionFacts
     from drivetrain.report.content.evaluation import EvaluationFacts
@@ -45,11 +46,13 @@ class StepFacts:
 
 @dataclass(frozen=True, kw_only=True)
 class Curve:
-    """One training metric of one step: (seconds since the attempt started, value)."""
+    """One training metric of one step: (seconds since the attempt started, value). `positions` are the training's steps
+    at the points, where the log says them; else empty."""
 
     step: str
     name: str
     points: tuple[tuple[float, float], ...]
+    positions: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +61,19 @@ class SavedState:
 
     training_step: int
     uri: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointFacts:
+    """A checkpoint that a step saved and that still lies in its store. `saved` is in seconds since the epoch; `whole`
+    says that all of its files are there."""
+
+    step: str
+    training_step: int
+    uri: str
+    saved: float
+    bytes: int
+    whole: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,6 +114,15 @@ class ModelFacts:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Changed:
+    """`values` are (before, now) by parameter, or `STEP.SETTING`; None where one of the runs has no such value. `since`
+    is the execution before."""
+
+    since: str
+    values: Mapping[str, tuple[Any, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunFacts:
     """One execution of a pipeline.
 
@@ -125,6 +150,7 @@ class RunFacts:
     """Of the trainings that were interrupted, or ran on machines that can be taken away."""
     goes_on_from: Mapping[str, SavedState] = field(default_factory=dict[str, "SavedState"])
     """Training step that is not done -> the newest checkpoint that lies in its store."""
+    checkpoints: tuple[CheckpointFacts, ...] = ()
     tunings: tuple[TuningFacts, ...] = ()
     measured: tuple[Measured, ...] = ()
     healths: tuple[HealthFacts, ...] = ()
@@ -132,9 +158,16 @@ class RunFacts:
     datasets: tuple[DatasetFacts, ...] = ()
     evaluations: tuple[EvaluationFacts, ...] = ()
     decisions: tuple[DecisionFacts, ...] = ()
+    cards: tuple[CardFacts, ...] = ()
+    changed: Changed | None = None
+    """Since the pipeline's run before; None of its first."""
+    commands: tuple[tuple[str, str], ...] = ()
+    """How to go on from the run: (words, command)."""
     artifacts: tuple[ArtifactFacts, ...] = ()
     models: tuple[ModelFacts, ...] = ()
     environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    trackers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Experiment tracker -> where it shows the run."""
     written: float = 0.0
     """When these facts were read."""
     name: str | None = None

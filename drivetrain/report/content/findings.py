@@ -10,13 +10,15 @@ from drivetrain.base.errors import UserError
 from drivetrain.report.content.facts import ArtifactFacts
 
 if TYPE_CHECKING:
+    from drivetrain.report.content.card import CardFacts
     from drivetrain.report.content.datasets import DatasetFacts
     from drivetrain.report.content.decision import DecisionFacts
     from drivetrain.report.content.evaluation import EvaluationFacts
     from drivetrain.targets.local.home import Home
 
-# As in decision.py, evaluation.py and datasets.py, which are imported for runs that have such a file.
-_DECISION_FILE, _EVALUATION_FILE, _MANIFEST_FILE = "decision.json", "evaluation.json", "manifest.json"
+# As in the files that read them, which are imported for runs that have such a file.
+_DECISION_FILE, _EVALUATION_FILE, _CARD_FILE = "decision.json", "evaluation.json", "card.json"
+_MANIFEST_FILE = "manifest.json"
 
 
 def evaluations(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[EvaluationFacts, ...]:
@@ -49,6 +51,17 @@ def datasets(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DatasetFac
     from drivetrain.report.content.datasets import read_dataset
 
     found = (read_dataset(step, folder) for step, folder in folders)
+    return tuple(one for one in found if one is not None)
+
+
+def cards(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[CardFacts, ...]:
+    """What steps show of their own, in the order of the steps."""
+    folders = list(folders_with(_CARD_FILE, home, artifacts))
+    if not folders:
+        return ()
+    from drivetrain.report.content.card import read_card
+
+    found = (read_card(step, folder) for step, folder in folders)
     return tuple(one for one in found if one is not None)
 
 

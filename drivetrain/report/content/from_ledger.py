@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import duration, printable
-from drivetrain.report.content.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, SavedState, StepFacts
+from drivetrain.report.content.facts import (
+    ArtifactFacts,
+    CheckpointFacts,
+    Curve,
+    ModelFacts,
+    RunFacts,
+    SavedState,
+    StepFacts,
+)
+from drivetrain.report.content.given import changed_since_last, commands_of, settings
 from drivetrain.report.content.health import healths_of
+from drivetrain.report.content.measured import measured_by
 from drivetrain.report.content.reasons import is_bad_input
 from drivetrain.report.dag.dag import Dag, Node
 from drivetrain.targets.local.ledger.run_values import values_of
+from drivetrain.targets.local.organising.told import links_of
 from drivetrain.targets.local.request import why_not_resumed
 from drivetrain.targets.sagemaker.document.members import object_in
 
@@ -27,15 +35,12 @@ if TYPE_CHECKING:
     from drivetrain.report.content.tuning import TuningFacts
     from drivetrain.targets.local.home import Home
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import ExecutionRow, StepRow
-    from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+    from drivetrain.targets.local.ledger.rows import ExecutionRow, MetricRow, StepRow
+    from drivetrain.targets.sagemaker.document.document import Definition
 
 DEFINITION_FILE = "definition.json"
 ENVIRONMENT_FILE = "environment.json"
 REPORT_FILE = "report.html"
-# What a step returns are a few numbers; a larger file is somebody's data.
-MAX_NUMBERS_BYTES = 1024 * 1024
-MAX_NUMBERS = 1_000
 _EARLY_STOP = re.compile(r"^(early stopping: .{1,400})$", re.MULTILINE)
 
 
@@ -87,13 +92,19 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
             for saved in [_goes_on_from(ledger.home, step, facts)]
             if saved is not None
         },
+        checkpoints=tuple(_checkpoints(ledger.home, rows)),
         tunings=tuple(_tunings(ledger.home, rows, made_by)),
-        measured=tuple(_measured(ledger.home, rows, definition)),
+        measured=tuple(measured_by(ledger.home, rows, definition)),
         healths=healths_of(ledger, rows, made_by),
         **_findings(ledger.home, artifacts),
         artifacts=artifacts,
         models=tuple(_models(ledger.home, rows)),
+        changed=changed_since_last(
+            ledger, row, {step.name: step.settings for step in steps if step.parent is None and step.settings}
+        ),
+        commands=commands_of(ledger, row),
         environment=_environment(ledger.home, row.id),
+        trackers=links_of(ledger.home, row.id),
         can_go_on=why_not_resumed(ledger.home.run(row.id)) is None,
         written=time.time(),
     )
@@ -156,10 +167,21 @@ def _definition(home: Home, execution: str) -> Definition | None:
 
 
 def _curves(ledger: Ledger, execution: str, step: str) -> list[Curve]:
-    found: dict[str, list[tuple[float, float]]] = {}
+    found: dict[str, list[MetricRow]] = {}
     for row in ledger.metrics(execution, step):
-        found.setdefault(row.name, []).append((row.seconds, row.value))
-    return [Curve(step=step, name=name, points=tuple(points)) for name, points in found.items()]
+        found.setdefault(row.name, []).append(row)
+    curves: list[Curve] = []
+    for name, rows in found.items():
+        positions = tuple(row.position for row in rows if row.position is not None)
+        curves.append(
+            Curve(
+                step=step,
+                name=name,
+                points=tuple((row.seconds, row.value) for row in rows),
+                positions=positions if len(positions) == len(rows) else (),
+            )
+        )
+    return curves
 
 
 def _early_stop(ledger: Ledger, execution: str, step: StepRow) -> str | None:
@@ -200,13 +222,22 @@ def _goes_on_from(home: Home, row: StepRow, facts: StepFacts) -> SavedState | No
     return newest_checkpoint(home, row.arguments)
 
 
+def _checkpoints(home: Home, rows: Iterable[StepRow]) -> Iterator[CheckpointFacts]:
+    for row in rows:
+        if row.type != "Training" or row.started is None or "CheckpointConfig" not in row.arguments:
+            continue
+        from drivetrain.report.content.saved_state import checkpoints_since
+
+        yield from checkpoints_since(home, row.arguments, row.name, row.started, row.ended)
+
+
 def _findings(home: Home, artifacts: Iterable[ArtifactFacts]) -> dict[str, Any]:
-    """The data sets, evaluations and decisions among what the steps wrote."""
+    """The data sets, evaluations, decisions and cards among what the steps wrote."""
     if not any(artifact.flow == "output" for artifact in artifacts):
         return {}
-    from drivetrain.report.content.findings import datasets, decisions, evaluations
+    from drivetrain.report.content.findings import cards, datasets, decisions, evaluations
 
-    return {kind.__name__: kind(home, artifacts) for kind in (datasets, evaluations, decisions)}
+    return {kind.__name__: kind(home, artifacts) for kind in (datasets, evaluations, decisions, cards)}
 
 
 def _tunings(home: Home, rows: Iterable[StepRow], made_by: Mapping[str, str]) -> Iterator[TuningFacts]:
@@ -236,65 +267,6 @@ def _artifacts(ledger: Ledger, made_by: Mapping[str, str]) -> Iterator[ArtifactF
             )
 
 
-def _measured(home: Home, rows: Iterable[StepRow], definition: Definition | None) -> Iterator[Measured]:
-    """The numbers in the property files of the steps that are done."""
-    if definition is None:
-        return
-    for row in rows:
-        node = definition.by_name.get(row.name) if row.parent is None else _of_a_body(definition, row)
-        if node is None or row.status not in ("Succeeded", "Cached"):
-            continue
-        numbers: dict[str, float] = {}
-        for file in node.property_files.values():
-            uri = _output_uri(row, file.output_name)
-            if uri is not None:
-                numbers |= _numbers(home, uri, file.file_path)
-        if numbers:
-            yield Measured(step=row.name, numbers=numbers)
-
-
-def _of_a_body(definition: Definition, row: StepRow) -> StepNode | None:
-    """The step of a ForEach's body that a step of one of its iterations was made of."""
-    loop = definition.by_name.get(row.parent or "")
-    name = row.name.rpartition("-")[0]
-    return next((step for step in loop.body if step.name == name), None) if loop is not None else None
-
-
-def _output_uri(row: StepRow, output: str) -> str | None:
-    """Where an output of a processing job lies, by its description or, before there is one, its arguments."""
-    for source in (row.response, row.arguments):
-        outputs = object_in(source, "ProcessingOutputConfig").get("Outputs")
-        for item in cast("list[Any]", outputs) if isinstance(outputs, list) else []:
-            if isinstance(item, dict):
-                entry = cast("dict[str, Any]", item)
-                uri = object_in(entry, "S3Output").get("S3Uri")
-                if entry.get("OutputName") == output and isinstance(uri, str):
-                    return uri
-    return None
-
-
-def _numbers(home: Home, uri: str, file: str) -> dict[str, float]:
-    """The finite numbers of a JSON file in the store, nested ones under `a.b`; none when it is no such file."""
-    from drivetrain.targets.local.storage.objects import ObjectStore
-
-    try:
-        path = ObjectStore(home.objects).path(f"{uri.rstrip('/')}/{file}")
-        if path.stat().st_size > MAX_NUMBERS_BYTES:
-            return {}
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError, UserError):
-        return {}  # a property file of another shape, or thrown away since: the page does without
-    return dict(list(_flat(content, ""))[:MAX_NUMBERS])
-
-
-def _flat(value: Any, path: str) -> Iterator[tuple[str, float]]:
-    if isinstance(value, dict):
-        for key, item in cast("dict[str, Any]", value).items():
-            yield from _flat(item, f"{path}.{key}" if path else key)
-    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and path:
-        yield path, value
-
-
 def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
     for row in rows:
         arn = row.response.get("ModelPackageArn")
@@ -319,25 +291,6 @@ def _models(home: Home, rows: Iterable[StepRow]) -> Iterator[ModelFacts]:
             numbers=version.metrics,
             registered_by=(version.execution or "").rpartition("/")[2] or None,
         )
-
-
-def settings(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The parameters of a job's program (its hyperparameters and flags, without paths) and its machines."""
-    found: dict[str, str] = {}
-    processing = object_in(arguments, "ProcessingResources")
-    cluster = object_in(processing, "ClusterConfig") or object_in(arguments, "ResourceConfig")
-    if kind := cluster.get("InstanceType"):
-        found["machine"] = (
-            str(kind) if str(cluster.get("InstanceCount", 1)) == "1" else (f"{cluster['InstanceCount']} x {kind}")
-        )
-    found |= {name: str(value) for name, value in object_in(arguments, "HyperParameters").items()}
-    given = object_in(arguments, "AppSpecification").get("ContainerArguments")
-    flags = [str(word) for word in cast("list[Any]", given)] if isinstance(given, list) else []
-    for flag, value in pairwise(flags):
-        name = flag.removeprefix("--").replace("-", "_")
-        if flag.startswith("--") and name != "code" and not value.startswith(("--", "/opt/ml/")):
-            found[name] = value
-    return found
 
 
 def _code_hash(row: StepRow) -> str:

@@ -8,7 +8,7 @@ TRACEBACK = "Traceback (most recent call last)"
 
 # Of a job on several hosts the runner says first which one failed.
 _HOST = re.compile(r"^host \S+: (?=error: |rank \d+ of \d+ )")
-_RANK = re.compile(r"^rank \d+ of \d+ on \S+ (?P<verb>failed|hangs): .*")
+_RANK = re.compile(r"^rank \d+ of \d+ on \S+ (?P<verb>failed|hangs|is out of step): .*")
 _BAD_INPUT = "error: "
 # A path begins where no other goes on, so that each character is looked at once: a log may have lines of any length.
 _IN_PATH = r"[^\s\"'()\[{<=:,;`|]"

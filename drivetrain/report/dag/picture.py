@@ -15,13 +15,13 @@ MAX_NODES = 3_000
 MAX_EDGES = 20_000
 # The implied lines give way to the others.
 IMPLIED_WEIGHT = 0.002
-# Layers stand side by side while they fit a page, else one below the other.
-PAGE_WIDTH = 1_060
+# Layers stand side by side while they fit a page, on which they may be drawn a fifth smaller; else one below the other.
+PAGE_WIDTH = 1_360
 
 CARD_HEIGHT = 54.0
 MIN_CARD_WIDTH = 150.0
 LAYER_GAP = 44.0
-LABELLED_GAP = 62.0
+LABELLED_GAP = 50.0
 ROW_GAP = 18.0
 MARGIN = 8.0
 # Mean width of a character of the name at 13 px; fonts differ, so names are cut with room to spare.

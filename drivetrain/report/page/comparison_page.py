@@ -9,7 +9,7 @@ from typing import Any
 from drivetrain.base.formatting import duration, moment_with_zone, number, signed
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.charts import MAX_SERIES, Series, line_chart
-from drivetrain.report.charts.curves import words
+from drivetrain.report.charts.curves import over_steps, words
 from drivetrain.report.content.comparison import Compared, Comparison
 from drivetrain.report.document import Around, document, section
 from drivetrain.report.page.steps_section import short_value, status_mark
@@ -41,6 +41,12 @@ def _runs(found: Comparison) -> Markup:
         ("started", [moment_with_zone(run.started) for run in facts]),
         ("duration", [duration(run.seconds) for run in facts]),
     ]
+    if any(run.name for run in facts):
+        rows.insert(0, ("name", [run.name or "–" for run in facts]))
+    if any(run.tags for run in facts):
+        rows.append(("tags", [", ".join(f"{key} {text}" for key, text in run.tags.items()) or "–" for run in facts]))
+    if any(run.note for run in facts):
+        rows.append(("note", [run.note or "–" for run in facts]))
     if any(run.models for run in facts):
         models = [f"{run.models[-1].group} {run.models[-1].version}" if run.models else "–" for run in facts]
         rows.append(("model", list(models)))
@@ -57,9 +63,11 @@ def _settings(found: Comparison) -> Markup:
 
 
 def _metrics(found: Comparison) -> Markup | None:
-    overall = {name: values for name, values in found.metrics.items() if "_class_" not in name}
-    by_class = {name: values for name, values in found.metrics.items() if name not in overall}
-    if not overall and not by_class:
+    of_decisions = {name: values for name, values in found.metrics.items() if name in found.of_decisions}
+    measured = {name: values for name, values in found.metrics.items() if name not in of_decisions}
+    overall = {name: values for name, values in measured.items() if "_class_" not in name}
+    by_class = {name: values for name, values in measured.items() if name not in overall}
+    if not found.metrics:
         return None
     blocks: list[Content] = [_metric_table(found, overall)] if overall else []
     if found.not_paired:
@@ -68,6 +76,9 @@ def _metrics(found: Comparison) -> Markup | None:
         blocks.append(
             el("details", el("summary", f"{len(by_class)} of single classes"), _metric_table(found, by_class))
         )
+    if of_decisions:
+        summary = el("summary", f"{len(of_decisions)} of the decisions")
+        blocks.append(el("details", summary, _metric_table(found, of_decisions)))
     return section("Metrics", blocks, id="metrics")
 
 
@@ -96,14 +107,17 @@ def _curves(found: Comparison) -> Markup | None:
     names = list(dict.fromkeys((curve.step, curve.name) for run in found.runs for curve in run.facts.curves))
     charts: list[Markup] = []
     for step, name in names[:MAX_CHARTS]:
-        series = [
-            Series(run.facts.id, curve.points)
+        curves = [
+            (run.facts.name or run.facts.id, curve)
             for run in found.runs
             for curve in run.facts.curves
-            if (curve.step, curve.name) == (step, name) and curve.points
+            if (curve.step, curve.name) == (step, name) and len(curve.points) > 1
         ]
+        by_step = all(curve.positions for _, curve in curves)
+        series = [Series(run, over_steps(curve) if by_step else curve.points) for run, curve in curves]
+        label = f"step of {step}" if by_step else f"seconds since {step} started"
         if len(series) > 1:
-            charts.append(line_chart(words(name), series[:MAX_SERIES], x_label=f"seconds since {step} started"))
+            charts.append(line_chart(words(name), series[:MAX_SERIES], x_label=label))
     return section("Training", el("div", charts, class_="charts"), id="training") if charts else None
 
 

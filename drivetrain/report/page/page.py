@@ -7,7 +7,7 @@ is imported where the run has something to show in it: most runs have few of the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
 from drivetrain.base.markup import Content, Markup, el
@@ -15,7 +15,8 @@ from drivetrain.report.content.facts import RunFacts
 from drivetrain.report.content.reasons import known_paths
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
 from drivetrain.report.document import Around, definitions, document, place_code, section, tile
-from drivetrain.report.page.steps_section import short_value, status_mark, steps_section
+from drivetrain.report.page.steps_section import status_mark, steps_section
+from drivetrain.report.page.values_section import commands_section, parameters_section
 
 if TYPE_CHECKING:
     from drivetrain.report.content.evaluation import EvaluationFacts, Measure
@@ -43,9 +44,12 @@ def render(run: RunFacts, prices: Prices | None = None, around: Around | None = 
             _interruptions(run, prices),
             _evaluations(run),
             _measured(run),
+            _cards(run),
             _models(run),
             steps_section(run),
-            _parameters(run),
+            _checkpoints(run),
+            parameters_section(run),
+            commands_section(run),
             _lineage(run),
             _environment(run),
             id="content",
@@ -56,6 +60,7 @@ def render(run: RunFacts, prices: Prices | None = None, around: Around | None = 
             *(("tuning.css",) if run.tunings else ()),
             *(("health.css",) if run.healths else ()),
             *(("data.css",) if run.datasets else ()),
+            *(("card.css",) if run.cards else ()),
         ),
         around=around,
     )
@@ -77,7 +82,9 @@ def _header(run: RunFacts) -> Markup:
             tile(words(one.name), value_words(one), interval_words(one) or f"by {evaluation.step}")
             for one in _headlines(evaluation)
         ]
-    for measured in run.plain_numbers()[-1:] if not evaluated else ():
+    # An iteration's number is one of many, and no headline.
+    single = [one for one in run.plain_numbers() if (step := run.step(one.step)) is None or step.parent is None]
+    for measured in single[-1:] if not evaluated else ():
         from drivetrain.report.charts.curves import overall, words
 
         shown = sorted(overall(measured).items(), key=lambda item: (item[0] != "accuracy", item[0] == "num_samples"))
@@ -90,6 +97,7 @@ def _header(run: RunFacts) -> Markup:
     if run.name:
         facts.insert(0, ("Name", run.name))
     facts += [(name, text) for name, text in run.tags.items()]
+    facts += [(name, _link(place)) for name, place in run.trackers.items()]
     return el(
         "header",
         el("div", el("h1", run.pipeline), status_mark(run.status), class_="headline"),
@@ -99,6 +107,11 @@ def _header(run: RunFacts) -> Markup:
         el("div", tiles, class_="tiles"),
         _progress(run) if run.ended is None else None,
     )
+
+
+def _link(place: str) -> Markup:
+    """An address to follow; a folder or a database as it is."""
+    return el("a", "open", href=place) if place.startswith(("http://", "https://")) else el("code", place)
 
 
 def _progress(run: RunFacts) -> Markup:
@@ -138,6 +151,22 @@ def _data(run: RunFacts) -> Content:
     from drivetrain.report.page.data_section import data_section
 
     return data_section(run.datasets)
+
+
+def _cards(run: RunFacts) -> list[Markup]:
+    if not run.cards:
+        return []
+    from drivetrain.report.page.card_section import card_sections
+
+    return card_sections(run.cards)
+
+
+def _checkpoints(run: RunFacts) -> Content:
+    if not run.checkpoints:
+        return None
+    from drivetrain.report.page.checkpoints_section import checkpoints_section
+
+    return checkpoints_section(run)
 
 
 def _health(run: RunFacts) -> Content:
@@ -202,15 +231,19 @@ def _graph(run: RunFacts) -> Markup | None:
 
 def _training(run: RunFacts) -> Markup | None:
     charts: Content = None
+    folded: Content = None
     if run.curves:
         from drivetrain.report.charts.curves import training_charts
 
         charts = training_charts(run.curves)
+        if any(curve.positions for curve in run.curves):
+            over_time = el("div", training_charts(run.curves, over_time=True), class_="charts")
+            folded = el("details", el("summary", "Over time"), over_time)
     several = len({curve.step for curve in run.curves}) > 1
     told = [el("p", f"{step}: {why}" if several else why) for step, why in run.ended_early.items()]
     if not charts and not told:
         return None
-    return section("Training", told, el("div", charts, class_="charts"), id="training")
+    return section("Training", told, el("div", charts, class_="charts"), folded, id="training")
 
 
 def _interruptions(run: RunFacts, prices: Prices | None) -> Markup | None:
@@ -223,48 +256,12 @@ def _interruptions(run: RunFacts, prices: Prices | None) -> Markup | None:
     return section("Spot machines" if all(t.spot for t in run.job_times) else "Interruptions", blocks, id="spot")
 
 
-def _measured(run: RunFacts) -> Markup | None:
-    measured = run.plain_numbers()
-    if not measured:
+def _measured(run: RunFacts) -> Content:
+    if not run.plain_numbers():
         return None
-    from drivetrain.report.charts.curves import class_charts, overall, words
+    from drivetrain.report.page.results_section import results_section
 
-    tables = [
-        el(
-            "table",
-            el("caption", f"Returned by {one.step}"),
-            el("thead", el("tr", el("th", "number", scope="col"), el("th", "value", scope="col", class_="right"))),
-            el(
-                "tbody",
-                [
-                    el("tr", el("th", words(name), scope="row"), el("td", number(value), class_="right"))
-                    for name, value in overall(one).items()
-                ],
-            ),
-        )
-        for one in measured
-        if overall(one)
-    ]
-    return section("Results", el("div", el("div", tables), class_charts(measured), class_="charts"), id="results")
-
-
-def _parameters(run: RunFacts) -> Markup | None:
-    tables = [_value_table("Of the pipeline", run.parameters)] if run.parameters else []
-    own = [(step, _value_table(f"Of {step.title}", step.settings)) for step in run.steps if step.settings]
-    tables += [table for step, table in own if step.parent is None]
-    inner = [table for step, table in own if step.parent is not None]
-    if not tables and not inner:
-        return None
-    iterations = el("details", el("summary", "Of the steps of iterations"), el("div", inner, class_="values"))
-    return section("Parameters", el("div", tables, class_="values"), iterations if inner else None, id="parameters")
-
-
-def _value_table(caption: str, values: Mapping[str, Any]) -> Markup:
-    rows = [
-        el("tr", el("th", name, scope="row"), el("td", el("code", short_value(value)), class_="right"))
-        for name, value in values.items()
-    ]
-    return el("table", el("caption", caption), el("tbody", rows))
+    return results_section(run)
 
 
 def _lineage(run: RunFacts) -> Markup | None:

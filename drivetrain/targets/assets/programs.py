@@ -6,10 +6,9 @@ from collections.abc import Set as AbstractSet
 from pathlib import Path
 
 from drivetrain.base.errors import SpecError, did_you_mean
-from drivetrain.spec.steps import TRAIN, JobStep
+from drivetrain.spec.steps import TRAIN, TRAIN_SCRIPT, JobStep
 from drivetrain.targets.assets.assets import package_folder
 
-TRAIN_SCRIPT = "drivetrain.components.train_script:train_script"
 # Parameters whose values are names of files in training_scripts (read here, never imported).
 PLUGINS = {TRAIN: {"recipe": "recipes"}}
 

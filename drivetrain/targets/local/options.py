@@ -49,6 +49,7 @@ class Options:
             settings; None for a definition that came as it is.
         settings: the pipeline's settings with their values, defaults included; for people, nothing runs by them.
         tags, name: what the user calls the run, to find it again.
+        trackers: tracker -> its settings; who is told of the run (drivetrain/trackers), nothing runs by them.
         stop_grace_s: what a job gets between SIGTERM and SIGKILL when the user stops the run.
         region, account: stand in ARNs.
     """
@@ -71,6 +72,7 @@ class Options:
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
     name: str | None = None
+    trackers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     stop_grace_s: float = 10.0
     region: str = "us-east-1"
     account: str = "000000000000"

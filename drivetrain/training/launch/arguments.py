@@ -64,6 +64,7 @@ _HELP = {
     "stop_timeout": "seconds from SIGTERM to SIGKILL",
     "checkpoints": "the folder or URI that outlives a start, for max-interruptions",
     "max_interruptions": "how often in a row the job may be interrupted; 0: any number of times",
+    "roles": "with tf_config: what the processes of all hosts are, such as chief=1,worker=2,ps=1",
     "spot_notice": "ask the machine whether it is about to be taken away: on, off or auto",
 }
 
@@ -92,6 +93,10 @@ def read_options(environment: Mapping[str, str], given: Mapping[str, Any]) -> Op
 
 def num_processes(given: Mapping[str, Any], options: Options, environment: Mapping[str, str]) -> int:
     """`--launcher python` is one process a host, also where there are more GPUs: the program takes them all."""
-    asked = given["processes"] or 0
-    named = environment.get("DRIVETRAIN_PROCESSES", "").strip() not in ("", "0")
-    return 1 if options.launcher == "python" and not (asked or named) else asked
+    one = options.launcher == "python" and not are_processes_named(given, environment)
+    return 1 if one else given["processes"] or 0
+
+
+def are_processes_named(given: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
+    """Whether somebody has said how many processes a host has."""
+    return bool(given["processes"]) or environment.get("DRIVETRAIN_PROCESSES", "").strip() not in ("", "0")

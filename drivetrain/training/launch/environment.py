@@ -34,6 +34,7 @@ def defaults_of(cluster: Cluster, interface: str, accelerators: int) -> dict[str
             "the cores shared out: by default each process takes all of them, and they fight",
         ),
         "CUBLAS_WORKSPACE_CONFIG": (":4096:8", "cuBLAS gives the same bits in every run"),
+        "TORCH_FR_BUFFER_SIZE": ("512", "torch keeps the last collectives, from which a rank that hangs is told"),
         "PYTHONFAULTHANDLER": ("1", "a crash in native code leaves a Python traceback"),
     }
     if interface:

@@ -85,6 +85,9 @@ class Options:
     spot_notice: str = "auto"
     """Whether to ask the machine's metadata service if the machine is about to be taken away: on, off, or auto, which
     asks where a platform runs us."""
+    roles: str = ""
+    """With launcher=tf_config: how many processes of all hosts are what, such as chief=1,worker=2,ps=1; empty: all are
+    workers."""
 
     def __post_init__(self) -> None:
         for name in ("hang_timeout", "resolve_timeout", "join_timeout", "last_call"):
@@ -107,6 +110,10 @@ class Options:
             raise InputError(f"rendezvous={self.rendezvous!r}; allowed: auto, static, c10d.")
         if self.launcher != "torchrun" and self.launcher != "auto" and (self.max_restarts or self.rendezvous != "auto"):
             raise InputError(f"launcher={self.launcher} has no restarts and no rendezvous; torchrun has.")
+        if self.roles and self.launcher != "tf_config":
+            raise InputError(
+                f"roles={self.roles!r} are those of TF_CONFIG. Give launcher=tf_config, or leave them out."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -83,6 +83,10 @@ class First:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
 
+    def has_ended(self) -> bool:
+        """Whether the first host has said its exit code, or is gone."""
+        return bool(select.select([self._connection], [], [], 0)[0])
+
     def wait(self, commands: Sequence[Command]) -> tuple[int | None, signal.Signals | None]:
         """Run the commands until the first host says its exit code; None where it went without a word."""
         stopped: list[signal.Signals] = []

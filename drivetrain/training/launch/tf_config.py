@@ -1,45 +1,102 @@
-"""TF_CONFIG: a cluster as TensorFlow reads it.
+"""TF_CONFIG: a cluster as TensorFlow reads it, and what each process is in it.
 
 https://www.tensorflow.org/guide/distributed_training#TF_CONFIG
+https://www.tensorflow.org/tutorials/distribute/parameter_server_training
 """
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.launch.cluster import Cluster
 
+CHIEF, WORKER, SERVER, EVALUATOR = "chief", "worker", "ps", "evaluator"
+# The order of the processes: the first worker, or the chief, is process 0.
+ROLES = (CHIEF, WORKER, SERVER, EVALUATOR)
+_EXAMPLE = "chief=1,worker=2,ps=1"
 
-def tf_config(cluster: Cluster, local_rank: int, *, parameter_servers: int = 0) -> str:
-    """The JSON for the process `local_rank` of this host.
 
-    Process i of all (in the order of hosts, then of processes) listens on its host at `cluster.port` + its local rank,
-    so every process knows every address without asking. Workers come first; process 0 is the first worker, which
-    TensorFlow takes for the chief. With `parameter_servers` the last so many processes are servers and process 0 is
-    the chief (the coordinator) beside the workers.
+def read_roles(text: str) -> dict[str, int]:
+    """`chief=1,worker=2,ps=1` as role -> number of processes, in the order of ROLES; empty for empty text.
 
     Raises:
-        InputError: no worker would be left, or a port above 65535.
+        InputError: another form, an unknown role, or roles that make no cluster.
     """
-    addresses = [f"{host}:{cluster.port + local}" for host in cluster.hosts for local in range(cluster.processes)]
+    if not text.strip():
+        return {}
+    found: dict[str, int] = {}
+    for part in text.split(","):
+        match = re.fullmatch(r"\s*([a-z]+)\s*=\s*(\d{1,4})\s*", part, re.ASCII)
+        if match is None or match[1] not in ROLES or match[1] in found or not int(match[2]):
+            raise InputError(
+                f"roles={text!r}; allowed are {', '.join(ROLES)}, each once and with a number from 1, such as "
+                f"{_EXAMPLE}."
+            )
+        found[match[1]] = int(match[2])
+    if WORKER not in found:
+        raise InputError(f"roles={text!r} has no worker, and nobody would compute. Example: {_EXAMPLE}")
+    if SERVER in found and CHIEF not in found:
+        raise InputError(f"roles={text!r} has parameter servers and no chief to hand out the steps. Add chief=1.")
+    for role in (CHIEF, EVALUATOR):
+        if found.get(role, 1) > 1:
+            raise InputError(f"roles={text!r}: TensorFlow knows one {role} at most. Give {role}=1, or leave it out.")
+    return {role: found[role] for role in ROLES if role in found}
+
+
+def with_processes(cluster: Cluster, roles: Mapping[str, int], asked: int) -> Cluster:
+    """The cluster with as many processes a host as its roles need.
+
+    Args:
+        asked: processes a host that somebody has asked for; 0 for none.
+
+    Raises:
+        InputError: the processes cannot be shared out to the hosts, or others are asked for.
+    """
+    if not roles:
+        return cluster
+    needed, hosts = sum(roles.values()), len(cluster.hosts)
+    given = ",".join(f"{role}={number}" for role, number in roles.items())
+    if cluster.is_elastic:
+        raise InputError(f"roles={given}: each role has its process from the start. Leave the range of hosts out.")
+    if needed % hosts or (asked and asked * hosts != needed):
+        on = f"{hosts} host{'s' * (hosts > 1)}"
+        has = f"{on} x {asked} process{'es' * (asked > 1)}" if asked else on
+        raise InputError(
+            f"roles={given} are {needed} processes, which {has} cannot be. Give roles whose sum is the number of all "
+            "processes, and leave processes out."
+        )
+    return replace(cluster, processes=needed // hosts)
+
+
+def addresses_of(cluster: Cluster) -> list[str]:
+    """Where each process listens, in the order of hosts, then of processes: on its host at `cluster.port` + its local
+    rank, so that every process knows every address without asking.
+
+    Raises:
+        InputError: a port above 65535.
+    """
     if cluster.port + cluster.processes - 1 > 65535:
         raise InputError(f"port={cluster.port} and {cluster.processes} processes: the last port would be above 65535.")
-    index = cluster.host_index * cluster.processes + local_rank
-    if not parameter_servers:
-        return _text({"worker": addresses}, "worker", index)
-    num_workers = len(addresses) - parameter_servers - 1
-    if num_workers < 1:
-        raise InputError(
-            f"parameter_servers={parameter_servers} of {len(addresses)} processes leaves no worker beside the chief."
-        )
-    parts = {"chief": addresses[:1], "worker": addresses[1 : 1 + num_workers], "ps": addresses[1 + num_workers :]}
-    for name, members in parts.items():
-        if index < len(members):
-            return _text(parts, name, index)
-        index -= len(members)
-    raise AssertionError("every process is in one of the parts")
+    return [f"{host}:{cluster.port + local}" for host in cluster.hosts for local in range(cluster.processes)]
 
 
-def _text(cluster: dict[str, list[str]], kind: str, index: int) -> str:
-    return json.dumps({"cluster": cluster, "task": {"type": kind, "index": index}})
+def tasks(number: int, roles: Mapping[str, int]) -> list[tuple[str, int]]:
+    """What each of so many processes is: its role, and which of that role. Without roles all are workers, of which
+    TensorFlow takes the first for the chief."""
+    return [(role, index) for role, count in (roles or {WORKER: number}).items() for index in range(count)]
+
+
+def tf_config(addresses: Sequence[str], rank: int, roles: Mapping[str, int]) -> str:
+    """The JSON for the process `rank`. An evaluator is no part of the cluster: nobody connects to it."""
+    listed = tasks(len(addresses), roles)
+    cluster: dict[str, list[str]] = {}
+    for address, (role, _) in zip(addresses, listed, strict=True):
+        if role != EVALUATOR:
+            cluster.setdefault(role, []).append(address)
+    role, index = listed[rank]
+    # As SageMaker's container writes it (sagemaker-tensorflow-training 20.5.0, training.py).
+    return json.dumps({"cluster": cluster, "environment": "cloud", "task": {"type": role, "index": index}})

@@ -16,11 +16,15 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
+from drivetrain.training.launch.processes import collectives
 from drivetrain.training.launch.processes.failure import NO_RANK
+from drivetrain.training.launch.processes.heartbeat import FOLDER
 from drivetrain.training.launch.processes.parent import announce_parent, die_with_parent
 
 CPP_LOG_LEVEL = "TORCH_CPP_LOG_LEVEL"
+_ANSWER_SECONDS = 0.2
 
 
 def main() -> None:
@@ -44,6 +48,7 @@ def main() -> None:
     if quiet:
         del os.environ[CPP_LOG_LEVEL]
     os.environ.update(announce_parent({}))
+    _ask_before_ending()
     report = Path(sys.argv[1])
     try:
         run.run(run.parse_args(sys.argv[2:]))
@@ -65,6 +70,21 @@ def main() -> None:
         record = {"drivetrain": {"kind": "hosts", "summary": summary, "details": "", "when": time.time()}}
         report.write_text(json.dumps([{"rank": NO_RANK, "exit_code": 1, "record": record}]), encoding="utf-8")
         sys.exit(1)
+
+
+def _ask_before_ending() -> None:
+    """Where one rank has failed torchrun ends the others at once: let them write first in which collective they are."""
+    from torch.distributed.elastic.multiprocessing import api
+
+    folder, close = os.environ.get(FOLDER), api.PContext.close
+    if folder is None:
+        return
+
+    def ask_and_close(context: Any, *given: Any, **more: Any) -> None:
+        collectives.ask(Path(folder), range(context.nprocs), _ANSWER_SECONDS)
+        close(context, *given, **more)
+
+    api.PContext.close = ask_and_close  # type: ignore[method-assign]
 
 
 if __name__ == "__main__":

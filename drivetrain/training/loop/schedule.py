@@ -8,9 +8,12 @@ parallelizing convolutional neural networks", 2014 (square-root scaling).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any, get_args
 
+from drivetrain.base.errors import InputError
 from drivetrain.training import config
+from drivetrain.training.recipe import HasSchedules, Recipe
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +52,41 @@ class Schedule:
         number = int(math.log(done / length * (growth - 1) + 1, growth) + 1e-9)
         start = length * (growth**number - 1) / (growth - 1)
         return min(1.0, max(0.0, (done - start) / (length * growth**number)))
+
+
+@dataclass(frozen=True)
+class Schedules:
+    """Those of a recipe's optimizers, in their order; or one for all."""
+
+    each: tuple[Schedule, ...]
+
+    @property
+    def total_steps(self) -> int:
+        return self.each[0].total_steps
+
+    def factors(self, step: int) -> list[float]:
+        return [schedule.factor(step) for schedule in self.each]
+
+
+def schedules_of(recipe: Recipe, schedule: Schedule) -> Schedules:
+    """`schedule`, in the kinds that the recipe names for its optimizers (`HasSchedules`)."""
+    kinds: Any = recipe.schedules if isinstance(recipe, HasSchedules) else ("",)
+    return Schedules(tuple(replace(schedule, kind=kind or schedule.kind) for kind in kinds))
+
+
+def check_schedules(recipe: Recipe, num_optimizers: int) -> None:
+    """
+    Raises:
+        InputError: the recipe has schedules for another number of optimizers, or names of none.
+    """
+    if not isinstance(recipe, HasSchedules):
+        return
+    kinds = get_args(config.Schedule)
+    where = f"{type(recipe).__module__}: schedules of the recipe is {recipe.schedules!r}"
+    if isinstance(recipe.schedules, str) or len(recipe.schedules) != num_optimizers:
+        raise InputError(f"{where}, and optimizer() returned {num_optimizers}. Give a schedule for each.")
+    if wrong := [kind for kind in recipe.schedules if kind not in ("", *kinds)]:
+        raise InputError(f"{where}; allowed are {', '.join(kinds)}, or '' for the training's own, not {wrong[0]!r}.")
 
 
 def _half_wave(share: float) -> float:

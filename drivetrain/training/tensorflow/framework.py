@@ -138,13 +138,20 @@ class Framework(Values):
     @staticmethod
     def values_of(strategy: Any) -> dict[str, Any]:
         names = [name for name, variable in variables_of(strategy.model).items() if variable.trainable]
-        return {"groups": [{"params": names, "optimizer": type(strategy.optimizer).__name__}]}
+        return {
+            "groups": [
+                {"params": [names[place] for place in part.places], "optimizer": type(part.optimizer).__name__}
+                for part in strategy.parts
+            ]
+        }
 
     @staticmethod
     def check_values(strategy: Any, values: Mapping[str, Any]) -> None:
-        saved, own = values["groups"][0].get("optimizer"), type(strategy.optimizer).__name__
+        saved = [group.get("optimizer") for group in values["groups"]]
+        own = [type(part.optimizer).__name__ for part in strategy.parts]
         if saved != own:
-            raise DamagedError(f"the optimizer was {saved!r:.40}, and is {own}")
+            was, now = (" and ".join(map(str, names)) for names in (saved, own))
+            raise DamagedError(f"the optimizer was {was:.80}, and is {now}")
 
     @classmethod
     def targets(cls, strategy: Any, index: Index) -> dict[str, Array]:
@@ -222,7 +229,7 @@ class _NoSeeds:
 
 def _optimizer(strategy: Any) -> dict[str, Any]:
     """By place, and by the last word of its name: before it stands the name of a layer."""
-    listed = enumerate(strategy.optimizer.variables)
+    listed = enumerate(variable for part in strategy.parts for variable in part.optimizer.variables)
     return {f"{number:03d}{ENTRY}{variable.name.rpartition('_')[2]}": variable for number, variable in listed}
 
 

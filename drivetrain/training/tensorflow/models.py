@@ -24,9 +24,9 @@ from numpy.typing import NDArray
 from safetensors.numpy import load, save
 
 from drivetrain.base.errors import InputError
-from drivetrain.training import model_folder
+from drivetrain.training import model_folder, trees
 from drivetrain.training.recipe import Recipe, load_recipe, wrong_answer
-from drivetrain.training.serving.saved_model import INPUTS, OUTPUTS, SAVED_MODEL, SIGNATURE
+from drivetrain.training.serving.saved_model import INPUTS, OUTPUTS, SAVED_MODEL, SIGNATURE, named
 from drivetrain.training.tensorflow.precision import precision_of
 from drivetrain.training.tensorflow.strategy import variables_of
 
@@ -120,13 +120,17 @@ def _export_keras(model: Any, folder: Path) -> None:
 
 
 def _export_saved_model(model: Any, folder: Path) -> None:
-    """One signature: `inputs` -> `outputs`, in eval mode, for any number of rows."""
-    (takes,) = model.inputs
+    """One signature: `inputs` -> `outputs`, in eval mode, for any number of rows; several have names of their own
+    (drivetrain.training.serving.saved_model.named)."""
+    inputs: Any = getattr(model, "_inputs_struct", model.inputs)
+    if isinstance(inputs, list | tuple) and len(inputs) == 1:
+        (inputs,) = inputs
+    takes = named(inputs, INPUTS)
     archive = keras.export.ExportArchive()
     archive.track(model)
     archive.add_endpoint(
         SIGNATURE,
-        lambda inputs: {OUTPUTS: model(inputs, training=False)},
-        input_signature=[tf.TensorSpec((None, *takes.shape[1:]), takes.dtype, name=INPUTS)],
+        lambda *given: named(model(trees.rebuilt(inputs, given), training=False), OUTPUTS),
+        input_signature=[tf.TensorSpec((None, *one.shape[1:]), one.dtype, name=name) for name, one in takes.items()],
     )
     archive.write_out(str(folder / SAVED_MODEL), verbose=False)

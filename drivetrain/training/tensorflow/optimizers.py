@@ -6,6 +6,8 @@ accumulate, average) a strategy does itself, by the fields of Config.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
@@ -13,6 +15,7 @@ import numpy as np
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.config import Config
+from drivetrain.training.loop.schedule import check_schedules
 from drivetrain.training.recipe import Recipe, wrong_answer
 
 # What an optimizer of Keras may have of its own -> the field that does it here.
@@ -28,15 +31,64 @@ _OF_CONFIG = {
 _SUMS = "_all_reduce_sum_gradients"
 
 
-def build_optimizer(recipe: Recipe, model: Any, config: Config) -> Any:
-    """The recipe's optimizer of `model`, with its variables; for fp16 in Keras's that scales the loss.
+@dataclass(frozen=True)
+class Part:
+    """One of a recipe's optimizers: `places` are those of its variables among the model's trainable ones."""
+
+    optimizer: Any
+    places: tuple[int, ...]
+    highest_rate: float
+
+    def set_learning_rate(self, factor: float) -> float:
+        rate = self.highest_rate * factor
+        self.optimizer.learning_rate.assign(rate)
+        return rate
+
+    def apply(self, gradients: Sequence[Any], variables: Sequence[Any]) -> None:
+        """
+        Args:
+            gradients, variables: of the whole model.
+        """
+        self.optimizer.apply([gradients[place] for place in self.places], [variables[place] for place in self.places])
+
+
+def build_optimizers(recipe: Recipe, model: Any, config: Config) -> list[Part]:
+    """The recipe's optimizers of `model`, with their variables; for fp16 in Keras's that scales the loss.
 
     Raises:
-        InputError: it returned none, or one that does by itself what Config says.
+        InputError: it returned none, or one that does by itself what Config says; several that do not share out the
+            variables, or with fp16.
     """
-    optimizer: Any = recipe.optimizer(
-        model, learning_rate=config.highest_learning_rate, weight_decay=config.weight_decay
-    )
+    found: Any = recipe.optimizer(model, learning_rate=config.highest_learning_rate, weight_decay=config.weight_decay)
+    variables = model.trainable_variables
+    pairs: Any = found if isinstance(found, list | tuple) else [(found, variables)]
+    where = f"{type(recipe).__module__}: optimizer() of the recipe"
+    try:
+        places = [tuple(_place_of(variable, variables) for variable in own) for _, own in pairs]
+    except (TypeError, ValueError):
+        raise wrong_answer(
+            recipe, "optimizer", found, "an optimizer, or a list of pairs: an optimizer, and variables that it trains"
+        ) from None
+    if sorted(place for own in places for place in own) != list(range(len(variables))):
+        raise InputError(
+            f"{where} returned {len(pairs)} optimizers that do not share out the {len(variables)} trainable variables. "
+            "Give each variable to one of them."
+        )
+    if config.precision == "fp16" and pairs[1:]:
+        raise InputError(
+            f"{where} returned {len(pairs)} optimizers, and with precision fp16 each would scale the loss. Use bf16, "
+            "or return one optimizer."
+        )
+    parts = [_part(recipe, optimizer, model, own, config) for (optimizer, _), own in zip(pairs, places, strict=True)]
+    check_schedules(recipe, len(parts))
+    return parts
+
+
+def _place_of(variable: Any, variables: Sequence[Any]) -> int:
+    return [id(each) for each in variables].index(id(variable))
+
+
+def _part(recipe: Recipe, optimizer: Any, model: Any, places: tuple[int, ...], config: Config) -> Part:
     where = f"{type(recipe).__module__}: optimizer() of the recipe"
     if not isinstance(optimizer, keras.optimizers.Optimizer):
         if optimizer is None:
@@ -66,9 +118,5 @@ def build_optimizer(recipe: Recipe, model: Any, config: Config) -> Any:
     setattr(optimizer, _SUMS, lambda gradients_and_variables: gradients_and_variables)
     if config.precision == "fp16":
         optimizer = keras.optimizers.LossScaleOptimizer(optimizer, initial_scale=2.0**16)
-    optimizer.build(model.trainable_variables)
-    return optimizer
-
-
-def learning_rate_of(optimizer: Any) -> float:
-    return float(np.asarray(optimizer.learning_rate))
+    optimizer.build([model.trainable_variables[place] for place in places])
+    return Part(optimizer, places, float(np.asarray(optimizer.learning_rate)))

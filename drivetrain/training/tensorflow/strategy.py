@@ -17,6 +17,7 @@ import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingMo
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.config import Config
 from drivetrain.training.framework import Framework
 from drivetrain.training.layout import Layout, laid_out
@@ -24,10 +25,11 @@ from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, HasLossWeights, Recipe, wrong_answer
 from drivetrain.training.strategy import Step
 from drivetrain.training.tensorflow.average import MovingAverage
-from drivetrain.training.tensorflow.optimizers import build_optimizer, learning_rate_of
+from drivetrain.training.tensorflow.optimizers import build_optimizers
 from drivetrain.training.tensorflow.precision import SMALLEST_LOSS_SCALE, precision_of
 from drivetrain.training.tensorflow.refusals import REFUSED
 from drivetrain.training.tensorflow.values import in_format
+from drivetrain.training.trees import Tree
 
 
 class Strategy:
@@ -36,7 +38,7 @@ class Strategy:
     Attributes:
         layout: which processes share a model; the replicas of one process share its part of a batch.
         model: the Keras model, its variables as the distribution holds them.
-        optimizer: the recipe's, a keras.optimizers.Optimizer.
+        parts: the recipe's optimizers.
     """
 
     name: ClassVar[str]
@@ -58,8 +60,7 @@ class Strategy:
             # Variables belong to the distribution in whose scope they are made.
             self.model: Any = recipe.model()
             self.model.set_weights(model.get_weights())
-            self.optimizer: Any = build_optimizer(recipe, self.model, config)
-        self._highest_rate = learning_rate_of(self.optimizer)
+            self.parts = build_optimizers(recipe, self.model, config)
         trained = {name: variable for name, variable in variables_of(self.model).items() if variable.trainable}
         self.average = MovingAverage(trained, config.ema_decay, self.distribution) if config.ema_decay else None
         self._scales = config.precision == "fp16"
@@ -122,7 +123,7 @@ class Strategy:
         scale = tf.constant(1.0 / weigh if weigh else 0.0, self.precision.parameters)
         measures = measure or bool(self.config.clip_norm) or self._scales
         loss, norm = self._step(*given, scale, measures)
-        if self._scales and (now := float(self.optimizer.dynamic_scale.numpy())) < SMALLEST_LOSS_SCALE:
+        if self._scales and (now := float(self.loss_scale.numpy())) < SMALLEST_LOSS_SCALE:
             raise InputError(
                 f"precision fp16: gradients are not finite, whatever the scale of the loss (now {now:g}). Use "
                 "precision bf16, which has the range of fp32; or look for a loss that is not finite."
@@ -130,7 +131,7 @@ class Strategy:
         return Step(loss, norm if measures else None, total)
 
     def forward(self, inputs: Any) -> Any:
-        return tf.cast(self.model(inputs, training=False), self.precision.parameters)
+        return self._cast(self.model(inputs, training=False))
 
     def on_device(self, batch: Batch) -> Batch:
         return in_format(batch, self.precision.parameters)  # `_dealt` puts the rows where they are computed
@@ -138,10 +139,15 @@ class Strategy:
     def set_training(self, on: bool) -> None:
         return  # each call says it
 
-    def set_learning_rate(self, factor: float) -> float:
-        rate = self._highest_rate * factor
-        self.optimizer.learning_rate.assign(rate)
-        return rate
+    def set_learning_rate(self, *factors: float) -> float:
+        given = factors if factors[1:] else factors * len(self.parts)
+        first, *_ = [part.set_learning_rate(factor) for part, factor in zip(self.parts, given, strict=True)]
+        return first
+
+    @property
+    def loss_scale(self) -> Any:
+        """With fp16: what the loss is multiplied by, a variable of the only optimizer."""
+        return self.parts[0].optimizer.dynamic_scale
 
     def settle(self) -> None:
         return
@@ -160,7 +166,7 @@ class Strategy:
         return tf.add_n(local(losses)), norm
 
     def _replica_step(self, inputs: Any, targets: Any, weights: Any, scale: Any, measures: bool) -> Any:
-        loss_scale = tf.convert_to_tensor(self.optimizer.dynamic_scale) if self._scales else 1.0
+        loss_scale = tf.convert_to_tensor(self.loss_scale) if self._scales else 1.0
         loss, gradients = self._gradients(inputs, targets, weights, scale * loss_scale)
         if self.distribution.num_replicas_in_sync > 1:
             context = tf.distribute.get_replica_context()
@@ -171,7 +177,8 @@ class Strategy:
         if self.config.clip_norm:
             share = tf.minimum(tf.ones((), norm.dtype), self.config.clip_norm / (norm + 1e-6))
             gradients = [gradient * share for gradient in gradients]
-        self.optimizer.apply(gradients, self.model.trainable_variables)
+        for part in self.parts:
+            part.apply(gradients, self.model.trainable_variables)
         return loss, norm
 
     def _gradients(self, *given: Any) -> tuple[Any, list[Any]]:
@@ -180,10 +187,10 @@ class Strategy:
         count = self.config.accumulation
         if count == 1:
             return self._of_piece(*batch, scale)
-        pieces = [tf.reshape(values, [count, values.shape[0] // count, *values.shape[1:]]) for values in batch]
+        pieces = trees.mapped(lambda one: tf.reshape(one, [count, one.shape[0] // count, *one.shape[1:]]), batch)
 
         def add(number: Any, total: Any, sums: list[Any]) -> Any:
-            loss, gradients = self._of_piece(*(values[number] for values in pieces), scale)
+            loss, gradients = self._of_piece(*trees.mapped(lambda one: one[number], pieces), scale)
             return number + 1, total + loss, [one + other for one, other in zip(sums, gradients, strict=True)]
 
         zeros = [tf.zeros(variable.shape, variable.dtype) for variable in self.model.trainable_variables]
@@ -194,10 +201,9 @@ class Strategy:
     def _piece(self, inputs: Any, targets: Any, weights: Any, scale: Any) -> tuple[Any, list[Any]]:
         variables = [variable.value for variable in self.model.trainable_variables]
         with tf.GradientTape() as tape:
-            outputs = tf.cast(self.model(inputs, training=True), self.precision.parameters)
-            losses: Any = self.recipe.losses(outputs, targets)
-            if not tf.is_tensor(losses) or losses.shape != targets.shape[:1]:
-                raise wrong_answer(self.recipe, "losses", losses, f"one number a sample, shape [{targets.shape[0]}]")
+            losses: Any = self.recipe.losses(self._cast(self.model(inputs, training=True)), targets)
+            if not tf.is_tensor(losses) or losses.shape != weights.shape:
+                raise wrong_answer(self.recipe, "losses", losses, f"one number a sample, shape {list(weights.shape)}")
             weighted = losses * tf.cast(weights, losses.dtype)
             summed = tf.reduce_sum(weighted) * scale
         gradients: Any = tape.gradient(summed, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
@@ -222,8 +228,16 @@ class Strategy:
             f"and a global_batch that is a multiple of {parts}; or use GroupNormalization."
         )
 
-    def _dealt(self, values: Any, num_samples: int, rows: int) -> Any:
+    def _cast(self, outputs: Tree) -> Tree:
+        """In the format of the parameters, what is no whole number."""
+        wanted = self.precision.parameters
+        return trees.mapped(lambda one: tf.cast(one, wanted) if one.dtype.is_floating else one, outputs)
+
+    def _dealt(self, tree: Tree, num_samples: int, rows: int) -> Tree:
         """So many rows for each replica of this process."""
+        return trees.mapped(lambda values: self._dealt_leaf(values, num_samples, rows), tree)
+
+    def _dealt_leaf(self, values: Any, num_samples: int, rows: int) -> Any:
         own = np.asarray(values)[:num_samples] if num_samples else np.asarray(values)[:1]
         missing = rows * self._replicas - len(own)
         filled = np.concatenate([own, np.repeat(own[:1], missing, axis=0)]) if missing else own

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from drivetrain.training import trees
 from drivetrain.training.recipe import Batch
 
 Array = NDArray[Any]
@@ -44,7 +45,7 @@ class Values:
 
     @staticmethod
     def rows(batch: Any, places: Array) -> Batch:
-        return Batch(batch.inputs[places], batch.targets[places])
+        return Batch(*trees.mapped(lambda values: values[places], (batch.inputs, batch.targets)))
 
     @staticmethod
     def on_device(batch: Batch, device: str, precision: str) -> Batch:
@@ -59,4 +60,4 @@ def in_format(batch: Batch, parameters: str) -> Batch:
         numbers = np.asarray(values)
         return numbers.astype(parameters, copy=False) if np.issubdtype(numbers.dtype, np.floating) else numbers
 
-    return Batch(cast(batch.inputs), cast(batch.targets))
+    return Batch(*trees.mapped(cast, (batch.inputs, batch.targets)))

@@ -22,7 +22,7 @@ from drivetrain.training.layout import Layout
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, HasFolder, HasLossWeights, Recipe, wrong_answer
 from drivetrain.training.strategy import Step
-from drivetrain.training.torch import gradients
+from drivetrain.training.torch import gradients, optimizers
 from drivetrain.training.torch.accumulation import pieces
 from drivetrain.training.torch.average import MovingAverage
 from drivetrain.training.torch.batch_statistics import synchronize_batch_statistics
@@ -222,12 +222,14 @@ class Strategy:
         """Let layers such as dropout train, or be evaluated."""
         self.model.train(on)
 
-    def set_learning_rate(self, factor: float) -> float:
-        """Give every group of parameters `factor` times its highest learning rate; returns the first one's."""
-        groups = self.optimizer.param_groups
-        for group in groups:
-            group["lr"] = group["initial_lr"] * factor
-        return groups[0]["lr"]
+    def set_learning_rate(self, *factors: float) -> float:
+        """Give every group of parameters a factor times its highest learning rate: each optimizer of the recipe has its
+        own, or all have the only one. Returns the first group's."""
+        several = optimizers.each_of(self.optimizer)
+        for each, factor in zip(several, factors if factors[1:] else factors * len(several), strict=True):
+            for group in each.param_groups:
+                group["lr"] = group["initial_lr"] * factor
+        return self.optimizer.param_groups[0]["lr"]
 
     def settle(self) -> None:
         """Make the buffers of replicas equal, as the next step would. Every rank must call it."""
@@ -300,7 +302,7 @@ class Strategy:
         except RuntimeError as error:  # NotImplementedError is one of them
             if not (self.holds_slices and any(words in str(error) for words in REFUSALS_OF_SLICES)):
                 raise
-            kind = type(self.optimizer).__name__
+            kind = " and ".join(type(each).__name__ for each in optimizers.each_of(self.optimizer))
             raise InputError(
                 f"{kind} of the recipe cannot step on slices of parameters, as strategy {self.name!r} holds them "
                 f"({str(error).splitlines()[0]:.120}). Use AdamW, Adam or SGD, or a strategy with whole parameters, "
@@ -343,22 +345,21 @@ class Strategy:
     def build_optimizer(self) -> torch.optim.Optimizer:
         """The recipe's optimizer of this rank's part; each group keeps its highest learning rate in `initial_lr`."""
         config = self.config
-        optimizer = self.recipe.optimizer(
-            self.model, learning_rate=config.highest_learning_rate, weight_decay=config.weight_decay
+        optimizer = optimizers.build(
+            self.recipe, self.model, learning_rate=config.highest_learning_rate, weight_decay=config.weight_decay
         )
-        if not isinstance(optimizer, torch.optim.Optimizer):
-            raise wrong_answer(self.recipe, "optimizer", optimizer, "a torch.optim.Optimizer")
-        if config.fused and "fused" not in optimizer.defaults:
-            raise InputError(
-                f"fused=True, but {type(optimizer).__name__} of the recipe has no fused kernel. Leave it off, or use "
-                "AdamW, Adam or SGD."
-            )
-        if config.fused and self.holds_slices and not isinstance(optimizer, FUSED_ON_SLICES):
-            raise InputError(
-                f"fused=True, but the fused kernel of {type(optimizer).__name__} does not take slices of parameters, "
-                f"as strategy {self.name!r} holds them; those of AdamW and Adam do. Leave fused off: torch then steps "
-                "on many parameters at once (foreach)."
-            )
+        for each in optimizers.each_of(optimizer) if config.fused else ():
+            if "fused" not in each.defaults:
+                raise InputError(
+                    f"fused=True, but {type(each).__name__} of the recipe has no fused kernel. Leave it off, or use "
+                    "AdamW, Adam or SGD."
+                )
+            if self.holds_slices and not isinstance(each, FUSED_ON_SLICES):
+                raise InputError(
+                    f"fused=True, but the fused kernel of {type(each).__name__} does not take slices of parameters, "
+                    f"as strategy {self.name!r} holds them; those of AdamW and Adam do. Leave fused off: torch then "
+                    "steps on many parameters at once (foreach)."
+                )
         for group in optimizer.param_groups:
             group.setdefault("initial_lr", group["lr"])
             if config.fused:

@@ -64,16 +64,17 @@ def cache_folder() -> Path:
 
 
 def peer(name: str, progress: Progress) -> Environment:
-    """The environment of a peer, with scikit-learn for the pipeline beside it.
+    """The environment of a peer; one that has the pipeline (digits.py) gets scikit-learn beside it.
 
     Raises:
         UnavailableError: when it cannot be installed.
     """
     requirements = PEERS / name / "requirements.txt"
-    key = requirements.read_text(encoding="utf-8") + SCIKIT_LEARN.read_text(encoding="utf-8")
+    has_pipeline = (PEERS / name / "digits.py").exists()
+    key = requirements.read_text(encoding="utf-8") + (SCIKIT_LEARN.read_text(encoding="utf-8") if has_pipeline else "")
     core = ["-r", requirements]
     # kfp.local calls pip for a component unless told not to.
-    made = _made(name, key, core, ["-r", SCIKIT_LEARN, "pip"], progress)
+    made = _made(name, key, core, ["-r", SCIKIT_LEARN, "pip"] if has_pipeline else [], progress)
     fcntl.flock(made.lock, fcntl.LOCK_SH)  # others may measure with it too
     return made
 
@@ -110,7 +111,8 @@ def _made(
         _call([sys.executable, "-m", "venv", "--without-pip", folder], 120)
         _pip(folder, *core)
         packages, size = _count(folder, "*")
-        _pip(folder, *more)
+        if more := list(more):
+            _pip(folder, *more)
         marker.write_text(json.dumps({"packages": packages, "size": size}), encoding="utf-8")
         _end_older(version, folder)
     counted = json.loads(marker.read_text(encoding="utf-8"))

@@ -1,7 +1,10 @@
 """What it costs to watch a training: steps of one model with the health rules at their defaults, without them, and with
-TensorBoard's histograms of weights and gradients every 50 steps, a few steps each in turn.
+what others keep of weights and gradients every 50 steps, a few steps each in turn.
 
-    python health.py MODEL ROUNDS
+    python health.py MODEL ROUNDS WAY [WAY ...]
+
+WAY: none, drivetrain (the health rules), tensorboard (histograms), smdebug (the hook of SageMaker Debugger), wandb
+(`watch`, offline).
 
 Prints JSON: for each way its CPU seconds of each round, and whether the losses are the same to the bit.
 """
@@ -28,7 +31,7 @@ from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.strategy import load_strategy
 
-STEPS, ROWS, HISTOGRAMS_EVERY = 25, 64, 50
+STEPS, ROWS, EVERY = 25, 64, 50
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "10M parameters": lambda: _layers(1024, 10, 1024),
     "1,000 layers": lambda: _layers(32, 500, 32),  # and as many activations
@@ -60,7 +63,7 @@ class Recipe:
 
 class Training:
     def __init__(self, kind: str, way: str, folder: Path) -> None:
-        config = Config(recipe="", learning_rate=1e-5, health=way == "health")
+        config = Config(recipe="", learning_rate=1e-5, health=way == "drivetrain")
         process, recipe = Process(0, 1, 0, 1, torch.device("cpu")), Recipe(kind)
         torch.manual_seed(0)
         made, options = load_strategy("single", {})
@@ -70,12 +73,8 @@ class Training:
         journal = Journal(process, None, epochs=1, total_steps=1)
         self.health = open_health(config, self.strategy, process, folder, journal, recipe)
         self.health.begin(0)
-        self.step, self.losses, self.way = 0, [], way
-        self.writer: Any = None
-        if way == "tensorboard":
-            from torch.utils.tensorboard import SummaryWriter
-
-            self.writer = SummaryWriter(str(folder))
+        self.step, self.losses = 0, list[float]()
+        self.watched_elsewhere = ELSEWHERE[way](self.strategy.model, folder) if way in ELSEWHERE else _nothing
 
     def go_on(self, steps: int) -> float:
         """CPU seconds."""
@@ -94,17 +93,61 @@ class Training:
             )  # fmt: skip
             self.health.after_step(self.step)
             self.losses.append(float(result.loss))
-            if self.writer is not None and self.step % HISTOGRAMS_EVERY == 0:
-                for name, parameter in self.strategy.model.named_parameters():
-                    self.writer.add_histogram(name, parameter, self.step)
-                    self.writer.add_histogram(f"{name}.grad", parameter.grad, self.step)
+            self.watched_elsewhere(self.step, self.losses[-1])
         return time.process_time() - begun
 
 
+# Called after each step, with its number and loss.
+AfterStep = Callable[[int, float], object]
+
+
+def _nothing(step: int, loss: float) -> None:
+    return None
+
+
+def _tensorboard(model: nn.Module, folder: Path) -> AfterStep:
+    from torch.utils.tensorboard import SummaryWriter
+
+    writer = SummaryWriter(str(folder))
+
+    def after_step(step: int, loss: float) -> None:
+        if step % EVERY == 0:
+            for name, parameter in model.named_parameters():
+                writer.add_histogram(name, parameter, step)
+                writer.add_histogram(f"{name}.grad", parameter.grad, step)
+
+    return after_step
+
+
+def _smdebug(model: nn.Module, folder: Path) -> AfterStep:
+    """https://github.com/awslabs/sagemaker-debugger/blob/master/docs/pytorch.md"""
+    import smdebug.pytorch as smd
+
+    every = smd.SaveConfig(save_interval=EVERY)
+    hook = smd.Hook(str(folder), save_config=every, include_collections=["weights", "biases", "gradients", "losses"])
+    hook.register_module(model)
+    return _nothing
+
+
+def _wandb(model: nn.Module, folder: Path) -> AfterStep:
+    """https://docs.wandb.ai/models/ref/python/experiments/run"""
+    import wandb
+
+    run = wandb.init(mode="offline", dir=str(folder.parent), settings=wandb.Settings(silent=True, x_disable_stats=True))
+    run.watch(model, log="all", log_freq=EVERY)
+    return lambda step, loss: run.log({"loss": loss})
+
+
+ELSEWHERE: dict[str, Callable[[nn.Module, Path], AfterStep]] = {
+    "tensorboard": _tensorboard,
+    "smdebug": _smdebug,
+    "wandb": _wandb,
+}
+
+
 def main() -> None:
-    kind, rounds = sys.argv[1], int(sys.argv[2])
+    kind, rounds, *ways = sys.argv[1], int(sys.argv[2]), *sys.argv[3:]
     torch.set_num_threads(1)
-    ways = ["none", "health", "tensorboard"]
     with tempfile.TemporaryDirectory() as temporary:
         trainings = {way: Training(kind, way, Path(temporary) / way) for way in ways}
         for training in trainings.values():
@@ -113,7 +156,7 @@ def main() -> None:
         for number in range(rounds):
             for way in ways if number % 2 else reversed(ways):
                 seconds[way].append(trainings[way].go_on(STEPS))
-    same = trainings["none"].losses == trainings["health"].losses
+    same = trainings["none"].losses == trainings["drivetrain"].losses
     print(json.dumps({"seconds": seconds, "same": same, "steps": STEPS}))
 
 

@@ -52,8 +52,10 @@ def test_who_does_not_come_to_a_collective_is_named(kind: str, victim: int, star
     _, err = process.communicate(timeout=60)
     assert process.returncode == 75
     lines = err.splitlines()
+    others = ", ".join(f"rank {rank}" for rank in range(3) if rank != victim)
+    where = f"all_reduce of float [10] (collective 5, called at {tmp_path}/train.py, line 19 in <module>)"
     assert lines[0].startswith(
-        f"rank {victim} of 3 on 127.0.0.1 hangs: it did not come to a collective before the others timed out"
+        f"rank {victim} of 3 on 127.0.0.1 hangs: it did not come to {where} before {others} timed out"
     )
     assert lines[1] == "It was here (most recent call first):"
     assert lines[2].endswith("in hangs_here")
@@ -63,7 +65,7 @@ def test_who_does_not_come_to_a_collective_is_named(kind: str, victim: int, star
 @pytest.mark.nightly
 def test_on_another_host_it_is_named_by_both(two_hosts: Any, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(SCRIPT)
-    named = "rank 3 of 4 on 127.0.0.3 hangs: it did not come to a collective before the others timed out"
+    named = "rank 3 of 4 on 127.0.0.3 hangs: it did not come to all_reduce of float [10] (collective 5, called at "
     for process in two_hosts("--script", "train.py", "stop", "3", "3", processes=2):
         _, err = process.communicate(timeout=90)
         assert process.returncode == 75

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 
 import drivetrain as dt
-from drivetrain.client import frames, running
+from drivetrain.cli.progress.plain import NoProgress
+from drivetrain.client import frames
 from drivetrain.targets.events import StepStarted
 
 FILE = """
@@ -160,6 +161,7 @@ def test_frames_come_from_the_library_that_is_there(
             return table
 
     tried: list[str] = []
+    error = dt.UserError  # loaded by import_module, which is replaced below
 
     def imported(name: str, missing: tuple[str, ...] = ("pandas",)) -> Any:
         tried.append(name)
@@ -171,7 +173,7 @@ def test_frames_come_from_the_library_that_is_there(
     table = frames.frame([{"a": 1}, {"a": 2, "b": "x"}])
     assert table == {"a": [1, 2], "b": [None, "x"]} and tried == ["pandas", "polars"]
     monkeypatch.setattr(frames.importlib, "import_module", lambda name: imported(name, frames.LIBRARIES))
-    with pytest.raises(dt.UserError, match="pip install pandas"):
+    with pytest.raises(error, match="pip install pandas"):
         frames.frame([])
 
 
@@ -202,7 +204,7 @@ def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(tmp_path: Path, mo
         if isinstance(event, StepStarted):
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(running, "_unseen", interrupt)
+    monkeypatch.setattr(NoProgress, "__call__", lambda self, event: interrupt(event))
     file = tmp_path / "long_pipeline.py"
     file.write_text(
         "from drivetrain import Pipeline, step\n"

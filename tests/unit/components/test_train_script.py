@@ -85,6 +85,13 @@ def test_as_a_step_it_becomes_the_launcher(
     assert "DRIVETRAIN_PARENT_PID" not in call.environment
 
 
+def test_roles_are_the_launchers(started: list[Started]) -> None:
+    words = ["--launcher", "tf_config", "--roles", "chief=1,worker=2,ps=1"]
+    train_script(**read(train_script, [*FOLDERS, *words]))
+    (call,) = started
+    assert {"--launcher=tf_config", "--processes=0", "--roles=chief=1,worker=2,ps=1"} < set(call.command)
+
+
 def test_plain_python_meets_where_the_pytorch_container_says(
     started: list[Started], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -229,6 +236,7 @@ def test_the_compiled_step() -> None:
         },
         "launcher": "torchrun",
         "processes": "0",
+        "roles": "",
         "script": "report.py",
     }
     start = arguments["AlgorithmSpecification"]

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.catalog.strategies import recipe_file
 from drivetrain.recommend import facts_places
 from drivetrain.recommend.facts import FactsError, new_file, read_file
-from drivetrain.recommend.facts_places import beside, look_up, recipe_file, recommend_command
+from drivetrain.recommend.facts_places import beside, look_up, recommend_command
 from drivetrain.recommend.profile import merged
 
 SOURCE = b"class Recipe: ...\n"

@@ -15,6 +15,7 @@ from drivetrain.catalog.instances import get_instance
 from drivetrain.catalog.strategies import all_strategies
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train import train
+from drivetrain.components.train_script import train_script
 from drivetrain.recommend.choice import options_of, recommend
 from drivetrain.recommend.facts import read_file
 from drivetrain.recommend.facts_places import SHIPPED
@@ -250,6 +251,20 @@ def test_every_step_has_the_image_of_its_framework(tmp_path: Path) -> None:
     assert serves == "tensorflow-inference:2.20.0-cpu-py312-amzn2023-sagemaker"
     assert other.startswith("pytorch:2.13.0-cpu")
     assert "SAGEMAKER_TFS_DEFAULT_MODEL_NAME" in built.text and "SAGEMAKER_PROGRAM" not in built.text
+
+
+def test_a_script_has_the_image_of_tensorflow_by_its_launcher_or_its_needs(tmp_path: Path) -> None:
+    (tmp_path / "fit.py").write_text("")
+    given = {"train": "s3://b/k/", "script": "fit.py", "cluster": Cluster(instance_type="ml.m5.large")}
+    steps = [
+        step(train_script, name="cluster", launcher="tf_config", **given),
+        step(train_script._replace(needs=("tensorflow",)), name="alone", launcher="python", **given),
+        step(train_script, name="torch", **given),
+    ]
+    built = compile_pipeline(Pipeline(name="p", steps=steps), source=tmp_path, wheels_optional=True)
+    images = [next(each for each in found if "dkr.ecr" in each) for found in texts_by_step(built).values()]
+    names = [image.rpartition("/")[2].partition(":")[0] for image in images]
+    assert names == ["tensorflow-training", "tensorflow-training", "pytorch"]
 
 
 def test_a_step_of_two_frameworks_has_no_stock_image(tmp_path: Path) -> None:

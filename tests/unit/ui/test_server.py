@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import http.client
+import json
 import signal
 import subprocess
 import sys
@@ -10,6 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import chdir
+from datetime import UTC, datetime
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
@@ -191,7 +194,7 @@ def test_a_version_is_approved_and_rejected(ask: Asked) -> None:
 
 
 def test_what_triggers_started_is_listed(ask: Asked) -> None:
-    assert "Nothing was started by a schedule" in ask("/starts")
+    assert "No schedule or event has started anything here." in ask("/starts")
     folder = ask.home.root / "serving"
     folder.mkdir()
     (folder / "started.jsonl").write_text(
@@ -200,6 +203,27 @@ def test_what_triggers_started_is_listed(ask: Asked) -> None:
     )
     page = ask("/starts")
     assert "small-approved-1" in page and "2026-11-26 00:00:00" in page and "not run: the server ended" in page
+
+
+def test_what_is_served_and_when_it_starts_next(ask: Asked) -> None:
+    from drivetrain.spec.triggers import RegistryEvent, Schedule
+
+    folder = ask.home.root / "serving"
+    folder.mkdir(exist_ok=True)
+    triggers = [
+        Schedule(name="yearly", cron="30 4 1 1 ? *"),
+        Schedule(name="resting", rate="1 day", enabled=False),
+        RegistryEvent(name="approved", group="small"),
+    ]
+    served = [{"pipeline": "small", "triggers": [each.model_dump(mode="json") for each in triggers]}]
+    (folder / "served.json").write_text(json.dumps(served))
+    assert "Nothing is served now" in ask("/starts")  # it was killed, and left the file behind
+    with (folder / "lock").open("ab") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        page = ask("/starts")
+    year = datetime.now(UTC).year
+    assert all(text in page for text in (f"{year + 1}-01-01 04:30", f"{year + 3}-01-01 04:30", "off", "by event"))
+    assert "Nothing is served now" not in page
 
 
 def test_a_runner_that_was_killed_is_seen(ask: Asked, runs: list[dt.Run]) -> None:

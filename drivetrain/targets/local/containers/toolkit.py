@@ -50,17 +50,23 @@ _KNOWN = frozenset(
 )
 _LAUNCH = "drivetrain.training_scripts.launch"
 # What makes the toolkit or a framework's container start something other than one process a host -> our launcher.
-_LAUNCHERS = {"sagemaker_mpi_enabled": "mpirun", "sagemaker_torch_distributed_enabled": "torchrun"}
+_LAUNCHERS = {
+    "sagemaker_mpi_enabled": "mpirun",
+    "sagemaker_torch_distributed_enabled": "torchrun",
+    # TF_CONFIG with a worker a host (sagemaker-tensorflow-training 20.5.0, training.py). Its port is always 8890; on
+    # this machine jobs share the hosts, so that it is one that the job has for itself.
+    "sagemaker_multi_worker_mirrored_strategy_enabled": "tf_config",
+}
 _NUM_PROCESSES, _MPI_OPTIONS = "sagemaker_mpi_num_of_processes_per_host", "sagemaker_mpi_custom_mpi_options"
 _TORCHRUN = "torch.distributed by torchrun (sagemaker_torch_distributed_enabled)"
-_INSTEAD = f"--image-command IMAGE='python -m {_LAUNCH} --launcher tf_config --script SCRIPT'"
+_ROLES = "--launcher tf_config --roles chief=1,worker=1,ps=1"
 # Others -> what it is that only their own container has, and what to use instead.
 _NOT_HERE = {
     "sagemaker_parameter_server_enabled": (
-        "TensorFlow's parameter servers",
-        f"tf.distribute.MultiWorkerMirroredStrategy, with {_INSTEAD}",
+        "parameter servers for TensorFlow's estimators (a master, workers, ps; they left TensorFlow with 2.16)",
+        "tf.distribute.ParameterServerStrategy, with the component train_script (launcher='tf_config', "
+        f"roles='chief=1,worker=1,ps=1') or --image-command IMAGE='python -m {_LAUNCH} {_ROLES} --script SCRIPT'",
     ),
-    "sagemaker_multi_worker_mirrored_strategy_enabled": ("the container's TF_CONFIG", _INSTEAD),
     "sagemaker_distributed_dataparallel_enabled": ("SageMaker's data parallel library (SMDDP)", _TORCHRUN),
     "sagemaker_pytorch_ddp_enabled": ("SageMaker's launcher of DDP (smddprun)", _TORCHRUN),
     "sagemaker_pytorch_xla_multi_worker_enabled": ("PyTorch/XLA", _TORCHRUN),
@@ -246,7 +252,7 @@ def _command(program: str, code: Path) -> tuple[tuple[str, ...], tuple[str, ...]
 
 def _launched(launcher: str, command: tuple[str, ...], framework: Mapping[str, Any]) -> tuple[str, ...]:
     """The same program as the processes of our launcher, which reads the hosts from the job's files."""
-    given = framework.get(_NUM_PROCESSES) or 0 if launcher == "mpirun" else 0
+    given = framework.get(_NUM_PROCESSES) or 0 if launcher == "mpirun" else int(launcher == "tf_config")
     if isinstance(given, bool) or not isinstance(given, int) or given < 0:
         raise UserError(f"Hyperparameter {_NUM_PROCESSES} is {given!r}. Allowed: a whole number from 1.")
     if command[0] == "/bin/sh":

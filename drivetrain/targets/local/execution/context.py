@@ -152,7 +152,7 @@ class StepContext:
 
     def enter_metrics(self, found: Sequence[Logged]) -> None:
         """Record metrics and notify observers."""
-        values = [(one.name, one.seconds, one.value) for one in found]
+        values = [(one.name, one.seconds, one.value, one.position) for one in found]
         self.ledger.log_metrics(self.facts.id, self.step.name, self.attempt, values)
         for one in found:
             self.post(MetricLogged(self.step.name, one.name, one.value, one.seconds))

@@ -19,14 +19,18 @@ _BATCH = 64 * 1024
 _PIECE = 256 * 1024
 # The service's limit for a Regex.
 _MAX_PATTERN = 500
+# `step 120`, `step=120`, `global_step: 120`.
+_POSITION = r"(?i)(?:\b|_)step['\"]?[ =:]+(\d+)"
 
 
 class Logged(NamedTuple):
-    """A value found, `seconds` after the start."""
+    """A value found, `seconds` after the start; `position` is the step that its line, or the last one before that had
+    one, says; None where no line has."""
 
     name: str
     seconds: float
     value: float
+    position: float | None = None
 
 
 class MetricReader:
@@ -47,6 +51,7 @@ class MetricReader:
         self.last: dict[str, float] = {}
         self.warnings: list[str] = []
         self._warned: set[str] = set()
+        self._position: float | None = None
 
     def read(self, seconds: float, *, final: bool = False) -> Iterator[Logged]:
         """The metrics in lines that were finished since; with `final`, in the last line, too. A piece of a log is read
@@ -76,8 +81,8 @@ class MetricReader:
         for batch in _batches([line[-_MAX_LINE:].decode("utf-8", "replace") for line in lines]):
             yield from self._match(batch, seconds)
 
-    def _match(self, lines: Sequence[str], seconds: float) -> list[Logged]:
-        found: list[tuple[int, Logged]] = []
+    def _match(self, lines: Sequence[str], seconds: float) -> Iterator[Logged]:
+        found: list[tuple[int, str, float]] = []
         for name, pattern in list(self._patterns):
             try:
                 values = self._matcher.values(pattern, lines)
@@ -89,10 +94,23 @@ class MetricReader:
                 )
                 continue
             self._warn_of(name, [value for _, value in values if not math.isfinite(value)])
-            found += [(place, Logged(name, seconds, value)) for place, value in values if math.isfinite(value)]
+            found += [(place, name, value) for place, value in values if math.isfinite(value)]
         found.sort(key=lambda one: one[0])  # stable: the definitions of one line keep their order
-        self.last.update((one.name, one.value) for _, one in found)
-        return [one for _, one in found]
+        self.last.update((name, value) for _, name, value in found)
+        return self._placed(found, self._matcher.values(_POSITION, lines), seconds)
+
+    def _placed(
+        self, found: Sequence[tuple[int, str, float]], positions: Sequence[tuple[int, float]], seconds: float
+    ) -> Iterator[Logged]:
+        """Each value with the last step that was logged up to its line."""
+        number = 0
+        for place, name, value in found:
+            while number < len(positions) and positions[number][0] <= place:
+                self._position = positions[number][1]
+                number += 1
+            yield Logged(name, seconds, value, self._position)
+        if positions:
+            self._position = positions[-1][1]
 
     def _warn_of(self, name: str, not_finite: Sequence[float]) -> None:
         if not_finite and name not in self._warned:

@@ -160,7 +160,7 @@ class Ledger:
         """
         counts = self.rows(f"SELECT m.step, m.name, count(*) {logged} GROUP BY 1, 2", execution, step, step)
         thinned = {(step, name): _Thinned(count, most) for step, name, count in counts}
-        sql = f"SELECT m.rowid, m.step, m.name, m.seconds, m.value {logged} ORDER BY m.rowid"
+        sql = f"SELECT m.rowid, m.step, m.name, m.seconds, m.position, m.value {logged} ORDER BY m.rowid"
         with self._guard, unreadable_errors(self.home.ledger):
             for row in self._connection.execute(sql, (execution, step, step)):
                 if (metric := thinned.get((row[1], row[2]))) is not None:  # else it is new since they were counted

@@ -133,11 +133,13 @@ class ObjectRow:
 
 @dataclass(frozen=True)
 class MetricRow:
-    """A training metric, `seconds` after the attempt's start."""
+    """A training metric, `seconds` after the attempt's start; `position` is the training's step, where its log says
+    it."""
 
     step: str
     name: str
     seconds: float
+    position: float | None
     value: float
 
 

@@ -20,7 +20,7 @@ from drivetrain.base.errors import UserError
 if TYPE_CHECKING:
     import sqlite3
 
-VERSION = 4
+VERSION = 5
 _BUSY_TIMEOUT_S = 10.0
 _TABLE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) (\(.*?\n\));", re.DOTALL)
 
@@ -65,7 +65,7 @@ CREATE TABLE IF NOT EXISTS objects (
 CREATE INDEX IF NOT EXISTS objects_by_step ON objects (execution, step);
 CREATE TABLE IF NOT EXISTS metrics (
   execution TEXT NOT NULL, step TEXT NOT NULL, attempt INTEGER NOT NULL, name TEXT NOT NULL, seconds REAL NOT NULL,
-  value REAL NOT NULL
+  value REAL NOT NULL, position REAL
 );
 CREATE INDEX IF NOT EXISTS metrics_by_step ON metrics (execution, step);
 CREATE TABLE IF NOT EXISTS events (
@@ -78,6 +78,7 @@ _ADDED_COLUMNS: Mapping[int, tuple[tuple[str, str, str], ...]] = {
     2: (("steps", "parent", "TEXT"), ("steps", "iteration", "INTEGER"), ("steps", "item", "TEXT")),
     3: (("executions", "idle", "REAL"),),
     4: (("executions", "name", "TEXT"), ("executions", "note", "TEXT")),
+    5: (("metrics", "position", "REAL"),),
 }
 
 
@@ -192,7 +193,7 @@ def _read_as_new(connection: sqlite3.Connection, version: int) -> None:
         added.setdefault(table, []).append(column)
     for table, columns in added.items():
         empty = ", ".join(f"NULL AS {column}" for column in columns)
-        connection.execute(f"CREATE TEMP VIEW {table} AS SELECT *, {empty} FROM main.{table}")
+        connection.execute(f"CREATE TEMP VIEW {table} AS SELECT rowid, *, {empty} FROM main.{table}")
     for name, columns in _TABLE.findall(TABLES):
         if name not in there:
             connection.execute(f"CREATE TEMP TABLE {name} {columns}")

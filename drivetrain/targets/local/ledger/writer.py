@@ -368,12 +368,12 @@ class LedgerWriter(Ledger):
         with self.transaction() as db:
             db.execute("UPDATE steps SET value = ? WHERE execution = ? AND name = ?", (value, execution, step))
 
-    def log_metrics(self, execution: str, step: str, number: int, values: Sequence[tuple[str, float, float]]) -> None:
-        """Enter metrics (name, seconds, value)."""
+    def log_metrics(self, execution: str, step: str, number: int, values: Sequence[tuple[Any, ...]]) -> None:
+        """Enter metrics: (name, seconds, value), and the training's step where it is known."""
         with self.transaction() as db:
             db.executemany(
-                "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?)",
-                [(execution, step, number, name, seconds, value) for name, seconds, value in values],
+                "INSERT INTO metrics VALUES (?, ?, ?, ?, ?, ?, ?)",
+                [(execution, step, number, *(*each, None)[:4]) for each in values],
             )
 
     def unfinished_attempts(self, execution: str) -> list[AttemptRow]:

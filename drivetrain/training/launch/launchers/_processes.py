@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from drivetrain.training.launch.job import Ended, Job
@@ -10,12 +11,34 @@ from drivetrain.training.launch.processes.failure import Failure, from_rank, jso
 from drivetrain.training.launch.processes.supervision import supervise
 
 
-def run_processes(job: Job, processes: Sequence[tuple[int, Sequence[str], Mapping[str, str]]]) -> Ended:
-    """Run (rank, command, variables of its own) for each process of this host."""
+def run_processes(
+    job: Job,
+    processes: Sequence[tuple[int, Sequence[str], Mapping[str, str]]],
+    *,
+    names: Mapping[int, str] | None = None,
+    serving: Collection[int] = (),
+    is_served: Callable[[], bool] = lambda: True,
+) -> Ended:
+    """Run (rank, command, variables of its own) for each process of this host.
+
+    Args:
+        names: what people call a rank, beside its number.
+        serving, is_served: see `supervise`.
+    """
     commands = [(command, {**job.environment, **own}) for _, command, own in processes]
-    codes, stopped = supervise(commands, stop_seconds=job.options.stop_timeout, tick=job.tick, forked=job.forked)
+    codes, stopped = supervise(
+        commands,
+        stop_seconds=job.options.stop_timeout,
+        tick=job.tick,
+        forked=job.forked,
+        serving=serving,
+        is_served=is_served,
+    )
     failures = [
-        from_rank(rank, code, json_or_none(job.ranks / f"{local_rank}.error.json"))
+        replace(
+            from_rank(rank, code, json_or_none(job.ranks / f"{local_rank}.error.json")),
+            name=(names or {}).get(rank, ""),
+        )
         for local_rank, ((rank, _, _), code) in enumerate(zip(processes, codes, strict=True))
         if code
     ]

@@ -23,7 +23,7 @@ from typing import Any, Literal, NoReturn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import LostRanksError, StoppedError
-from drivetrain.training.launch.processes import tensorflow_errors
+from drivetrain.training.launch.processes import collectives, tensorflow_errors
 
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"
 # Where the reason of a failed step goes; the platform shows at most this many characters of it.
@@ -49,9 +49,10 @@ _DISTRIBUTED_ERRORS = (
     "DistQueueEmptyError",
 )
 
-Kind = Literal["input", "program", "signal", "hang", "apart", "hosts", "peer", "stopped"]
-# A cause comes before its consequences: a peer's loss is one, and so is the SIGTERM by which torchrun ends the rest.
-_ORDER: tuple[Kind, ...] = ("input", "program", "signal", "hang", "apart", "hosts", "peer", "stopped")
+Kind = Literal["input", "program", "mismatch", "signal", "hang", "apart", "hosts", "peer", "stopped"]
+# A cause comes before its consequences: a peer's loss is one, so is the SIGTERM by which torchrun ends the rest, and
+# the abort of a rank to which another gives a tensor of another size.
+_ORDER: tuple[Kind, ...] = ("input", "program", "mismatch", "signal", "hang", "apart", "hosts", "peer", "stopped")
 # The hosts of a job did not meet: torchrun's failure, and no rank's.
 NO_RANK = -1
 
@@ -59,7 +60,8 @@ NO_RANK = -1
 @dataclass(frozen=True)
 class Failure:
     """One rank that failed. `details` is the traceback, or empty; `when` is in seconds since the epoch; `exit_code` is
-    negative where a signal ended it; `host` is "" where it is this one."""
+    negative where a signal ended it; `host` is "" where it is this one; `name` is what else people call the rank, as
+    `ps 0`."""
 
     rank: int
     kind: Kind
@@ -68,6 +70,11 @@ class Failure:
     when: float = float("inf")
     exit_code: int = FAILED
     host: str = ""
+    name: str = ""
+
+    @property
+    def who(self) -> str:
+        return f"{self.name} (rank {self.rank})" if self.name else f"rank {self.rank}"
 
 
 def run_rank(program: Callable[[], None]) -> NoReturn:
@@ -94,6 +101,8 @@ def report_failure(error: Exception) -> int:
     A rank that has lost its peers waits for what they have to say: it may be that one of them hangs.
     """
     kind, summary = _classified(error)
+    if kind == "peer":
+        collectives.write(error)
     code = {"input": BAD_INPUT, "stopped": RETRY}.get(kind, FAILED)
     details = "" if code != FAILED else _short_traceback(error)
     if not _write_error_file(kind, summary, details, code=code):
@@ -101,22 +110,34 @@ def report_failure(error: Exception) -> int:
         return code
     # torch is asked only where the program has used it; the reason that is already written stays if we are ended here.
     if kind == "peer" and ("torch.distributed" in sys.modules or _hanging_ranks(error)):
-        from drivetrain.training.launch.processes import missing_peers
-
-        missing = _hanging_ranks(error) or missing_peers.missing_peers(error)
-        said = summary.splitlines()[0][:150]
-        if missing:
-            missing_peers.tell_launcher(missing)
-            others = f" (with it {missing_peers.named(missing[1:])})" if missing[1:] else ""
-            reason = f"it did not come to a collective before the others timed out{others}: {said}"
-            _write_error_file("hang", reason, "", rank=missing[0], host=missing_peers.host_of(missing[0]))
-            missing_peers.wait_for_launcher()
-        elif missing is not None:
-            reason = (
-                f"a collective timed out although no rank hangs: they call different ones, or lost the network: {said}"
-            )
-            _write_error_file("apart", reason, details)
+        _report_why_lost(error, summary.splitlines()[0][:150], details)
     return code
+
+
+def _report_why_lost(error: Exception, said: str, details: str) -> None:
+    """Ask who is to blame for a lost peer, and report that instead."""
+    from drivetrain.training.launch.processes import missing_peers
+    from drivetrain.training.launch.processes.blame import Verdict
+
+    missing = _hanging_ranks(error)
+    known = Verdict("hang", tuple(missing), "it did not come to a collective") if missing else None
+    verdict = known or missing_peers.why_lost(error)
+    if verdict is None:
+        return
+    if not verdict.ranks:
+        reason = f"{verdict.text}: they call different ones, or lost the network: {said}"
+        _write_error_file("apart", reason, details)
+        return
+    first, *more = verdict.ranks
+    others = f" (with it {missing_peers.named(more)})" if more else ""
+    by = {"rank": first, "host": missing_peers.host_of(first)}
+    if verdict.kind == "mismatch":
+        _write_error_file("mismatch", verdict.text + others, "", **by)
+        return
+    reason = verdict.after_timeout() + others
+    missing_peers.tell_launcher(verdict.ranks, reason)
+    _write_error_file("hang", f"{reason}: {said}", "", **by)
+    missing_peers.wait_for_launcher(verdict.ranks)
 
 
 def report_exit(ending: SystemExit | None, *, code: int = FAILED) -> None:
@@ -234,14 +255,16 @@ def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, ho
         return f"{host} did not meet the other hosts of the job ({cause.summary}); it can be tried again.{advice}"
     if cause.kind == "stopped" and cause.exit_code == RETRY:  # by a signal to one of the ranks, and in order
         return f"{cause.summary}; it can be tried again."
-    verb = "hangs" if cause.kind == "hang" else "failed"
+    verb = {"hang": "hangs", "mismatch": "is out of step"}.get(cause.kind, "failed")
     summary = (cause.summary.splitlines() or [""])[0]
-    lines = [f"rank {cause.rank} of {world_size} on {cause.host or host} {verb}: {summary}"]
+    who = f"{cause.name}, rank" if cause.name else "rank"
+    lines = [f"{who} {cause.rank} of {world_size} on {cause.host or host} {verb}: {summary}"]
     # Who waited in vain for the one that hangs has nothing to add.
-    consequences = ("stopped", "peer", "hang", "apart") if cause.kind in ("hang", "apart") else ("stopped",)
+    waited = ("stopped", "peer", "hang", "apart")
+    consequences = {"hang": waited, "apart": waited, "mismatch": (*waited, "signal")}.get(cause.kind, ("stopped",))
     others = [failure for failure in failures if failure.kind not in (cause.kind, *consequences)]
     if others:
-        lines.append("then " + "; ".join(f"rank {o.rank}: {o.summary.splitlines()[0][:100]}" for o in others))
+        lines.append("then " + "; ".join(f"{o.who}: {o.summary.splitlines()[0][:100]}" for o in others))
     if cause.kind == "peer":
         lines.append("It lost another process; the reason is in that one's log. A retry resumes from a checkpoint.")
     elif cause.details:

@@ -31,7 +31,7 @@ from typing import NoReturn
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.launch.job import MPI_STOP
-from drivetrain.training.launch.processes import heartbeat, stacks
+from drivetrain.training.launch.processes import collectives, heartbeat, stacks
 from drivetrain.training.launch.processes.failure import ERROR_FILE, report_exit, report_failure
 from drivetrain.training.launch.processes.parent import PARENT, die_with_parent, follow_parent, follows_parent
 
@@ -88,6 +88,8 @@ def _report_to_launcher() -> None:
     faulthandler.enable(stack)
     _kept.append(stack)
     _kept.append(stacks.register(Path(folder), local_rank))
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        collectives.answer(Path(folder), local_rank)
 
 
 _kept: list[object] = []  # faulthandler writes to the descriptor, which must not be closed
@@ -137,10 +139,12 @@ def _supervised(program: Callable[[], None]) -> NoReturn:
     code = 0
     try:
         program()
+        collectives.write()  # which one it lacks, if others still wait for it
     except SystemExit as ending:
         if ending.code not in (None, 0):
             report_exit(ending)
         code = _exit_code(ending)
+        collectives.write()
     except Exception as error:
         code = report_failure(error)
         sys.stdout.flush()
@@ -176,10 +180,20 @@ def _command(words: list[str]) -> NoReturn:
     """Run any program and end as it does. It stays a child, so that its end can be told from mpirun's killing of it."""
     import subprocess
 
+    passed_on = (signal.SIGTERM, signal.SIGINT)
+    follow = follows_parent(signal.SIGKILL)
+
+    def prepare() -> None:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
+        follow()
+
+    # A signal that comes while the program starts waits until it can be passed on.
+    signal.pthread_sigmask(signal.SIG_BLOCK, passed_on)
     # In a group of its own: mpirun signals groups, and the program would see each signal twice.
-    child = subprocess.Popen(words, process_group=0, preexec_fn=follows_parent(signal.SIGKILL))
-    for number in (signal.SIGTERM, signal.SIGINT):
+    child = subprocess.Popen(words, process_group=0, preexec_fn=prepare)
+    for number in passed_on:
         signal.signal(number, lambda number, frame: child.send_signal(number))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, passed_on)
     code = child.wait()
     heartbeat.finished()
     if code:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import time
 import types
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from drivetrain.steps.forked import Forked
 from drivetrain.training.launch.network import say
@@ -29,6 +29,8 @@ def supervise(
     tick: Callable[[], None] = lambda: None,
     stop_signal: signal.Signals | None = None,
     forked: Sequence[Forked] = (),
+    serving: Collection[int] = (),
+    is_served: Callable[[], bool] = lambda: True,
 ) -> tuple[list[int], signal.Signals | None]:
     """Run each (command, environment); their codes (negative: the signal that ended it) and the stop signal we got.
 
@@ -37,7 +39,13 @@ def supervise(
     `tick` is called every half second. Where there is a `forked` process for each command they run in these. Each
     child has a process group of its own: a terminal's Ctrl-C reaches it once, through us; and it ends when this
     process does.
+
+    Args:
+        serving: places of commands that serve the others and never end by themselves. Once those are done, they are
+            sent SIGTERM, and their code is 0 however they end.
+        is_served: asked then: whether nobody elsewhere needs them.
     """
+    done_serving = False
     stopped: list[signal.Signals] = []
     children: list[subprocess.Popen[bytes] | Forked] = []
     kill_at: list[float] = []
@@ -72,6 +80,10 @@ def supervise(
             tick()
             if not kill_at and any(child.poll() for child in children):
                 send(signal.SIGTERM, PEER_SECONDS)
+            others = [child for place, child in enumerate(children) if place not in serving]
+            if serving and not kill_at and all(child.poll() == 0 for child in others) and is_served():
+                done_serving = True
+                send(signal.SIGTERM, PEER_SECONDS)
             if kill_at and time.monotonic() > min(kill_at):
                 for child in running:
                     child.kill()
@@ -79,7 +91,10 @@ def supervise(
         left = end_orphans(max(0.0, min(kill_at) - time.monotonic()) if kill_at else PEER_SECONDS)
         if left and not stopped:
             say(f"ended {left} process{'es' * (left > 1)} that the program had left behind")
-        return [child.wait() for child in children], (stopped[0] if stopped else None)
+        codes = [child.wait() for child in children]
+        if done_serving:
+            codes = [0 if place in serving else code for place, code in enumerate(codes)]
+        return codes, (stopped[0] if stopped else None)
     finally:
         for child in children:
             if child.poll() is None:  # an exception is on its way

@@ -17,12 +17,16 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from drivetrain.training.launch.processes import blame, collectives
 from drivetrain.training.launch.processes.failure import MAX_TRACEBACK_LINES, Failure
 from drivetrain.training.launch.processes.heartbeat import Heartbeat, read_heartbeats
 from drivetrain.training.launch.processes.missing_peers import ABSENT_FILE
 
 # Between SIGABRT and SIGKILL: what it takes to write a traceback.
 _ABORT_SECONDS = 5.0
+_ANSWER_SECONDS = 0.2
+# Where an exception ends the process, in a thread of native code that has lines of ours only.
+_TERMINATED = "/launch/processes/collectives.py"
 
 
 class FirstHost:
@@ -75,6 +79,7 @@ class Watchdog:
         self.first_host = first_host
         self._seen: dict[int, _Seen] = {}
         self._reasons: dict[int, tuple[Heartbeat, str, float]] = {}
+        self._asked = False
         self.attempt = 0
 
     def tick(self) -> None:
@@ -88,6 +93,10 @@ class Watchdog:
             seen.stopped_since = (seen.stopped_since or now) if _state(one.pid) in ("T", "t") else None
         for one, reason in self._hanging(beats, now):
             self._end(one, reason, now)
+        if not self._asked and any(_state(one.pid) in ("", "Z") for one in beats):
+            # One was killed: the others, which are about to be ended, say in what they waited for it.
+            self._asked = True
+            collectives.ask(self.folder, [one.local_rank for one in beats], _ANSWER_SECONDS)
         for one, _, ended in self._reasons.values():
             if now - ended > _ABORT_SECONDS and _state(one.pid) not in ("", "Z"):
                 _send(one.pid, signal.SIGKILL)
@@ -99,6 +108,17 @@ class Watchdog:
             for beat, reason, _ in self._reasons.values()
             if beat.attempt == self.attempt
         ]
+
+    def mismatch(self) -> list[Failure]:
+        """Of the last attempt: a rank that called another collective than the others, where that ended them all before
+        they could say so."""
+        found = blame.find_mismatch(collectives.read(self.folder, self.attempt))
+        return [Failure(found.ranks[0], found.kind, found.text)] if found else []
+
+    def waited_in(self, lost: int) -> str:
+        """In which collective the ranks of this host were when one was lost; "" where none has said so."""
+        last = {r: begun[-1] for r, begun in collectives.read(self.folder, self.attempt).items() if r != lost}
+        return "\n".join(f"Rank {rank} was in {call}." for rank, call in sorted(last.items())[:MAX_TRACEBACK_LINES])
 
     def where(self, local_rank: int) -> str:
         """Where a process was when native code, or we, ended it; empty where it left nothing."""
@@ -114,11 +134,7 @@ class Watchdog:
         return "\n".join(["It was here (most recent call first):", *lines[1:]]) if lines else ""
 
     def _hanging(self, beats: list[Heartbeat], now: float) -> list[tuple[Heartbeat, str]]:
-        found = [
-            (one, "it did not come to a collective before the others timed out")
-            for one in beats
-            if self._is_absent(one)
-        ]
+        found = [(one, reason) for one in beats if (reason := self._reason_of_peers(one))]
         if beats and self.first_host and self.first_host.has_ended():
             return [
                 (one, f"it did not notice that {self.first_host.address}, the first host, has ended") for one in beats
@@ -140,14 +156,23 @@ class Watchdog:
             if one.beats == least
         ]
 
-    def _is_absent(self, one: Heartbeat) -> bool:
-        """Whether its peers say that it hangs, or only suspect it and it is stopped."""
+    def _reason_of_peers(self, one: Heartbeat) -> str:
+        """What its peers say of it, where they say that it hangs, or only suspect it and it is stopped; else ""."""
         try:
             said = json.loads((self.folder / ABSENT_FILE).read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError):  # nobody has said so yet, or is just writing
-            return False
+            return ""
         is_named = said["attempt"] == one.attempt and one.rank in said["ranks"]
-        return is_named and (said["sure"] or _state(one.pid) in ("T", "t"))
+        if not is_named or not (said["sure"] or _state(one.pid) in ("T", "t")):
+            return ""
+        return said["reason"] or self._missed(one)
+
+    def _missed(self, one: Heartbeat) -> str:
+        """Of one that is stopped: what it did not come to, as far as its peers have written what they wait in."""
+        known = {r: begun for r, begun in collectives.read(self.folder, one.attempt).items() if r != one.rank}
+        verdict = blame.find_missing(known, [one.rank])
+        assert verdict is not None  # of one that is silent there always is one
+        return f"{verdict.after_timeout()}: it is stopped (SIGSTOP)"
 
     def _end(self, one: Heartbeat, reason: str, now: float) -> None:
         if one.local_rank in self._reasons and self._reasons[one.local_rank][0].pid == one.pid:
@@ -162,7 +187,8 @@ def stack_of_main_thread(text: str) -> str:
     if not text.strip():
         return ""
     title, *sections = re.split(r"\n\n(?=(?:Current thread|Thread|Stack) )", text.strip())
-    chosen = next((part for part in sections if part.startswith("Current")), sections[-1] if sections else "")
+    current = [part for part in sections if part.startswith("Current") and _TERMINATED not in part]
+    chosen = (current or sections or [""])[-1]
     chosen = chosen.split("\n\n")[0]  # a list of extension modules may follow
     lines = [
         line for line in chosen.splitlines() if "/launch/processes/rank.py" not in line and "<frozen runpy>" not in line

@@ -124,6 +124,7 @@ CASES: dict[str, tuple[Pipeline, str, list[str]]] = {
     "several nodes": (full(), "vision", [*STEP, *STORE_KEYS, *TRAIN_JOB]),
     "one node": (one_node(namespace="team-a", service_account="vision"), "vision", STEP),
     "an account of Kubeflow's": (full(service_account="default-editor"), "default-editor", TRAIN_JOB),
+    "the account of all pods": (full(service_account="default", s3_secret=None), "default", [*STEP, *TRAIN_JOB]),
     "the starter": (full(), "vision-starter", STARTER),
     "tensorboard": (full(), "vision-tensorboard", []),
 }

@@ -268,6 +268,13 @@ def test_the_notes_of_settings_that_are_good_for_this_machine_only() -> None:
     ]
 
 
+def test_the_notes_say_who_else_gets_the_rights_of_the_account_of_all_pods() -> None:
+    assert "service_account is 'default', under which each pod of namespace 'team-a' runs" in "\n".join(
+        manifests.notes(full(service_account="default"))
+    )
+    assert "service_account" not in "\n".join(manifests.notes(full(service_account="default-editor")))
+
+
 def test_runtimes_let_the_launcher_save_and_start_no_pod_alone() -> None:
     runtimes = of_kind(built(full()), "ClusterTrainingRuntime")
     assert [each["metadata"]["name"] for each in runtimes] == [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drivetrain.cli.local.compare import comparison_text
+from drivetrain.cli.runs.compare import comparison_text
 from drivetrain.client.comparison import Comparison as Shown
 from drivetrain.report.content.comparison import Compared, Comparison
 from drivetrain.report.content.facts import ArtifactFacts, RunFacts

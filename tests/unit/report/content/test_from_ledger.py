@@ -11,7 +11,8 @@ import pytest
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.report.content.facts import RunFacts
-from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page, settings
+from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page
+from drivetrain.report.content.given import settings
 from drivetrain.report.content.goodput import account
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.interruption_simulation.journal import Journal, told

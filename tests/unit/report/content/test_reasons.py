@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drivetrain.cli.local.outcome import remark
+from drivetrain.cli.runs.outcome import remark
 from drivetrain.report.content import reasons
 from drivetrain.report.content.facts import StepFacts
 from drivetrain.report.content.reasons import failing_rank, in_a_line, is_bad_input, known_paths

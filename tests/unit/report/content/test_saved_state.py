@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
-from drivetrain.report.content.facts import SavedState
-from drivetrain.report.content.saved_state import newest_checkpoint
+from drivetrain.report.content.facts import RunFacts, SavedState
+from drivetrain.report.content.saved_state import checkpoints_since, newest_checkpoint
+from drivetrain.report.page.page import render
 from drivetrain.targets.local.home import Home
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
@@ -107,3 +109,16 @@ def test_nothing_is_read_outside_a_checkpoint(home: Home, tmp_path: Path) -> Non
                                        {"CheckpointConfig": {"S3Uri": "/a/path"}}, ARGUMENTS])  # fmt: skip
 def test_where_nothing_was_saved_nothing_is_known(home: Home, arguments: dict[str, object]) -> None:
     assert newest_checkpoint(home, arguments) is None
+
+
+def test_the_checkpoints_of_a_run_are_those_saved_while_it_ran(home: Home) -> None:
+    for step, saved in ((9, 50.0), (20, 150.0), (100, 160.0), (120, 300.0)):
+        os.utime(save(home, step) / "manifest.json", (saved, saved))
+    (home.objects / URI.removeprefix("s3://") / "digits" / "step-00000100" / "rank-00000.safetensors").unlink()
+    found = list(checkpoints_since(home, ARGUMENTS, "train", 100.0, 200.0))
+    assert [(one.training_step, one.saved, one.whole) for one in found] == [(20, 150.0, True), (100, 160.0, False)]
+    assert found[0].uri == f"{URI}digits/step-00000020/" and found[0].bytes > 5
+    assert [one.training_step for one in checkpoints_since(home, ARGUMENTS, "train", 100.0, None)] == [20, 100, 120]
+    page = render(RunFacts(id="a", pipeline="p", status="Succeeded", started=0, ended=1, checkpoints=tuple(found)))
+    assert "2 checkpoints" in page and "incomplete" in page and "drivetrain checkpoints show a" in page
+    assert list(checkpoints_since(home, {}, "train", 0.0, None)) == []

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.ports import held_port
 from drivetrain.training import plugins
 from drivetrain.training.launch.cluster import Cluster
 from drivetrain.training.launch.job import Job, Options, Program
@@ -55,6 +56,69 @@ def test_tf_config_gives_every_process_the_whole_cluster(tmp_path: Path) -> None
     parts = [json.loads(one["TF_CONFIG"]) for one in shown]
     assert [part["task"] for part in parts] == [{"type": "worker", "index": 0}, {"type": "worker", "index": 1}]
     assert parts[0]["cluster"] == parts[1]["cluster"] == {"worker": ["127.0.0.1:2222", "127.0.0.1:2223"]}
+    # Where nobody names a port, other jobs on this machine have theirs.
+    ended = launch(tmp_path, "--launcher=tf_config", "--processes=2", "--script", "show.py")
+    workers = json.loads(json.loads(ended.stdout.splitlines()[1])["TF_CONFIG"])["cluster"]["worker"]
+    assert len(set(workers)) == 2 and not {"127.0.0.1:29500", "127.0.0.1:29501"} & set(workers)
+
+
+ROLES = """
+import json, os, signal, sys
+task = json.loads(os.environ["TF_CONFIG"])["task"]
+os.write(1, f"{task['type']} {task['index']} gpus={os.environ.get('CUDA_VISIBLE_DEVICES')}\\n".encode())
+if task["type"] == sys.argv[1]:
+    raise KeyError("price")
+if task["type"] in ("worker", "ps"):
+    os.write(os.open("ready", os.O_WRONLY), b".")
+    signal.pause()  # as a server of TensorFlow, which never ends
+ready = os.open("ready", os.O_RDWR)  # of both ends, so that it is never at its end
+for _ in range(int(sys.argv[2])):
+    os.read(ready, 1)
+"""
+
+
+def test_servers_end_when_the_chief_is_done(tmp_path: Path) -> None:
+    (tmp_path / "roles.py").write_text(ROLES)
+    os.mkfifo(tmp_path / "ready")
+    words = ["--launcher=tf_config", "--roles=chief=1,worker=1,ps=1", "--script", "roles.py"]
+    ended = launch(tmp_path, *words, "nobody", "2", CUDA_VISIBLE_DEVICES="0")
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert sorted(ended.stdout.splitlines()[1:]) == ["chief 0 gpus=0", "ps 0 gpus=", "worker 0 gpus=0"]
+
+
+def test_a_server_that_fails_is_named_by_its_role(tmp_path: Path) -> None:
+    (tmp_path / "roles.py").write_text(ROLES)
+    os.mkfifo(tmp_path / "ready")
+    words = ["--launcher=tf_config", "--roles=chief=1,worker=1,ps=1", "--script", "roles.py"]
+    ended = launch(tmp_path, *words, "ps", "9")
+    assert ended.returncode == 1
+    assert ended.stderr.startswith("ps 0, rank 2 of 3 on 127.0.0.1 failed: KeyError: 'price'\nTraceback")
+
+
+@pytest.mark.slow
+def test_the_chiefs_end_is_that_of_servers_on_other_hosts(tmp_path: Path) -> None:
+    (tmp_path / "roles.py").write_text(ROLES)
+    os.mkfifo(tmp_path / "ready")
+    program = ["--script", "roles.py", "nobody", "3"]
+    words = [sys.executable, "-m", "drivetrain.training_scripts.launch", "--launcher=tf_config"]
+    with held_port("127.0.0.2") as held:
+        hosts = {"DRIVETRAIN_HOSTS": "127.0.0.2,127.0.0.3", "DRIVETRAIN_PORT": str(held.getsockname()[1])}
+        started = [
+            subprocess.Popen(
+                [*words, "--roles=chief=1,worker=2,ps=1", *program],
+                cwd=tmp_path,
+                env={**os.environ, **hosts, "DRIVETRAIN_HOST": host},
+                stdout=subprocess.PIPE,
+                text=True,
+            )
+            for host in hosts["DRIVETRAIN_HOSTS"].split(",")
+        ]
+        said = [one.communicate(timeout=60)[0].splitlines()[1:] for one in started]
+    assert [sorted(lines) for lines in said] == [
+        ["chief 0 gpus=None", "worker 0 gpus=None"],
+        ["ps 0 gpus=", "worker 1 gpus=None"],
+    ]
+    assert [one.returncode for one in started] == [0, 0]
 
 
 def test_the_process_that_failed_is_named_without_torchrun(tmp_path: Path) -> None:

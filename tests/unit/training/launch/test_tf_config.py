@@ -6,38 +6,69 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.launch.cluster import Cluster
-from drivetrain.training.launch.tf_config import tf_config
+from drivetrain.training.launch.tf_config import addresses_of, read_roles, tf_config, with_processes
+
+
+def parts_of(cluster: Cluster, roles: str = "") -> list[dict[str, object]]:
+    addresses = addresses_of(cluster)
+    return [json.loads(tf_config(addresses, rank, read_roles(roles))) for rank in range(len(addresses))]
 
 
 def test_one_worker_a_host() -> None:
-    cluster = Cluster(("algo-1", "algo-2"), 1, 1, port=2222)
-    assert json.loads(tf_config(cluster, 0)) == {
+    assert parts_of(Cluster(("algo-1", "algo-2"), 1, 1, port=2222))[1] == {
         "cluster": {"worker": ["algo-1:2222", "algo-2:2222"]},
+        "environment": "cloud",
         "task": {"type": "worker", "index": 1},
     }
 
 
 def test_several_workers_a_host_have_ports_of_their_own() -> None:
-    parts = [
-        json.loads(tf_config(Cluster(("a", "b"), host, 2, port=100), local)) for host in (0, 1) for local in (0, 1)
-    ]
+    parts = parts_of(Cluster(("a", "b"), 0, 2, port=100))
     assert all(part["cluster"] == {"worker": ["a:100", "a:101", "b:100", "b:101"]} for part in parts)
-    assert [part["task"]["index"] for part in parts] == [0, 1, 2, 3]
+    assert [part["task"] for part in parts] == [{"type": "worker", "index": index} for index in range(4)]
 
 
-def test_parameter_servers_come_last_and_the_chief_first() -> None:
-    parts = [json.loads(tf_config(Cluster(processes=4, port=100), local, parameter_servers=1)) for local in range(4)]
-    assert parts[0]["cluster"] == {
-        "chief": ["127.0.0.1:100"],
-        "worker": ["127.0.0.1:101", "127.0.0.1:102"],
-        "ps": ["127.0.0.1:103"],
-    }
-    tasks = [(part["task"]["type"], part["task"]["index"]) for part in parts]
-    assert tasks == [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0)]
+def test_each_process_has_its_role_and_an_evaluator_is_not_of_the_cluster() -> None:
+    parts = parts_of(Cluster(("a", "b", "c", "d", "e"), port=100), "ps=1,worker=2,chief=1,evaluator=1")
+    cluster = {"chief": ["a:100"], "worker": ["b:100", "c:100"], "ps": ["d:100"]}
+    assert all(part["cluster"] == cluster for part in parts)
+    roles = [("chief", 0), ("worker", 0), ("worker", 1), ("ps", 0), ("evaluator", 0)]
+    assert [part["task"] for part in parts] == [{"type": role, "index": index} for role, index in roles]
+
+
+def test_roles_say_how_many_processes_there_are() -> None:
+    roles = read_roles("chief=1,worker=2,ps=1")
+    assert with_processes(Cluster(), roles, 0).processes == 4
+    assert with_processes(Cluster(("a", "b"), processes=2), roles, 2).processes == 2
+    assert with_processes(Cluster(processes=3), {}, 3).processes == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("chief", r"roles='chief'; allowed are chief, worker, ps, evaluator, each once and with a number from 1"),
+        ("master=1,worker=1", "allowed are chief, worker, ps, evaluator"),
+        ("worker=0", "each once and with a number from 1"),
+        ("worker=1,worker=2", "each once"),
+        ("chief=1,ps=1", r"has no worker, and nobody would compute. Example: chief=1,worker=2,ps=1"),
+        ("worker=2,ps=1", r"has parameter servers and no chief to hand out the steps. Add chief=1."),
+        ("chief=2,worker=1", "TensorFlow knows one chief at most. Give chief=1, or leave it out."),
+    ],
+)
+def test_roles_that_make_no_cluster(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_roles(text)
 
 
 def test_what_cannot_be() -> None:
-    with pytest.raises(InputError, match="parameter_servers=1 of 2 processes leaves no worker"):
-        tf_config(Cluster(processes=2), 0, parameter_servers=1)
+    roles = read_roles("chief=1,worker=2,ps=1")
+    with pytest.raises(
+        InputError, match=r"are 4 processes, which 1 host x 3 processes cannot be. Give roles whose sum"
+    ):
+        with_processes(Cluster(), roles, 3)
+    with pytest.raises(InputError, match="which 3 hosts cannot be"):
+        with_processes(Cluster(("a", "b", "c")), roles, 0)
+    with pytest.raises(InputError, match="Leave the range of hosts out"):
+        with_processes(Cluster(("a", "b"), min_hosts=1), roles, 0)
     with pytest.raises(InputError, match="the last port would be above 65535"):
-        tf_config(Cluster(processes=3, port=65534), 0)
+        addresses_of(Cluster(processes=3, port=65534))

@@ -73,3 +73,12 @@ def test_sums_of_other_ranks_are_added_up() -> None:
     saved = {"sums": [1.0, 2.0, 3.0], "num_samples": 4, "reported": [0.5, 0.5, 1.0], "num_reported": 2}
     losses.load_state(saved)
     assert (losses.of_epoch(), losses.since_last()) == (1.5, 2.0)
+
+
+def test_numbers_on_the_host_are_the_same_to_the_bit() -> None:
+    on_host, scalars = RunningLoss(ALONE, on_host=True), RunningLoss(ALONE)
+    for loss in torch.rand(50, dtype=torch.float64, generator=torch.Generator().manual_seed(0)):
+        on_host.add(loss, 3)
+        scalars.add(loss, 3)
+    assert isinstance(on_host.total, float)
+    assert on_host.of_epoch().hex() == scalars.of_epoch().hex()

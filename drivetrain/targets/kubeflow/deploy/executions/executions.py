@@ -92,7 +92,8 @@ def required(api: Api, name: str) -> Deployed:
     if there is None or there.newest is None:
         raise UserError(
             f"There is no pipeline {name!r} in namespace {api.namespace!r} at {api.endpoint}. Those that are there: "
-            "drivetrain list --deployed"
+            f"drivetrain list --deployed --target kubeflow --set deployment.targets.kubeflow.endpoint={api.endpoint} "
+            f"--set deployment.targets.kubeflow.namespace={api.namespace}"
         )
     return there
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import jsonschema
 import pytest
 
 from drivetrain import Cluster, Parameter, Pipeline, Spot, step
@@ -20,6 +22,7 @@ from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.compile.compile import Compiled
 from tests.fixtures.kubeflow_tasks import compiled, document_of, executor_input
 from tests.fixtures.kubernetes_server import RefusedError, checked
+from tests.fixtures.trainer_2_4 import TRAIN_JOB
 
 Json = dict[str, Any]
 GPU = Resources(cpu=7, memory_gib=60, accelerators=4, node_selector={"pool": "a100"}, tolerations={"gpu": ""})
@@ -166,17 +169,43 @@ def test_a_field_that_the_client_does_not_have_is_noticed(tmp_path: Any) -> None
         checked(made)
 
 
-def test_the_documented_fields_of_trainer_2_4_are_the_same(tmp_path: Any) -> None:
-    """Unverified: no client of 2.4 is released. Its documents: runtimePatches and numProcPerNode stay, names of
-    replicated jobs have at most 20 characters, the fields of 2.1 (podTemplateOverrides) are gone."""
-    spec = manifest(task_of(compiled(pipeline()), tmp_path), 0, began=1.0, run="", owners=[])["spec"]
-    documented = {"runtimeRef", "initializer", "trainer", "runtimePatches", "suspend", "activeDeadlineSeconds"}
-    assert set(spec) <= documented | {"managedBy"}
-    assert isinstance(spec["trainer"]["numProcPerNode"], int)
-    for patch in spec["runtimePatches"]:
-        assert set(patch) == {"manager", "trainingRuntimeSpec"}
-        for job in patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]:
-            assert len(job["name"]) <= 20
+FULL: Json = {
+    "service_account": "trainer",
+    "image_pull_secret": "pull",
+    "spot_tolerations": {"spot": "true"},
+    "checkpoint_claim": "checkpoints",
+    "s3_secret": "s3",
+    "steps": {"Fit-model": {"volumes": {"/models": "models"}}},
+}
+
+
+@pytest.mark.parametrize("settings", [{}, FULL], ids=["plain", "full"])
+def test_trainer_2_4_documents_each_field(settings: Json, tmp_path: Any) -> None:
+    """Unverified against the release itself: see tests/fixtures/trainer_2_4.py."""
+    found = compiled(pipeline(settings, resources=GPU, spot=Spot(max_wait_seconds=7200)))
+    made = manifest(task_of(found, tmp_path), 0, began=1.0, run="run-1", owners=[])
+    jsonschema.validate(made, TRAIN_JOB)
+    assert {"runtimeRef", "trainer", "runtimePatches", "activeDeadlineSeconds"} == set(made["spec"])
+
+
+def _long_name(job: Json) -> None:
+    job["spec"]["runtimePatches"][0]["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"][0]["name"] = "n" * 21
+
+
+def _of_2_1(job: Json) -> None:
+    job["spec"]["podTemplateOverrides"] = []
+
+
+def _auto(job: Json) -> None:
+    job["spec"]["trainer"]["numProcPerNode"] = "auto"
+
+
+@pytest.mark.parametrize("spoil", [_long_name, _of_2_1, _auto])
+def test_what_trainer_2_4_does_not_take_is_noticed(spoil: Callable[[Json], None], tmp_path: Any) -> None:
+    made = manifest(task_of(compiled(pipeline(FULL)), tmp_path), 0, began=1.0, run="", owners=[])
+    spoil(made)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(made, TRAIN_JOB)
 
 
 def test_the_name_is_the_same_for_each_attempt_of_a_task_and_for_no_other(tmp_path: Any) -> None:

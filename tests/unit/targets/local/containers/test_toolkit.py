@@ -177,8 +177,7 @@ def test_an_archive_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "what", "instead"),
     [
-        ("sagemaker_parameter_server_enabled", "TensorFlow's parameter servers", "--launcher tf_config"),
-        ("sagemaker_multi_worker_mirrored_strategy_enabled", "TF_CONFIG", "--launcher tf_config"),
+        ("sagemaker_parameter_server_enabled", "estimators", "ParameterServerStrategy.*--roles chief=1,worker=1,ps=1"),
         ("sagemaker_distributed_dataparallel_enabled", "SMDDP", "sagemaker_torch_distributed_enabled"),
     ],
 )
@@ -202,11 +201,14 @@ def test_a_distribution_that_is_not_here_names_what_to_use_instead(
             ["mpirun", "2", "--script", "./run.sh"],
         ),
         ("train.py", {"sagemaker_torch_distributed_enabled": "true"}, ["torchrun", "0", "--script", "train.py"]),
+        (
+            "train.py",
+            {"sagemaker_multi_worker_mirrored_strategy_enabled": "true"},
+            ["tf_config", "1", "--script", "train.py"],
+        ),
     ],
 )
-def test_mpi_and_torch_distributed_are_our_launchers(
-    tmp_path: Path, program: str, given: dict[str, str], words: list[str]
-) -> None:
+def test_distributions_are_our_launchers(tmp_path: Path, program: str, given: dict[str, str], words: list[str]) -> None:
     root = tmp_path / "ml"
     lay_out(root, submit(program, epochs="3", **given))
     source = archive(tmp_path / "s.tar.gz", {program: "#!/bin/sh\n", "train.py": ""})

@@ -123,3 +123,18 @@ def test_what_is_no_definition_is_refused() -> None:
 
 def _children() -> list[str]:
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+def test_values_stand_at_the_step_of_their_line(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_text(
+        "loss=9\nepoch 1/2 step 20 loss=1.5\nvalidating\nloss=1.25\n{'global_step': 30, 'x': 'loss=1'}\nstep=40 "
+    )
+    reader = MetricReader([LOSS], [log])
+    assert [(one.value, one.position) for one in reader.read(1.0)] == [(9, None), (1.5, 20), (1.25, 20), (1, 30)]
+    with log.open("a") as file:
+        file.write("\n")
+    assert list(reader.read(2.0)) == []
+    with log.open("a") as file:
+        file.write("loss=0.5\n")
+    assert [(one.value, one.position) for one in reader.read(3.0, final=True)] == [(0.5, 40)]

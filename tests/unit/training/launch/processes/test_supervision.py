@@ -39,6 +39,21 @@ def test_the_others_are_told_to_leave_when_one_has_failed() -> None:
     assert (codes, stopped) == ([-signal.SIGTERM, 3], None)
 
 
+def test_those_that_serve_end_when_nobody_needs_them() -> None:
+    asked: list[bool] = []
+
+    def is_served() -> bool:
+        asked.append(True)
+        return len(asked) > 1
+
+    commands = [python("pass"), python(WAIT)]
+    assert supervise(commands, stop_seconds=60, serving=[1], is_served=is_served) == ([0, 0], None)
+    assert len(asked) == 2
+    # One that fails is a failure, also while it serves.
+    commands = [python(WAIT), python("raise SystemExit(3)")]
+    assert supervise(commands, stop_seconds=60, serving=[1]) == ([-signal.SIGTERM, 3], None)
+
+
 def stop_when_ready(count: int, reader: int, number: signal.Signals) -> threading.Thread:
     def wait() -> None:
         seen = b""

@@ -142,26 +142,31 @@ def test_whom_the_others_only_suspect_is_ended_if_it_is_stopped(start: Start, cl
     os.kill(stopped.pid, signal.SIGSTOP)
     os.waitpid(stopped.pid, os.WUNTRACED)
     watchdog = Watchdog(tmp_path, hang_timeout=0)
-    (tmp_path / "absent.json").write_text(json.dumps({"attempt": 0, "ranks": [10, 11], "sure": False}))
+    (tmp_path / "absent.json").write_text(json.dumps({"attempt": 0, "ranks": [10, 11], "sure": False, "reason": ""}))
     watchdog.tick()
     assert stopped.wait(timeout=10) == -signal.SIGABRT
     assert late.poll() is None
     (found,) = watchdog.failures()
-    assert (found.rank, found.summary) == (11, "it did not come to a collective before the others timed out")
+    assert found.rank == 11
+    assert found.summary == "it did not come to a collective before the others timed out: it is stopped (SIGSTOP)"
 
 
 def test_whom_the_others_name_is_ended(start: Start, clock: Clock, tmp_path: Path) -> None:
     waiting, hanging = start(0, 0), start(1, 0)
     watchdog = Watchdog(tmp_path, hang_timeout=0)
     watchdog.tick()
-    (tmp_path / "absent.json").write_text(json.dumps({"attempt": 0, "ranks": [11, 99], "sure": True}))
+    (tmp_path / "absent.json").write_text(
+        json.dumps({"attempt": 0, "ranks": [11, 99], "sure": True, "reason": "it sleeps"})
+    )
     watchdog.tick()
     assert hanging.wait(timeout=20) == -signal.SIGABRT
     assert waiting.poll() is None
     [failure] = watchdog.failures()
-    assert failure.rank == 11
+    assert (failure.rank, failure.summary) == (11, "it sleeps")
     # What was said of an earlier attempt says nothing of this one.
-    (tmp_path / "absent.json").write_text(json.dumps({"attempt": 1, "ranks": [10], "sure": True}))
+    (tmp_path / "absent.json").write_text(
+        json.dumps({"attempt": 1, "ranks": [10], "sure": True, "reason": "it sleeps"})
+    )
     watchdog.tick()
     assert [one.rank for one in watchdog.failures()] == [11]
 

@@ -1,0 +1,1 @@
+"""Commands about runs that were started: found, shown, compared, answered, removed."""

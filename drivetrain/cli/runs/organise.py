@@ -1,0 +1,177 @@
+"""`drivetrain runs tag|name|note|delete|prune`: name runs, and throw them away."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from drivetrain.cli.home import local_home
+from drivetrain.cli.options import Execution, Home, Json
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, it is only shown.")]
+MOST_LISTED = 20
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add these commands to those of `drivetrain runs`."""
+    for command in (tag, name, note, delete, prune):
+        app.command()(command)
+
+
+def tag(
+    execution: Execution,
+    tags: Annotated[list[str] | None, typer.Argument(metavar="NAME=TEXT...", help="Tags to give.")] = None,
+    remove: Annotated[
+        list[str] | None, typer.Option("--remove", metavar="NAME", help="A tag to take away. Repeatable.")
+    ] = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Tag a run, to find it again; show its tags.
+
+    \b
+    Examples:
+      drivetrain runs tag latest team=vision stage=candidate
+      drivetrain runs tag latest --remove stage
+      drivetrain runs list --where "tag.team = vision"
+    """
+    from drivetrain.cli.local.run_options import tags as read_tags
+    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.run_values import values_of
+    from drivetrain.targets.local.organising.labels import change_tags
+
+    place = local_home(home)
+    given = read_tags(tags)
+    if given or remove:
+        id = change_tags(place, execution, given, tuple(remove or ()))
+    with Ledger(place) as ledger:
+        id = ledger.execution(execution).id
+        found = values_of(ledger, [id])[id].get("tag", {})
+    if as_json:
+        say_json({"execution": id, "tags": found})
+    else:
+        say(f"{id}: " + (", ".join(f"{key}={text}" for key, text in found.items()) or "no tags"))
+
+
+def name(
+    execution: Execution,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The name; without, it loses its name.")] = None,
+    home: Home = None,
+) -> None:
+    """Call a run by a name, which then stands for its id. Named runs are never pruned.
+
+    \b
+    Examples:
+      drivetrain runs name latest best-of-november
+      drivetrain runs show best-of-november
+    """
+    from drivetrain.cli.terminal import say
+    from drivetrain.targets.local.organising.labels import change_name
+
+    id = change_name(local_home(home), execution, name)
+    say(f"{id} is called {name}." if name else f"{id} has no name now.")
+
+
+def note(
+    execution: Execution,
+    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The note; without, it is taken away.")] = None,
+    home: Home = None,
+) -> None:
+    """Write a note about a run; its page and `runs show` have it.
+
+    \b
+    Examples:
+      drivetrain runs note latest "warm-up was too short"
+    """
+    from drivetrain.cli.terminal import say
+    from drivetrain.targets.local.organising.labels import change_note
+
+    id = change_note(local_home(home), execution, text)
+    say(f"Noted of {id}." if text else f"{id} has no note now.")
+
+
+def delete(
+    executions: Annotated[
+        list[str], typer.Argument(metavar="ID...", help="Runs: ids, beginnings of ids, names, or `latest`.")
+    ],
+    yes: Yes = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Remove runs and what they wrote. Shows what it would free; --yes does it.
+
+    Runs stay that a registered model, another run or a run at work needs.
+
+    \b
+    Examples:
+      drivetrain runs delete 1ee52c 78767a
+      drivetrain runs delete 1ee52c 78767a --yes
+    """
+    _remove(home, executions, yes=yes, as_json=as_json)
+
+
+def prune(
+    keep: Annotated[int, typer.Option("--keep", min=0, metavar="N", help="The newest N of each pipeline stay.")],
+    older_than: Annotated[
+        str | None, typer.Option("--older-than", metavar="AGE", help="Only runs older than that: 12h, 30d, 2w.")
+    ] = None,
+    pipeline: Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Of this one only.")] = None,
+    yes: Yes = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Remove old runs and what they wrote. Shows what it would free; --yes does it.
+
+    Runs stay that have a name, or that a registered model, another run or a run at work needs.
+
+    \b
+    Examples:
+      drivetrain runs prune --keep 20
+      drivetrain runs prune --keep 5 --older-than 30d --yes
+    """
+    from drivetrain.targets.local.organising.removing import seconds_of, to_prune
+
+    age = 0.0 if older_than is None else seconds_of(older_than)
+    chosen = to_prune(local_home(home), keep=keep, older_than_s=age, pipeline=pipeline)
+    _remove(home, chosen, yes=yes, as_json=as_json)
+
+
+def _remove(home: Any, executions: list[str], *, yes: bool, as_json: bool) -> None:
+    from drivetrain.base.formatting import count, size
+    from drivetrain.cli.runs.outcome import listed
+    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.targets.local.organising.removing import plan_removal, remove
+
+    place = local_home(home)
+    removal = plan_removal(place, executions)
+    if yes:
+        remove(place, removal)
+    if as_json:
+        say_json(
+            {
+                "removed": yes,
+                "runs": [row.id for row in removal.runs],
+                "kept": dict(removal.kept),
+                "objects": len(removal.objects),
+                "bytes": removal.bytes,
+            }
+        )
+        return
+    if removal.runs:
+        say(listed(removal.runs[:MOST_LISTED]))
+        if len(removal.runs) > MOST_LISTED:
+            say(f"... and {len(removal.runs) - MOST_LISTED:,} more")
+        say()
+    for id, why in list(removal.kept.items())[:MOST_LISTED]:
+        say(f"{id} stays: {why}.")
+    if len(removal.kept) > MOST_LISTED:
+        say(f"{len(removal.kept) - MOST_LISTED:,} more stay.")
+    freed = f"{count(len(removal.runs), 'run')}, {size(removal.bytes)}"
+    if not removal.runs:
+        say("Nothing to remove.")
+    elif yes:
+        say(f"Removed {freed}.")
+    else:
+        say(f"Would remove {freed}. Nothing is removed yet: add --yes.")

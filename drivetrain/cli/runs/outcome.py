@@ -1,0 +1,231 @@
+"""How a run ended, for a terminal: its steps, its numbers, its model, and what to type next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.formatting import SIGNS, approval_words, duration, moment, number, place, printable, status_word
+from drivetrain.cli.terminal import paint, shorten, table, width
+from drivetrain.report.content.facts import ModelFacts, RunFacts, StepFacts
+from drivetrain.report.content.reasons import in_a_line, known_paths
+
+if TYPE_CHECKING:
+    from drivetrain.report.content.spot_savings import Prices
+    from drivetrain.targets.local.ledger.rows import ExecutionRow
+
+MAX_NUMBERS = 6
+
+
+def headline(run: RunFacts) -> str:
+    """`✓ retraining succeeded in 26.1 s  20261120-221455-3f9a`."""
+    sign = SIGNS.get(run.status, "•")
+    took = "for" if run.ended is None else "after" if run.status in ("Interrupted", "Stopped") else "in"
+    return (
+        f"{paint(f'{sign} {printable(run.pipeline)} {status_word(run.status)}', run.status)} "
+        f"{took} {duration(run.seconds)}  {paint(run.id, 'dim')}"
+    )
+
+
+def _labels(run: RunFacts) -> list[str]:
+    """Its name and tags, and the note."""
+    marks = [*([paint(run.name, "bold")] if run.name else []), *(f"{name}={text}" for name, text in run.tags.items())]
+    return [*([" ".join(marks)] if marks else []), *([printable(run.note)] if run.note else [])]
+
+
+def steps_table(run: RunFacts) -> str:
+    """One line a step: name, status, time, and why it ran or where its result came from."""
+    rows = [
+        [
+            f"{'  ' if step.parent is not None else ''}{SIGNS.get(step.status, '•')} {step.title}",
+            status_word(step.status),
+            "" if step.status in ("Cached", "NotExecuted", "Waiting") else duration(step.seconds),
+            remark(step),
+        ]
+        for step in run.steps
+    ]
+    styles = [[step.status, step.status, "", "dim"] for step in run.steps]
+    return table(("step", "status", "time", "why"), rows, styles=styles)
+
+
+def remark(step: StepFacts) -> str:
+    """What is worth saying of a step in a few words: `max_digits 4 -> 3`, `version 1`, `from 20261120-...`."""
+    item = "" if step.item is None else f"for {in_a_line(step.item)}"
+    parts = [item, step.value or "", f"{step.attempts} attempts" if step.attempts > 1 else ""]
+    if step.cache_of:
+        parts.append(f"from {step.cache_of}")
+    if step.status in ("Failed", "Stopped"):
+        parts.append(in_a_line(step.reason or ""))
+    else:
+        # Beside a failure, why the step was not taken from the cache would read as its cause.
+        parts += step.why
+    return ", ".join(part for part in parts if part)
+
+
+def results(run: RunFacts) -> list[str]:
+    """What evaluations found and comparisons decided, and the numbers that other steps returned, without those of
+    single classes."""
+    lines: list[str] = []
+    if run.evaluations or run.decisions:
+        from drivetrain.cli.runs.evaluation_text import decision_lines, evaluation_lines
+
+        lines += [line for found in run.evaluations for line in evaluation_lines(found)]
+        lines += [line for found in run.decisions for line in decision_lines(found)]
+    for measured in run.plain_numbers():
+        from drivetrain.report.charts.curves import overall
+
+        found = overall(measured)
+        order = sorted(found, key=lambda name: (name != "accuracy", name != "loss"))
+        shown = ", ".join(f"{printable(name)} {number(found[name])}" for name in order[:MAX_NUMBERS])
+        more = f", {len(found) - MAX_NUMBERS} more" if len(found) > MAX_NUMBERS else ""
+        if shown:
+            lines.append(f"{paint(printable(measured.step), 'bold')}: {shown}{more}")
+    return lines
+
+
+def models(run: RunFacts) -> list[str]:
+    """Registered versions, each with the command that decides on it."""
+    return [line for model in run.models for line in model_lines(model, run.id)]
+
+
+def model_lines(model: ModelFacts, execution: str) -> list[str]:
+    """One registered version; `execution` is the run that is told of."""
+    known = model.registered_by is not None and model.registered_by != execution
+    lines = [
+        f"{paint(f'{model.group} version {model.version}', 'bold')}: "
+        f"{paint(approval_words(model.status), model.status)}"
+        + (f" (the same content was registered by {model.registered_by})" if known else "")
+    ]
+    if model.status == "PendingManualApproval":
+        lines.append(f"  drivetrain models approve {model.group} {model.version}")
+    return lines
+
+
+def interrupted(run: RunFacts, prices: Prices | None = None) -> list[str]:
+    """What interruptions cost the trainings."""
+    if not run.job_times:
+        return []
+    from drivetrain.cli.runs.interruption_text import interrupted_lines
+
+    return [line for times in run.job_times for line in interrupted_lines(times, prices)]
+
+
+def summary(
+    run: RunFacts,
+    report: Path | None,
+    *,
+    with_steps: bool = True,
+    home_option: str = "",
+    prices: Prices | None = None,
+) -> str:
+    """All of it, a paragraph each."""
+    blocks = ["\n".join([headline(run), *_labels(run)])]
+    if with_steps and run.steps:
+        blocks.append(steps_table(run))
+    blocks += ["\n".join(lines) for lines in (interrupted(run, prices), results(run), models(run)) if lines]
+    closing: list[str] = []
+    if run.reason and run.status not in ("Succeeded", "Stopped") and not any(s.status == "Failed" for s in run.steps):
+        closing.append(shorten(printable(known_paths(run.reason)), max(width(), 40)))
+    closing += [
+        f"{printable(step)} goes on from step {saved.training_step:,}: {printable(place(saved.uri))}"
+        for step, saved in run.goes_on_from.items()
+    ]
+    if run.can_go_on and (run.status == "Interrupted" or (run.status == "Failed" and run.goes_on_from)):
+        closing.append(f"Go on: drivetrain runs resume {run.id}{home_option}")
+    if report is not None:
+        closing.append(f"Report: {shown_path(report)}")
+    if closing:
+        blocks.append("\n".join(closing))
+    return "\n\n".join(blocks)
+
+
+def shown_path(path: Path) -> str:
+    """A path as short as it can be typed here."""
+    try:
+        return str(path.relative_to(Path.cwd()))
+    except (ValueError, FileNotFoundError):  # elsewhere; or there is no current folder any more
+        return str(path)
+
+
+def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
+    """The facts of a run for scripts."""
+    from dataclasses import asdict
+
+    from drivetrain.cli.runs.evaluation_text import as_json as measured_json
+    from drivetrain.cli.runs.interruption_text import interrupted_json
+
+    return {
+        "execution": run.id,
+        "pipeline": run.pipeline,
+        "name": run.name,
+        "note": run.note,
+        "tags": dict(run.tags),
+        "status": run.status,
+        "started": run.started,
+        "ended": run.ended,
+        "seconds": run.seconds,
+        "reason": run.reason,
+        "definition_hash": run.definition_hash,
+        "code_hash": run.code_hash or None,
+        "parameters": dict(run.parameters),
+        "steps": [asdict(step) for step in run.steps],
+        "metrics": _last_values(run),
+        "ended_early": dict(run.ended_early),
+        "interrupted": {times.step: interrupted_json(times, prices) for times in run.job_times},
+        "goes_on_from": {step: asdict(saved) for step, saved in run.goes_on_from.items()},
+        "evaluations": [measured_json(found) for found in run.evaluations],
+        "decisions": [measured_json(found) for found in run.decisions],
+        "results": {measured.step: dict(measured.numbers) for measured in run.measured},
+        "models": [asdict(model) for model in run.models],
+        "artifacts": [asdict(item) for item in run.artifacts],
+    }
+
+
+def _last_values(run: RunFacts) -> dict[str, dict[str, float]]:
+    found: dict[str, dict[str, float]] = {}
+    for curve in run.curves:
+        found.setdefault(curve.step, {})[curve.name] = curve.points[-1][1]
+    return found
+
+
+Values = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""Execution -> kind -> name -> value."""
+
+
+def listed(rows: Iterable[ExecutionRow], values: Values | None = None, columns: Sequence[str] = ()) -> str:
+    """Executions as a table: id, pipeline, status, when, how long; the values of `columns`, and names and tags where
+    there are some."""
+    listed_rows, known = list(rows), values or {}
+    cells = [
+        [
+            row.id,
+            row.pipeline,
+            f"{SIGNS.get(row.status, '•')} {status_word(row.status)}",
+            moment(row.started),
+            "" if row.seconds is None else duration(row.seconds),
+            *(_value_text(known.get(row.id, {}), name) for name in columns),
+            " ".join([row.name or "", *(f"{k}={v}" for k, v in known.get(row.id, {}).get("tag", {}).items())]).strip(),
+        ]
+        for row in listed_rows
+    ]
+    head = ["execution", "pipeline", "status", "started", "time", *columns, "name and tags"]
+    if not any(line[-1] for line in cells):
+        head, cells = head[:-1], [line[:-1] for line in cells]
+    styles = [["bold", "", row.status, *[""] * (len(head) - 3)] for row in listed_rows]
+    return table(head, cells, styles=styles)
+
+
+def listed_json(row: ExecutionRow, values: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """An execution of a list for scripts."""
+    from dataclasses import asdict
+
+    kinds = {"settings": "setting", "metrics": "metric", "tags": "tag"}
+    return {**asdict(row), "seconds": row.seconds} | {key: values.get(kind, {}) for key, kind in kinds.items()}
+
+
+def _value_text(values: Mapping[str, Mapping[str, Any]], name: str) -> str:
+    from drivetrain.targets.local.ledger.run_values import value_named
+
+    value = value_named(values, name)
+    return "" if value is None else number(value) if isinstance(value, int | float) else str(value)

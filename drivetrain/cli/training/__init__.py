@@ -1,0 +1,1 @@
+"""Commands about trainings: their checkpoints, their health, their processes."""

@@ -1,0 +1,71 @@
+"""`drivetrain health`: what the health rules say of a training, and of its last steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drivetrain.cli.groups import CommandGroup, new_app
+from drivetrain.cli.options import Home, Json
+
+app = new_app(cls=CommandGroup, no_args_is_help=True, help="See what health rules say of a training, and try others.")
+
+What = Annotated[
+    str,
+    typer.Argument(
+        metavar="WHAT",
+        help="A run (its id, the beginning of it, or `latest`), or a training's output folder.",
+        show_default=False,
+    ),
+]
+Step = Annotated[str | None, typer.Option("--step", metavar="NAME", help="The run's step, where several were trained.")]
+
+
+@app.command()
+def show(
+    what: What = "latest",
+    steps: Annotated[int, typer.Option("--steps", metavar="N", help="Of each rank's last steps so many.")] = 3,
+    step: Step = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> int:
+    """Show which rules fired, where the time went, the last steps.
+
+    \b
+    Examples:
+      drivetrain health show
+      drivetrain health show build/output --steps 20
+    """
+    return _program(["show", f"--steps={steps}"], what, step, home, as_json)
+
+
+@app.command()
+def replay(
+    what: What = "latest",
+    rules: Annotated[
+        str, typer.Option("--rules", metavar="JSON", help="As health_rules of a training.", show_default=False)
+    ] = "{}",
+    step: Step = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> int:
+    """Apply rules, with other options, to what was recorded. Nothing is trained.
+
+    \b
+    Examples:
+      drivetrain health replay latest --rules '{"overfitting": {"share": 0.1, "action": "fail"}}'
+      drivetrain health replay build/output --json
+    """
+    return _program(["replay", f"--rules={rules}"], what, step, home, as_json)
+
+
+def _program(command: list[str], what: str, step: str | None, home: Path | None, as_json: bool) -> int:
+    """Run the program that trainings bring along; its output and its exit code are ours."""
+    from drivetrain.cli.training.checkpoint_places import run_program
+    from drivetrain.cli.training.health_places import recorded
+
+    with recorded(what, step, home) as folder:
+        flags = ["--json"] if as_json else []
+        return run_program([*command, *flags, "--", str(folder)], program="drivetrain.training_scripts.health")

@@ -1,0 +1,221 @@
+"""Runs of a deployed pipeline, where it is deployed: on SageMaker, on Kubeflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.base.errors import UserError, shown
+from drivetrain.base.formatting import duration
+from drivetrain.client.frames import Named, table
+
+if TYPE_CHECKING:
+    from drivetrain.targets.deployer import Deployer, Handle, Report
+
+_ENDED = ("Succeeded", "CompletedWithFailures", "Failed", "Stopped")
+MOST = 20
+
+
+class Deployed:
+    """A deployed pipeline.
+
+        pipeline = dt.Deployed("retraining", config="production.yaml")
+        run = pipeline.start(MinAccuracy=0.98)
+        run.wait().status, run.steps["train"].seconds
+
+    Args:
+        pipeline: its name, a ready pipeline, or FILE.py[:FUNCTION].
+        target: `sagemaker` or `kubeflow`; that of the settings unless given.
+        config: the settings file with which it was deployed; it says where.
+        region: of AWS, where no settings say it.
+        settings: further settings, such as `{"deployment.targets.sagemaker.region": "eu-west-1"}`.
+
+    Raises:
+        UserError: wrong settings, or nothing says where it is. Nothing is asked of the place yet.
+    """
+
+    def __init__(
+        self,
+        pipeline: str,
+        *,
+        target: str | None = None,
+        config: str | Path | None = None,
+        region: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+    ) -> None:
+        from drivetrain.cli.deployed.deployment import deployer_of
+
+        if not isinstance(pipeline, str):  # type: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"Deployed({shown(pipeline)}): give the name of a pipeline, or FILE.py[:FUNCTION].")
+        overrides = [f"{name}={value}" for name, value in (settings or {}).items()]
+        place = None if config is None else Path(config)
+        self._deployer, self.name = deployer_of(pipeline, place, overrides, region, target)
+
+    @property
+    def where(self) -> str:
+        """`account 123456789012, us-east-1`, or the server and namespace."""
+        return self._deployer.where
+
+    def start(self, *, name: str | None = None, **parameters: Any) -> DeployedRun:
+        """Start it there; comes back at once.
+
+        Args:
+            name: what the run is called.
+            parameters: of the pipeline; the rest are defaults.
+
+        Raises:
+            UserError: no such parameter, a wrong value, or it is not deployed.
+        """
+        from drivetrain.targets.deployer import StartRequest
+
+        given = {key: value if isinstance(value, str) else _text(value) for key, value in parameters.items()}
+        handle = self._deployer.start(self.name, StartRequest(parameters=given, name=name))
+        return DeployedRun(self._deployer, handle)
+
+    def run(self, id: str = "latest") -> DeployedRun:
+        """One of its runs, by its id, the beginning of it, its name, or `latest`.
+
+        Raises:
+            UserError: there is none.
+        """
+        return DeployedRun(self._deployer, self._deployer.find(self.name, id))
+
+    def runs(self, limit: int = MOST) -> list[DeployedRun]:
+        """The newest first."""
+        found = self._deployer.executions(self.name, limit)
+        return [DeployedRun(self._deployer, self._deployer.find(self.name, one.id)) for one in found]
+
+    def __repr__(self) -> str:
+        return f"Deployed({self.name!r}, {self.where})"
+
+
+@dataclass(frozen=True)
+class DeployedStep:
+    """A step of a deployed run. `status` is as of local runs, what came from a cache is `Cached`; `seconds` is None
+    where it never ran; `facts` is what the target says of it beside these."""
+
+    name: str
+    status: str
+    seconds: float | None
+    reason: str | None
+    facts: Mapping[str, str]
+
+
+class DeployedRun:
+    """A run where it is deployed. Of one that goes on each question is asked anew there."""
+
+    def __init__(self, deployer: Deployer, handle: Handle) -> None:
+        self._deployer, self._handle = deployer, handle
+        self._kept: Report | None = None
+        self.id = handle.id
+
+    @property
+    def _report(self) -> Report:
+        if self._kept is not None:
+            return self._kept
+        report = self._deployer.report(self._handle)
+        if report.execution.status in _ENDED:
+            self._kept = report
+        return report
+
+    @property
+    def pipeline(self) -> str:
+        """The pipeline's name."""
+        return self._handle.pipeline
+
+    @property
+    def address(self) -> str:
+        """The ARN of the execution, or its URL."""
+        return self._handle.address
+
+    @property
+    def status(self) -> str:
+        """Executing, Stopping, Succeeded, CompletedWithFailures, Failed or Stopped."""
+        return self._report.execution.status
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it has ended, and all of its steps that had to run did."""
+        return self.status == "Succeeded"
+
+    @property
+    def reason(self) -> str | None:
+        """Why it failed."""
+        return self._report.execution.reason
+
+    @property
+    def started(self) -> datetime | None:
+        """When it was started (UTC)."""
+        started = self._report.execution.started
+        return None if started is None else datetime.fromtimestamp(started, UTC)
+
+    @property
+    def seconds(self) -> float | None:
+        """Wall time until its end, or until now."""
+        execution = self._report.execution
+        if execution.started is None:
+            return None
+        return (execution.ended or datetime.now(UTC).timestamp()) - execution.started
+
+    @property
+    def steps(self) -> Mapping[str, DeployedStep]:
+        """The steps by name, in the order in which they are reported."""
+        report = self._report
+        found: dict[str, DeployedStep] = {}
+        for step, cells, remark, _ in report.rows():
+            facts = {name: text for name, text in zip(report.columns, cells, strict=True) if text}
+            facts |= {"remark": remark} if remark else {}
+            found[step.name] = DeployedStep(step.name, step.shown_status, step.seconds, step.reason, facts)
+        return Named("step", found)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """All that the target says of it, as `drivetrain status --json` prints it."""
+        return self._report.to_json()
+
+    def wait(self, *, quiet: bool = False) -> DeployedRun:
+        """Come back when it has ended; shows its progress unless `quiet`, as a local run does."""
+        from drivetrain.cli.progress.plain import NoProgress
+        from drivetrain.cli.progress.watch import new_progress
+
+        with NoProgress() if quiet else new_progress(as_json=False) as progress:
+            self._kept = self._deployer.follow(self._handle, progress)
+        return self
+
+    def log(self, step: str | None = None, lines: int | None = None) -> str:
+        """What a step's program wrote: of the failed, running or last one unless a step is named.
+
+        Raises:
+            UserError: no such step, or one without a log.
+        """
+        found: list[str] = []
+        self._deployer.read_log(self._handle, step, lambda line: found.append(line.text), num_lines=lines)
+        return "\n".join(found)
+
+    def stop(self) -> None:
+        """Ask it to end.
+
+        Raises:
+            UserError: it has ended.
+        """
+        self._deployer.stop(self._handle)
+
+    def __repr__(self) -> str:
+        took = "" if self.seconds is None else f" after {duration(self.seconds)}"
+        return f"DeployedRun({self.id!r}, {self.pipeline} in {self._deployer.place}: {self.status}{took})"
+
+    def _repr_html_(self) -> str:
+        rows = [
+            {"step": one.name, "status": one.status, "seconds": one.seconds, "reason": one.reason or "", **one.facts}
+            for one in self.steps.values()
+        ]
+        return table([{"run": self.id, "status": self.status, "reason": self.reason or ""}]) + table(rows)
+
+
+def _text(value: Any) -> str:
+    import json
+
+    return json.dumps(value)

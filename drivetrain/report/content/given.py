@@ -1,0 +1,94 @@
+"""What a run was given, what of it the run before was not, and the commands that go on from it."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, cast
+
+from drivetrain.base.errors import UserError
+from drivetrain.report.content.facts import Changed
+from drivetrain.targets.sagemaker.document.members import object_in
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.ledger.rows import ExecutionRow
+
+_BEFORE = "WHERE pipeline = ? AND rowid < (SELECT rowid FROM executions WHERE id = ?) ORDER BY rowid DESC LIMIT 1"
+
+
+def settings(arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The parameters of a job's program (its hyperparameters and flags, without paths) and its machines."""
+    found: dict[str, str] = {}
+    processing = object_in(arguments, "ProcessingResources")
+    cluster = object_in(processing, "ClusterConfig") or object_in(arguments, "ResourceConfig")
+    if kind := cluster.get("InstanceType"):
+        found["machine"] = (
+            str(kind) if str(cluster.get("InstanceCount", 1)) == "1" else (f"{cluster['InstanceCount']} x {kind}")
+        )
+    found |= {name: str(value) for name, value in object_in(arguments, "HyperParameters").items()}
+    given = object_in(arguments, "AppSpecification").get("ContainerArguments")
+    flags = [str(word) for word in cast("list[Any]", given)] if isinstance(given, list) else []
+    for flag, value in pairwise(flags):
+        name = flag.removeprefix("--").replace("-", "_")
+        if flag.startswith("--") and name != "code" and not value.startswith(("--", "/opt/ml/")):
+            found[name] = value
+    return found
+
+
+def changed_since_last(ledger: Ledger, row: ExecutionRow, steps: Mapping[str, Mapping[str, str]]) -> Changed | None:
+    """What differs from the pipeline's run before; None of its first run.
+
+    Args:
+        steps: step -> its settings. Those of a step that only one of the runs has are left out.
+    """
+    earlier = ledger.selected(_BEFORE, row.pipeline, row.id)
+    if not earlier:
+        return None
+    before = {step.name: settings(step.arguments) for step in ledger.steps(earlier[0].id) if step.arguments}
+
+    def given(parameters: Mapping[str, Any], of: Mapping[str, Mapping[str, str]]) -> dict[str, Any]:
+        both = [step for step in of if step in before and step in steps]
+        return {**parameters, **{f"{step}.{name}": value for step in both for name, value in of[step].items()}}
+
+    values = differing([given(earlier[0].parameters, before), given(row.parameters, steps)])
+    return Changed(since=earlier[0].id, values={name: (pair[0], pair[1]) for name, pair in values.items()})
+
+
+def differing(every: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
+    """Name -> its value in each, of those that are not the same in all."""
+    found = {name: tuple(each.get(name) for each in every) for name in dict.fromkeys(n for e in every for n in e)}
+    return {name: values for name, values in found.items() if any(value != values[0] for value in values)}
+
+
+def commands_of(ledger: Ledger, row: ExecutionRow) -> tuple[tuple[str, str], ...]:
+    """What can be done with a run: (words, command). Values that look like secrets read `***`."""
+    from drivetrain.base.masking import Masking
+    from drivetrain.targets.local.request import Request, why_not_resumed
+
+    folder = ledger.home.run(row.id)
+    found: list[tuple[str, str]] = []
+    if row.status in ("Failed", "Stopped", "Interrupted") and why_not_resumed(folder) is None:
+        found.append(("Go on", f"drivetrain runs resume {row.id}"))
+    try:
+        options = Request.load(folder).options
+    except UserError:
+        return tuple(found)  # its folder was removed
+    if options.origin is not None:
+        words = ["drivetrain", "run", str(options.origin["target"])]
+        if options.origin.get("config"):
+            words += ["-c", str(options.origin["config"])]
+        given = [text.partition("=") for text in options.origin["set"]]
+        pairs = {name: value for name, _, value in given}
+        masked = Masking.of(pairs)(pairs)
+        words += [word for name, value in masked.items() for word in ("--set", f"{name}={value}")]
+        found.append(("Run it again", shlex.join(words)))
+    found.append(("Look at it from Python", f'dt.Run("{row.id}")'))
+    return tuple(found)
+
+
+def shown_value(value: Any) -> str:
+    """A value as it is written in a table; a dash for none."""
+    return "–" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

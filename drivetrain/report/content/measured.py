@@ -1,0 +1,80 @@
+"""The numbers that steps returned, from their property files."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+from drivetrain.base.errors import UserError
+from drivetrain.report.content.facts import Measured
+from drivetrain.targets.sagemaker.document.members import object_in
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.ledger.rows import StepRow
+    from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+
+# What a step returns are a few numbers; a larger file is somebody's data.
+MAX_NUMBERS_BYTES = 1024 * 1024
+MAX_NUMBERS = 1_000
+
+
+def measured_by(home: Home, rows: Iterable[StepRow], definition: Definition | None) -> Iterator[Measured]:
+    """The numbers in the property files of the steps that are done."""
+    if definition is None:
+        return
+    for row in rows:
+        node = definition.by_name.get(row.name) if row.parent is None else _of_a_body(definition, row)
+        if node is None or row.status not in ("Succeeded", "Cached"):
+            continue
+        numbers: dict[str, float] = {}
+        for file in node.property_files.values():
+            uri = _output_uri(row, file.output_name)
+            if uri is not None:
+                numbers |= _numbers(home, uri, file.file_path)
+        if numbers:
+            yield Measured(step=row.name, numbers=numbers)
+
+
+def _of_a_body(definition: Definition, row: StepRow) -> StepNode | None:
+    """The step of a ForEach's body that a step of one of its iterations was made of."""
+    loop = definition.by_name.get(row.parent or "")
+    name = row.name.rpartition("-")[0]
+    return next((step for step in loop.body if step.name == name), None) if loop is not None else None
+
+
+def _output_uri(row: StepRow, output: str) -> str | None:
+    """Where an output of a processing job lies, by its description or, before there is one, its arguments."""
+    for source in (row.response, row.arguments):
+        outputs = object_in(source, "ProcessingOutputConfig").get("Outputs")
+        for item in cast("list[Any]", outputs) if isinstance(outputs, list) else []:
+            if isinstance(item, dict):
+                entry = cast("dict[str, Any]", item)
+                uri = object_in(entry, "S3Output").get("S3Uri")
+                if entry.get("OutputName") == output and isinstance(uri, str):
+                    return uri
+    return None
+
+
+def _numbers(home: Home, uri: str, file: str) -> dict[str, float]:
+    """The finite numbers of a JSON file in the store, nested ones under `a.b`; none when it is no such file."""
+    from drivetrain.targets.local.storage.objects import ObjectStore
+
+    try:
+        path = ObjectStore(home.objects).path(f"{uri.rstrip('/')}/{file}")
+        if path.stat().st_size > MAX_NUMBERS_BYTES:
+            return {}
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError, UserError):
+        return {}  # a property file of another shape, or thrown away since: the page does without
+    return dict(list(_flat(content, ""))[:MAX_NUMBERS])
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, dict):
+        for key, item in cast("dict[str, Any]", value).items():
+            yield from _flat(item, f"{path}.{key}" if path else key)
+    elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and path:
+        yield path, value

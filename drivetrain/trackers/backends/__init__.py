@@ -1,0 +1,1 @@
+"""Trackers, one file each: `Settings`, and `connect(settings, run, earlier) -> Tracker` (tracker.py)."""

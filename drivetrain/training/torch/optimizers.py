@@ -1,0 +1,90 @@
+"""Several optimizers of a recipe as one: each steps on parameters of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import nn
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.loop.schedule import check_schedules
+from drivetrain.training.recipe import Recipe, wrong_answer
+
+
+class Optimizers(torch.optim.Optimizer):
+    """Steps with each of `several`, in their order.
+
+    Its groups are theirs, one after the other, and its state is theirs: who reads them need not know that there are
+    several.
+
+    Raises:
+        InputError: a parameter is in two of them.
+    """
+
+    def __init__(self, several: Sequence[torch.optim.Optimizer]) -> None:
+        self.several = list(several)
+        try:
+            super().__init__([group for each in several for group in each.param_groups], {})
+        except ValueError as error:
+            raise InputError(
+                f"optimizer() of the recipe returned {len(several)} optimizers: {error}. Give each parameter to one of "
+                "them."
+            ) from None
+        self._share()
+
+    def _share(self) -> None:
+        self.param_groups = [group for each in self.several for group in each.param_groups]
+        self.state.clear()
+        for each in self.several:
+            self.state.update(each.state)
+            each.state = self.state
+
+    def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
+        assert closure is None
+        for each in self.several:
+            each.step()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        groups, first = state_dict["param_groups"], 0
+        for each in self.several:
+            own = groups[first : first + len(each.param_groups)]
+            numbers = {number for group in own for number in group["params"]}
+            state = {number: kept for number, kept in state_dict["state"].items() if number in numbers}
+            each.load_state_dict({"state": state, "param_groups": own})
+            first += len(own)
+        self._share()
+
+
+def each_of(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
+    """The optimizers of a recipe: one, or several."""
+    return optimizer.several if isinstance(optimizer, Optimizers) else [optimizer]
+
+
+def only(optimizer: torch.optim.Optimizer, strategy: str) -> torch.optim.Optimizer:
+    """The optimizer, where a strategy can step with one alone.
+
+    Raises:
+        InputError: the recipe has several.
+    """
+    if (number := len(each_of(optimizer))) > 1:
+        raise InputError(
+            f"strategy {strategy!r} steps with one optimizer, and optimizer() of the recipe returned {number}. Return "
+            "one with groups of parameters, or use strategy 'fsdp'."
+        )
+    return optimizer
+
+
+def build(recipe: Recipe, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
+    """The recipe's optimizer of a model, or of a rank's part of it.
+
+    Raises:
+        InputError: the recipe returned what is none, or two for one parameter.
+    """
+    found: Any = recipe.optimizer(model, learning_rate=learning_rate, weight_decay=weight_decay)
+    several: list[Any] = list(found) if isinstance(found, list | tuple) else [found]
+    if not several or not all(isinstance(each, torch.optim.Optimizer) for each in several):
+        raise wrong_answer(recipe, "optimizer", found, "a torch.optim.Optimizer, or a list of them")
+    check_schedules(recipe, len(several))
+    return Optimizers(several) if several[1:] else several[0]

@@ -1,0 +1,101 @@
+"""What `drivetrain serve` waits for here, when it starts next, and what it has started."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from drivetrain.base.markup import Content, Markup, el
+from drivetrain.report.document import Around, document, section
+from drivetrain.targets.local.home import Home
+
+MAX_STARTS = 200
+NEXT_TIMES = 3
+TITLE = "Triggers"
+
+
+def triggers_page(home: Home, around: Around) -> str:
+    """The whole page."""
+    folder = home.root / "serving"
+    body = el("main", _waiting(folder), _starts(folder), id="content")
+    return document(TITLE, el("header", el("h1", TITLE)), body, around=around)
+
+
+def _waiting(folder: Path) -> Markup:
+    served = json.loads((folder / "served.json").read_text(encoding="utf-8")) if _is_served(folder) else []
+    rows = [
+        el(
+            "tr",
+            el("th", el("a", one["pipeline"], href=f"/?pipeline={quote(one['pipeline'])}"), scope="row"),
+            el("td", trigger["name"]),
+            el("td", trigger["kind"].replace("_", " ")),
+            el("td", _next(trigger)),
+        )
+        for one in served
+        for trigger in one["triggers"]
+    ]
+    head = el("tr", [el("th", text, scope="col") for text in ("Pipeline", "Trigger", "Kind", "Next (UTC)")])
+    nothing = ["Nothing is served now. Start it: ", el("code", "drivetrain serve")]
+    return section("Served now", _table(head, rows, nothing), id="served")
+
+
+def _is_served(folder: Path) -> bool:
+    """Whether the server lives that wrote what it serves; one that was killed leaves the file behind."""
+    import fcntl
+
+    if not (folder / "served.json").exists() or not (folder / "lock").exists():
+        return False
+    with (folder / "lock").open("ab") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        return False
+
+
+def _next(trigger: dict[str, Any]) -> Content:
+    from drivetrain.spec.triggers import Schedule
+    from drivetrain.triggers.schedules import clock
+
+    if not trigger["enabled"]:
+        return "off"
+    if trigger["kind"] != "schedule":
+        return "by event"
+    times = islice(clock(Schedule.model_validate(trigger)).next_times(datetime.now(UTC)), NEXT_TIMES)
+    said = [time.astimezone(UTC).strftime("%Y-%m-%d %H:%M") for time in times]
+    return [el("div", text) for text in said] or "never"
+
+
+def _starts(folder: Path) -> Markup:
+    said = list(_lines(folder / "started.jsonl"))
+    forgotten = {(one["pipeline"], one["name"]) for one in said if "forgotten" in one}
+    rows = [
+        el(
+            "tr",
+            el("th", one["name"], scope="row"),
+            el("td", el("a", one["pipeline"], href=f"/?pipeline={quote(one['pipeline'])}")),
+            el("td", str(one["started"])[:19].replace("T", " ")),
+            el("td", "not run: the server ended" if (one["pipeline"], one["name"]) in forgotten else ""),
+        )
+        for one in reversed(said)
+        if "started" in one
+    ]
+    head = el("tr", [el("th", text, scope="col") for text in ("Start", "Pipeline", "When (UTC)", "")])
+    return section("Started", _table(head, rows, ["No schedule or event has started anything here."]), id="starts")
+
+
+def _lines(file: Path) -> Iterator[dict[str, Any]]:
+    """The last starts; a line that is being written is left out."""
+    lines = file.read_text(encoding="utf-8").splitlines()[-MAX_STARTS:] if file.exists() else []
+    return (json.loads(line) for line in lines if line.endswith("}"))
+
+
+def _table(head: Markup, rows: list[Markup], nothing: Content) -> Content:
+    if not rows:
+        return el("p", nothing)
+    return el("div", el("table", el("thead", head), el("tbody", rows)), class_="scroll", tabindex=0)

@@ -1,0 +1,110 @@
+"""Several optimizers of a recipe: each steps on its own parameters, at its own rate, and goes on where it was."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from drivetrain.base.errors import InputError
+from drivetrain.training.loop.schedule import Schedule, schedules_of
+from drivetrain.training.torch import optimizers
+from tests.fixtures.two_optimizers import Recipe
+
+SMALL = Recipe(channels=1, hidden=2)
+
+
+def model() -> nn.Module:
+    torch.manual_seed(0)
+    return SMALL.model()
+
+
+def build(of: nn.Module, recipe: Any = SMALL) -> optimizers.Optimizers:
+    made = optimizers.build(recipe, of, learning_rate=0.01, weight_decay=0.1)
+    assert isinstance(made, optimizers.Optimizers)
+    return made
+
+
+def step(of: nn.Module, optimizer: torch.optim.Optimizer) -> None:
+    optimizer.zero_grad()
+    of(torch.ones(2, 1, 8, 8)).square().sum().backward()
+    optimizer.step()
+
+
+def test_they_step_as_they_would_alone() -> None:
+    together, apart = model(), model()
+    one = build(together)
+    several: Any = SMALL.optimizer(apart, learning_rate=0.01, weight_decay=0.1)
+    for _ in range(3):
+        step(together, one)
+        for each in several:
+            each.zero_grad()
+        apart(torch.ones(2, 1, 8, 8)).square().sum().backward()
+        for each in several:
+            each.step()
+    pairs = zip(together.parameters(), apart.parameters(), strict=True)
+    assert all(torch.equal(mine, theirs) for mine, theirs in pairs)
+    assert {name for kept in one.state.values() for name in kept} == {
+        "momentum_buffer",
+        "exp_avg",
+        "exp_avg_sq",
+        "step",
+    }
+    assert len(one.state) == len(list(together.parameters()))
+
+
+def test_they_go_on_from_their_state() -> None:
+    whole = model()
+    optimizer = build(whole)
+    step(whole, optimizer)
+    cut = copy.deepcopy(whole)
+    again = build(cut)
+    again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert all(each.state is again.state for each in again.several)
+    for _ in range(2):
+        step(whole, optimizer)
+        step(cut, again)
+    assert all(torch.equal(one, two) for one, two in zip(whole.parameters(), cut.parameters(), strict=True))
+
+
+def test_each_has_the_schedule_that_the_recipe_names() -> None:
+    schedule = Schedule(kind="cosine", warmup_steps=2, total_steps=10)
+    found = schedules_of(SMALL, schedule)
+    assert found.total_steps == 10
+    assert [found.factors(step) for step in (0, 6)] == [[0.5, 0.5], [pytest.approx(0.5), 1.0]]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"schedules": ("",)},
+            r"schedules of the recipe is \(''\,\), and optimizer\(\) returned 2. Give a schedule for",
+        ),
+        ({"schedules": "constant"}, "Give a schedule for each"),
+        ({"schedules": ("", "step")}, r"allowed are cosine, .* or '' for the training's own, not 'step'"),
+    ],
+)
+def test_schedules_that_do_not_fit(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        build(model(), Recipe(channels=1, hidden=2, **change))
+
+
+def test_what_cannot_be() -> None:
+    class Twice(Recipe):
+        def optimizer(self, model: nn.Module, **given: float) -> Any:
+            return [torch.optim.SGD(model.parameters()), torch.optim.SGD(model.parameters())]
+
+    class Missing(Recipe):
+        def optimizer(self, model: nn.Module, **given: float) -> Any:
+            return [torch.optim.SGD(model.parameters()), None]
+
+    with pytest.raises(InputError, match="returned 2 optimizers: some parameters appear in more than one"):
+        build(model(), Twice(channels=1, hidden=2))
+    with pytest.raises(InputError, match=r"it must return a torch.optim.Optimizer, or a list of them"):
+        build(model(), Missing(channels=1, hidden=2))
+    with pytest.raises(InputError, match=r"strategy 'deepspeed' steps with one optimizer, and optimizer.* returned 2"):
+        optimizers.only(build(model()), "deepspeed")
