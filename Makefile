@@ -176,7 +176,7 @@ pictures: setup  ## Draw the pictures of the README anew; needs Chromium
 weights:  ## Write the seconds of each test file from the reports of .ci/run, by which workers share them
 	$(BIN)/python .ci/weights.py build/tests/*.xml
 
-faults: setup .venvs/tensorflow/.installed  ## Break things on purpose and count violations; writes build/faults.json
+faults: setup .venvs/tensorflow/.installed .venvs/spark/.installed  ## Break things on purpose and count violations; writes build/faults.json
 	$(BIN)/python -m tests.faults $(ARGS)
 
 mutants: setup  ## Make recorded mistakes in the code and see that tests notice each; writes build/mutants.json

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ def test_the_same_version_is_a_hit_and_a_new_one_is_none(tmp_path: Path) -> None
     database = tmp_path / "shop.db"
     numbers = "with recursive n(id) as (select 1 union all select id + 1 from n limit 99)"
     change(database, f"create table orders as {numbers} select id, id % 3 as label from n")
-    where = {"source": f"sqlite:{database}", "query": "select * from orders", "watermark": "id"}
+    where: dict[str, Any] = {"source": f"sqlite:{database}", "query": "select * from orders", "watermark": "id"}
     found = step(source_version, **where)
     table = step(read_source, version=found.text("version"), **where)
     data = step(prepare_data, raw=table["output"], key="id", label="label")

@@ -237,7 +237,12 @@ def _findings(home: Home, artifacts: Iterable[ArtifactFacts]) -> dict[str, Any]:
         return {}
     from drivetrain.report.content.findings import cards, datasets, decisions, evaluations
 
-    return {kind.__name__: kind(home, artifacts) for kind in (datasets, evaluations, decisions, cards)}
+    return {
+        "datasets": datasets(home, artifacts),
+        "evaluations": evaluations(home, artifacts),
+        "decisions": decisions(home, artifacts),
+        "cards": cards(home, artifacts),
+    }
 
 
 def _tunings(home: Home, rows: Iterable[StepRow], made_by: Mapping[str, str]) -> Iterator[TuningFacts]:
