@@ -45,7 +45,7 @@ JOBS = [
     _tests("test-tensorflow", 150, "install-tensorflow"),
     _tests("test-spark", 180, "programs", "install-spark"),
     Job("run", "make run", 20, ("setup",)),
-    Job("faults", 'make faults ARGS="--quick"', 680, ("setup", "install-tensorflow")),
+    Job("faults", 'make faults ARGS="--quick"', 680, ("setup", "install-tensorflow", "install-spark")),
     # Shows that every benchmark runs; its figures are those of a busy machine.
     Job("bench", 'make bench ARGS="--quick --no-peers"', 180, ("setup",)),
 ]
