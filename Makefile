@@ -103,8 +103,13 @@ test-tensorflow: setup .venvs/tensorflow/.installed  ## Train, resume and evalua
 	@$(BIN)/python -m pip $(PIP_INSTALL) --no-deps --upgrade --target $(@D) -r tests/spark-requirements.txt
 	@touch $@
 
-test-spark: setup .venvs/spark/.installed  ## Run transformations on Spark, value by value as on Polars; needs Java
+.venvs/spark35/.installed: tests/spark35-requirements.txt | $(STAMP)
+	@$(BIN)/python -m pip $(PIP_INSTALL) --no-deps --upgrade --target $(@D) -r tests/spark35-requirements.txt
+	@touch $@
+
+test-spark: setup .venvs/spark/.installed .venvs/spark35/.installed  ## Run transformations on Spark 4 and 3.5, value by value as on Polars; needs Java
 	PYTHONPATH=.venvs/spark $(BIN)/python -m pytest -m spark $(SPARK_TESTS) $(ARGS)
+	PYTHONPATH=.venvs/spark35 $(BIN)/python -m pytest -m spark tests/contract/test_engines.py $(subst .xml,-3.5.xml,$(ARGS))
 
 synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeline: ARGS="retraining --infra infra.yaml"
 	.venvs/infra/bin/python -m drivetrain.infra.app $(or $(ARGS),retraining)
