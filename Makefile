@@ -28,8 +28,11 @@ TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_conf
   tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py \
   tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py
 SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py
+HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/test_horovod_scripts.py
+# Horovod is put on the path where `make horovod` has built it.
+WITH_HOROVOD = PYTHONPATH=$(CURDIR)/.venvs/horovod
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark horovod test-horovod synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean docs
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -48,7 +51,7 @@ run: setup  ## Run the flagship pipeline on real data and show what it made
 	$(BIN)/drivetrain run retraining
 
 test: setup  ## The quick tests (five minutes on two cores)
-	$(BIN)/python -m pytest $(LANES) -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk and not tensorflow and not spark' $(ARGS)
+	$(BIN)/python -m pytest $(LANES) -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk and not tensorflow and not spark and not horovod' $(ARGS)
 
 test-changed: setup  ## The quick tests that your changes can reach: ARGS="--within 3", "--base main", "--list"
 	$(BIN)/python -m tests.changed $(ARGS)
@@ -110,6 +113,21 @@ test-tensorflow: setup .venvs/tensorflow/.installed  ## Train, resume and evalua
 test-spark: setup .venvs/spark/.installed .venvs/spark35/.installed  ## Run transformations on Spark 4 and 3.5, value by value as on Polars; needs Java
 	PYTHONPATH=.venvs/spark $(BIN)/python -m pytest -m spark $(SPARK_TESTS) $(ARGS)
 	PYTHONPATH=.venvs/spark35 $(BIN)/python -m pytest -m spark tests/contract/test_engines.py $(subst .xml,-3.5.xml,$(ARGS))
+
+# A folder for torch and one for TensorFlow. The wheels are kept in ~/.cache/drivetrain/wheels.
+BUILD_HOROVOD = $(BIN)/python -m drivetrain.infra.horovod.build $(HOROVOD_ARGS) --into $(@D)
+HOROVOD_PARTS := $(wildcard infra/horovod/*.py infra/horovod/patches/*)
+
+.venvs/horovod/.installed: $(HOROVOD_PARTS) constraints.txt | $(STAMP)
+	@$(BUILD_HOROVOD) torch && touch $@ || [ $$? = 75 ]
+
+.venvs/horovod-tensorflow/.installed: $(HOROVOD_PARTS) .venvs/tensorflow/.installed
+	@$(BUILD_HOROVOD) tensorflow --python .venvs/tensorflow/bin/python && touch $@ || [ $$? = 75 ]
+
+horovod: setup .venvs/horovod/.installed .venvs/horovod-tensorflow/.installed  ## Build Horovod's wheels, or take those kept (5 minutes of CPU; HOROVOD_ARGS="--limit SECONDS" or "--kept")
+
+test-horovod: setup  ## Train under Horovod, and run scripts with it, where `make horovod` has put it
+	$(WITH_HOROVOD) $(BIN)/python -m pytest -m horovod $(HOROVOD_TESTS) $(ARGS)
 
 synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeline: ARGS="retraining --infra infra.yaml"
 	.venvs/infra/bin/python -m drivetrain.infra.app $(or $(ARGS),retraining)
@@ -175,6 +193,14 @@ shapes: setup  ## Extract the service's input shapes from the installed botocore
 bench: setup  ## Measure against the peers; writes build/bench.json
 	$(BIN)/python -m tests.benchmarks $(ARGS)
 
+.venvs/docs/.installed: docs/site/requirements.txt pyproject.toml | $(STAMP)
+	@$(ENVIRONMENT)
+	@$(INSTALL) -r docs/site/requirements.txt --editable .
+	@touch $@
+
+docs: setup .venvs/docs/.installed  ## Build the documentation as a site, strictly; writes build/docs
+	PYTHONPATH=. NO_MKDOCS_2_WARNING=1 .venvs/docs/bin/mkdocs build --strict --quiet
+
 pictures: setup  ## Draw the pictures of the README anew; needs Chromium
 	$(BIN)/python -m tests.pictures
 
@@ -182,7 +208,7 @@ weights:  ## Write the seconds of each test file from the reports of .ci/run, by
 	$(BIN)/python .ci/weights.py build/tests/*.xml
 
 faults: setup .venvs/tensorflow/.installed .venvs/spark/.installed  ## Break things on purpose and count violations; writes build/faults.json
-	$(BIN)/python -m tests.faults $(ARGS)
+	$(WITH_HOROVOD) $(BIN)/python -m tests.faults $(ARGS)
 
 mutants: setup  ## Make recorded mistakes in the code and see that tests notice each; writes build/mutants.json
 	$(BIN)/python -m tests.mutants --jobs $(JOBS) $(ARGS)

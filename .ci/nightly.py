@@ -6,6 +6,7 @@ Campaigns of faults and mutants go on where they were stopped; `FAULT_MINUTES` i
 import os
 import sys
 
+from jobs import PROGRAMS
 from lanes import Job, main
 
 _MINUTES = os.environ.get("FAULT_MINUTES", "240")
@@ -20,7 +21,10 @@ JOBS = [
         ("setup",),
     ),
     Job("mutants", "make mutants", 600, ("setup",)),
-    Job("faults", f'make faults ARGS="--minutes {int(_MINUTES)}"', 9000, ("setup",)),
+    Job("programs", PROGRAMS, 5, aside=True),
+    Job("horovod", "make horovod", 300, ("setup", "programs")),
+    Job("test-horovod", "make test-horovod", 100, ("horovod",)),
+    Job("faults", f'make faults ARGS="--minutes {int(_MINUTES)}"', 9000, ("setup", "horovod")),
     Job("install-hashed", "make .venvs/hashed/.installed", 15, ("setup",)),
     Job("audit-code", "make audit-code", 20, ("setup", "install-audit")),
     Job("audit-pins", "make audit-pins", 10, ("setup", "install-audit")),

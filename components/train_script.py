@@ -49,7 +49,7 @@ def train_script(
     checkpoints: Checkpoints,
     *,
     script: str,
-    launcher: Literal["torchrun", "mpirun", "python", "tf_config"] = "torchrun",
+    launcher: Literal["torchrun", "mpirun", "horovodrun", "deepspeed", "tf_config", "python"] = "torchrun",
     roles: Annotated[str, Since(before="")] = "",
     hyperparameters: str = "{}",
     channels: str = "{}",
@@ -66,7 +66,8 @@ def train_script(
         output: what the script writes to SM_OUTPUT_DATA_DIR.
         checkpoints: the folder at /opt/ml/checkpoints, also in SM_CHECKPOINT_DIR; kept between attempts.
         script: the script's path in its folder, such as train.py or bin/train.sh.
-        launcher: torchrun, mpirun and tf_config start its processes; python starts it once on each host, as it is.
+        launcher: torchrun, mpirun, horovodrun, deepspeed and tf_config start its processes; python starts it once on
+            each host, as it is.
         roles: with tf_config, what the processes of all hosts are, such as chief=1,worker=2,ps=1; else workers.
         hyperparameters: the script's arguments, a JSON object.
         channels: the script's own names for the channels, a JSON object such as {"train": "training"}.

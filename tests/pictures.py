@@ -3,10 +3,12 @@
 docs/pictures/run.svg    what `drivetrain run retraining` prints on a terminal
 docs/pictures/page.png   the page of that run
 docs/pictures/ui.png     the runs in the browser (drivetrain ui)
+docs/pictures/pages/     every page, on a phone, a tablet and a desk (docs/pages.md)
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import pty
 import re
@@ -29,6 +31,12 @@ from tests.fixtures.browser import Browser
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WIDTH = 104
+WIDTHS = (390, 820, 1440)
+DARK = 820
+"""At this width the pages are drawn dark."""
+MAX_HEIGHT = 6000
+QUALITY = 45
+MAX_BYTES = 2_000_000
 # What clears the lines of the progress before they are printed again.
 _ERASED = re.compile(r"(?:\x1b\[2K(?:\x1b\[1A)?)+")
 
@@ -65,16 +73,46 @@ def draw_terminal(text: str, title: str, file: Path) -> None:
         file.write_text(console.export_svg(title=title), encoding="utf-8")
 
 
-def draw_list(home: Home, file: Path) -> None:
-    """Write the picture of the list of runs."""
+def draw_pages(home: Home, list_file: Path, folder: Path) -> None:
+    """Write the picture of the list of runs, and those of every page at each width.
+
+    Raises:
+        SystemExit: they are larger than MAX_BYTES together, or a page is wider than its window.
+    """
+    folder.mkdir(exist_ok=True)
+    for file in folder.glob("*.webp"):
+        file.unlink()
     server = Server(Pages(home, lambda: LocalRegistry(home.ledger)))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     with Browser() as browser:
         browser.look(1100, height=520)
         browser.open(server.address)
-        browser.picture(file)
+        browser.picture(list_file)
+        last, first = browser.run("[...document.querySelectorAll('input[name=run]')].map((e) => e.value)")[:2]
+        pages = {
+            "runs": "/",
+            "run": f"/runs/{last}",
+            "compare": f"/compare?run={last}&run={first}",
+            "models": "/models",
+            "triggers": "/starts",
+        }
+        for name, path in pages.items():
+            for width in WIDTHS:
+                browser.look(width, dark=width == DARK)
+                browser.open(server.address.partition("/?")[0] + path)
+                tall, wide = browser.run("[document.body.scrollHeight, document.documentElement.scrollWidth]")
+                if wide > width:
+                    sys.exit(f"{path} is {wide} wide in a window of {width}.")
+                clip = {"x": 0, "y": 0, "width": width, "height": min(tall, MAX_HEIGHT), "scale": 1}
+                shot = browser.call(
+                    "Page.captureScreenshot", format="webp", quality=QUALITY, captureBeyondViewport=True, clip=clip
+                )
+                (folder / f"{name}-{width}.webp").write_bytes(base64.b64decode(shot["data"]))
     server.shutdown()
     server.server_close()
+    size = sum(file.stat().st_size for file in folder.glob("*.webp"))
+    if size > MAX_BYTES:
+        sys.exit(f"The pictures of the pages have {size:,} bytes. Allowed: {MAX_BYTES:,}.")
 
 
 def main() -> None:
@@ -97,8 +135,8 @@ def main() -> None:
         subprocess.run(
             [browser, *options, shot, (folder / page).as_uri()], check=True, stderr=subprocess.DEVNULL, timeout=120
         )
-        draw_list(Home(folder / "home"), FOLDER / "ui.png")
-    print(f"Wrote {FOLDER}/run.svg, page.png and ui.png.")
+        draw_pages(Home(folder / "home"), FOLDER / "ui.png", FOLDER / "pages")
+    print(f"Wrote {FOLDER}/run.svg, page.png, ui.png and pages/.")
 
 
 if __name__ == "__main__":

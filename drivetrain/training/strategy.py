@@ -32,7 +32,7 @@ from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, Recipe
 
 # Strategies whose ranks hold the whole model: nothing has to travel in a forward pass.
-WHOLE = ("single", "dp", "ddp")
+WHOLE = ("single", "dp", "ddp", "horovod")
 
 
 class Step(NamedTuple):

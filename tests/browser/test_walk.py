@@ -12,7 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.components import Card
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.report.content.card import read_card
+from drivetrain.report.content.facts import RunFacts
+from drivetrain.report.page.page import render
 from drivetrain.targets.local.home import Home
 from drivetrain.training.launch.processes.parent import follows_parent
 from drivetrain.ui.pages import Pages
@@ -27,7 +31,7 @@ pytestmark = [
 # `shop` trains until it is let go on, and registers; an approval of its model starts `follow`.
 PIPELINES = """
 from drivetrain import Pipeline, RegistryEvent, Settings, register, step
-from drivetrain.components import Input, Output, component
+from drivetrain.components import Card, Input, Output, component
 
 
 class Shop(Settings):
@@ -42,13 +46,15 @@ def fit(model: Output, until: str = "", rate: float = 0.5) -> None:
 
     (model / "model.txt").write_text(str(rate))
     for place in range(4):
-        print(f"loss={rate / (place + 1):.3f}", flush=True)
+        print(f"step {place} loss={rate / (place + 1):.3f}", flush=True)
     while until and not Path(until).exists():
         time.sleep(0.05)
 
 
 @component
-def score(model: Input, rate: float = 0.5) -> dict[str, float]:
+def score(model: Input, report: Output, rate: float = 0.5) -> dict[str, float]:
+    card = Card(report, title="Scores").text("Seen by *district*").table([{"district": "north", "price": rate}])
+    card.chart("price", [rate, rate / 2]).html("<p>a frame</p>", "of the step", height=60)
     return {"accuracy": rate}
 
 
@@ -152,6 +158,10 @@ def test_run_watch_compare_approve_and_see_the_retraining_start(home: Home, addr
     browser.wait_for("succeeded", "header")
     browser.wait_for("0.5000", ".tiles")
     assert browser.run("document.querySelector('#log-tail')") is None
+    assert "step of fit" in browser.run("document.body.textContent")
+    assert "Seen by district" in browser.text() and "north" in browser.text()
+    assert browser.run("document.querySelector('iframe').getAttribute('sandbox')") == ""
+    assert "Changed since the run before" in browser.text() and "dt.Run(" in browser.text()
     assert run.wait(60) == 0
 
     browser.leave_by(lambda: browser.click("nav.pages a"))
@@ -200,3 +210,18 @@ def test_keys_find_their_way_and_every_width_fits(home: Home, address: str, brow
     browser.run("document.querySelector('h1').style.color = 'var(--line)'")  # it does look
     assert any("contrast 1." in each for each in browser.run(WRONG))
     assert browser.errors == []
+
+
+def test_a_step_cannot_run_scripts_on_the_page(tmp_path: Path, browser: Browser) -> None:
+    attack = "<p id='there'>seen</p><script>top.document.title = document.title = 'taken'</script>"
+    Card(tmp_path).text("<script>document.title = 'taken'</script>").html(attack)
+    card = read_card("look", tmp_path)
+    assert card is not None
+    text = render(RunFacts(id="a", pipeline="p", status="Succeeded", started=0, ended=1, cards=(card,)))
+    page, careless = tmp_path / "page.html", tmp_path / "careless.html"
+    page.write_text(text)
+    careless.write_text(text.replace('sandbox=""', "").replace("default-src &#x27;none&#x27;", ""))
+    browser.open(careless.as_uri())
+    until(lambda: browser.run("document.title") == "taken")  # it would be seen
+    browser.open(page.as_uri())  # it is there when its frames are
+    assert browser.run("document.title").startswith("p") and browser.run("document.scripts.length") == 0

@@ -48,6 +48,7 @@ RUNS: dict[str, list[Run]] = {
         Run("cp", 4, {"replicate": 2}, models=("transformer",)),
     ],
     "deepspeed": [],  # keeps its parameters in fp32: test_deepspeed.py
+    "horovod": [],  # needs a build of Horovod: test_horovod.py
     "dp": [],  # several GPUs in one process: test_strategies_refuse.py
     "single": [],  # what the others are compared with
 }

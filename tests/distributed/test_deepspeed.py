@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
@@ -122,6 +123,7 @@ def test_options_that_cannot_be(options: dict[str, Any], said: str) -> None:
         ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps=4, but accumulation=1"),
         ({"optimizer": {"type": "Adam"}}, "optimizer is not taken from there: the recipe builds the optimizer"),
         ({"fp16": {"enabled": True}}, "fp16 is not taken from there: give precision='bf16'"),
+        ({"pipeline": {"stages": 2}}, "stages are those of strategy pp, pp_ddp or tp_pp_fsdp"),
         ({"hybrid_engine": {"enabled": True}}, "hybrid_engine is not supported under strategy 'deepspeed'"),
     ],
 )
@@ -141,6 +143,15 @@ def test_a_configuration_that_contradicts(config: dict[str, Any], said: str) -> 
 def test_common_options_that_it_cannot_have(common: dict[str, Any], stage: int, said: str) -> None:
     with pytest.raises(InputError, match=said):
         deepspeed.refuse_common_options(told(learning_rate=0.1, **common), stage)
+
+
+@pytest.mark.slow
+def test_a_model_for_the_pipeline_engine(imported: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"DS_ACCELERATOR": "cpu", "LOCAL_RANK": "0"}.items():  # which it sets
+        monkeypatch.setenv(name, value)
+    module = importlib.import_module("deepspeed").PipelineModule
+    with pytest.raises(InputError, match=r"a PipelineModule, .* with strategy pp, pp_ddp or"):
+        deepspeed.start_engine(module.__new__(module), None, Process(0, 1, 0, 1, torch.device("cpu")), {})  # type: ignore[arg-type]
 
 
 def test_what_says_the_same_or_leaves_it_to_us_is_taken() -> None:

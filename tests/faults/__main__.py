@@ -53,6 +53,12 @@ def main() -> int:
     if given.minutes is not None and not given.minutes > 0:
         parser.error(f"--minutes {given.minutes:g}; allowed are numbers above 0")
     chosen = [family(name) for name in given.only or family_names()]
+    for each in chosen:
+        if each.missing:
+            print(f"{each.name} is not run: {each.missing}")
+    chosen = [each for each in chosen if not each.missing]
+    if not chosen:
+        return 0
     if given.trial is not None:
         if given.seed is None or len(chosen) != 1:
             parser.error("--trial needs --seed, and --only with the family")

@@ -110,3 +110,11 @@ def test_what_is_unknown_is_found() -> None:
     assert unknown(["plan", "retraining", "--output", "plan.json"]) == "--output"
     assert "plan" in COMMANDS
     assert len(list(commands("README.md"))) > 10
+
+
+def test_the_site_has_every_page() -> None:
+    """`make docs` is strict: a page that its navigation lacks ends it."""
+    listed = set(re.findall(r"[\w/]+\.md", (ROOT / "mkdocs.yml").read_text(encoding="utf-8").partition("\nnav:")[2]))
+    there = {page.removeprefix("docs/") for page in PAGES if page.startswith("docs/") and "/site/" not in page}
+    made = {"readme.md", "contributing.md", "reference/python.md", "reference/commands.md", "reference/changes.md"}
+    assert listed == there | made

@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.group.gloo import group_timeout
+from drivetrain.training.launch.deepspeed import refuse_pipeline_module, without_kernels
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
@@ -60,8 +61,6 @@ OF_ZERO = (
 OFFLOADS = ("offload_optimizer", "offload_param", "cpu_offload", "cpu_offload_params")
 # What else it may say, besides what a field of ours says (see `_ours`).
 FREE = ("zero_optimization", "dump_state", "steps_per_print", "wall_clock_breakdown")
-# Names of torch's that DeepSpeed still uses.
-DEPRECATED = r"`torch\.distributed\.\w+` is deprecated"
 AUTO = "auto"  # what configurations for transformers' Trainer leave to it
 
 
@@ -222,6 +221,7 @@ def refuse_contradictions(given: Mapping[str, Any], config: Config) -> None:
         "amp": "give precision",
         "fp16": "give precision='bf16'",
         "bf16": "give precision='bf16'",
+        "pipeline": "stages are those of strategy pp, pp_ddp or tp_pp_fsdp; choose one of these",
         "train_micro_batch_size_per_gpu": "each rank's part follows from global_batch and the number of processes",
     }
     for name, value in given.items():
@@ -245,7 +245,7 @@ def start_engine(model: nn.Module, optimizer: torch.optim.Optimizer, process: Pr
     """A DeepSpeedEngine in the processes that have joined.
 
     Raises:
-        InputError: DeepSpeed is not installed.
+        InputError: DeepSpeed is not installed, or the model is one for its pipeline engine.
     """
     os.environ.setdefault("DS_ACCELERATOR", process.device.type)
     os.environ.setdefault("LOCAL_RANK", str(process.local_rank))  # which DeepSpeed looks for, whatever started it
@@ -257,11 +257,10 @@ def start_engine(model: nn.Module, optimizer: torch.optim.Optimizer, process: Pr
             f"strategy 'deepspeed' needs the package deepspeed ({error}). Install drivetrain[deepspeed]; or use "
             "strategy fsdp, which needs torch alone."
         ) from error
+    refuse_pipeline_module(model)
     logger.setLevel("ERROR")
-    warnings.filterwarnings("ignore", message=DEPRECATED, category=FutureWarning)
-    # No optional kernels: to find out which could be compiled starts a compiler for each; the first use of one takes
-    # minutes, and a process that is killed meanwhile leaves a lock behind that later ones wait for.
-    deepspeed.ops.__dict__["__compatible_ops__"] = {}
+    warnings.filterwarnings("ignore", message=r"`torch\.distributed\.\w+` is deprecated", category=FutureWarning)
+    without_kernels()
     # DeepSpeed's own would wait half an hour for a peer that hangs.
     groups._WORLD_GROUP = dist.new_group(range(process.world_size), timeout=group_timeout())
     engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings, dist_init_required=False)

@@ -80,7 +80,10 @@ def refuse_lacking(
     if lacking:
         steps = sorted(set[str]().union(*lacking.values()))
         one = len(steps) == 1
-        words = " ".join(f"'{need}'" if set(need) & set("<>=!~[; ") else need for need in sorted(lacking))
+        from drivetrain.targets.assets.requirements import BUILT
+
+        quoted = {need: f"'{need}'" if set(need) & set("<>=!~[; ") else need for need in sorted(lacking)}
+        words = " ".join(f"$({BUILT[need]})" if need in BUILT else text for need, text in quoted.items())
         where = f" ({'; '.join(imports[name] for name in sorted(imports))})" if imports else ""
         raise UserError(
             f"step{'' if one else 's'} {', '.join(map(repr, steps))} need{'s' if one else ''} what is not installed "

@@ -73,7 +73,8 @@ def _versus(found: DecisionFacts) -> Markup | None:
     more = None
     if folded:
         more = el("details", el("summary", count(len(rows) - MAX_ROWS, "more metric")),
-                  el("table", head, el("tbody", folded), class_="metrics"))  # fmt: skip
+                  el("div", el("table", head, el("tbody", folded), class_="metrics"), class_="scroll",
+                     tabindex=0))  # fmt: skip
     return el("div", el("div", table, class_="scroll", tabindex=0), more)
 
 

@@ -127,5 +127,5 @@ def _figure(title: str, legend: Content, body: Content, height: float, one: Heal
         role="img",
         aria_label=f"{title}, {whole} in all",
     )
-    caption = el("figcaption", el("b", title), el("span", legend, class_="legend") if legend else None)
+    caption = el("figcaption", el("b", title), el("span", legend, class_="legend phases") if legend else None)
     return el("figure", caption, el("div", picture, class_="scroll", tabindex=0), class_="curve wide")

@@ -14,6 +14,8 @@ from drivetrain.base.errors import UserError
 if TYPE_CHECKING:
     from packaging.requirements import Requirement as Parsed
 
+# Distributions of which PyPI has no wheel -> the command that builds one and prints its path.
+BUILT = {"horovod": "python -m drivetrain.infra.horovod.build torch"}
 _PLAIN = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*")
 _ONLY_FOR_EXTRA = re.compile(r"""\(?\s*extra\s*==\s*["'][^"']*["']\s*\)?""")
 

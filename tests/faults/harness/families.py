@@ -9,6 +9,7 @@ A family's file has
                                         once a process and given to each trial as `shared`
     AT_ONCE = 2              optional: how many processes work through its trials
     PRELOAD = ("module",)    optional: imported once for all, in the process from which the trials' are forked
+    MISSING = "..."          optional: what this machine lacks for its trials, and how to get it; then none is made
     PATIENCE_S = 120.0       optional: a trial (or `prepare`) that takes longer hangs, which is a violation
 
 Whatever a trial draws it draws from `given.draw`, which depends on the family, the seed and the trial's number alone: a
@@ -66,6 +67,7 @@ class Family:
     patience_s: float
     prepare: Callable[[Path], Any]
     trial: Callable[[Trial, Any], Found]
+    missing: str = ""
 
     def draw(self, seed: int, number: int) -> random.Random:
         return random.Random(f"{self.name}/{seed}/{number}")
@@ -88,6 +90,7 @@ def family(name: str) -> Family:
         patience_s=_optional(module, "PATIENCE_S", 120.0),
         prepare=_optional(module, "prepare", _nothing),
         trial=module.trial,
+        missing=_optional(module, "MISSING", ""),
     )
 
 

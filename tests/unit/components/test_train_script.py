@@ -182,7 +182,10 @@ def test_what_the_platform_says_comes_from_its_files(
         (["--test", "data/test", "--channels", '{"train": "test"}'], "gives two channels one name"),
         (["--script", "trian.py"], r"no script 'trian\.py' in .*\(it holds train\.py\)"),
         (["--source", "train.py"], "--source train.py is no folder"),
-        (["--launcher", "torchrum"], "'torchrum' is not one of torchrun, mpirun, python"),
+        (
+            ["--launcher", "torchrum"],
+            "'torchrum' is not one of torchrun, mpirun, horovodrun, deepspeed, tf_config, python",
+        ),
     ],
 )
 def test_bad_input(words: list[str], message: str, started: list[Started]) -> None:

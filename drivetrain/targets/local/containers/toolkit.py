@@ -157,8 +157,13 @@ def prepare(root: Path, environment: Mapping[str, str], *, archive: Path | None)
     launcher = next((launcher for name, launcher in _LAUNCHERS.items() if framework.get(name)), None)
     if launcher is not None:
         command = _launched(launcher, command, framework)
-        if framework.get(_MPI_OPTIONS):
-            notes += (f"{_MPI_OPTIONS} is left out: it tunes the network of the machines that the job is made for.",)
+        told, left_out = _mpi_options(str(framework.get(_MPI_OPTIONS, "")))
+        given |= told
+        if left_out:
+            notes += (
+                f"{' '.join(left_out)} of {_MPI_OPTIONS} is left out: it tunes the network of the machines that the "
+                "job is made for.",
+            )
     return Launch(
         command=(*command, *arguments(own)),
         environment={**environment, **given},
@@ -260,6 +265,20 @@ def _launched(launcher: str, command: tuple[str, ...], framework: Mapping[str, A
     program = [command[-1]] if "-m" in command else ["--script", command[-1]]
     # -P: no file of the user's is taken for a module of ours.
     return (sys.executable, "-P", "-m", _LAUNCH, f"--launcher={launcher}", f"--processes={given}", *program)
+
+
+def _mpi_options(text: str) -> tuple[dict[str, str], list[str]]:
+    """Of options for mpirun: the variables that they give the processes (`-x NAME=VALUE`), and what else they say."""
+    told: dict[str, str] = {}
+    left_out: list[str] = []
+    words = iter(text.split())
+    for word in words:
+        name, equals, value = next(words, "").partition("=") if word == "-x" else ("", "", "")
+        if equals:
+            told[name] = value
+        elif word != "-x":
+            left_out.append(word)  # (`-x NAME` hands a variable on, which all are)
+    return told, left_out
 
 
 def _listing(folder: Path) -> str:

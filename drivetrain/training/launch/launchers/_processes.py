@@ -6,9 +6,27 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from drivetrain.training.launch.cluster import Cluster
 from drivetrain.training.launch.job import Ended, Job
 from drivetrain.training.launch.processes.failure import Failure, from_rank, json_or_none
 from drivetrain.training.launch.processes.supervision import supervise
+
+
+def places(cluster: Cluster) -> list[tuple[int, dict[str, str]]]:
+    """(rank, the variables that say which one it is) of each process of this host, in the order of local ranks."""
+    first = cluster.host_index * cluster.processes
+    return [
+        (
+            first + local_rank,
+            {
+                "RANK": str(first + local_rank),
+                "WORLD_SIZE": str(cluster.world_size),
+                "LOCAL_RANK": str(local_rank),
+                "LOCAL_WORLD_SIZE": str(cluster.processes),
+            },
+        )
+        for local_rank in range(cluster.processes)
+    ]
 
 
 def run_processes(

@@ -15,7 +15,7 @@ from drivetrain.training.errors import LostHostError
 from drivetrain.training.launch import meeting
 from drivetrain.training.launch.cluster import DEFAULT_PORT, Cluster
 from drivetrain.training.launch.job import Ended, Job, rank_command
-from drivetrain.training.launch.launchers._processes import run_processes
+from drivetrain.training.launch.launchers._processes import places, run_processes
 from drivetrain.training.launch.tf_config import SERVER, WORKER, addresses_of, read_roles, tasks, tf_config
 
 SUMMARY = "processes with TF_CONFIG, for TensorFlow's multi-worker and parameter-server strategies"
@@ -29,12 +29,8 @@ def run(job: Job) -> Ended:
     names = {rank: f"{role} {index}" for rank, (role, index) in enumerate(listed)} if roles else {}
     with _addresses(cluster) as (addresses, meeting_port):
         processes = []
-        for rank in ranks:
-            place = {
-                "RANK": str(rank),
-                "WORLD_SIZE": str(cluster.world_size),
-                "LOCAL_RANK": str(rank - first),
-                "LOCAL_WORLD_SIZE": str(cluster.processes),
+        for rank, place in places(cluster):
+            place |= {
                 "TF_CONFIG": tf_config(addresses, rank, roles),
                 # Where rank 0 listens for what is no gradient.
                 "MASTER_ADDR": cluster.hosts[0],

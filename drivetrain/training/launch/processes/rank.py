@@ -30,11 +30,14 @@ from typing import NoReturn
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
+from drivetrain.training.launch.deepspeed import without_kernels
 from drivetrain.training.launch.job import MPI_STOP
 from drivetrain.training.launch.processes import collectives, heartbeat, stacks
 from drivetrain.training.launch.processes.failure import ERROR_FILE, report_exit, report_failure
 from drivetrain.training.launch.processes.parent import PARENT, die_with_parent, follow_parent, follows_parent
 
+# Set by the launcher deepspeed where there is no GPU.
+NO_KERNELS = "DRIVETRAIN_DEEPSPEED_WITHOUT_KERNELS"
 # Open MPI's names for them. https://www.open-mpi.org/faq/?category=running#mpi-environmental-variables
 _OPEN_MPI = {
     "RANK": "OMPI_COMM_WORLD_RANK",
@@ -64,6 +67,8 @@ def main() -> None:
     _report_to_launcher()
     if kind == "command":
         _command([target, *arguments])
+    if os.environ.pop(NO_KERNELS, None) and importlib.util.find_spec("deepspeed"):
+        without_kernels()
     run = _module if kind == "module" else _script
     sys.argv = [target, *arguments]
     _supervised(lambda: run(target))

@@ -51,6 +51,12 @@ def test_what_is_not_installed_is_named_with_the_command_that_installs_it(tmp_pa
     refuse_lacking(nightly(), tmp_path, only=["train"])
 
 
+def test_what_pypi_has_no_wheel_of_is_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("drivetrain.cli.definition.needs._is_importable", lambda module: module != "horovod")
+    said = refused(nightly(strategy="horovod"), tmp_path, left_out=["load"])
+    assert said.endswith("pip install $(python -m drivetrain.infra.horovod.build torch)")
+
+
 def test_what_is_there_under_another_name_or_beside_the_recipe_is_not_asked_for(tmp_path: Path) -> None:
     (tmp_path / "own").mkdir()
     (tmp_path / "own" / "faces.py").write_text("import __main__, faces_layers\n")

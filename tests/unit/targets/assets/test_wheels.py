@@ -126,6 +126,12 @@ def test_the_message_has_the_command_that_fetches_what_is_missing(tmp_path: Path
         find_wheels(("no-such",), IMAGE, "my wheels", tmp_path)
 
 
+def test_what_pypi_has_no_wheel_of_is_built_in_the_image(tmp_path: Path) -> None:
+    said = r"Get it with\n  python -m drivetrain\.infra\.horovod\.build torch\nin that image .*\.wheels: wheels$"
+    with pytest.raises(UserError, match=said):
+        find_wheels(("horovod",), IMAGE, None, tmp_path)
+
+
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"deployment\.targets\.sagemaker\.wheels is 'nowhere': no such folder"):
         find_wheels(("fancy",), IMAGE, "nowhere", tmp_path)

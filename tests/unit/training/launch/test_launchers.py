@@ -17,7 +17,7 @@ from drivetrain.base.ports import held_port
 from drivetrain.training import plugins
 from drivetrain.training.launch.cluster import Cluster
 from drivetrain.training.launch.job import Job, Options, Program
-from drivetrain.training.launch.launchers import mpirun, torchrun
+from drivetrain.training.launch.launchers import deepspeed, horovodrun, mpirun, torchrun
 from drivetrain.training.launch.launchers.mpirun import mpirun_command
 
 SHOW = """
@@ -121,6 +121,42 @@ def test_the_chiefs_end_is_that_of_servers_on_other_hosts(tmp_path: Path) -> Non
     assert [one.returncode for one in started] == [0, 0]
 
 
+DEEPSPEED = """
+import json, os, sys
+names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR", "DS_ACCELERATOR")
+found = {name: os.environ[name] for name in names}
+os.write(1, (json.dumps([sys.argv[1:], found, "torch" in sys.modules]) + chr(10)).encode())
+"""
+
+
+def test_deepspeed_gives_each_process_its_variables_and_its_local_rank(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(DEEPSPEED)
+    (tmp_path / "deepspeed").mkdir()  # stands for the package, which takes seconds to import
+    (tmp_path / "deepspeed" / "__init__.py").write_text("import types; ops = types.ModuleType('ops')")
+    words = [
+        "--launcher=deepspeed",
+        "--processes=2",
+        "--port=2223",
+        "--script",
+        "program.py",
+        "--deepspeed_config",
+        "d",
+    ]
+    hosts = {"DRIVETRAIN_HOSTS": "127.0.0.2,127.0.0.3", "DRIVETRAIN_HOST": "127.0.0.3", "CUDA_VISIBLE_DEVICES": ""}
+    ended = launch(tmp_path, *words, **hosts, PYTHONPATH=str(tmp_path))
+    assert (ended.returncode, ended.stderr) == (0, "")
+    shown = sorted(json.loads(line) for line in ended.stdout.splitlines() if line.startswith("["))
+    common = {"WORLD_SIZE": "4", "LOCAL_SIZE": "2", "CROSS_RANK": "1", "CROSS_SIZE": "2", "MASTER_ADDR": "127.0.0.2"}
+    assert shown == [
+        [
+            [f"--local_rank={local}", "--deepspeed_config", "d"],
+            {"RANK": str(2 + local), "LOCAL_RANK": str(local), "DS_ACCELERATOR": "cpu", **common},
+            False,
+        ]
+        for local in (0, 1)
+    ]
+
+
 def test_the_process_that_failed_is_named_without_torchrun(tmp_path: Path) -> None:
     ended = launch(tmp_path, "--launcher=tf_config", "--processes=3", "--script", "show.py", "fail")
     assert ended.returncode == 1
@@ -170,6 +206,31 @@ def test_without_mpirun(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match=r"there is no mpirun on PATH. Install Open MPI"):
         mpirun.run(job)
+
+
+def test_deepspeed_starts_python_alone(tmp_path: Path) -> None:
+    job = Job(
+        cluster=Cluster(processes=2),
+        program=Program("command", "/bin/true"),
+        options=Options(launcher="deepspeed"),
+        environment={},
+        folder=tmp_path,
+    )
+    with pytest.raises(InputError, match=r"/bin/true is neither. Give the script; or start .* with launcher=python"):
+        deepspeed.run(job)
+
+
+def test_horovodrun_without_horovod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = Job(
+        cluster=Cluster(processes=2),
+        program=Program("script", "train.py"),
+        options=Options(launcher="horovodrun"),
+        environment={},
+        folder=tmp_path,
+    )
+    monkeypatch.setitem(sys.modules, "horovod.runner.http.http_server", None)
+    with pytest.raises(InputError, match=r"package horovod is needed .* or take an image that has Horovod"):
+        horovodrun.run(job)
 
 
 def test_without_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,6 +218,17 @@ def test_distributions_are_our_launchers(tmp_path: Path, program: str, given: di
     assert launch.command == (*start, f"--launcher={launcher}", f"--processes={processes}", *rest, "--epochs", "3")
 
 
+def test_variables_among_the_options_of_mpirun_reach_the_processes(tmp_path: Path) -> None:
+    root = tmp_path / "ml"
+    options = "-verbose -x HOROVOD_FUSION_THRESHOLD=1048576 -x PATH -x NCCL_DEBUG=VERSION --mca btl_tcp_if_include eth0"
+    lay_out(root, submit("t.py", sagemaker_mpi_enabled="true", sagemaker_mpi_custom_mpi_options=json.dumps(options)))
+    launch = toolkit.prepare(root, {}, archive=archive(tmp_path / "s.tar.gz", {"t.py": ""}))
+    assert launch.environment["HOROVOD_FUSION_THRESHOLD"] == "1048576"
+    assert launch.environment["NCCL_DEBUG"] == "VERSION"
+    (note,) = launch.notes
+    assert note.startswith("-verbose --mca btl_tcp_if_include eth0 of sagemaker_mpi_custom_mpi_options is left out")
+
+
 @pytest.mark.slow
 def test_an_imported_mpi_job_runs_as_one(tmp_path: Path) -> None:
     root = tmp_path / "ml"

@@ -1,0 +1,68 @@
+"""Processes of Horovod that meet over gloo, as `horovodrun --gloo` starts them; no MPI, and no ssh between hosts."""
+
+from __future__ import annotations
+
+import socket
+import time
+from contextlib import ExitStack
+
+from drivetrain.base.ports import held_port
+from drivetrain.training.errors import LostHostError
+from drivetrain.training.launch import horovod
+from drivetrain.training.launch.cluster import LOCALHOST
+from drivetrain.training.launch.job import Ended, Job, rank_command
+from drivetrain.training.launch.launchers._processes import places, run_processes
+
+SUMMARY = "processes of Horovod, which meet over gloo without MPI"
+_BETWEEN_TRIES_S = 0.5
+
+
+def run(job: Job) -> Ended:
+    """
+    Raises:
+        InputError: Horovod is not installed.
+        LostHostError: the first host does not answer, or its port is taken.
+    """
+    cluster = job.cluster
+    several = len(cluster.hosts) > 1
+    with ExitStack() as stack:
+        port, torch_port = cluster.port, cluster.port + 1
+        if not several:
+            torch_port = stack.enter_context(held_port(LOCALHOST)).getsockname()[1]
+        if not cluster.host_index:
+            try:
+                serving = horovod.rendezvous(cluster.world_size, cluster.processes, cluster.port if several else 0)
+                port = stack.enter_context(serving)
+            except OSError as error:
+                raise LostHostError(
+                    f"cannot listen on port {cluster.port} ({error.strerror}). Give another DRIVETRAIN_PORT."
+                ) from None
+        else:
+            _wait_for(cluster.hosts[0], port, job.options.join_timeout)
+        interface = job.environment.get("GLOO_SOCKET_IFNAME", "").split(",")[0] or ("" if several else "lo")
+        met = horovod.meeting(cluster.hosts[0], port, interface)
+        processes = []
+        for rank, place in places(cluster):
+            own = {
+                **met,
+                **horovod.place(rank, cluster.world_size, cluster.processes),
+                # What torch.distributed wants, for programs that use it, too.
+                **place,
+                "MASTER_ADDR": cluster.hosts[0],
+                "MASTER_PORT": str(torch_port),
+            }
+            processes.append((rank, rank_command(job.program), own))
+        return run_processes(job, processes)
+
+
+def _wait_for(host: str, port: int, seconds: float) -> None:
+    """Horovod's processes try three times within two seconds; the first host may be up much later."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            socket.create_connection((host, port), timeout=10).close()
+            return
+        except OSError as error:
+            if time.monotonic() > deadline:
+                raise LostHostError(f"the first host does not answer at {host}:{port} ({error}).") from None
+            time.sleep(_BETWEEN_TRIES_S)

@@ -1,0 +1,1 @@
+"""Wheels of Horovod, of which PyPI has the source alone: built here, and kept."""
