@@ -107,8 +107,13 @@ test-tensorflow: setup .venvs/tensorflow/.installed  ## Train, resume and evalua
 	@$(BIN)/python -m pip $(PIP_INSTALL) --no-deps --upgrade --target $(@D) -r tests/spark-requirements.txt
 	@touch $@
 
-test-spark: setup .venvs/spark/.installed  ## Run transformations on Spark, value by value as on Polars; needs Java
+.venvs/spark35/.installed: tests/spark35-requirements.txt | $(STAMP)
+	@$(BIN)/python -m pip $(PIP_INSTALL) --no-deps --upgrade --target $(@D) -r tests/spark35-requirements.txt
+	@touch $@
+
+test-spark: setup .venvs/spark/.installed .venvs/spark35/.installed  ## Run transformations on Spark 4 and 3.5, value by value as on Polars; needs Java
 	PYTHONPATH=.venvs/spark $(BIN)/python -m pytest -m spark $(SPARK_TESTS) $(ARGS)
+	PYTHONPATH=.venvs/spark35 $(BIN)/python -m pytest -m spark tests/contract/test_engines.py $(subst .xml,-3.5.xml,$(ARGS))
 
 # A folder for torch and one for TensorFlow. The wheels are kept in ~/.cache/drivetrain/wheels.
 BUILD_HOROVOD = $(BIN)/python -m drivetrain.infra.horovod.build $(HOROVOD_ARGS) --into $(@D)
@@ -209,7 +214,7 @@ pictures: setup  ## Draw the pictures of the README anew; needs Chromium
 weights:  ## Write the seconds of each test file from the reports of .ci/run, by which workers share them
 	$(BIN)/python .ci/weights.py build/tests/*.xml
 
-faults: setup .venvs/tensorflow/.installed  ## Break things on purpose and count violations; writes build/faults.json
+faults: setup .venvs/tensorflow/.installed .venvs/spark/.installed  ## Break things on purpose and count violations; writes build/faults.json
 	$(WITH_HOROVOD) $(BIN)/python -m tests.faults $(ARGS)
 
 mutants: setup  ## Make recorded mistakes in the code and see that tests notice each; writes build/mutants.json

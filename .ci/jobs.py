@@ -26,13 +26,16 @@ def _tests(verb: str, seconds: int, *needs: str, part: str = "", words: str = ""
     return Job(name, f'make {verb} JOBS=1 ARGS="{words}"', seconds, ("setup", *needs))
 
 
+# Environments of their own, and about how many seconds each takes.
+INSTALLED = {"toolkit": 4, "image": 3, "tensorflow": 3, "spark": 3, "spark35": 3, "sdk": 2, "infra": 1}
+
 JOBS = [
     Job("setup", "make setup", 120),
     # What the longest suite needs, then environments of their own.
     Job("programs", PROGRAMS.strip(), 5, aside=True),
     *(
         Job(f"install-{name}", f"make .venvs/{name}/.installed", seconds, ("setup",), aside=True)
-        for name, seconds in (("toolkit", 4), ("image", 3), ("tensorflow", 3), ("spark", 3), ("sdk", 2), ("infra", 1))
+        for name, seconds in INSTALLED.items()
     ),
     # A build takes 5 minutes of CPU time, so this takes wheels that an earlier one left; without them the suite skips.
     # HOROVOD_ARGS="--limit 900" in the environment builds them, at low priority beside the others.
@@ -51,10 +54,10 @@ JOBS = [
     _tests("test-infra", 60, "install-infra"),
     _tests("test-sdk", 60, "install-sdk"),
     _tests("test-tensorflow", 150, "install-tensorflow"),
-    _tests("test-spark", 180, "programs", "install-spark"),
+    _tests("test-spark", 180, "programs", "install-spark", "install-spark35"),
     _tests("test-horovod", 100, "horovod"),
     Job("run", "make run", 20, ("setup",)),
-    Job("faults", 'make faults ARGS="--quick"', 680, ("setup", "install-tensorflow")),
+    Job("faults", 'make faults ARGS="--quick"', 680, ("setup", "install-tensorflow", "install-spark")),
     # Shows that every benchmark runs; its figures are those of a busy machine.
     Job("bench", 'make bench ARGS="--quick --no-peers"', 180, ("setup",)),
 ]

@@ -1,4 +1,4 @@
-"""A night's data that is wrong: one error with file, column and row from whatever prepares it, and what was there stays.
+"""A night's data that is wrong: one error with file, column and row, whatever prepares it; what was there stays.
 
 The same cases for prepare_data and for transform_data on each engine, in the second night of two.
 """

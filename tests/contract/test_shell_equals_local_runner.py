@@ -9,10 +9,12 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,8 @@ import pytest
 from drivetrain import Pipeline, step
 from drivetrain.authoring.loading import load
 from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.read_source import read_source
+from drivetrain.components.source_version import source_version
 from drivetrain.components.train_on_sagemaker import job_name, train_on_sagemaker
 from drivetrain.components.train_script import train_script
 from drivetrain.components.transform_data import transform_data
@@ -200,6 +204,35 @@ def test_transform_data(tmp_path: Path) -> None:
     shell("transform_data", raw=raw, output=tmp_path / "output", plan=plan)
     assert {Path(name).name for name in contents(tmp_path / "output")} == {"manifest.json", "part-00000.parquet"}
     assert contents(tmp_path / "output") == contents(outputs / "output")
+
+
+@pytest.fixture(scope="module")
+def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A run that reads a table: the folder of its steps' outputs, and what both steps were given."""
+    root = tmp_path_factory.mktemp("sources")
+    with closing(sqlite3.connect(root / "shop.db")) as connection, connection:
+        connection.execute("create table orders as select 1 as id, 2.5 as price union select 2, 3.5")
+    given: dict[str, Any] = {"source": f"sqlite:{root}/shop.db", "query": "select * from orders", "watermark": "id"}
+    steps: list[Any] = [step(source_version, **given), step(read_source, **given)]
+    compiled = compile_pipeline(Pipeline(name="reading", steps=steps), wheels_optional=True)
+    home = Home(root / "home")
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="reading"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    return home.objects / BUCKET / "pipelines" / "reading" / "steps", given
+
+
+@pytest.mark.slow
+def test_source_version(read: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    shell("source_version", metrics=tmp_path / "metrics", **read[1])
+    (found,) = (read[0] / "source-version").glob("*/metrics")
+    assert contents(tmp_path / "metrics") == contents(found) != {}
+
+
+@pytest.mark.slow
+def test_read_source(read: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    shell("read_source", output=tmp_path / "output", **read[1])
+    (found,) = (read[0] / "read-source").glob("*/output")
+    assert contents(tmp_path / "output") == contents(found) != {}
 
 
 @pytest.mark.slow

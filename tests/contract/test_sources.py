@@ -31,7 +31,11 @@ def rows(start: int, stop: int) -> pa.Table:
     )
 
 
-@pytest.fixture(params=sources.names())
+# A server is started for each test.
+DEAR = {"postgresql": pytest.mark.slow}
+
+
+@pytest.fixture(params=[pytest.param(name, marks=DEAR.get(name, ())) for name in sources.names()])
 def place(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     file = Path(__file__).parent / "sources" / f"{request.param}.py"
     assert file.is_file(), f"add {file}: a class Place with address, missing, options, append and rewrite"

@@ -10,6 +10,7 @@ from drivetrain.report.dag.dag import Dag
 
 if TYPE_CHECKING:
     from drivetrain.report.content.card import CardFacts
+    from drivetrain.report.content.datasets import DatasetFacts
     from drivetrain.report.content.decision import DecisionFacts
     from drivetrain.report.content.evaluation import EvaluationFacts
     from drivetrain.report.content.goodput import JobTimes
@@ -154,6 +155,7 @@ class RunFacts:
     measured: tuple[Measured, ...] = ()
     healths: tuple[HealthFacts, ...] = ()
     """Of the trainings that were watched."""
+    datasets: tuple[DatasetFacts, ...] = ()
     evaluations: tuple[EvaluationFacts, ...] = ()
     decisions: tuple[DecisionFacts, ...] = ()
     cards: tuple[CardFacts, ...] = ()

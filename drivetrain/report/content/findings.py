@@ -11,12 +11,14 @@ from drivetrain.report.content.facts import ArtifactFacts
 
 if TYPE_CHECKING:
     from drivetrain.report.content.card import CardFacts
+    from drivetrain.report.content.datasets import DatasetFacts
     from drivetrain.report.content.decision import DecisionFacts
     from drivetrain.report.content.evaluation import EvaluationFacts
     from drivetrain.targets.local.home import Home
 
-# As in decision.py, evaluation.py and card.py, which are imported for runs that have such a file.
+# As in the files that read them, which are imported for runs that have such a file.
 _DECISION_FILE, _EVALUATION_FILE, _CARD_FILE = "decision.json", "evaluation.json", "card.json"
+_MANIFEST_FILE = "manifest.json"
 
 
 def evaluations(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[EvaluationFacts, ...]:
@@ -38,6 +40,17 @@ def decisions(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DecisionF
     from drivetrain.report.content.decision import read_decision
 
     found = (read_decision(step, folder) for step, folder in folders)
+    return tuple(one for one in found if one is not None)
+
+
+def datasets(home: Home, artifacts: Iterable[ArtifactFacts]) -> tuple[DatasetFacts, ...]:
+    """The data sets that steps prepared, in the order of the steps."""
+    folders = list(folders_with(_MANIFEST_FILE, home, artifacts))
+    if not folders:
+        return ()
+    from drivetrain.report.content.datasets import read_dataset
+
+    found = (read_dataset(step, folder) for step, folder in folders)
     return tuple(one for one in found if one is not None)
 
 

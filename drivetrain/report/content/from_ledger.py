@@ -232,12 +232,13 @@ def _checkpoints(home: Home, rows: Iterable[StepRow]) -> Iterator[CheckpointFact
 
 
 def _findings(home: Home, artifacts: Iterable[ArtifactFacts]) -> dict[str, Any]:
-    """The evaluations, decisions and cards among what the steps wrote."""
+    """The data sets, evaluations, decisions and cards among what the steps wrote."""
     if not any(artifact.flow == "output" for artifact in artifacts):
         return {}
-    from drivetrain.report.content.findings import cards, decisions, evaluations
+    from drivetrain.report.content.findings import cards, datasets, decisions, evaluations
 
     return {
+        "datasets": datasets(home, artifacts),
         "evaluations": evaluations(home, artifacts),
         "decisions": decisions(home, artifacts),
         "cards": cards(home, artifacts),

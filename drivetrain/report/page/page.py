@@ -37,6 +37,7 @@ def render(run: RunFacts, prices: Prices | None = None, around: Around | None = 
             log,
             _decisions(run),
             _graph(run),
+            _data(run),
             _training(run),
             _health(run),
             _tunings(run),
@@ -58,6 +59,7 @@ def render(run: RunFacts, prices: Prices | None = None, around: Around | None = 
             *(("evaluation.css",) if run.evaluations or run.decisions else ()),
             *(("tuning.css",) if run.tunings else ()),
             *(("health.css",) if run.healths else ()),
+            *(("data.css",) if run.datasets else ()),
             *(("card.css",) if run.cards else ()),
         ),
         around=around,
@@ -141,6 +143,14 @@ def _evaluations(run: RunFacts) -> list[Markup]:
     from drivetrain.report.page.evaluation_page import evaluation_sections
 
     return evaluation_sections(run.evaluations, run.decisions)
+
+
+def _data(run: RunFacts) -> Content:
+    if not run.datasets:
+        return None
+    from drivetrain.report.page.data_section import data_section
+
+    return data_section(run.datasets)
 
 
 def _cards(run: RunFacts) -> list[Markup]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from drivetrain.spec.steps import JobStep
+
 
 @dataclass(frozen=True)
 class Image:
@@ -24,6 +26,12 @@ class Image:
     python: str
     glibc: tuple[int, int]
     packages: Mapping[str, str | None] = field(hash=False, repr=False)
+
+
+def runs_on_spark(step: JobStep) -> bool:
+    """Whether a step transforms tables on Spark, which needs Java."""
+    module = step.program.target.partition(":")[0]
+    return module == "drivetrain.components.transform_data" and step.parameters.get("engine") == "spark"
 
 
 def missing(needs: Collection[str], image: Image) -> tuple[str, ...]:

@@ -52,7 +52,7 @@ def fit(tmp_path: Path, data: Path, name: str, method: str = "", **given: Any) -
     (tmp_path / f"{name}.py").write_text(OWN.format(method))
     out = tmp_path / "runs" / name
     folders = Folders(train=data, validation=data, model=out, output=out)
-    config = {"epochs": 2, "global_batch": 8, "strategy": "single", "precision": "fp64", **given}
+    config = {"epochs": 1, "global_batch": 8, "strategy": "single", "precision": "fp64", **given}
     train(Config(recipe=name, **config), folders, ALONE)
     return load_file(out / "model.safetensors"), json.loads((out / "history.json").read_text())[-1]
 
@@ -61,11 +61,9 @@ def test_the_model_is_that_of_a_recipe_which_weighs_by_hand(tmp_path: Path, data
     labels = np.array([label for label in range(8) for _ in range(6 if label < 2 else 2)])
     by_hand, _ = fit(tmp_path, data, "by_hand", BY_HAND.format(balanced(np.bincount(labels, minlength=10)).tolist()))
     model, measured = fit(tmp_path, data, "weighed", class_weights="balanced")
-    plain, _ = fit(tmp_path, data, "plain")
-    for name, tensor in model.items():
-        assert torch.equal(tensor, by_hand[name])
-        assert not torch.equal(tensor, plain[name])
+    assert all(torch.equal(tensor, by_hand[name]) for name, tensor in model.items())
     # Measured without weights: by the plain recipe, which starts from these weights and takes no step.
+    (tmp_path / "plain.py").write_text(OWN.format(""))
     folders = Folders(
         train=data,
         validation=data,
@@ -76,6 +74,7 @@ def test_the_model_is_that_of_a_recipe_which_weighs_by_hand(tmp_path: Path, data
     train(Config(recipe="plain", strategy="single", precision="fp64", epochs=1, learning_rate=1e-30), folders, ALONE)
     (again,) = json.loads((tmp_path / "again" / "history.json").read_text())
     assert again["validation_loss"] == pytest.approx(measured["validation_loss"], rel=1e-9)
+    assert measured["train_loss"] != pytest.approx(measured["validation_loss"], rel=1e-3)
 
 
 def test_where_there_is_nothing_to_weigh_it_is_refused(tmp_path: Path, data: Path) -> None:

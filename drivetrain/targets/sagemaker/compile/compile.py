@@ -40,7 +40,7 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
-from drivetrain.targets.assets.image import Image, missing
+from drivetrain.targets.assets.image import Image, missing, runs_on_spark
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
 from drivetrain.targets.sagemaker.compile import checks
@@ -294,6 +294,12 @@ class _Compiler:
                     stock = library_image(self.place.region)
             except UserError as error:
                 raise SpecError(f"Step {step.name!r}: {error}") from None
+            if runs_on_spark(step) and not self.wheels_optional:  # (this machine may have Java)
+                raise SpecError(
+                    f"Step {step.name!r}: engine='spark' needs Java and PySpark, which no stock image has. Give the "
+                    "step an image of your own with Python 3.11, Java 17 and PySpark (image='...'), or leave engine out: "
+                    "polars works in bounded memory."
+                )
             if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
                 raise SpecError(f"Step {step.name!r}: {problem}")
             needs = needs_of(step, self.graph, framework)

@@ -1,0 +1,101 @@
+"""The data sets of a run: how many rows, what leaks between their sides, what the columns are like."""
+
+from __future__ import annotations
+
+from drivetrain.base.formatting import count, number, share, size
+from drivetrain.base.markup import Content, Markup, el
+from drivetrain.report.content.datasets import ColumnFacts, DatasetFacts
+from drivetrain.report.document import section
+
+WIDTH, HEIGHT = 96.0, 18.0
+
+
+def data_section(found: tuple[DatasetFacts, ...]) -> Markup:
+    return section("Data", _sets(found), [_columns(one) for one in found if one.columns], id="data")
+
+
+def _sets(found: tuple[DatasetFacts, ...]) -> Markup:
+    names = ("Step", "Set", "Rows", "Size", "Content", "Also in train")
+    sources = any(one.source for one in found)
+    rows = [
+        el(
+            "tr",
+            el("th", el("code", one.step), scope="row"),
+            el("td", el("code", one.name)),
+            el("td", f"{one.rows:,}", class_="right"),
+            el("td", f"{size(one.bytes)} in {count(one.shards, 'file')}", class_="right"),
+            el("td", el("code", one.content)),
+            el("td", _leakage(one), class_="leaks" if one.leaks else ""),
+            el("td", el("code", one.source)) if sources else None,
+        )
+        for one in found
+    ]
+    head = _head((*names, *(("Source",) if sources else ())), {"Rows", "Size"})
+    return el("div", el("table", head, el("tbody", rows)), class_="scroll data", tabindex=0)
+
+
+def _head(names: tuple[str, ...], right: set[str]) -> Markup:
+    return el(
+        "thead", el("tr", [el("th", name, scope="col", class_="right" if name in right else "") for name in names])
+    )
+
+
+def _leakage(one: DatasetFacts) -> str:
+    if one.leaked_rows is None:
+        return ""
+    groups = [f"{values:,} values of {name}" for name, values in one.leaked_values.items() if values]
+    rows = [f"{one.leaked_rows:,} rows ({share(one.leaked_rows / max(one.rows, 1))})"] if one.leaked_rows else []
+    return ", ".join([*rows, *groups]) or "nothing"
+
+
+def _columns(one: DatasetFacts) -> Markup:
+    names = ("Column", "Type", "Missing", "Different", "Least", "Mean", "Greatest", "Values")
+    head = _head(names, {"Missing", "Different", "Least", "Mean", "Greatest"})
+    rows = [
+        el(
+            "tr",
+            el("th", el("code", column.name), scope="row"),
+            el("td", column.type),
+            el("td", _missing(column, one.rows), class_="right"),
+            el("td", _different(column, one.rows), class_="right"),
+            *(el("td", _value(value), class_="right") for value in (column.low, column.mean, column.high)),
+            el("td", _bars(column)),
+        )
+        for column in one.columns
+    ]
+    table = el("div", el("table", head, el("tbody", rows)), class_="scroll data", tabindex=0)
+    return el("details", el("summary", f"Columns of {one.name} ({one.step})"), table)
+
+
+def _missing(column: ColumnFacts, rows: int) -> str:
+    if column.nulls is None or not rows:
+        return ""
+    return share(column.nulls / rows) if column.nulls else "none"
+
+
+def _different(column: ColumnFacts, rows: int) -> str:
+    """An estimate may be above the number of rows."""
+    return "" if column.distinct is None else f"{min(column.distinct, rows):,}"
+
+
+def _value(value: float | str | None) -> str:
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else number(value)
+
+
+def _bars(column: ColumnFacts) -> Content:
+    """A histogram of the size of a word."""
+    most = max(column.bins, default=0)
+    if not most:
+        return None
+    width = WIDTH / len(column.bins)
+    bars = [
+        el("rect", x=f"{place * width:.1f}", y=f"{HEIGHT - high:.1f}", width=f"{width - 1:.1f}", height=f"{high:.1f}")
+        for place, rows in enumerate(column.bins)
+        for high in [max(HEIGHT * rows / most, 0.5 if rows else 0.0)]
+    ]
+    label = f"histogram of {column.name}"
+    return el(
+        "svg", bars, viewBox=f"0 0 {WIDTH:g} {HEIGHT:g}", width=WIDTH, height=HEIGHT, role="img", aria_label=label
+    )
