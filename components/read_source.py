@@ -129,7 +129,7 @@ def _write(
         writer.finish()
         if not writer.rows:
             raise InputError(f"{parameters['source']} has no row.")
-        lineage = {
+        lineage: dict[str, object] = {
             "source": {"address": parameters["source"], **identity},
             "parameters": parameters,
             "sources": [],

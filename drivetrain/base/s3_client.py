@@ -5,6 +5,9 @@ boto3's core signs, finds endpoint, region, credentials, proxies and certificate
 checkpoints at an s3:// location, or read data from one. It is imported when such a place is opened.
 """
 
+# botocore has no types of its own.
+# pyright: basic
+
 from __future__ import annotations
 
 import errno

@@ -8,7 +8,7 @@ watermark and then of all columns. Without one nothing tells whether the rows ar
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -112,7 +112,7 @@ class Query:
         return f"{sql} where {' and '.join(bounds)} order by {order}"
 
     @contextlib.contextmanager
-    def _cursor(self, sql: str) -> Iterator[Any]:
+    def _cursor(self, sql: str) -> Generator[Any]:
         try:
             with self.connect() as connection, connection.cursor() as cursor:
                 cursor.execute(sql)

@@ -70,7 +70,7 @@ class _Files:
                 raise NotUsableError(f"{name} " + ("has changed since" if name in given else "is not there any more"))
         added = _Files(self._client, [each for each in self._objects if each.name not in known], self._options)
         added._fetch()
-        sources = find_sources(added._folder) if added._objects else []
+        sources = find_sources(added._folder) if added._objects else ()
         added._found = continued_table(added._folder, self._options.table, sources, schema)
         return added
 

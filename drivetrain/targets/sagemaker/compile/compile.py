@@ -297,8 +297,8 @@ class _Compiler:
             if runs_on_spark(step) and not self.wheels_optional:  # (this machine may have Java)
                 raise SpecError(
                     f"Step {step.name!r}: engine='spark' needs Java and PySpark, which no stock image has. Give the "
-                    "step an image of your own with Python 3.11, Java 17 and PySpark (image='...'), or leave engine out: "
-                    "polars works in bounded memory."
+                    "step an image of your own with Python 3.11, Java 17 and PySpark (image='...'), or leave engine "
+                    "out: Polars works in bounded memory."
                 )
             if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
                 raise SpecError(f"Step {step.name!r}: {problem}")
