@@ -56,7 +56,7 @@ def show(given: argparse.Namespace) -> int:
 def replay(given: argparse.Namespace) -> int:
     """What rules say of what was recorded."""
     folder = folder_of(given.folder)
-    summary = (_of_trial if isinstance(folder, Trial) else _replayed)(folder, given.rules)
+    summary = _of_trial(folder, given.rules) if isinstance(folder, Trial) else _replayed(folder, given.rules)
     found = summary.as_json(0.0)
     kept = {name: found[name] for name in ("healthy", "findings", "rules", "records")}
     _print(kept, summary_lines(found), given.json)
