@@ -38,7 +38,7 @@ def show(given: argparse.Namespace) -> int:
     """What was found while it ran."""
     folder = folder_of(given.folder)
     if isinstance(folder, Trial):
-        found = {**_of_trial(folder, "{}").as_json(0.0), "unfinished": not folder.has_ended}
+        found = _of_trial(folder, "{}").as_json(0.0)
         _print({**found, "smdebug": _saved(folder)}, [_trial_line(folder), *summary_lines(found)], given.json)
         return 0
     summary = folder / SUMMARY_FILE

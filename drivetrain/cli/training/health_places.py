@@ -16,12 +16,8 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.ledger.rows import StepRow
 
 FOLDER, RECORDS = "health", "records.jsonl"
-# What smdebug saves: TRIAL/collections/000000000/worker_0_collections.json, its siblings, and a file at the end.
-_COLLECTIONS, _OF_TRIALS, _END = (
-    "collections/*/*_collections.json",
-    ("collections", "index", "events"),
-    "training_job_end.ts",
-)
+# What smdebug saves: TRIAL/collections/000000000/worker_0_collections.json, and its siblings.
+_COLLECTIONS, _OF_TRIALS = "collections/*/*_collections.json", ("collections", "index", "events")
 # What a training records stays below 32 MiB, and a rank's last steps below 64 KiB.
 _MOST_BYTES = 256 * 1024 * 1024
 
@@ -127,4 +123,4 @@ def _parts_kept(name: str) -> tuple[str, ...]:
         return ()
     if FOLDER in parts[:2]:
         return parts[parts.index(FOLDER) :]
-    return parts if parts[-1:] == (_END,) or (len(parts) > 2 and parts[-3] in _OF_TRIALS) else ()
+    return parts if len(parts) > 2 and parts[-3] in _OF_TRIALS else ()

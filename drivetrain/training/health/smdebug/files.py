@@ -3,7 +3,6 @@
     TRIAL/collections/000000000/WORKER_collections.json   the collections, with the names of their tensors
     TRIAL/index/000000000/000000000500_WORKER.json        of each saved step, where its tensors are
     TRIAL/events/000000000500/000000000500_WORKER.tfevents
-    TRIAL/training_job_end.ts                             the training has ended
 
 An event file is a row of TensorFlow's records (length, checksum, data, checksum), each an `Event` in protobuf's wire
 format with one tensor. Read in smdebug 1.0.34 (core/index_reader.py, core/tfevent/), and held against what it writes.
@@ -24,7 +23,6 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.health.record import Floats
 
 COLLECTIONS = "_collections.json"
-_END = "training_job_end.ts"
 # Field numbers of Event, Summary, Summary.Value, TensorProto, TensorShapeProto and its Dim.
 _SUMMARY, _VALUE, _TENSOR, _DTYPE, _SHAPE, _CONTENT, _DIMENSION, _SIZE = 5, 1, 8, 1, 2, 4, 2, 1
 _VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
@@ -78,10 +76,6 @@ class Trial:
     workers: int
     collections: Mapping[str, frozenset[str]]
     steps: tuple[SavedStep, ...]
-
-    @property
-    def has_ended(self) -> bool:
-        return (self.folder / _END).is_file()
 
 
 def trials_below(folder: Path) -> list[Path]:

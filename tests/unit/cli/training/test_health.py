@@ -67,7 +67,7 @@ def test_what_a_scripts_own_hook_of_smdebug_saved_is_found(home: Home) -> None:
         "index/000000000/0_worker_0.json",
         "training_job_end.ts",
     )
-    others = ("model.bin", "../index/000000000/evil.json")
+    others = ("model.bin", "tensors/training_job_end.ts", "../index/000000000/evil.json")
     with tarfile.open(home.objects / "bucket/out/job/output/output.tar.gz", "w:gz") as archive:
         for name in (*(f"tensors/{each}" for each in saved), *others):
             archive.addfile(tarfile.TarInfo(name))
