@@ -62,11 +62,7 @@ def test_of_a_training_that_failed_what_it_left_is_read(home: Home) -> None:
 
 def test_what_a_scripts_own_hook_of_smdebug_saved_is_found(home: Home) -> None:
     """Unpacked of a training that has ended, in its place of one that has not."""
-    saved = (
-        "collections/000000000/worker_0_collections.json",
-        "index/000000000/0_worker_0.json",
-        "training_job_end.ts",
-    )
+    saved = ("collections/000000000/w_collections.json", "index/000000000/000000000000_w.json")
     others = ("model.bin", "tensors/training_job_end.ts", "../index/000000000/evil.json")
     with tarfile.open(home.objects / "bucket/out/job/output/output.tar.gz", "w:gz") as archive:
         for name in (*(f"tensors/{each}" for each in saved), *others):
