@@ -120,6 +120,10 @@ def _no_number(trial: Path) -> None:
     index.write_text(index.read_text().replace('"mode_step": 2', '"mode_step": "two"'))
 
 
+def _no_names(trial: Path) -> None:
+    (trial / "collections/000000000/worker_0_collections.json").write_text('{"collections": {"losses": []}}')
+
+
 def _two(trial: Path) -> None:
     other = trial.parent / "other/collections/000000000"
     other.mkdir(parents=True)
@@ -133,6 +137,7 @@ def _two(trial: Path) -> None:
         (_elsewhere, "names bytes outside the trial's own files"),
         (_no_json, "is no file of smdebug: it has no meta and tensor_payload"),
         (_no_number, "is no index of smdebug"),
+        (_no_names, "names no collections of smdebug"),
         (_two, "holds 2 trials of smdebug. Give one"),
     ],
 )

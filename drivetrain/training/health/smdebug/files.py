@@ -97,11 +97,14 @@ def read_trial(folder: Path) -> Trial:
     worker = workers[0]
     # Of a script that adds collections later, the last file has all of them.
     last = [path for path in described if path.name == f"{worker}{COLLECTIONS}"][-1]
-    collections = {
-        str(name): frozenset(map(str, one["tensor_names"]))
-        for name, one in _object(last, "collections")["collections"].items()
-        if one["tensor_names"]
-    }
+    try:
+        collections = {
+            str(name): frozenset(map(str, one["tensor_names"]))
+            for name, one in _object(last, "collections")["collections"].items()
+            if one["tensor_names"]
+        }
+    except (KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{last} names no collections of smdebug ({error!r}). Copy the trial again, whole.") from None
     indexes = sorted(folder.glob(f"index/*/*_{worker}.json"))
     return Trial(folder, len(workers), collections, tuple(_step(folder, path) for path in indexes))
 
