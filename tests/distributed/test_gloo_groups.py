@@ -11,6 +11,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
+from drivetrain.training.launch.processes import collectives
 from drivetrain.training.loop.agreement import Agreement
 from drivetrain.training.process import Process
 from drivetrain.training.torch.parallel.layout import lay_out
@@ -94,3 +95,16 @@ def test_a_rank_that_is_aborted_says_where_it_was(ranks: str, request: pytest.Fi
     with pytest.raises(AssertionError, match=r"(?s)rank 1:.*SIGABRT.*in abort") as failure:
         request.getfixturevalue(ranks)(2, abort)
     assert "most recent call first" in str(failure.value)
+
+
+def look_beside_a_group(process: Process) -> list[str]:
+    """Rank 1 has made a group that it is no member of."""
+    group = dist.new_group([0])
+    dist.all_reduce(torch.ones(1))
+    if process.is_main:
+        dist.destroy_process_group(group)
+    return [type(collectives.begun()).__name__]
+
+
+def test_a_rank_that_is_no_member_of_a_group_can_still_say_what_it_has_begun(forked: Any) -> None:
+    assert forked(2, look_beside_a_group) == [["list"], ["list"]]

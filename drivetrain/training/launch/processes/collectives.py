@@ -80,7 +80,9 @@ def begun(error: BaseException | None = None) -> list[Collective]:
         return []
     # (A program that has left its groups does not know their members any more.)
     members: dict[str, tuple[int, ...]] = {_DEFAULT_GROUP: tuple(range(int(os.environ.get("WORLD_SIZE", "1"))))}
-    members |= {c10d._world.pg_names[group]: tuple(ranks) for group, ranks in c10d._world.pg_group_ranks.items()}
+    names = c10d._world.pg_names
+    # (A group that this process made and is no member of has ranks, and no name.)
+    members |= {names[group]: tuple(ranks) for group, ranks in c10d._world.pg_group_ranks.items() if group in names}
     # (Not the dump with stacks: for its first one torch imports its compiler, which takes seconds.)
     told = json.loads(torch_c._dump_fr_trace_json())
     found = [_collective(entry, members) for entry in told.get("entries", [])[-MOST_KEPT:] if not entry["is_p2p"]]
