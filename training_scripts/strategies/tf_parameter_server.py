@@ -40,6 +40,8 @@ class Options:
 class Strategy(strategy.Strategy):
     """See drivetrain.training.tensorflow.strategy.Strategy. Runs in the chief."""
 
+    is_synchronous = False
+
     def __init__(self, recipe: Recipe, model: Any, process: Process, config: Config, options: Any) -> None:
         if config.ema_decay:
             raise InputError(f"ema_decay={config.ema_decay} under {self.name!r}: {REFUSED['ema_decay'][1]}")
