@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 
-# Ranks and losses are recorded about so often [s]: it takes a message of a few bytes.
-PACE_SECONDS = 0.25
+# Ranks and losses are recorded about so often [s]: it takes a message of a few bytes. Where ranks work little of that
+# time, and wait for data, it would still cost more than half of the bound; then less often, but not less than this.
+PACE_SECONDS, SLOWEST_PACE_SECONDS = 0.25, 1.0
 # These are recorded with their tensors whatever it costs: how a training begins is the most telling. What they cost
 # more than the bound is made up for by the steps that follow.
 FIRST_STEPS = (1, 2, 4, 8)
@@ -24,7 +25,7 @@ class Cadence:
 
     def __init__(self, bound: float, first: int = 0) -> None:
         self._bound, self._first = bound, first
-        self._spent = self._worked = self._cost = 0.0
+        self._spent = self._worked = self._cost = self._small_cost = 0.0
         self._next_full, self._next = first, first + 1
         self._gap = 1
 
@@ -58,7 +59,11 @@ class Cadence:
         self._spent, self._worked = self._spent + cost, self._worked + worked
         if full:  # the first ones allocate, and cost more than those that follow
             self._cost = cost if self._cost == 0 else (cost + self._cost) / 2
-        self._gap = max(1, min(2 * self._gap, round(PACE_SECONDS / a_step)))
+        else:
+            self._small_cost = cost if self._small_cost == 0 else (cost + self._small_cost) / 2
+        affordable = 2 * self._small_cost / (self._bound * of_work)
+        gap = min(max(PACE_SECONDS / a_step, affordable), SLOWEST_PACE_SECONDS / a_step)
+        self._gap = max(1, min(2 * self._gap, round(gap)))
         self._next = now + self._gap
         if full or self._next_full > now + 1:
             debt = self._spent + self._cost - self._bound * self._worked

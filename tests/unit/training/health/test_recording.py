@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -135,6 +136,22 @@ def test_tensors_are_summed_up_as_often_as_the_bound_allows(bound: float, cost: 
     assert set(FIRST_STEPS) <= set(full)
     assert 0.8 * bound < spent / elapsed <= 1.02 * bound or (spent / elapsed < bound and cost < bound * a_step)
     assert abs(cadence.share - spent / elapsed) < 1e-9
+
+
+@pytest.mark.parametrize(("cost", "apart"), [(1e-5, 17), (5e-4, 33), (5e-2, 67)])
+def test_where_ranks_wait_small_records_get_rarer_but_one_comes_each_second(cost: float, apart: int) -> None:
+    """Steps of 15 ms, 3 of them worked: every 0.25 s where it costs nothing, else half of the bound."""
+    cadence, recorded = Cadence(0.01), list[int]()
+    last = 0
+    for step in range(1, 4_000):
+        if cadence.records(step):
+            full, steps = cadence.sums_tensors(step), step - last
+            paid = 1e3 if full else cost  # so that none of these come among them
+            cadence.recorded(step, step, steps=steps, seconds=0.015 * steps, worked=0.003 * steps, cost=paid, full=full)
+            recorded.append(step)
+            last = step
+    gaps = [later - earlier for earlier, later in pairwise(recorded[20:])]
+    assert max(gaps) == apart
 
 
 def test_a_bound_of_one_looks_at_every_step() -> None:
