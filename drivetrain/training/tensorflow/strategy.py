@@ -242,7 +242,7 @@ class Strategy:
             summed = tf.reduce_sum(weighted) * scale
         gradients: Any = tape.gradient(summed, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         loss, layers = tf.reduce_sum(tf.cast(weighted, tf.float64)), self._no_layers()
-        if heard:
+        if self.watcher and heard:
             wanted = tf.logical_or(looks, tf.logical_not(tf.math.is_finite(loss)))  # which layer was it?
             layers = self.watcher.of_layers.of_outputs(wanted, heard, weights > 0)
         # (Of an embedding only some rows, some of them twice: their norm would be another.)

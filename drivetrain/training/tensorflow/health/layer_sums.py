@@ -84,8 +84,8 @@ class LayerSums:
     def _noting(self, place: int, call: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(call)
         def noting(*args: Any, **kwargs: Any) -> Any:
-            outputs = call(*args, **kwargs)
-            first = outputs[0] if isinstance(outputs, list | tuple) and outputs else outputs
+            outputs: Any = call(*args, **kwargs)
+            first: Any = outputs[0] if isinstance(outputs, list | tuple) and outputs else outputs
             heard = getattr(self._of_thread, "heard", None)
             if heard is not None and tf.is_tensor(first) and first.dtype.is_floating:
                 heard.append((place, first))

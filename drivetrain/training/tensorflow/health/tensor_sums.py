@@ -1,7 +1,7 @@
 """Sums of each variable's gradient, weights and update (drivetrain.training.torch.health.tensor_sums has the reasons).
 
 Gradients are seen inside the step's graph, behind a condition, after all replicas have added them up. Weights are read
-before and after the step, outside of its graph: a sample of the elements, the same one as with torch.
+before and after the step, outside of its graph: a sample of the elements.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class TensorSums:
         return np.stack([columns[name] for name in TENSOR_COLUMNS], axis=1) * self._share
 
     def _of_each(self, values: NDArray[Any]) -> Floats:
-        return np.bincount(self._owners, weights=values, minlength=len(self.names))
+        return np.bincount(self._owners, weights=values, minlength=len(self.names)).astype(np.float64)
 
     def _sampled(self) -> Any:
         picked = self._picked([variable.value for variable in self._variables])

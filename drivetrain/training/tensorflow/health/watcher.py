@@ -40,6 +40,7 @@ class Watcher:
         self.is_scaled = strategy.scales
         self._on_host = strategy.process.device == "cpu"
         self._is_summing = False
+        self._looks = (tf.constant(False), tf.constant(True))
         self._scale, self._began = 1.0, 0.0
         self._before: Any = None
         self._seen: tuple[Any, ...] = ()
@@ -62,8 +63,8 @@ class Watcher:
         self._before, self._seen = None, ()
 
         def wait() -> tuple[Floats, Floats]:
-            given = [np.asarray(one) for one in (squares, moved, before, after)]
-            return self.of_tensors.table(*given, scale), np.asarray(layers)
+            squared, met, was, now = (np.asarray(one) for one in (squares, moved, before, after))
+            return self.of_tensors.table(squared, met, was, now, scale), np.asarray(layers)
 
         return wait
 
@@ -72,7 +73,7 @@ class Watcher:
     def step_begins(self) -> Any:
         """Whether the sums are wanted, a scalar of TensorFlow."""
         self._began = time.perf_counter()
-        return tf.constant(self._is_summing)
+        return self._looks[self._is_summing]
 
     def step_done(self, batch: Batch, loss: Any, squares: Any, moved: Any, layers: Any) -> None:
         """
