@@ -100,7 +100,7 @@ test-sdk: setup .venvs/sdk/.installed  ## Compare with what the SageMaker SDK bu
 	@touch $@
 
 test-tensorflow: setup .venvs/tensorflow/.installed  ## Train, resume and evaluate under TensorFlow's strategies
-	$(BIN)/python -m pytest -m 'tensorflow and not nightly' $(TENSORFLOW_TESTS) $(ARGS)
+	$(BIN)/python -m pytest -m tensorflow $(TENSORFLOW_TESTS) $(ARGS)
 
 # Only what .venv lacks: Spark's workers are processes of the interpreter that runs the tests.
 .venvs/spark/.installed: tests/spark-requirements.txt | $(STAMP)

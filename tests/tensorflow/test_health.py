@@ -15,8 +15,6 @@ import pytest
 from tests.fixtures import tiny_data
 from tests.tensorflow.trainings import Work, run
 
-pytestmark = pytest.mark.tensorflow
-
 COMMON: dict[str, Any] = {
     "recipe": "tests.tensorflow.faulty_recipe",
     "clip_norm": 0.0,
@@ -54,6 +52,7 @@ def ended(work: Work) -> Any:
     return dict(zip(FAULTS, (noted.get("refused", "") for noted in train(runs, work)), strict=False))
 
 
+@pytest.mark.tensorflow
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_rule_fires_on_its_fault(name: str, work: Work, ended: Any) -> None:
     latest, text = FAULTS[name]
@@ -64,11 +63,12 @@ def test_a_rule_fires_on_its_fault(name: str, work: Work, ended: Any) -> None:
     assert ended[name].startswith(f"stopped at step {found[name]['step']}") and name in ended[name]
 
 
+@pytest.mark.tensorflow
 def test_no_rule_fires_on_the_shipped_recipe(work: Work, ended: Any) -> None:
     assert_silent([work.folder / f"healthy-{seed}" for seed in range(3)])
 
 
-@pytest.mark.nightly
+@pytest.mark.nightly  # (and not `tensorflow`, whose suite runs by day)
 def test_no_rule_fires_with_any_of_twenty_seeds(tmp_path: Path) -> None:
     several = Work(tmp_path)
     train([healthy(seed, several) for seed in range(20)], several)

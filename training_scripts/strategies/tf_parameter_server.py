@@ -70,7 +70,7 @@ class Strategy(strategy.Strategy):
             weighs = np.concatenate([weights[own], np.zeros(rows - len(own))])
             scale = 1.0 / weighs.sum() if weighs.any() else 0.0
             constants = (tf.constant(weighs), tf.constant(scale, self.precision.parameters))
-            results.append(self._coordinator.schedule(self._step, args=(*part, *constants, measures)))
+            results.append(self._coordinator.schedule(self._step, args=(*part, *constants, measures, None)))
         self._coordinator.join()
         losses, norms = zip(*(result.fetch() for result in results), strict=True)
         return Step(tf.constant(np.sum(losses)), tf.constant(np.mean(norms)) if measures else None, total)

@@ -174,7 +174,7 @@ class Strategy:
             yield
 
     def _distributed_step(
-        self, inputs: Any, targets: Any, weights: Any, scale: Any, measures: bool, looks: Any = None
+        self, inputs: Any, targets: Any, weights: Any, scale: Any, measures: bool, looks: Any
     ) -> tuple[Any, ...]:
         """The loss, the gradient's norm; and with a watcher what it sums up where the scalar `looks` is true."""
         given = (inputs, targets, weights, scale, measures, looks)
