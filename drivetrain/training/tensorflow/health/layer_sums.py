@@ -28,6 +28,7 @@ class LayerSums:
 
     Attributes:
         layers: those that have no layers inside, and those that stand in the model itself.
+        order: their places in the order in which they put out what is summed up, known when a step was traced.
     """
 
     def __init__(self, model: Any) -> None:
@@ -36,6 +37,7 @@ class LayerSums:
         self.names = tuple(
             f"{number:03d}.{re.sub(r'_[0-9]+$', '', layer.name)}" for number, layer in enumerate(self.layers)
         )
+        self.order: list[int] = []
         self._of_thread = threading.local()  # each replica is traced in a thread of its own
 
     @contextmanager
@@ -70,6 +72,7 @@ class LayerSums:
         graph, rows = counted.graph, counted.shape[0]
         # What is inside of a loop cannot be seen here, and what has no row for each sample is counted for none.
         seen = [(place, one) for place, one in heard if one.graph is graph and one.shape.rank and one.shape[0] == rows]
+        self.order = list(dict.fromkeys(place for place, _ in seen))
 
         def summed() -> Any:
             found: dict[int, Any] = {}

@@ -100,9 +100,10 @@ class Watcher:
                 return f"the {name} of the batch are not finite"
         if not self.layers:
             return "no layer is named"
-        for place in np.flatnonzero(~np.isfinite(layers[:, _SQUARES])):
-            weights = ", or its weights," if self.of_layers.layers[int(place)].weights else ""
-            return f"the outputs of layer {self.layers[int(place)]}{weights} are the first that are not finite"
+        bad = [place for place in self.of_layers.order if not math.isfinite(layers[place, _SQUARES])]
+        if bad:
+            weights = ", or its weights," if self.of_layers.layers[bad[0]].weights else ""
+            return f"the outputs of layer {self.layers[bad[0]]}{weights} are the first that are not finite"
         return "the outputs of layers are finite, and the recipe's losses of them are not"
 
 
