@@ -33,7 +33,7 @@ HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/tes
 # Horovod is put on the path where `make horovod` has built it.
 WITH_HOROVOD = PYTHONPATH=$(CURDIR)/.venvs/horovod
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark horovod test-horovod synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean docs strategies
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark test-spark35 horovod test-horovod synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean docs strategies
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -111,9 +111,11 @@ test-tensorflow: setup .venvs/tensorflow/.installed  ## Train, resume and evalua
 	@$(BIN)/python -m pip $(PIP_INSTALL) --no-deps --upgrade --target $(@D) -r tests/spark35-requirements.txt
 	@touch $@
 
-test-spark: setup .venvs/spark/.installed .venvs/spark35/.installed  ## Run transformations on Spark 4 and 3.5, value by value as on Polars; needs Java
+test-spark: setup .venvs/spark/.installed  ## Run transformations on Spark, value by value as on Polars; needs Java
 	PYTHONPATH=.venvs/spark $(BIN)/python -m pytest -m spark $(SPARK_TESTS) $(ARGS)
-	PYTHONPATH=.venvs/spark35 $(BIN)/python -m pytest -m spark tests/contract/test_engines.py $(subst .xml,-3.5.xml,$(ARGS))
+
+test-spark35: setup .venvs/spark35/.installed  ## The same on Spark 3.5, which EMR and SageMaker have
+	PYTHONPATH=.venvs/spark35 $(BIN)/python -m pytest -m spark tests/contract/test_engines.py $(ARGS)
 
 # A folder for torch and one for TensorFlow. The wheels are kept in ~/.cache/drivetrain/wheels.
 BUILD_HOROVOD = $(BIN)/python -m drivetrain.infra.horovod.build $(HOROVOD_ARGS) --into $(@D)
