@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         Spot,
     )
     from drivetrain.spec.steps import Dependency, NativeStep
-    from drivetrain.spec.training_options import TrainingOptions
+    from drivetrain.spec.training_options import Debugger, TrainingOptions
     from drivetrain.spec.triggers import Alarm, Limit, PipelineFinished, RegistryEvent, Schedule, Upload
     from drivetrain.targets.sagemaker.settings import Keys
 
@@ -63,7 +63,7 @@ _HOME = {
     "Keys": "targets.sagemaker.settings",
     **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "RetryPolicy", "Spot"), "spec.resources"),
     **dict.fromkeys(("Alternative", "InstanceGroup", "Mlflow", "Network", "Resources"), "spec.resources"),
-    "TrainingOptions": "spec.training_options",
+    **dict.fromkeys(("Debugger", "TrainingOptions"), "spec.training_options"),
     **dict.fromkeys(("Dependency", "NativeStep"), "spec.steps"),
     **dict.fromkeys(("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.triggers"),
 }
@@ -74,6 +74,7 @@ __all__ = [
     "CachePolicy",
     "Checkpoint",
     "Cluster",
+    "Debugger",
     "Dependency",
     "Deployed",
     "Deployment",

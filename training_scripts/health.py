@@ -5,7 +5,8 @@
 
 FOLDER is a training's output folder, or `health` in it; it may still be written. `show` tells what fired, where the
 time went, and the last steps of each rank, also of one that was killed. `replay` applies the rules, with other options,
-to what was recorded; nothing is trained. Exit codes: 0 done, 2 bad input.
+to what was recorded; nothing is trained. Of a script that has a hook of smdebug of its own, FOLDER has its trial: the
+rules see what the hook saved. Exit codes: 0 done, 2 bad input.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,10 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.command_line import CommandParser
 from drivetrain.training.health import recording
 from drivetrain.training.health.flight import Flight, read_flights
-from drivetrain.training.health.rule import Finding, load_rules, see
+from drivetrain.training.health.record import Record
+from drivetrain.training.health.rule import Finding, Watching, load_rules, see
+from drivetrain.training.health.smdebug.files import Trial, read_trial, trials_below
+from drivetrain.training.health.smdebug.trial import names_of, records, rules_for
 from drivetrain.training.health.summary import SUMMARY_FILE, Summary
 
 BAD_INPUT = 2
@@ -33,37 +37,38 @@ LAST_STEPS = 3
 def show(given: argparse.Namespace) -> int:
     """What was found while it ran."""
     folder = folder_of(given.folder)
+    if isinstance(folder, Trial):
+        found = _of_trial(folder, "{}").as_json(0.0)
+        _print({**found, "smdebug": _saved(folder)}, [_trial_line(folder), *summary_lines(found)], given.json)
+        return 0
     summary = folder / SUMMARY_FILE
-    if summary.is_file():
-        found: dict[str, Any] = _object(summary)
-    else:  # it still runs, or was killed: what rules say of what is there
-        found = {**_replayed(folder, "{}").as_json(0.0), "unfinished": True}
+    # Without a summary it still runs, or was killed: what rules say of what is there.
+    found = _object(summary) if summary.is_file() else {**_replayed(folder, "{}").as_json(0.0), "unfinished": True}
     try:
         flights = read_flights(folder)
     except (ValueError, OSError) as error:
         raise InputError(f"{error}. Give the output folder of a training.") from None
-    if given.json:
-        told = [{**asdict(one), "steps": one.steps[-given.steps :]} for one in flights]
-        print(json.dumps(_plain({**found, "flights": told}), indent=2))
-        return 0
-    print("\n".join([*summary_lines(found), *flight_lines(flights, given.steps)]))
+    told = [{**asdict(one), "steps": one.steps[-given.steps :]} for one in flights]
+    _print({**found, "flights": told}, [*summary_lines(found), *flight_lines(flights, given.steps)], given.json)
     return 0
 
 
 def replay(given: argparse.Namespace) -> int:
     """What rules say of what was recorded."""
-    summary = _replayed(folder_of(given.folder), given.rules)
+    folder = folder_of(given.folder)
+    summary = _of_trial(folder, given.rules) if isinstance(folder, Trial) else _replayed(folder, given.rules)
     found = summary.as_json(0.0)
-    if given.json:
-        kept = {name: found[name] for name in ("healthy", "findings", "rules", "records")}
-        print(json.dumps(_plain(kept), indent=2))
-        return 0
-    print("\n".join(summary_lines(found)))
+    kept = {name: found[name] for name in ("healthy", "findings", "rules", "records")}
+    _print(kept, summary_lines(found), given.json)
     return 0
 
 
-def folder_of(given: str) -> Path:
-    """The folder `health`.
+def _print(found: Mapping[str, Any], lines: Sequence[str], as_json: bool) -> None:
+    print(json.dumps(_plain(dict(found)), indent=2) if as_json else "\n".join(lines))
+
+
+def folder_of(given: str) -> Path | Trial:
+    """The folder `health`, or what smdebug has saved.
 
     Raises:
         InputError: nothing was recorded there.
@@ -71,9 +76,14 @@ def folder_of(given: str) -> Path:
     for folder in (Path(given), Path(given) / recording.FOLDER):
         if (folder / recording.RECORDS_FILE).is_file():
             return folder
+    trials = trials_below(Path(given))
+    if len(trials) > 1:
+        raise InputError(f"{given} holds {len(trials)} trials of smdebug. Give one: {', '.join(map(str, trials))}.")
+    if trials:
+        return read_trial(trials[0])
     raise InputError(
         f"{given} holds no {recording.FOLDER}/{recording.RECORDS_FILE}. Give the output folder of a training that ran "
-        "with health=true."
+        "with health=true, or of a script with a hook of smdebug."
     )
 
 
@@ -139,13 +149,39 @@ def _phases() -> tuple[str, ...]:
 
 
 def _replayed(folder: Path, given: str) -> Summary:
-    rules = load_rules(given)
+    return _summary(load_rules(given), recording.read(folder / recording.RECORDS_FILE)[1])
+
+
+def _summary(rules: list[Watching], seen: Iterable[Record]) -> Summary:
     summary = Summary(rules)
-    for record in recording.read(folder / recording.RECORDS_FILE)[1]:
+    for record in seen:
         for finding in see(rules, record):
             _ = summary.add(finding)
         summary.recorded(record)
     return summary
+
+
+def _of_trial(trial: Trial, given: str) -> Summary:
+    rules = rules_for(trial, load_rules(given))
+    return _summary(rules, records(trial))
+
+
+def _saved(trial: Trial) -> dict[str, Any]:
+    return {
+        "folder": str(trial.folder),
+        "workers": trial.workers,
+        "steps": len(trial.steps),
+        "collections": {name: len(tensors) for name, tensors in sorted(trial.collections.items())},
+        "not_asked": names_of(trial).others,
+    }
+
+
+def _trial_line(trial: Trial) -> str:
+    saved = _saved(trial)
+    held = ", ".join(f"{name} {count}" for name, count in saved["collections"].items())
+    more = f"; of other tensors, for which no rule asks: {saved['not_asked']}" if saved["not_asked"] else ""
+    only = f" of the first of {trial.workers} workers" if trial.workers > 1 else ""
+    return f"saved by smdebug: {saved['steps']} steps{only} ({held or 'no collection has a tensor'}){more}"
 
 
 def _object(path: Path) -> dict[str, Any]:

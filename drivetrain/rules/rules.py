@@ -38,12 +38,13 @@ def _books(graph: Graph) -> Iterator[RuleBook]:
         yield tuning_rules.rule
     yield option_rules.rule
     if any(issubclass(kind, TrainingStep) for kind in kinds):
-        from drivetrain.rules import checkpoint_rules, pretrained_rules, script_rules, strategy_rules
+        from drivetrain.rules import checkpoint_rules, debugger_rules, pretrained_rules, script_rules, strategy_rules
 
         yield strategy_rules.rule
         yield checkpoint_rules.rule
         yield pretrained_rules.rule
         yield script_rules.rule
+        yield debugger_rules.rule
 
 
 def problems(pipeline: Pipeline) -> list[str]:

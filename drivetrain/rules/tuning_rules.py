@@ -137,7 +137,7 @@ def tunings_have_what_their_trainings_may_have(graph: Graph) -> Iterator[str]:
                 f"step {step.name!r}: where a tuning chooses among machines, the service takes no "
                 "cluster.warm_pool_seconds: its trainings hand their machines on by themselves. Leave it out."
             )
-        for option in ("remote_debug", "tensorboard"):
+        for option in ("debugger", "remote_debug", "tensorboard"):
             if getattr(step.options, option):
                 yield (
                     f"step {step.name!r}: the service's tuning jobs have no options.{option}. Leave it out, or run the "

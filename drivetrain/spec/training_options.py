@@ -27,6 +27,22 @@ InputMode = Annotated[Literal["File", "FastFile"], BeforeValidator(_no_pipe)]
 """File: all is copied before the program starts. FastFile: a file comes from S3 as it is read."""
 
 
+class Debugger(Frozen):
+    """SageMaker Debugger and Profiler beside the health rules: the service's own rules of the same meaning.
+
+    Debugger is closed since 2026-07-30 to accounts that had not used it, and Profiler ends on 2027-06-30.
+    """
+
+    rules: tuple[str, ...] = ()
+    """Health rules by their names; unless given, all that the service has, without those that `health_rules` turns
+    off."""
+    save_every: Annotated[int, Field(ge=1)] = 500
+    """Steps between two that smdebug's hook in the script saves."""
+    collections: FrozenMap[FrozenMap[str]] = Field(default_factory=FrozenDict)
+    """Further collections of the hook's, or other parameters of those that the rules need: name -> parameter -> value,
+    as in `{"labels": {"include_regex": ".*target.*"}}`."""
+
+
 class TrainingOptions(Frozen):
     """Options of one training job. What a job of any kind has is in its Cluster and the Deployment."""
 
@@ -42,5 +58,7 @@ class TrainingOptions(Frozen):
     """A shell into the containers, through AWS Systems Manager, for those who may start its sessions."""
     tensorboard: bool = False
     """Copy TensorBoard's files to S3 while the training runs, to `<step>/<execution>/tensorboard`."""
+    debugger: Debugger | None = None
+    """The service's own rules and what its hook saves, to `<step>/debugger`."""
     mlflow: Mlflow | None = None
     """Where this job reports to by itself, beside what the deployment says of executions."""

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.ledger.rows import StepRow
 
 FOLDER, RECORDS = "health", "records.jsonl"
+# What smdebug saves: TRIAL/collections/000000000/worker_0_collections.json, and its siblings.
+_COLLECTIONS, _OF_TRIALS = "collections/*/*_collections.json", ("collections", "index", "events")
 # What a training records stays below 32 MiB, and a rank's last steps below 64 KiB.
 _MOST_BYTES = 256 * 1024 * 1024
 
@@ -57,7 +59,10 @@ def _of_run(ledger: Ledger, what: str, step: str | None, temporary: Path) -> Pat
         which = (
             f"Step {step!r} of {run} has recorded nothing" if step is not None else f"No step of {run} has recorded any"
         )
-        raise UserError(f"{which} of its health: trainings of the component `train` do, with health=true.")
+        raise UserError(
+            f"{which} of its health: trainings of the component `train` do, with health=true, and scripts with a hook "
+            "of smdebug that saves below SM_OUTPUT_DATA_DIR."
+        )
     if len(found) > 1:
         raise UserError(f"{len(found)} steps of {run} were trained. Name one by --step. {did_you_mean('', found)}")
     return next(iter(found.values()))
@@ -72,28 +77,50 @@ def _of_step(ledger: Ledger, row: StepRow, target: Path) -> Path | None:
     if isinstance(job, str) and "OutputDataConfig" in row.arguments:
         place = ObjectStore(ledger.home.objects).path(artifacts_uri(row.arguments, job, what="output"))
         if place.is_dir():
-            return place if (place / FOLDER / RECORDS).is_file() else None
+            return place if _has_records(place) else None
         if place.is_file():
             return _unpacked(place, target)
     begun = ledger.home.run(row.execution) / row.name
-    left = sorted(begun.rglob(f"{FOLDER}/{RECORDS}"), key=lambda path: path.stat().st_mtime)
-    return left[-1].parent if left else None
+    left = [path.parent for path in _by_age(begun, f"{FOLDER}/{RECORDS}")]
+    left = left or [path.parent.parent.parent for path in _by_age(begun, _COLLECTIONS)]
+    return left[-1] if left else None
+
+
+def _by_age(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.rglob(pattern), key=lambda path: path.stat().st_mtime)
+
+
+def _has_records(folder: Path) -> bool:
+    return (folder / FOLDER / RECORDS).is_file() or any(folder.rglob(_COLLECTIONS))
 
 
 def _unpacked(archive: Path, target: Path) -> Path | None:
-    """What is in health/ of an output.tar.gz."""
+    """What is in health/ of an output.tar.gz, and what smdebug has saved."""
     size = 0
     with tarfile.open(archive) as packed:
         for member in packed:
-            parts = Path(member.name).parts
-            if not member.isfile() or FOLDER not in parts[:2] or ".." in parts:
+            parts = _parts_kept(member.name) if member.isfile() else ()
+            if not parts:
                 continue
             size += member.size
             if size > _MOST_BYTES:
-                raise UserError(f"{archive}: {FOLDER}/ unpacks to more than a training records.")
-            path = target.joinpath(*parts[parts.index(FOLDER) :])
+                raise UserError(
+                    f"{archive} unpacks to more than {_MOST_BYTES >> 20} MiB of records. Unpack it where there is "
+                    "room, and give that folder."
+                )
+            path = target.joinpath(*parts)
             path.parent.mkdir(parents=True, exist_ok=True)
             source = packed.extractfile(member)
             if source is not None:
                 path.write_bytes(source.read())
-    return target if (target / FOLDER / RECORDS).is_file() else None
+    return target if _has_records(target) else None
+
+
+def _parts_kept(name: str) -> tuple[str, ...]:
+    """Where a file of an archive goes; () where it is none of ours."""
+    parts = tuple(part for part in Path(name).parts if part != "/")
+    if ".." in parts:
+        return ()
+    if FOLDER in parts[:2]:
+        return parts[parts.index(FOLDER) :]
+    return parts if len(parts) > 2 and parts[-3] in _OF_TRIALS else ()

@@ -94,9 +94,9 @@ def test_rule_tunings_keep_no_checkpoints() -> None:
     assert "Leave checkpoint= out" in refusal(tuning(checkpoint=Checkpoint(uri="s3://bucket/checkpoints/")))
 
 
-@pytest.mark.parametrize("option", ["remote_debug", "tensorboard"])
-def test_rule_tunings_have_what_their_trainings_may_have(option: str) -> None:
-    options = TrainingOptions.model_validate({option: True})
+@pytest.mark.parametrize(("option", "value"), [("debugger", {}), ("remote_debug", True), ("tensorboard", True)])
+def test_rule_tunings_have_what_their_trainings_may_have(option: str, value: Any) -> None:
+    options = TrainingOptions.model_validate({option: value})
     assert f"tuning jobs have no options.{option}" in refusal(tuning(options=options))
     Pipeline(name="p", steps=[tuning(options=TrainingOptions())])
 

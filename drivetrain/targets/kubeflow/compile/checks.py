@@ -254,8 +254,9 @@ def _options(step: Step, graph: Graph) -> Iterator[Problem]:
             for name in TrainingOptions.model_fields
             if getattr(step.options, name) != getattr(TrainingOptions(), name)
         ]
+        instead = "; the health rules run in the training itself" if names[0] == "debugger" else ""
         yield Problem(
-            step.name, f"options.{names[0]}", "is an option of SageMaker's training jobs. Leave it out there."
+            step.name, f"options.{names[0]}", f"is an option of SageMaker's training jobs. Leave it out there{instead}."
         )
 
 

@@ -23,6 +23,8 @@ Isolation = Literal["pid", "mounts", "none"]
 BASE = "/opt/ml"
 # Programs that honour it (our start file, the SageMaker toolkits) need no /opt/ml.
 BASE_VARIABLE = "SAGEMAKER_BASE_DIR"
+# What smdebug makes its hook from, below input/config: the name is the service's.
+DEBUG_HOOK = "debughookconfig.json"
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 CONFINED = Path(__file__).with_name("confined.py")
 
@@ -81,12 +83,15 @@ def host_path(path: str, root: Path) -> Path:
 
 
 def rewrite_configuration(root: Path) -> None:
-    """Rewrite the hyperparameters' values in place: programs get them as arguments."""
+    """Rewrite in place the hyperparameters' values, which programs get as arguments, and where smdebug's hook saves."""
     path = root / "input" / "config" / "hyperparameters.json"
     if path.exists():
         given: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
         rewritten = {name: rewrite(value, root) for name, value in given.items()}
         path.write_text(json.dumps(rewritten), encoding="utf-8")
+    hook = root / "input" / "config" / DEBUG_HOOK
+    if hook.exists():
+        hook.write_text(rewrite(hook.read_text(encoding="utf-8"), root), encoding="utf-8")
 
 
 def refuse_literals(command: Sequence[str], environment: Mapping[str, str], code: Sequence[str], root: Path) -> None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.containers.mounts import BASE, host_path
+from drivetrain.targets.local.containers.mounts import BASE, DEBUG_HOOK, host_path
 
 NETWORK_INTERFACE = "lo"
 INSTANCE_GROUP = "homogeneousCluster"
@@ -42,6 +42,7 @@ def lay_out_training(
     hyperparameters: Mapping[str, Any],
     input_data_config: Sequence[Mapping[str, Any]],
     checkpoint_path: str = f"{BASE}/checkpoints",
+    debug_hook: Mapping[str, Any] | None = None,
 ) -> None:
     """Make the tree of one host of a training job.
 
@@ -50,6 +51,8 @@ def lay_out_training(
         hyperparameters: resolved values; they arrive as strings.
         input_data_config: the channels as in CreateTrainingJob, resolved.
         checkpoint_path: where the job keeps its checkpoints; the folder is made.
+        debug_hook: the job's DebugHookConfig, from which smdebug makes a hook in the script. What that saves is part of
+            the job's output, where the service would bring it to the hook's S3OutputPath.
 
     Raises:
         UserError: a path outside /opt/ml.
@@ -61,6 +64,9 @@ def lay_out_training(
     _write(config / "hyperparameters.json", {name: _string(value) for name, value in hyperparameters.items()})
     _write(config / "inputdataconfig.json", {str(c["ChannelName"]): _channel(c) for c in input_data_config})
     _write(config / "resourceconfig.json", _resources(cluster, host))
+    if debug_hook:
+        own = host if len(cluster.hosts) > 1 else ""
+        _write(config / DEBUG_HOOK, {**debug_hook, "LocalPath": str(PurePosixPath(BASE, "output/data/tensors", own))})
 
 
 def lay_out_processing(

@@ -165,6 +165,7 @@ class TrainingJob:
                 hyperparameters=object_in(context.arguments, "HyperParameters"),
                 input_data_config=entries(context.arguments, "InputDataConfig"),
                 checkpoint_path=self._checkpoint_path,
+                debug_hook=object_in(context.arguments, "DebugHookConfig"),
             )
         if self._rehearsal is not None:
             self._rehearsal.lay_out([host.root for host in hosts])

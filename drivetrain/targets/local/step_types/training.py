@@ -140,12 +140,15 @@ def train(context: StepContext, name: str, *, stop_early: Callable[[], bool] | N
 def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
     """What starts on every host."""
     from drivetrain.targets.local.containers.container import Job
+    from drivetrain.targets.local.containers.mounts import BASE, DEBUG_HOOK
 
     arguments = context.arguments
     algorithm = arguments["AlgorithmSpecification"]
-    environment = jobs.job_environment(
-        context, {"TRAINING_JOB_NAME": name, "TRAINING_JOB_ARN": context.facts.arn(f"training-job/{name}")}
-    )
+    told = {"TRAINING_JOB_NAME": name, "TRAINING_JOB_ARN": context.facts.arn(f"training-job/{name}")}
+    if arguments.get("DebugHookConfig"):
+        # Where smdebug looks by itself, but where /opt/ml is no mount.
+        told["SMDEBUG_CONFIG_FILE_PATH"] = f"{BASE}/input/config/{DEBUG_HOOK}"
+    environment = jobs.job_environment(context, told)
     command = (
         notebook_jobs.command()
         if notebook_jobs.is_one(arguments)

@@ -44,6 +44,7 @@ from drivetrain.targets.assets.image import Image, missing, runs_on_spark
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
 from drivetrain.targets.sagemaker.compile import checks
+from drivetrain.targets.sagemaker.compile.debugger import debugger_notes
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
@@ -185,7 +186,7 @@ class _Compiler:
             "Steps": [self.step(step) for step in self.pipeline.steps],
         }
         assets = tuple(self.assets[uri] for uri in sorted(self.assets))
-        return Compiled(self.pipeline, definition, assets, tuple(self.notes))
+        return Compiled(self.pipeline, definition, assets, (*self.notes, *debugger_notes(self.graph.steps)))
 
     def mlflow(self) -> Json:
         """The tracking server of all jobs."""

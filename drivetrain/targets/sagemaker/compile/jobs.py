@@ -185,7 +185,12 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
             "S3Uri": checkpoint_prefix(step, graph) if uri is None else spell(uri, graph),
             "LocalPath": step.checkpoint.local_path or CHECKPOINTS,
         }
-    arguments |= network_fields(step, graph) | training_options(step, output_prefix(step, site)["Std:Join"]["Values"])
+    prefix = output_prefix(step, site)["Std:Join"]["Values"]
+    arguments |= network_fields(step, graph) | training_options(step, prefix)
+    if step.options.debugger is not None:
+        from drivetrain.targets.sagemaker.compile.debugger import debugger_fields
+
+        arguments |= debugger_fields(step, prefix[0], settings_of(graph.pipeline.deployment).region)
     if environment := _environment(step, graph):
         arguments["Environment"] = environment
     return arguments | _tags(step, graph)

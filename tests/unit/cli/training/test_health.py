@@ -60,6 +60,23 @@ def test_of_a_training_that_failed_what_it_left_is_read(home: Home) -> None:
         pass
 
 
+def test_what_a_scripts_own_hook_of_smdebug_saved_is_found(home: Home) -> None:
+    """Unpacked of a training that has ended, in its place of one that has not."""
+    saved = ("collections/000000000/w_collections.json", "index/000000000/000000000000_w.json")
+    others = ("model.bin", "tensors/training_job_end.ts", "../index/000000000/evil.json")
+    with tarfile.open(home.objects / "bucket/out/job/output/output.tar.gz", "w:gz") as archive:
+        for name in (*(f"tensors/{each}" for each in saved), *others):
+            archive.addfile(tarfile.TarInfo(name))
+    with recorded("e-1", "train", home.root) as folder:
+        files = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+        assert files == {f"tensors/{each}" for each in saved}
+    left = home.run("e-1") / "again/attempt-1/hosts/algo-1/opt/ml/output/data/tensors"
+    (left / saved[0]).parent.mkdir(parents=True)
+    (left / saved[0]).write_text("{}")
+    with recorded("e-1", "again", home.root) as folder:
+        assert folder == left
+
+
 @pytest.mark.parametrize(
     ("what", "step", "says"),
     [

@@ -13,6 +13,7 @@ from drivetrain import (
     Alternative,
     CachePolicy,
     Cluster,
+    Debugger,
     Dependency,
     NativeStep,
     Network,
@@ -155,7 +156,14 @@ CASES: list[tuple[str, Callable[[], Any], str, str, str]] = [
         lambda: fitted(options=TrainingOptions(remote_debug=True)),
         "fit",
         "options.remote_debug",
-        "Leave it out there",
+        "Leave it out there.",
+    ),
+    (
+        "_options",
+        lambda: fitted(options=TrainingOptions(debugger=Debugger())),
+        "fit",
+        "options.debugger",
+        "Leave it out there; the health rules run in the training itself.",
     ),
     (
         "_inputs",

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.local.containers.mounts import rewrite_configuration
 from drivetrain.targets.local.containers.opt_ml import Cluster, lay_out_processing, lay_out_training, loopback_hosts
 
 CLUSTER = Cluster(("127.0.0.1", "127.0.0.2"), "ml.g5.xlarge")
@@ -53,6 +54,19 @@ def test_a_training_host(tmp_path: Path) -> None:
     }
     for folder in ("input/data", "model", "output/data", "kept", "code"):
         assert list((root / folder).iterdir()) == []
+
+
+@pytest.mark.parametrize(("hosts", "place"), [(1, "tensors"), (2, "tensors/127.0.0.1")])
+def test_a_hook_of_smdebug_saves_into_the_output(hosts: int, place: str, tmp_path: Path) -> None:
+    hook = {"S3OutputPath": "s3://b/debugger", "HookParameters": {"save_interval": "5"}}
+    cluster, given = Cluster(loopback_hosts(hosts), "ml.m5.large"), {"hyperparameters": {}, "input_data_config": []}
+    lay_out_training(tmp_path / "with", cluster, "127.0.0.1", **given, debug_hook=hook)
+    lay_out_training(tmp_path / "without", cluster, "127.0.0.1", **given, debug_hook={})
+    config = tmp_path / "with/input/config/debughookconfig.json"
+    assert read(config) == {**hook, "LocalPath": f"/opt/ml/output/data/{place}"}
+    assert not (tmp_path / "without/input/config/debughookconfig.json").exists()
+    rewrite_configuration(tmp_path / "with")
+    assert read(config) == {**hook, "LocalPath": f"{tmp_path}/with/output/data/{place}"}
 
 
 def test_a_processing_host(tmp_path: Path) -> None:

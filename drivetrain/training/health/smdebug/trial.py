@@ -1,0 +1,152 @@
+"""A trial as records that health rules see.
+
+- Gradients, weights and biases are its tensors; outputs of layers, where the script saved them, its layers; the
+  collection `losses` its loss. Steps of EVAL are a validation each time that they end.
+- smdebug tells nothing of machines and of how a step changed its weights: rules that ask for it are left out.
+- Reductions (`smdebug/reductions/...`) and what else a script saved are counted, and no rule asks for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from drivetrain.training.health.record import LAYER_COLUMNS, RANK_COLUMNS, TENSOR_COLUMNS, Floats, Record, Table
+from drivetrain.training.health.rule import Watching
+from drivetrain.training.health.smdebug.files import SavedStep, Trial
+
+_GRADIENT = "gradient/"
+_WEIGHTS = ("weights", "biases")
+_LOSSES = "losses"
+_OUTPUT = re.compile(r"_output_[0-9]+$")
+_TRAINS, _VALIDATES = ("TRAIN", "GLOBAL"), "EVAL"
+# These ask how a step changed the weights, or where its time went.
+_NEEDS_MORE = ("learning_rate", "saturated_updates", "communication_share")
+_OF_MACHINES_BUT_LOSSES_TOO = "nan_or_inf"
+
+
+@dataclass(frozen=True)
+class Names:
+    """What a trial's tensors are to the rules, in the order of the model."""
+
+    tensors: Sequence[str]
+    layers: Sequence[str]
+    loss: str | None
+    others: int
+    """Tensors that no rule asks for."""
+
+
+def names_of(trial: Trial) -> Names:
+    # The forward pass saves weights and outputs in the model's order, the backward pass gradients in the reverse.
+    saved = list(dict.fromkeys(name for step in trial.steps for name in step.places))
+    gradients = [name.removeprefix(_GRADIENT) for name in saved if name.startswith(_GRADIENT)]
+    declared = {name for collection in _WEIGHTS for name in trial.collections.get(collection, ())}
+    weights = [name for name in saved if name in declared]
+    tensors = tuple(dict.fromkeys([*weights, *reversed(gradients)]))
+    losses = trial.collections.get(_LOSSES, frozenset())
+    layers = tuple(name for name in saved if _OUTPUT.search(name) and name not in losses and "/" not in name)
+    loss = next((name for name in sorted(losses, key=lambda name: (name != "loss", name)) if name in saved), None)
+    known = {*weights, *(_GRADIENT + name for name in gradients), *layers, *losses}
+    return Names(tensors, layers, loss, sum(name not in known for name in saved))
+
+
+def rules_for(trial: Trial, rules: Iterable[Watching]) -> list[Watching]:
+    """Those that a trial can answer."""
+    names = names_of(trial)
+    there = {
+        "loss": names.loss is not None,
+        "tensors": bool(names.tensors),
+        "layers": bool(names.layers),
+        "validation": names.loss is not None and any(step.mode == _VALIDATES for step in trial.steps),
+    }
+    return [
+        rule
+        for rule in rules
+        if rule.name == _OF_MACHINES_BUT_LOSSES_TOO or (there.get(rule.watches, False) and rule.name not in _NEEDS_MORE)
+    ]
+
+
+def records(trial: Trial) -> Iterator[Record]:
+    """A record of each saved step of the training, and of each validation.
+
+    Raises:
+        InputError: a tensor cannot be read.
+    """
+    names = names_of(trial)
+    losses = _Losses()
+    reached, matrices = 0, [False] * len(names.tensors)
+    for step in trial.steps:
+        loss = float(step.tensor(names.loss).mean()) if names.loss is not None and names.loss in step.places else None
+        if step.mode == _VALIDATES:
+            losses.validated(loss)
+        elif step.mode in _TRAINS:
+            yield from losses.record(reached)
+            losses.trained(loss)
+            before, reached = reached, step.step + 1
+            yield Record(
+                step=reached,
+                steps=max(reached - before, 0),
+                loss=loss,
+                ranks=_nothing_of_machines(),
+                tensors=_tensors(step, names.tensors, matrices) if names.tensors else None,
+                layers=_layers(step, names.layers) if names.layers else None,
+                matrices=tuple(matrices),
+            )
+    yield from losses.record(reached)
+
+
+@dataclass
+class _Losses:
+    """Of the training since the last validation, and of the one that goes on."""
+
+    training: list[float] = field(default_factory=list[float])
+    validation: list[float] = field(default_factory=list[float])
+
+    def trained(self, loss: float | None) -> None:
+        self.training += [] if loss is None else [loss]
+
+    def validated(self, loss: float | None) -> None:
+        self.validation += [] if loss is None else [loss]
+
+    def record(self, step: int) -> Iterator[Record]:
+        """What a validation found that has ended; nothing where the training has told no loss to compare."""
+        if self.validation and self.training:
+            means = {"validation_loss": self.validation, "train_loss": self.training}
+            yield Record(step=step, validation={name: float(np.mean(each)) for name, each in means.items()})
+            self.training = []
+        self.validation = []
+
+
+def _tensors(step: SavedStep, names: Sequence[str], matrices: list[bool]) -> Table:
+    """Sums over all elements; of a tensor that the step did not save, 0 elements."""
+    columns = {column: np.zeros(len(names)) for column in TENSOR_COLUMNS}
+    for row, name in enumerate(names):
+        if _GRADIENT + name in step.places:
+            gradient = step.tensor(_GRADIENT + name)
+            matrices[row] = gradient.ndim > 1
+            columns["size"][row], columns["grad_sq"][row] = gradient.size, np.square(gradient).sum()
+        if name in step.places:
+            weight = step.tensor(name)
+            matrices[row] = weight.ndim > 1
+            columns["sampled"][row], columns["weight_sum"][row] = weight.size, weight.sum()
+            columns["weight_sq"][row] = np.square(weight).sum()
+    return Table(names, columns)
+
+
+def _layers(step: SavedStep, names: Sequence[str]) -> Table:
+    columns = {column: np.zeros(len(names)) for column in LAYER_COLUMNS}
+    for row, name in enumerate(names):
+        if name in step.places:
+            output = step.tensor(name)
+            columns["size"][row], columns["sq"][row] = output.size, np.square(output).sum()
+            columns["zeros"][row] = (output == 0).sum()
+    return Table(names, columns)
+
+
+def _nothing_of_machines() -> Table:
+    """One rank, of which nothing was timed."""
+    unknown: dict[str, Floats] = {column: np.zeros(1) for column in RANK_COLUMNS}
+    return Table(("rank 0",), {**unknown, "accelerator": np.full(1, -1.0)})
