@@ -27,7 +27,7 @@ SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
 TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
   tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py \
   tests/tensorflow/test_parameter_server.py tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py \
-  tests/tensorflow/test_library_scripts.py
+  tests/tensorflow/test_library_scripts.py tests/tensorflow/test_health.py
 SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py
 HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/test_horovod_scripts.py
 # Horovod is put on the path where `make horovod` has built it.

@@ -14,11 +14,12 @@ _MINUTES = os.environ.get("FAULT_MINUTES", "240")
 JOBS = [
     Job("setup", "make setup", 120),
     Job("install-audit", "make .venvs/audit/.installed", aside=True),
+    Job("install-tensorflow", "make .venvs/tensorflow/.installed", 3, ("setup",), aside=True),
     Job(
         "nightly",
         "HYPOTHESIS_PROFILE=nightly .venv/bin/python -m pytest -m 'nightly or hypothesis'",
         3000,
-        ("setup",),
+        ("setup", "install-tensorflow"),
     ),
     Job("mutants", "make mutants", 600, ("setup",)),
     Job("programs", PROGRAMS, 5, aside=True),

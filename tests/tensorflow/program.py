@@ -148,7 +148,7 @@ def noted() -> Generator[Any]:
             "computes_in": strategy.model.compute_dtype,
             "tf32": tf32,
             "xla": bool(getattr(strategy._of_piece, "_jit_compile", False)),
-            "loss_scale": float(strategy.loss_scale.numpy()) if strategy._scales else None,
+            "loss_scale": float(strategy.loss_scale.numpy()) if strategy.scales else None,
             "rows": list(recipes.Recipe.rows) if recipes else [],
             "labels": [label for labels in recipes.Recipe.labels for label in labels] if recipes else [],
         }

@@ -31,7 +31,8 @@ RUNS: dict[str, dict[str, Any]] = {
     "start": NO_STEP,
     "first_step": {"max_steps": 1},
     "accumulation": {"accumulation": 3},
-    "xla": {"compile": True},
+    "xla": {"compile": True, "accumulation": 2},
+    "xla_unwatched": {"compile": True, "accumulation": 2, "health": False},
     "fp64": {"precision": "fp64"},
     "tf32": {"precision": "tf32"},
     "bf16": {"precision": "bf16"},
@@ -239,10 +240,14 @@ def shown_tensorboard(work: Work, noted: Any) -> None:
 
 
 def shown_health(work: Work, noted: Any) -> None:
-    """The rules of losses and machines; they change nothing."""
+    """To the bit nothing is changed by it, with every step looked at, and where XLA compiles the pass."""
     folders = {name: work.folder / name / "output/health" for name in ("unwatched", "watched")}
     assert not folders["unwatched"].exists() and (folders["watched"] / "health.json").is_file()
-    assert work.distance("unwatched", "watched") == 0.0
+    for watched in ("watched", "xla"):
+        unwatched = "unwatched" if watched == "watched" else "xla_unwatched"
+        assert work.distance(watched, unwatched) == 0.0
+        losses, its = ([row["train_loss"] for row in work.steps(name)] for name in (watched, unwatched))
+        assert losses == its
 
 
 def shown_elsewhere(work: Work, noted: Any) -> None:

@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
@@ -60,6 +61,7 @@ def pair(work: Work, alone: Any) -> Any:
         "two_several": SEVERAL,
         "two_adamw": {"recipe_options": ADAMW},
         "two_fp64": FP64,
+        "two_unwatched": {"health": False},
         "moved": {},
     }
     runs = [(name, TWO | change) for name, change in changes.items()]
@@ -72,6 +74,30 @@ def test_it_learns_and_its_step_is_traced_once(work: Work, alone: Any) -> None:
     assert [noted["traces"] for noted in alone["runs"]] == [1] * 10
 
 
+def test_watching_changes_no_number_of_two_processes(work: Work, pair: Any) -> None:
+    """(tests/tensorflow/test_config_fields.py shows the same of one.)"""
+    assert work.distance("two", "two_unwatched") == 0.0
+    losses, its = ([row["train_loss"] for row in work.steps(name)] for name in ("two", "two_unwatched"))
+    assert losses == its
+    assert {1, 2, 4, 8} <= work.summed("two").keys() and not (work.folder / "two_unwatched/output/health").exists()
+
+
+@pytest.mark.parametrize("other", ["mirrored_fp64", "central_storage_fp64", "two_fp64"])
+def test_what_health_sums_up_is_the_same_on_any_number_of_replicas(
+    other: str, work: Work, alone: Any, replicas: Any, pair: Any
+) -> None:
+    """Also of batches that are filled up: step 4 has 2 samples. (Some sums are 0 but for rounding.)"""
+    one, several = work.summed("fp64"), work.summed(other)
+    for step in (1, 2, 4, 8):
+        assert one[step].layers.names == several[step].layers.names
+        assert (one[step].layers["size"] == (2 if step % 4 == 0 else 16) * np.array([256, 512, 128, 16, 10])).all()
+        assert (one[step].tensors["grad_sq"] > 0).all() and (one[step].tensors["update_sq"] > 0).all()
+        for table in ("tensors", "layers"):
+            mine, its = getattr(one[step], table), getattr(several[step], table)
+            for column, values in mine.columns.items():
+                assert (np.abs(values - its[column]) <= 1e-6 * np.abs(values) + 1e-15).all(), (step, table, column)
+
+
 @pytest.mark.shows("resumes", strategies=["tf_single"])
 def test_it_goes_on_where_it_was_bit_by_bit(work: Work, alone: Any) -> None:
     assert work.distance("whole", "resumed") == 0.0
@@ -79,9 +105,9 @@ def test_it_goes_on_where_it_was_bit_by_bit(work: Work, alone: Any) -> None:
     assert work.history("whole") == [row for row in work.history("resumed") if row["step"] != 6]
 
 
-@pytest.mark.shows("equals one process", strategies=["tf_mirrored", "tf_central_storage"])
-def test_replicas_of_one_process_come_to_what_one_comes_to(work: Work, alone: Any) -> None:
-    """Over batches that do not fill both, with clipping."""
+@pytest.fixture(scope="module")
+def replicas(work: Work) -> Any:
+    """Two replicas in one process, over batches that do not fill both, with clipping."""
     runs = [
         (f"{strategy}_{name}", {"strategy": f"tf_{strategy}", "strategy_options": '{"cpus": 2}', **change})
         for strategy in ("mirrored", "central_storage")
@@ -89,13 +115,17 @@ def test_replicas_of_one_process_come_to_what_one_comes_to(work: Work, alone: An
     ]
     trees: dict[str, Any] = {**runs[0][1], **TREES, "accumulation": 2}
     runs.append(("mirrored_trees", trees))
-    found = run(work.given(*runs))
+    return run(work.given(*runs))
+
+
+@pytest.mark.shows("equals one process", strategies=["tf_mirrored", "tf_central_storage"])
+def test_replicas_of_one_process_come_to_what_one_comes_to(work: Work, alone: Any, replicas: Any) -> None:
     for strategy in ("mirrored", "central_storage"):
         assert work.distance("whole", f"{strategy}_whole") < 1e-6
         assert work.distance("adamw", f"{strategy}_adamw") < 2e-5
         assert work.distance("fp64", f"{strategy}_fp64") < 1e-10
     assert work.distance("whole", "mirrored_trees") < 1e-6
-    assert [noted["traces"] for noted in found["runs"]] == [1] * len(runs)
+    assert [noted["traces"] for noted in replicas["runs"]] == [1] * 7
 
 
 @pytest.mark.shows("equals one process", strategies=["tf_multi_worker"])

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
+from drivetrain.training.health import recording
 from tests.distributed.prepared_data import digit_columns, write_prepared
 
 ROOT = Path(__file__).parents[2]
@@ -103,6 +104,11 @@ class Work:
         """What was written down of each step."""
         lines = (self.folder / name / "output/metrics.jsonl").read_text().splitlines()
         return [json.loads(line) for line in lines]
+
+    def summed(self, name: str) -> dict[int, Any]:
+        """Records of health that have the sums of tensors, by step."""
+        records = recording.read(self.folder / name / "output/health/records.jsonl")[1]
+        return {record.step: record for record in records if record.tensors}
 
 
 def apart(first: dict[str, Any], second: dict[str, Any]) -> float:

@@ -40,6 +40,8 @@ class Options:
 class Strategy(strategy.Strategy):
     """See drivetrain.training.tensorflow.strategy.Strategy. Runs in the chief."""
 
+    is_synchronous = False
+
     def __init__(self, recipe: Recipe, model: Any, process: Process, config: Config, options: Any) -> None:
         if config.ema_decay:
             raise InputError(f"ema_decay={config.ema_decay} under {self.name!r}: {REFUSED['ema_decay'][1]}")
@@ -68,7 +70,7 @@ class Strategy(strategy.Strategy):
             weighs = np.concatenate([weights[own], np.zeros(rows - len(own))])
             scale = 1.0 / weighs.sum() if weighs.any() else 0.0
             constants = (tf.constant(weighs), tf.constant(scale, self.precision.parameters))
-            results.append(self._coordinator.schedule(self._step, args=(*part, *constants, measures)))
+            results.append(self._coordinator.schedule(self._step, args=(*part, *constants, measures, None)))
         self._coordinator.join()
         losses, norms = zip(*(result.fetch() for result in results), strict=True)
         return Step(tf.constant(np.sum(losses)), tf.constant(np.mean(norms)) if measures else None, total)

@@ -20,11 +20,13 @@ from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.config import Config
 from drivetrain.training.framework import Framework
+from drivetrain.training.health.record import LAYER_COLUMNS
 from drivetrain.training.layout import Layout, laid_out
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, HasLossWeights, Recipe, wrong_answer
 from drivetrain.training.strategy import Step
 from drivetrain.training.tensorflow.average import MovingAverage
+from drivetrain.training.tensorflow.health.watcher import Watcher
 from drivetrain.training.tensorflow.optimizers import build_optimizers
 from drivetrain.training.tensorflow.precision import SMALLEST_LOSS_SCALE, precision_of
 from drivetrain.training.tensorflow.refusals import REFUSED
@@ -39,6 +41,8 @@ class Strategy:
         layout: which processes share a model; the replicas of one process share its part of a batch.
         model: the Keras model, its variables as the distribution holds them.
         parts: the recipe's optimizers.
+        scales: whether the loss is scaled.
+        watcher: what is told of each step, where the loop asks for it (drivetrain.training.health).
     """
 
     name: ClassVar[str]
@@ -47,6 +51,9 @@ class Strategy:
     made: ClassVar[dict[Any, Any]] = {}
     """The distributions of this process, by class and options: a second one of a kind would number its messages from
     the start again."""
+    is_synchronous: ClassVar[bool] = True
+    """Whether a step is taken by all replicas together, from one gradient."""
+    watcher: Watcher | None = None
 
     def __init__(self, recipe: Recipe, model: Any, process: Process, config: Config, options: Any) -> None:
         self.recipe, self.process, self.config, self.options = recipe, process, config, options
@@ -61,9 +68,8 @@ class Strategy:
             self.model: Any = recipe.model()
             self.model.set_weights(model.get_weights())
             self.parts = build_optimizers(recipe, self.model, config)
-        trained = {name: variable for name, variable in variables_of(self.model).items() if variable.trainable}
-        self.average = MovingAverage(trained, config.ema_decay, self.distribution) if config.ema_decay else None
-        self._scales = config.precision == "fp16"
+        self.average = MovingAverage(self.trained, config.ema_decay, self.distribution) if config.ema_decay else None
+        self.scales = config.precision == "fp16"
         self._looks_across = any(
             isinstance(layer, keras.layers.BatchNormalization) for layer in self.model._flatten_layers()
         )
@@ -121,9 +127,13 @@ class Strategy:
         given.append(self._dealt(weights, len(weights), rows))
         weigh = num_global_samples if total is None else total
         scale = tf.constant(1.0 / weigh if weigh else 0.0, self.precision.parameters)
-        measures = measure or bool(self.config.clip_norm) or self._scales
-        loss, norm = self._step(*given, scale, measures)
-        if self._scales and (now := float(self.loss_scale.numpy())) < SMALLEST_LOSS_SCALE:
+        measures = measure or bool(self.config.clip_norm) or self.scales
+        watcher = self.watcher
+        looks = watcher.step_begins() if watcher else None
+        loss, norm, *seen = self._step(*given, scale, measures, looks)
+        if watcher:
+            watcher.step_done(batch, loss, *seen)
+        if self.scales and (now := float(self.loss_scale.numpy())) < SMALLEST_LOSS_SCALE:
             raise InputError(
                 f"precision fp16: gradients are not finite, whatever the scale of the loss (now {now:g}). Use "
                 "precision bf16, which has the range of fp32; or look for a loss that is not finite."
@@ -145,6 +155,12 @@ class Strategy:
         return first
 
     @property
+    def trained(self) -> dict[str, Any]:
+        """The variables that are trained, by their name in a checkpoint, in the order of the gradients."""
+        names = {id(variable): name for name, variable in variables_of(self.model).items()}
+        return {names[id(variable)]: variable for variable in self.model.trainable_variables}
+
+    @property
     def loss_scale(self) -> Any:
         """With fp16: what the loss is multiplied by, a variable of the only optimizer."""
         return self.parts[0].optimizer.dynamic_scale
@@ -157,20 +173,32 @@ class Strategy:
         with self.average.in_place() if self.average else nullcontext():
             yield
 
-    def _distributed_step(self, inputs: Any, targets: Any, weights: Any, scale: Any, measures: bool) -> Any:
-        losses, norms = self.distribution.run(self._replica_step, args=(inputs, targets, weights, scale, measures))
+    def _distributed_step(
+        self, inputs: Any, targets: Any, weights: Any, scale: Any, measures: bool, looks: Any
+    ) -> tuple[Any, ...]:
+        """The loss, the gradient's norm; and with a watcher what it sums up where the scalar `looks` is true."""
+        given = (inputs, targets, weights, scale, measures, looks)
+        with self.watcher.of_layers.hearing() if self.watcher else nullcontext():
+            losses, norms, gradients, layers = self.distribution.run(self._replica_step, args=given)
         local = self.distribution.experimental_local_results
         norm = local(norms)[0]
         if self.average:
-            self.average.update(tf.cast(tf.math.is_finite(norm), norm.dtype) if self._scales else 1.0)
-        return tf.add_n(local(losses)), norm
+            self.average.update(tf.cast(tf.math.is_finite(norm), norm.dtype) if self.scales else 1.0)
+        loss = tf.add_n(local(losses))
+        if not self.watcher:
+            return loss, norm
+        of_gradients = self.watcher.of_tensors.of_gradients(looks, [local(each)[0] for each in gradients])
+        return loss, norm, *of_gradients, tf.add_n(local(layers))
 
-    def _replica_step(self, inputs: Any, targets: Any, weights: Any, scale: Any, measures: bool) -> Any:
-        loss_scale = tf.convert_to_tensor(self.loss_scale) if self._scales else 1.0
-        loss, gradients = self._gradients(inputs, targets, weights, scale * loss_scale)
+    def _replica_step(
+        self, inputs: Any, targets: Any, weights: Any, scale: Any, measures: bool, looks: Any
+    ) -> tuple[Any, ...]:
+        loss_scale = tf.convert_to_tensor(self.loss_scale) if self.scales else 1.0
+        loss, gradients, layers = self._gradients(inputs, targets, weights, scale * loss_scale, looks)
         if self.distribution.num_replicas_in_sync > 1:
             context = tf.distribute.get_replica_context()
             gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        whole = gradients
         norm = tf.zeros((), self.precision.parameters)
         if measures:
             norm = tf.linalg.global_norm(gradients) / loss_scale
@@ -179,36 +207,49 @@ class Strategy:
             gradients = [gradient * share for gradient in gradients]
         for part in self.parts:
             part.apply(gradients, self.model.trainable_variables)
-        return loss, norm
+        return loss, norm, whole if self.watcher else [], layers
 
-    def _gradients(self, *given: Any) -> tuple[Any, list[Any]]:
-        """The sum of a replica's losses, float64 []; and the gradients of `scale` times it, piece after piece."""
-        *batch, scale = given
+    def _gradients(self, inputs: Any, targets: Any, weights: Any, scale: Any, looks: Any) -> tuple[Any, list[Any], Any]:
+        """The sum of a replica's losses, float64 []; the gradients of `scale` times it; and the sums of layers, piece
+        after piece."""
         count = self.config.accumulation
         if count == 1:
-            return self._of_piece(*batch, scale)
+            return self._of_piece(inputs, targets, weights, scale, looks)
+        batch = [inputs, targets, weights]
         pieces = trees.mapped(lambda one: tf.reshape(one, [count, one.shape[0] // count, *one.shape[1:]]), batch)
 
-        def add(number: Any, total: Any, sums: list[Any]) -> Any:
-            loss, gradients = self._of_piece(*trees.mapped(lambda one: one[number], pieces), scale)
-            return number + 1, total + loss, [one + other for one, other in zip(sums, gradients, strict=True)]
+        def add(number: Any, total: Any, sums: list[Any], layers: Any) -> Any:
+            piece = trees.mapped(lambda one: one[number], pieces)
+            loss, gradients, seen = self._of_piece(*piece, scale, looks)
+            sums = [one + other for one, other in zip(sums, gradients, strict=True)]
+            return number + 1, total + loss, sums, layers + seen
 
         zeros = [tf.zeros(variable.shape, variable.dtype) for variable in self.model.trainable_variables]
-        start = (tf.constant(0), tf.zeros((), tf.float64), zeros)
-        _, total, sums = tf.while_loop(lambda number, *_: number < count, add, start, parallel_iterations=1)
-        return total, sums
+        start = (tf.constant(0), tf.zeros((), tf.float64), zeros, self._no_layers())
+        _, *found = tf.while_loop(lambda number, *_: number < count, add, start, parallel_iterations=1)
+        return tuple(found)
 
-    def _piece(self, inputs: Any, targets: Any, weights: Any, scale: Any) -> tuple[Any, list[Any]]:
+    def _piece(self, inputs: Any, targets: Any, weights: Any, scale: Any, looks: Any) -> tuple[Any, list[Any], Any]:
         variables = [variable.value for variable in self.model.trainable_variables]
+        listening = self.watcher.of_layers.of_pass() if self.watcher else nullcontext([])
         with tf.GradientTape() as tape:
-            losses: Any = self.recipe.losses(self._cast(self.model(inputs, training=True)), targets)
+            with listening as heard:
+                outputs = self._cast(self.model(inputs, training=True))
+            losses: Any = self.recipe.losses(outputs, targets)
             if not tf.is_tensor(losses) or losses.shape != weights.shape:
                 raise wrong_answer(self.recipe, "losses", losses, f"one number a sample, shape {list(weights.shape)}")
             weighted = losses * tf.cast(weights, losses.dtype)
             summed = tf.reduce_sum(weighted) * scale
         gradients: Any = tape.gradient(summed, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
+        loss, layers = tf.reduce_sum(tf.cast(weighted, tf.float64)), self._no_layers()
+        if self.watcher and heard:
+            wanted = tf.logical_or(looks, tf.logical_not(tf.math.is_finite(loss)))  # which layer was it?
+            layers = self.watcher.of_layers.of_outputs(wanted, heard, weights > 0)
         # (Of an embedding only some rows, some of them twice: their norm would be another.)
-        return tf.reduce_sum(tf.cast(weighted, tf.float64)), [tf.convert_to_tensor(each) for each in gradients]
+        return loss, [tf.convert_to_tensor(each) for each in gradients], layers
+
+    def _no_layers(self) -> Any:
+        return tf.zeros((len(self.watcher.layers) if self.watcher else 0, len(LAYER_COLUMNS)), tf.float64)
 
     def _rows_of(self, num_samples: int, num_global_samples: int) -> int:
         """How many rows each replica gets.
