@@ -157,7 +157,6 @@ class Health:
         self._is_full = self._records and self._cadence.sums_tensors(step)
         if self._is_full and self._watcher:
             self._watcher.begin()
-            self._cost += self._watcher.seconds
 
     def took(
         self,

@@ -126,6 +126,6 @@ def test_every_family_of_tests_is_a_job_and_its_report_is_counted() -> None:
     verbs = {line.split(":")[0] for line in makefile.splitlines() if line.startswith("test")}
     commands = dict(line.split(" ", 1) for line in done.stdout.splitlines() if " make " in line)
     made = {command.split()[1] for name, command in commands.items() if name.startswith("test")}
-    assert verbs - {"test-nightly", "test-changed"} == made
+    assert verbs - {"test-nightly", "test-changed", "test-spark35"} == made  # (Spark 3.5 is a job of the night)
     assert all(f"build/tests/{name}.xml" in commands[name] for name in commands if name.startswith("test"))
     assert {"check", "run", "faults", "bench"} <= commands.keys()
