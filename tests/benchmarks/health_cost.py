@@ -1,5 +1,4 @@
-"""What watching a training costs at its defaults, beside what others keep of weights and gradients every 50 steps:
-TensorBoard's histograms, smdebug's hook, W&B's `watch`."""
+"""What watching a training costs at its defaults, beside TensorBoard's histograms, smdebug's hook and W&B's `watch`."""
 
 from __future__ import annotations
 

@@ -85,5 +85,6 @@ def test_optimizers_that_cannot_step_on_slices(optimizer: str, forked: Any) -> N
 def test_every_strategy_is_in_the_suite_or_refused_here() -> None:
     from drivetrain.training import plugins
 
-    elsewhere = {"single", "dp", "deepspeed", "horovod"}  # test_deepspeed.py, test_horovod.py
+    # test_deepspeed.py, test_horovod.py, test_sagemaker_libraries.py
+    elsewhere = {"single", "dp", "deepspeed", "horovod", "smddp", "smddp_fsdp", "smp"}
     assert {run.strategy for run in ALL} == set(plugins.of_framework("strategies", "torch")) - elsewhere
