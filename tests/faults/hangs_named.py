@@ -34,7 +34,8 @@ _TOLD = {
     "skip": rf"it (calls \w+.*, where rank \d calls {_CALLED}|ended, but did not come to {_CALLED}, in which rank)",
     "shape": r"it calls all_reduce of float \[\d+\] \(collective \d+.*\), where rank \d calls all_reduce",
     "stop": rf"it did not come to {_CALLED} before rank \d(, rank \d)* timed out: it is stopped \(SIGSTOP\)[^\n]*\n"
-    r"It was here \(most recent call first\):\n.* in misbehave\n",
+    # It is let go on for an instant to say where it is, and may have come to its next call.
+    r"It was here \(most recent call first\):\n(.*\n){0,6}?.* in (misbehave|take_step)\n",
     "kill": rf"it was ended by SIGKILL(.|\n)*Rank \d was in {_CALLED}\.",
 }
 
