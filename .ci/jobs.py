@@ -6,15 +6,17 @@ import sys
 from lanes import Job, main
 
 # Some launcher tests start plain MPI programs, and hosts in network namespaces; Horovod is built by CMake; tests of the
-# pages start a browser; Spark runs on Java. They skip where these are missing. (One job: apt lets one in at a time.)
+# pages start a browser; Spark runs on Java; tables are read from a PostgreSQL server. They skip where these are missing.
+# (One job: apt lets one in at a time.)
 PROGRAMS = """
 if [ "$(id -u)" = 0 ]; then
   missing=
   for program in mpicc mpirun cmake ip chromium java; do command -v $program >/dev/null || missing=yes; done
+  ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || missing=yes
   if [ -n "$missing" ]; then
     apt-get update -qq
     DEBIAN_FRONTEND=noninteractive apt-get install -y -qq openmpi-bin libopenmpi-dev g++ make patch cmake iproute2 \
-      chromium openjdk-17-jre-headless >/dev/null
+      chromium openjdk-17-jre-headless postgresql >/dev/null
   fi
 fi"""
 

@@ -299,7 +299,7 @@ class _Compiler:
                 raise SpecError(
                     f"Step {step.name!r}: engine='spark' needs Java and PySpark, which no stock image has. Give the "
                     "step an image of your own with Python 3.11, Java 17 and PySpark (image='...'), or leave engine "
-                    "out: Polars works in bounded memory."
+                    "out: polars works in bounded memory."
                 )
             if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
                 raise SpecError(f"Step {step.name!r}: {problem}")

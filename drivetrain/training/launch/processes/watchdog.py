@@ -8,6 +8,7 @@ ends the job.
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import re
@@ -178,7 +179,7 @@ class Watchdog:
         if one.local_rank in self._reasons and self._reasons[one.local_rank][0].pid == one.pid:
             return
         self._reasons[one.local_rank] = (one, reason, now)
-        _send(one.pid, signal.SIGABRT)
+        _abort(one.pid)
         _send(one.pid, signal.SIGCONT)  # a stopped process takes no other signal
 
 
@@ -194,6 +195,14 @@ def stack_of_main_thread(text: str) -> str:
         line for line in chosen.splitlines() if "/launch/processes/rank.py" not in line and "<frozen runpy>" not in line
     ]
     return "\n".join([title.splitlines()[0], *lines[:MAX_TRACEBACK_LINES]])
+
+
+def _abort(pid: int) -> None:
+    """Send SIGABRT to the main thread, whose stack is wanted. One that is sent to a stopped process as a whole is taken
+    by whichever thread wakes first, and the main thread goes on until then."""
+    to_thread = getattr(ctypes.CDLL(None), "tgkill", None)  # since glibc 2.30
+    if to_thread is None or to_thread(pid, pid, int(signal.SIGABRT)) != 0:
+        _send(pid, signal.SIGABRT)
 
 
 def _send(pid: int, number: signal.Signals) -> None:

@@ -241,7 +241,7 @@ def test_spark_is_refused_in_an_image_without_java_and_runs_here_and_in_ones_own
     def pipeline(**given: Any) -> Pipeline:
         return Pipeline(name="p", steps=[step(transform_data, raw="s3://b/r", plan="[]", engine="spark", **given)])
 
-    with pytest.raises(SpecError, match=r"'transform-data': engine='spark' needs Java .* image of your own .*Polars"):
+    with pytest.raises(SpecError, match=r"'transform-data': engine='spark' needs Java .* image of your own .*polars"):
         compile_pipeline(pipeline())
     here = compile_pipeline(pipeline(), wheels_optional=True)
     assert "spark" in here.text
