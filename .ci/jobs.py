@@ -6,8 +6,8 @@ import sys
 from lanes import Job, main
 
 # Some launcher tests start plain MPI programs, and hosts in network namespaces; Horovod is built by CMake; tests of the
-# pages start a browser; Spark runs on Java; tables are read from a PostgreSQL server. They skip where these are missing.
-# (One job: apt lets one in at a time.)
+# pages start a browser; Spark runs on Java; a source is a PostgreSQL server. They skip where these are missing. (One
+# job: apt lets one in at a time.)
 PROGRAMS = """
 if [ "$(id -u)" = 0 ]; then
   missing=

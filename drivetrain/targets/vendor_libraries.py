@@ -11,7 +11,6 @@ from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.steps import TrainingStep, flatten, is_our_training
 from drivetrain.spec.trainings import ways
 from drivetrain.spec.values import ParameterRef
-from drivetrain.steps import distribution
 
 TRAIN_SCRIPT = "drivetrain.components.train_script:train_script"
 
@@ -62,6 +61,8 @@ def _of(step: TrainingStep, pipeline: Pipeline) -> Iterator[Needed]:
         text = step.parameters.get("distribution", "{}")
         if not isinstance(text, str):
             return  # the run will know
+        from drivetrain.steps import distribution
+
         try:
             library = distribution.read(text).library
         except InputError as error:

@@ -14,6 +14,7 @@ from drivetrain.report.content.untrusted_json import (
     listed,
     mapping,
     objects,
+    read_bytes,
     read_object,
     text,
     whole,
@@ -151,10 +152,9 @@ def _file(given: dict[str, Any], folder: Path) -> bytes:
     if not name or "/" in name or name.startswith(".") or path.is_symlink():
         raise UnreadableError(f"{name or 'a file'} does not lie beside the card")
     try:
-        with path.open("rb") as file:
-            content = file.read(MAX_FILE_BYTES + 1)
-    except OSError as error:
-        raise UnreadableError(f"{name} cannot be read ({error.strerror})") from None
-    if len(content) > MAX_FILE_BYTES:
-        raise UnreadableError(f"{name} is larger than {MAX_FILE_BYTES / 1e6:.0f} MB")
+        content = read_bytes(path, MAX_FILE_BYTES)
+    except UnreadableError as error:
+        raise UnreadableError(f"{name} {error}") from None
+    if content is None:
+        raise UnreadableError(f"{name} cannot be read (there is no such file)")
     return content

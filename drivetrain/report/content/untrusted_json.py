@@ -22,6 +22,24 @@ def read_object(path: Path, most_bytes: int = MAX_BYTES) -> dict[str, Any] | Non
     Raises:
         UnreadableError: it is too large, no JSON object, or cannot be read.
     """
+    content = read_bytes(path, most_bytes)
+    if content is None:
+        return None
+    try:
+        found: Any = json.loads(content, parse_constant=lambda _: None)
+    except (ValueError, RecursionError):  # not UTF-8, not JSON, an integer of thousands of digits
+        raise UnreadableError("is no JSON") from None
+    if not isinstance(found, dict):
+        raise UnreadableError("is no JSON object")
+    return cast("dict[str, Any]", found)
+
+
+def read_bytes(path: Path, most_bytes: int) -> bytes | None:
+    """What is in a file; None where there is no such file.
+
+    Raises:
+        UnreadableError: it is too large, or cannot be read.
+    """
     try:
         if not path.is_file():
             return None
@@ -31,13 +49,7 @@ def read_object(path: Path, most_bytes: int = MAX_BYTES) -> dict[str, Any] | Non
         raise UnreadableError(f"cannot be read ({error.strerror or error})") from None
     if len(content) > most_bytes:
         raise UnreadableError(f"is larger than {most_bytes / 1024 / 1024:.0f} MB")
-    try:
-        found: Any = json.loads(content, parse_constant=lambda _: None)
-    except (ValueError, RecursionError):  # not UTF-8, not JSON, an integer of thousands of digits
-        raise UnreadableError("is no JSON") from None
-    if not isinstance(found, dict):
-        raise UnreadableError("is no JSON object")
-    return cast("dict[str, Any]", found)
+    return content
 
 
 def finite(value: object) -> float | None:

@@ -28,10 +28,15 @@ class Image:
     packages: Mapping[str, str | None] = field(hash=False, repr=False)
 
 
-def runs_on_spark(step: JobStep) -> bool:
-    """Whether a step transforms tables on Spark, which needs Java."""
+def spark_problem(step: JobStep) -> str | None:
+    """Why a step cannot run in a stock image: it transforms tables on Spark, which needs Java. None where it can."""
     module = step.program.target.partition(":")[0]
-    return module == "drivetrain.components.transform_data" and step.parameters.get("engine") == "spark"
+    if module != "drivetrain.components.transform_data" or step.parameters.get("engine") != "spark":
+        return None
+    return (
+        "engine='spark' needs Java and PySpark, which no stock image has. Give the step an image of your own with "
+        "Python 3.11, Java 17 and PySpark (image='...'), or leave engine out: polars works in bounded memory."
+    )
 
 
 def missing(needs: Collection[str], image: Image) -> tuple[str, ...]:

@@ -40,16 +40,14 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
-from drivetrain.targets.assets.image import Image, missing, runs_on_spark
+from drivetrain.targets.assets.image import Image, missing, spark_problem
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
 from drivetrain.targets.sagemaker.compile import checks
-from drivetrain.targets.sagemaker.compile.debugger import debugger_notes
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
-from drivetrain.targets.sagemaker.libraries import library_image
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import refuse
 from drivetrain.targets.vendor_libraries import library_of
@@ -186,7 +184,11 @@ class _Compiler:
             "Steps": [self.step(step) for step in self.pipeline.steps],
         }
         assets = tuple(self.assets[uri] for uri in sorted(self.assets))
-        return Compiled(self.pipeline, definition, assets, (*self.notes, *debugger_notes(self.graph.steps)))
+        if any(isinstance(step, TrainingStep) and step.options.debugger for step in self.graph.steps):
+            from drivetrain.targets.sagemaker.compile.debugger import debugger_notes
+
+            self.notes += debugger_notes(self.graph.steps)
+        return Compiled(self.pipeline, definition, assets, tuple(self.notes))
 
     def mlflow(self) -> Json:
         """The tracking server of all jobs."""
@@ -292,15 +294,13 @@ class _Compiler:
                 framework = framework_of_step(step, self.graph)
                 stock = self.stock(gpu=self.on_gpu(step), framework=framework)
                 if isinstance(step, TrainingStep) and library_of(step, self.pipeline):
+                    from drivetrain.targets.sagemaker.libraries import library_image
+
                     stock = library_image(self.place.region)
             except UserError as error:
                 raise SpecError(f"Step {step.name!r}: {error}") from None
-            if runs_on_spark(step) and not self.wheels_optional:  # (this machine may have Java)
-                raise SpecError(
-                    f"Step {step.name!r}: engine='spark' needs Java and PySpark, which no stock image has. Give the "
-                    "step an image of your own with Python 3.11, Java 17 and PySpark (image='...'), or leave engine "
-                    "out: polars works in bounded memory."
-                )
+            if not self.wheels_optional and (problem := spark_problem(step)):  # (this machine may have Java)
+                raise SpecError(f"Step {step.name!r}: {problem}")
             if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
                 raise SpecError(f"Step {step.name!r}: {problem}")
             needs = needs_of(step, self.graph, framework)
