@@ -5,13 +5,14 @@ from __future__ import annotations
 import socket
 
 
-def held_port(address: str = "127.0.0.1") -> socket.socket:
-    """A free TCP port, held by a bound socket that does not listen; `getsockname()[1]` names it.
+def held_port() -> socket.socket:
+    """A TCP port, free on every address, held by a bound socket that does not listen; `getsockname()[1]` names it.
 
     With SO_REUSEADDR on both sides Linux lets a program's own server bind and listen beside it, while the kernel gives
-    the port to nobody else who asks for any free one.
+    the port to nobody else who asks for any free one. It is held on every address because torch's store listens on
+    every address, and fails where somebody else has the port on one of them.
     """
     held = socket.socket()
     held.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    held.bind((address, 0))
+    held.bind(("", 0))
     return held

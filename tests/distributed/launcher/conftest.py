@@ -84,7 +84,7 @@ def start(tmp_path: Path) -> Generator[Start]:
 @pytest.fixture
 def two_hosts(start: Start, tmp_path: Path) -> Generator[TwoHosts]:
     """`two_hosts(*words, **variables)`: two launchers on loopback addresses, which are two hosts to each other."""
-    with held_port("127.0.0.2") as held:
+    with held_port() as held:
 
         def started(*arguments: str, processes: int = 1, **variables: str) -> list[subprocess.Popen[str]]:
             hosts = ("127.0.0.2", "127.0.0.3")

@@ -75,7 +75,7 @@ def test_a_range_of_hosts_starts_without_the_one_that_is_missing(start: Start, t
 def test_a_host_that_comes_late_is_taken_in(start: Start, tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text(MEET_THE_LATE)
     hosts = ("127.0.0.2", "127.0.0.3")
-    with held_port(hosts[0]) as held:
+    with held_port() as held:
 
         def started(host: str) -> subprocess.Popen[str]:
             return start(

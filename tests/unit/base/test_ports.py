@@ -12,7 +12,8 @@ from drivetrain.base.ports import held_port
 def test_a_held_port_is_given_to_nobody_else_and_can_be_listened_on() -> None:
     with held_port() as held:
         port = held.getsockname()[1]
-        with pytest.raises(OSError, match="in use"), socket.socket() as other:
-            other.bind(("127.0.0.1", port))
-        with socket.create_server(("127.0.0.1", port)) as server:
-            assert server.getsockname()[1] == port
+        for address in ("127.0.0.1", "127.0.0.2", ""):
+            with pytest.raises(OSError, match="in use"), socket.socket() as other:
+                other.bind((address, port))
+            with socket.create_server((address, port)) as server:
+                assert server.getsockname()[1] == port

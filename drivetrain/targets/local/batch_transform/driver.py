@@ -186,7 +186,7 @@ def run(base: Path) -> None:
     with ExitStack() as servers:
         started: list[Server] = []
         for each in plan["servers"]:
-            port = servers.enter_context(held_port(HOST)).getsockname()[1]
+            port = servers.enter_context(held_port()).getsockname()[1]
             variables = {name: rewrite(value, base) for name, value in each["environment"].items()}
             started.append(Server([rewrite(word, base) for word in each["command"]], port, variables))
             servers.callback(started[-1].stop)

@@ -161,7 +161,7 @@ def start(
     if len(job.hosts) > 1 and PORT_VARIABLE not in job.environment:
         from drivetrain.base.ports import held_port
 
-        port = held_port(job.hosts[0].name)
+        port = held_port()
     supervised: list[Supervised] = []
     try:
         for host in job.hosts:

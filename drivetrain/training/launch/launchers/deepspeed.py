@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from drivetrain.base.errors import InputError
 from drivetrain.base.ports import held_port
-from drivetrain.training.launch.cluster import LOCALHOST, num_gpus
+from drivetrain.training.launch.cluster import num_gpus
 from drivetrain.training.launch.job import Ended, Job, rank_command
 from drivetrain.training.launch.launchers._processes import places, run_processes
 from drivetrain.training.launch.processes.rank import NO_KERNELS
@@ -34,7 +34,7 @@ def run(job: Job) -> Ended:
     with ExitStack() as stack:
         port = cluster.port
         if len(cluster.hosts) == 1:
-            port = stack.enter_context(held_port(LOCALHOST)).getsockname()[1]
+            port = stack.enter_context(held_port()).getsockname()[1]
         common = {
             "MASTER_ADDR": cluster.hosts[0],
             "MASTER_PORT": str(port),

@@ -9,7 +9,6 @@ from contextlib import ExitStack
 from drivetrain.base.ports import held_port
 from drivetrain.training.errors import LostHostError
 from drivetrain.training.launch import horovod
-from drivetrain.training.launch.cluster import LOCALHOST
 from drivetrain.training.launch.job import Ended, Job, rank_command
 from drivetrain.training.launch.launchers._processes import places, run_processes
 
@@ -28,7 +27,7 @@ def run(job: Job) -> Ended:
     with ExitStack() as stack:
         port, torch_port = cluster.port, cluster.port + 1
         if not several:
-            torch_port = stack.enter_context(held_port(LOCALHOST)).getsockname()[1]
+            torch_port = stack.enter_context(held_port()).getsockname()[1]
         if not cluster.host_index:
             try:
                 serving = horovod.rendezvous(cluster.world_size, cluster.processes, cluster.port if several else 0)

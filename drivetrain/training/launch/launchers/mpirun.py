@@ -38,8 +38,7 @@ def run(job: Job) -> Ended:
         )
     if cluster.host_index:
         return _wait_for_first_host(job)
-    several = len(cluster.hosts) > 1
-    with held_port(cluster.hosts[0] if not several else "") as held, meeting.first_host(cluster, job.options) as others:
+    with held_port() as held, meeting.first_host(cluster, job.options) as others:
         environment = {
             **job.environment,
             # Where torch's env:// rendezvous meets: rank 0 keeps the store, on a port that nobody else is given.

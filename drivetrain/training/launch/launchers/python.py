@@ -35,7 +35,7 @@ def run(job: Job) -> Ended:
         # On several hosts they are not one group, unless the program makes them one from DRIVETRAIN_HOSTS or SM_HOSTS.
         if hosts > 1:
             return run_processes(job, [(job.cluster.host_index, rank_command(job.program), {})])
-        with held_port(_LOOPBACK) as port:
+        with held_port() as port:
             command = rank_command(job.program)
             return run_processes(job, [(rank, command, _place(rank, processes, port)) for rank in range(processes)])
     # A script of the user's own finds what plain Python would give it: it may take RANK for a sign that it is part

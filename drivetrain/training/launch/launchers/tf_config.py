@@ -65,7 +65,7 @@ def _addresses(cluster: Cluster) -> Generator[tuple[list[str], int]]:
         yield addresses_of(cluster), cluster.port + cluster.processes  # behind the ports of its host's processes
         return
     with ExitStack() as held:
-        ports = [held.enter_context(held_port(cluster.host)).getsockname()[1] for _ in range(cluster.processes + 1)]
+        ports = [held.enter_context(held_port()).getsockname()[1] for _ in range(cluster.processes + 1)]
         yield [f"{cluster.host}:{port}" for port in ports[1:]], ports[0]
 
 

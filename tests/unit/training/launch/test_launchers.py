@@ -102,7 +102,7 @@ def test_the_chiefs_end_is_that_of_servers_on_other_hosts(tmp_path: Path) -> Non
     os.mkfifo(tmp_path / "ready")
     program = ["--script", "roles.py", "nobody", "3"]
     words = [sys.executable, "-m", "drivetrain.training_scripts.launch", "--launcher=tf_config"]
-    with held_port("127.0.0.2") as held:
+    with held_port() as held:
         hosts = {"DRIVETRAIN_HOSTS": "127.0.0.2,127.0.0.3", "DRIVETRAIN_PORT": str(held.getsockname()[1])}
         started = [
             subprocess.Popen(

@@ -11,7 +11,7 @@ import pytest
 
 from drivetrain.base.ports import held_port
 from drivetrain.targets.local.batch_transform import driver
-from drivetrain.targets.local.batch_transform.driver import HOST, Server, Transform, TransformError
+from drivetrain.targets.local.batch_transform.driver import Server, Transform, TransformError
 from drivetrain.targets.local.batch_transform.settings import Settings
 
 # Serves pings, and answers each request with the word of its first argument.
@@ -47,7 +47,7 @@ def settings(**job: object) -> Settings:
 
 
 def test_a_command_that_is_not_there_and_one_that_never_answers() -> None:
-    with held_port(HOST) as held:
+    with held_port() as held:
         port = held.getsockname()[1]
         with pytest.raises(TransformError, match="'no-such-server' could not be started: No such file"):
             Server(["no-such-server"], port)
@@ -70,7 +70,7 @@ def test_a_server_whose_ping_is_not_200_is_given_up(status: str, monkeypatch: py
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + 3600 * len(answered), sleep=time.sleep)
     monkeypatch.setattr(Server, "ask", asked)
     monkeypatch.setattr(driver, "time", clock)
-    with held_port(HOST) as held:
+    with held_port() as held:
         port = held.getsockname()[1]
         said = rf"answered GET /ping with {status}, not 200, on 127.0.0.1:{port} .* within 60 s"
         with pytest.raises(TransformError, match=said):
@@ -80,7 +80,7 @@ def test_a_server_whose_ping_is_not_200_is_given_up(status: str, monkeypatch: py
 
 @pytest.mark.parametrize("status", ["404", "200"])
 def test_a_server_that_says_nothing_of_itself_gets_the_defaults(status: str) -> None:
-    with held_port(HOST) as held:
+    with held_port() as held:
         server = Server([sys.executable, "-c", SERVER, "yes", status], held.getsockname()[1])
         try:
             transform = Transform(settings(), server)
@@ -94,7 +94,7 @@ def test_a_server_that_says_nothing_of_itself_gets_the_defaults(status: str) -> 
 
 
 def test_a_server_that_hangs_up_is_asked_again_and_then_given_up() -> None:
-    with held_port(HOST) as held:
+    with held_port() as held:
         server = Server([sys.executable, "-c", SERVER, "hang up", "404"], held.getsockname()[1])
         try:
             transform = Transform(settings(ModelClientConfig={"InvocationsMaxRetries": 1}), server)
@@ -106,7 +106,7 @@ def test_a_server_that_hangs_up_is_asked_again_and_then_given_up() -> None:
 
 @pytest.mark.parametrize(("status", "asked"), [("400", 1), ("429", 1), ("500", 3), ("503", 3)])
 def test_what_is_refused_is_asked_once_and_what_failed_again(status: str, asked: int) -> None:
-    with held_port(HOST) as held:
+    with held_port() as held:
         server = Server([sys.executable, "-c", SERVER, status, "404"], held.getsockname()[1])
         try:
             transform = Transform(settings(ModelClientConfig={"InvocationsMaxRetries": 2}), server)

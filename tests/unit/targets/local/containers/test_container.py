@@ -473,11 +473,11 @@ def test_the_failure_of_one_host_ends_the_others_and_names_it(tmp_path: Path, is
 
 
 def test_a_held_port_is_given_to_nobody_but_its_job() -> None:
-    held = held_port("127.0.0.1")
+    held = held_port()
     port = held.getsockname()[1]
     with held, socket.socket() as stranger, pytest.raises(OSError, match="in use"):
         stranger.bind(("127.0.0.1", port))
-    with held_port("127.0.0.1") as held:
+    with held_port() as held:
         port = held.getsockname()[1]
         for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET, "0.0.0.0")):
             with socket.socket(family) as server:
@@ -485,7 +485,7 @@ def test_a_held_port_is_given_to_nobody_but_its_job() -> None:
                 server.bind((address, port))
                 server.listen()
                 assert socket.create_connection(("127.0.0.1", port), 5).close() is None
-        others = [held_port("127.0.0.1") for _ in range(200)]
+        others = [held_port() for _ in range(200)]
         assert port not in {other.getsockname()[1] for other in others}
         for other in others:
             other.close()
