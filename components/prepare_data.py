@@ -260,7 +260,7 @@ class _Preparation:
             report(leaks, {side: writer.rows for side, writer in writers.items()}, self.on_leakage)
             for side, writer in writers.items():
                 writer.keep_compared(*leakage.kept(side))
-        read = [fingerprint(source) for source in sources]
+        read = earlier.fingerprints(sources) if earlier else [fingerprint(source) for source in sources]
         fitted = fitting.result()
         manifests = {
             side: writer.stage(

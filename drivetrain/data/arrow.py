@@ -7,6 +7,8 @@ border is named by the aliases below.
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from typing import Any
 
 from drivetrain.base.errors import InputError
@@ -25,6 +27,8 @@ def arrow() -> Any:
         InputError: it is not installed.
     """
     try:
+        if "pyarrow" not in sys.modules:
+            _import_with_jemalloc()
         for part in ("compute", "csv", "json", "parquet"):
             importlib.import_module(f"pyarrow.{part}")
         return importlib.import_module("pyarrow")
@@ -32,6 +36,23 @@ def arrow() -> Any:
         if error.name != "pyarrow":
             raise
         raise InputError("prepare_data needs pyarrow: python -m pip install 'drivetrain[data]'.") from None
+
+
+def _import_with_jemalloc() -> None:
+    """Have Arrow take its memory from jemalloc, if nobody chose otherwise and its build has it (on Linux).
+
+    Its usual allocator gives back what the next batch needs again, and the system clears each page before it gives it
+    out: an eighth of the CPU time of preparing a table. Memory of the C library would grow with the data. Arrow
+    reads this variable once, when it is first imported.
+    """
+    if "ARROW_DEFAULT_MEMORY_POOL" in os.environ or not sys.platform.startswith("linux"):
+        importlib.import_module("pyarrow")
+        return
+    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "jemalloc"
+    try:
+        importlib.import_module("pyarrow")
+    finally:
+        del os.environ["ARROW_DEFAULT_MEMORY_POOL"]
 
 
 def numpy() -> Any:

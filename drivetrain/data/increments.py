@@ -119,6 +119,11 @@ class Earlier:
         last = max(self._known, default="")
         return next((source.name for source in new if source.name < last), "")
 
+    def fingerprints(self, sources: Sequence[Source]) -> list[Mapping[str, Any]]:
+        """What a manifest says of files; those that it read are as it says (`new_sources`)."""
+        known = self._known
+        return [known.get(source.name) or fingerprint(source) for source in sources]
+
     @property
     def _known(self) -> dict[str, Mapping[str, Any]]:
         """The files that it read, by name."""

@@ -60,6 +60,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.json_text import text_of
 
 FORMAT = 2
 FORMATS = (1, 2)
@@ -132,7 +133,7 @@ class Manifest:
 
     def write(self, path: Path) -> None:
         """Write the manifest into a file, durably. The shards must be there already."""
-        content = {
+        content: dict[str, Any] = {
             **self._identity(),
             "format": FORMAT,
             "shards": [asdict(shard) for shard in self.shards],
@@ -143,7 +144,7 @@ class Manifest:
             **({"leakage": self.leakage} if self.leakage else {}),
             "content_hash": self.content_hash,
         }
-        text = json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        text = text_of(content)  # a third of the time of json.dumps, which counts where there are many sources
         with path.open("w", encoding="utf-8", newline="\n") as file:
             file.write(text)
             file.flush()

@@ -24,7 +24,9 @@ DIGEST_BYTES = 8
 # Duplicates are looked for in parts of about this many keys, since sorting takes twice the memory of what it sorts.
 PART_KEYS = 1 << 21
 PARTS_AT_ONCE = 2
-_FIRST_BITS, _AT_ONCE = 22, 1 << 20
+# The table that rules hashes out has so many places a wanted hash, of at least and at most so many bits.
+_PLACES_EACH, _LEAST_BITS, _MOST_BITS = 16, 22, 26
+_AT_ONCE = 1 << 16
 
 
 def key_digests(keys: Iterable[bytes], salt: str) -> bytes:
@@ -58,20 +60,26 @@ def below(hashes: Array, percent: int) -> Array:
 def among(hashes: Array, wanted: Array) -> Any:
     """Those of the hashes that are among others, which are few; uint64, in their order.
 
-    Most are ruled out by their first bits, with a table that fits in a processor's cache: a tenth of the time of
-    looking each one up.
+    Most are ruled out by their first bits, with a table that says which of these are wanted. Batches and tables are
+    small where they can be, so that both stay in a processor's cache.
     """
     np = numpy()
     wanted = np.sort(np.asarray(wanted, "<u8"))
-    table = np.zeros(1 << _FIRST_BITS, bool)
-    table[wanted >> np.uint64(64 - _FIRST_BITS)] = True
-    found = [np.empty(0, "<u8")]
+    bits = min(max(_LEAST_BITS, (_PLACES_EACH * len(wanted)).bit_length()), _MOST_BITS)
+    table = np.zeros(1 << bits, bool)
+    table[wanted >> np.uint64(64 - bits)] = True
+    # Written into again and again: new memory would be cleared by the system each time.
+    first, is_likely = np.empty(_AT_ONCE, "<u8"), np.empty(_AT_ONCE, bool)
+    likely = [np.empty(0, "<u8")]
     for start in range(0, len(hashes) if len(wanted) else 0, _AT_ONCE):
         part = np.asarray(hashes[start : start + _AT_ONCE])
-        likely = part[table[part >> np.uint64(64 - _FIRST_BITS)]]
-        places = np.minimum(np.searchsorted(wanted, likely), len(wanted) - 1)
-        found.append(likely[wanted[places] == likely])
-    return np.concatenate(found)
+        places = np.right_shift(part, np.uint64(64 - bits), out=first[: len(part)]).view("<i8")
+        likely.append(part[np.flatnonzero(table.take(places, out=is_likely[: len(part)], mode="clip"))])
+    found = np.concatenate(likely)
+    if not len(found):
+        return found
+    places = np.minimum(np.searchsorted(wanted, found), len(wanted) - 1)
+    return found[wanted[places] == found]
 
 
 class RepeatedHashes:
