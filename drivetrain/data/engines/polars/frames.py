@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -147,6 +148,45 @@ def merged(frames: Iterator[Frame], order: Sequence[str], folder: Path) -> Lazy:
         # In small batches, since all files are read at a time.
         frame.with_columns(**keys).write_ipc(files[-1], compression="lz4", record_batch_size=BATCH_ROWS // BUCKETS)
     return pl.merge_sorted([_run(file) for file in files], key=list(keys), maintain_order=True).drop(list(keys))
+
+
+def in_places(frames: Iterator[Frame], place: str, folder: Path, memory: int) -> Lazy:
+    """One lazy frame of frames that are each sorted by `place`, a column of row numbers.
+
+    Each frame is cut into ranges of places, which lie on the disk; a range of all frames is then sorted at once, where
+    merging 64 frames copies each row six times. A range that has grown too large, by a join, is merged nevertheless.
+    """
+    pl = polars()
+    at = Path(tempfile.mkdtemp(prefix="places-", dir=folder))
+    ranges: dict[int, list[Path]] = {}
+    sizes: dict[int, int] = {}
+    schema: Any = None
+    step = 0
+    for number, frame in enumerate(frames):
+        schema = schema or frame.schema
+        if not frame.height:
+            continue
+        if not step:
+            # So many places that their rows, of all frames, take half of the memory.
+            width = max(1, frame.estimated_size() // frame.height)
+            step = max(1, memory // 2 // width)
+        starts = (frame[place] // step).rle().struct.field("len").cum_sum().shift(1, fill_value=0).to_list()
+        for start, stop in itertools.pairwise([*starts, frame.height]):
+            part = frame.slice(start, stop - start)
+            which = part[place][0] // step
+            file = at / f"{number:06d}-{which}.arrow"
+            part.write_ipc(file, compression="lz4", record_batch_size=BATCH_ROWS // BUCKETS)
+            ranges.setdefault(which, []).append(file)
+            sizes[which] = sizes.get(which, 0) + part.estimated_size()
+
+    def ordered() -> Iterator[Frame]:
+        for which, files in sorted(ranges.items()):
+            if sizes[which] > 2 * memory:
+                yield from pieces(pl.merge_sorted([_run(file) for file in files], key=[place], maintain_order=True))
+            else:
+                yield together(map(pl.read_ipc, files), schema).sort(place, maintain_order=True)
+
+    return lazy(ordered, schema)
 
 
 def _run(file: Path) -> Lazy:

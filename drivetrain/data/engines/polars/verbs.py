@@ -2,7 +2,7 @@
 
 A verb that needs all rows at once (sort, window, deduplicate, aggregate, join) holds as many as there is memory for.
 Beyond that it puts rows into buckets on the disk by the hash of their keys, works on one bucket after the other, and
-merges the results in the order that they must have. The rows of one group, partition or key must fit in memory.
+puts the results into the order that they must have. The rows of one group, partition or key must fit in memory.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from drivetrain.data.engines.polars.frames import (
     Frame,
     Lazy,
     held,
+    in_places,
     lazy,
     merged,
     of_size,
@@ -139,7 +140,7 @@ class Verbs:
         numbered = frame.with_row_index(_ROW)
         lefts = Buckets(self._scratch, pieces(numbered), numbered.collect_schema(), on, self._memory)
         results = (joined(lefts.take(bucket), rights.take(bucket)) for bucket in range(BUCKETS))
-        return merged(results, [_ROW], self._scratch).drop(_ROW)
+        return in_places(results, _ROW, self._scratch, self._memory).drop(_ROW)
 
     def _by_bucket(
         self, by: Sequence[str], change: Callable[[Frame], Frame], *, order: Sequence[str] = (_ROW,)
@@ -154,7 +155,11 @@ class Verbs:
         else:
             frames = itertools.chain([rows], more)
             buckets = Buckets(self._scratch, frames, frame.collect_schema(), by, self._memory)
-            found = merged((change(buckets.take(bucket)) for bucket in range(BUCKETS)), order, self._scratch)
+            results = (change(buckets.take(bucket)) for bucket in range(BUCKETS))
+            if places:
+                found = in_places(results, _ROW, self._scratch, self._memory)
+            else:
+                found = merged(results, order, self._scratch)
         return found.drop(_ROW) if places else found
 
 
