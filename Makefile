@@ -23,12 +23,13 @@ TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py tests/contract/
   tests/unit/targets/local/containers/test_toolkit.py
 IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
-SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
+SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py tests/sdk/test_spark_job.py
 TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
   tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py \
   tests/tensorflow/test_parameter_server.py tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py \
   tests/tensorflow/test_library_scripts.py tests/tensorflow/test_health.py
-SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py
+SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py tests/contract/test_spark_jobs.py \
+  tests/contract/test_step_types.py
 HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/test_horovod_scripts.py
 # Horovod is put on the path where `make horovod` has built it.
 WITH_HOROVOD = PYTHONPATH=$(CURDIR)/.venvs/horovod

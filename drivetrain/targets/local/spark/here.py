@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import os
+import re
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from drivetrain.targets.local.containers.mounts import search_path
+from drivetrain.targets.local.execution.context import StepContext
 from drivetrain.targets.local.spark import submit
+from drivetrain.targets.local.storage.objects import ObjectStore, parse
 
 SMSPARK = "smspark-submit"
+_HADOOP = "spark.hadoop"
+_BUCKET = re.compile(r"s3[an]?://[A-Za-z0-9][A-Za-z0-9._-]*")
 PROGRAM = Path(submit.__file__)
 
 
@@ -42,17 +48,57 @@ def home() -> Path | None:
     return None if found is None or found.origin is None else Path(found.origin).parent
 
 
-def environment(folder: Path) -> dict[str, str]:
-    """Variables with which the command smspark-submit is found.
+def command(*words: str) -> tuple[str, ...]:
+    """Starts a program of Spark: options of spark-submit, the program, its arguments."""
+    return (sys.executable, str(PROGRAM), *words)
+
+
+def with_smspark(context: StepContext) -> dict[str, str]:
+    """Variables with which a job in SageMaker's Spark image finds its command smspark-submit."""
+    commands = context.folder / "commands"
+    commands.mkdir()
+    starts = commands / SMSPARK
+    starts.write_text(f'#!/bin/sh\nexec {shlex.join(command())} "$@"\n', encoding="utf-8")
+    starts.chmod(0o755)
+    named = _BUCKET.findall(json.dumps(context.arguments))
+    return {"PATH": os.pathsep.join((str(commands.resolve()), search_path())), **variables(context.store, named)}
+
+
+def variables(store: ObjectStore, uris: Iterable[str], settings: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Variables that say where Spark is, and where the objects of S3 are.
 
     Args:
-        folder: of the step's attempt; gets a folder with the command.
+        uris: those whose buckets the program may ask for; those that the store has, too.
+        settings: Spark's own.
     """
     found = home()
     assert found is not None, "checked before the run"
-    commands = folder / "commands"
-    commands.mkdir()
-    command = commands / SMSPARK
-    command.write_text(f'#!/bin/sh\nexec {shlex.join((sys.executable, str(PROGRAM)))} "$@"\n', encoding="utf-8")
-    command.chmod(0o755)
-    return {"PATH": os.pathsep.join((str(commands.resolve()), search_path())), submit.HOME: str(found)}
+    buckets = {parse(uri)[0] for uri in uris}
+    told = {**store_settings(store, buckets), **(settings or {})}
+    return {submit.HOME: str(found), submit.SETTINGS: json.dumps(told)}
+
+
+def store_settings(store: ObjectStore, buckets: Iterable[str]) -> dict[str, str]:
+    """Settings with which `s3://bucket/key` (s3a, s3n) is what the object store has there.
+
+    A view of Hadoop's stands for S3, with a mount table a bucket
+    (https://hadoop.apache.org/docs/stable/hadoop-project-dist/hadoop-hdfs/ViewFsOverloadScheme.html). `raw` are local
+    files without the checksums that Hadoop otherwise writes beside each.
+    """
+    found = {f"{_HADOOP}.fs.raw.impl": "org.apache.hadoop.fs.RawLocalFileSystem"}
+    for scheme in ("s3", "s3a", "s3n"):
+        found[f"{_HADOOP}.fs.{scheme}.impl"] = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
+    committer = "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitterFactory"
+    found[f"{_HADOOP}.mapreduce.outputcommitter.factory.scheme.s3a"] = committer
+    there = {path.name for path in store.root.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    for bucket in sorted({*buckets, *there}):
+        folder = store.root / bucket
+        folder.mkdir(exist_ok=True)
+        found[f"{_HADOOP}.fs.viewfs.mounttable.{bucket}.linkFallback"] = f"raw://{folder.resolve()}"
+    for uri, path in store.elsewhere.items():
+        bucket, _, key = uri.partition("/")
+        if key:
+            found[f"{_HADOOP}.fs.viewfs.mounttable.{bucket}.link./{key}"] = f"raw://{path}"
+        else:
+            found[f"{_HADOOP}.fs.viewfs.mounttable.{bucket}.linkFallback"] = f"raw://{path}"
+    return found

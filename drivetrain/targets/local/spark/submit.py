@@ -15,12 +15,12 @@ import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 # What the runner says: the folder of PySpark, and settings that stand for those of the image.
 HOME, SETTINGS = "SPARK_HOME", "DRIVETRAIN_SPARK_SETTINGS"
-_FLAGS = ("-v", "--verbose", "--supervise")
-_FILES = ("--jars", "--py-files", "--files")
+FLAGS = ("-v", "--verbose", "--supervise")
+FILES = ("--jars", "--py-files", "--files")
 # Where a job runs and what a cluster gives it; here it runs on this machine.
 _OF_CLUSTERS = ("--master", "--deploy-mode", "--queue", "--spark-event-logs-s3-uri")
 _EVENTS = "--local-spark-event-logs-dir"
@@ -30,6 +30,7 @@ _LOCAL = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "8",
+    "spark.log.level": "WARN",
 }
 # Settings of a place, as _OF_CLUSTERS.
 _PLACES = ("spark.master", "spark.submit.deployMode", "spark.driver.host", "spark.driver.bindAddress")
@@ -76,8 +77,8 @@ def configured(path: str) -> dict[str, str]:
         return {}
     try:
         found: Any = json.loads(Path(path).read_text(encoding="utf-8"))
-        entries: list[Any] = found if isinstance(found, list) else [found]
-        pairs = [(str(entry["Classification"]), dict(entry.get("Properties") or {})) for entry in entries]
+        given = cast("list[Any]", found if isinstance(found, list) else [found])
+        pairs = [(str(entry["Classification"]), dict[str, Any](entry.get("Properties") or {})) for entry in given]
     except (ValueError, TypeError, KeyError) as error:
         raise SubmitError(
             f"{path}: {error!r}. Allowed: a list of objects with Classification and Properties, as EMR has them."
@@ -94,10 +95,10 @@ def command_of(arguments: Sequence[str], settings: Mapping[str, str]) -> list[st
     Raises:
         SubmitError: an option without a value; no program; files that are not there.
     """
-    rest, options, conf = list(arguments), [], dict(settings)
+    rest, options, conf = list(arguments), list[str](), dict(settings)
     while rest and rest[0].startswith("-"):
         option, equal, value = rest.pop(0).partition("=")
-        if option in _FLAGS:
+        if option in FLAGS:
             options.append(option)
             continue
         if not equal:
@@ -110,7 +111,7 @@ def command_of(arguments: Sequence[str], settings: Mapping[str, str]) -> list[st
         elif option == _EVENTS:
             os.makedirs(value, exist_ok=True)
             conf |= {"spark.eventLog.enabled": "true", "spark.eventLog.dir": f"file://{value}"}
-        elif option in _FILES:
+        elif option in FILES:
             options += [option, ",".join(files(option, value.split(",")))]
         elif option not in _OF_CLUSTERS:
             options += [option, value]

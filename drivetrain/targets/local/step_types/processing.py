@@ -90,9 +90,7 @@ def run(context: StepContext) -> StepResult:
     started = time.time()
     job = Job(
         command=command,
-        environment=jobs.job_environment(
-            context, spark.environment(context.folder) if spark.is_used(command) else None
-        ),
+        environment=jobs.job_environment(context, spark.with_smspark(context) if spark.is_used(command) else None),
         hosts=hosts,
         log_folder=context.logs,
         time_limit_s=programs.time_limit_s(arguments),

@@ -101,8 +101,8 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
             }
             for name, uri in [
                 *((name, site.uri(value)) for name, value in step.inputs.items()),
-                (CODE_CHANNEL, site.code.uri),
                 *(site.spark.inputs if site.spark else ()),
+                (CODE_CHANNEL, site.code.uri),
             ]
         ],
         "StoppingCondition": {"MaxRuntimeInSeconds": step.cluster.max_run_seconds},
