@@ -155,6 +155,7 @@ hashes: .venvs/audit/.installed  ## Write requirements-hashed.txt and those of t
 	$(UV_COMPILE) $(IMAGES)/requirements.txt $(IMAGES)/additions.txt --output-file $(IMAGES)/gpu-hashed.txt
 	grep -v '^torch==' $(IMAGES)/requirements.txt | $(UV_COMPILE) - $(IMAGES)/additions.txt --output-file $(IMAGES)/cpu-hashed.txt
 	$(UV_COMPILE) pyproject.toml --extra s3 --constraint constraints.txt $(IMAGES)/services.txt --output-file $(IMAGES)/services-hashed.txt
+	$(UV_COMPILE) $(IMAGES)/spark.txt --output-file $(IMAGES)/spark-hashed.txt
 
 # An environment that takes nothing whose hash is not written down, and no more than what is.
 .venvs/hashed/.installed: requirements-hashed.txt pyproject.toml | $(STAMP)

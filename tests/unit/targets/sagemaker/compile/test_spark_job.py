@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from drivetrain import Cluster, Deployment, Pipeline, SpecError, UserError, script, step
+from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.transform_data import transform_data
 from drivetrain.targets.assets.image import runs_on_spark
+from drivetrain.targets.sagemaker.compile.checks import check
 from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
 from drivetrain.targets.sagemaker.compile.spark_job import submit
 from drivetrain.targets.sagemaker.spark import spark_image
@@ -111,3 +113,24 @@ def test_the_entry_point_starts_spark_where_the_start_file_is_the_one_that_was_d
     (tmp_path / "start.py").write_text("print('another')\n")
     done = run()
     assert done.returncode == 1 and "is not the file that was deployed" in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize(
+    ("made", "instead"),
+    [
+        (lambda count: table(engine="polars", cluster=count), "Give engine=spark, or 1 and a larger machine"),
+        (lambda count: step(prepare_data, raw="s3://b/r", key="id", cluster=count), "Give 1 and a larger machine"),
+    ],
+)
+def test_several_hosts_that_would_each_do_all_of_the_work_are_refused(made: Any, instead: str) -> None:
+    def problems(one: Any) -> list[str]:
+        return [f"{each.step} {each.field} {each.reason}" for each in check(Pipeline(name="p", steps=[one]))]
+
+    (problem,) = problems(made(Cluster(count=2)))
+    assert "cluster.count is 2, and its program works on one host" in problem and problem.endswith(f"{instead}.")
+    for allowed in (
+        made(Cluster(count=1)),
+        script("own.py", cluster=Cluster(count=2)),
+        table(cluster=Cluster(count=2)),
+    ):
+        assert problems(allowed) == []
