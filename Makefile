@@ -113,10 +113,10 @@ test-tensorflow: setup .venvs/tensorflow/.installed  ## Train, resume and evalua
 	@touch $@
 
 test-spark: setup .venvs/spark/.installed  ## Run transformations on Spark, value by value as on Polars; needs Java
-	PYTHONPATH=.venvs/spark $(BIN)/python -m pytest -m spark $(SPARK_TESTS) $(ARGS)
+	PYTHONPATH=.venvs/spark $(BIN)/python -m pytest -m 'spark and not nightly' $(SPARK_TESTS) $(ARGS)
 
 test-spark35: setup .venvs/spark35/.installed  ## The same on Spark 3.5, which EMR and SageMaker have
-	PYTHONPATH=.venvs/spark35 $(BIN)/python -m pytest -m spark tests/contract/test_engines.py $(ARGS)
+	PYTHONPATH=.venvs/spark35 $(BIN)/python -m pytest -m spark $(SPARK_TESTS) $(ARGS)
 
 # A folder for torch and one for TensorFlow. The wheels are kept in ~/.cache/drivetrain/wheels.
 BUILD_HOROVOD = $(BIN)/python -m drivetrain.infra.horovod.build $(HOROVOD_ARGS) --into $(@D)

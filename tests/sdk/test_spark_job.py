@@ -33,7 +33,7 @@ def test_the_job_is_that_of_pyspark_processor(online: dict[str, Any]) -> None:
     code = found.pop("ProcessingInputs.code.S3Input.S3Uri")
     assert code == (f"{said['code']}start.py", said["code"])
     settings = found.pop("ProcessingInputs.conf.S3Input.S3Uri")
-    assert settings[0] == inputs["conf"] and settings[1].startswith("s3://drivetrain-local/pipelines/tables/spark/")
+    assert settings[0] == inputs["conf"] and settings[1].startswith("s3://drivetrain-local/pipelines/tables/data/")
     assert said["settings"][0] == said["settings"][1] != []
     assert found.pop("Environment") == ({}, ABSENT), "the SDK writes an empty object"
     assert set(found) - managed == set(), {place: found[place] for place in set(found) - managed}

@@ -20,3 +20,10 @@ def put(runs: LocalRuns) -> str:
     """The program and what it reads; gives the program's URI."""
     runs.put("in/rows.csv", "a\n1\n21\n")
     return runs.put("code/double.py", PROGRAM)
+
+
+def made(runs: LocalRuns) -> None:
+    """What it wrote, as objects of the store, and nothing else that Hadoop would put beside them."""
+    found = {each.name: each.path.read_text() for each in runs.store.find(f"{BUCKET}/out/doubled/")}
+    (rows,) = [content for name, content in found.items() if name.startswith("part-")]
+    assert rows.split() == ["2", "42"] and {name for name in found if "part-" not in name} == {"_SUCCESS"}

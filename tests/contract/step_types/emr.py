@@ -8,6 +8,7 @@ from tests.contract.step_types import _spark_program
 from tests.fixtures.local_runs import LocalRuns
 
 SAYS = ("Id", "Name", "Status.State", "Config.Args[1]")
+made = _spark_program.made
 
 
 def steps(runs: LocalRuns) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ SAYS = (
     "jobRun.state",
     "jobRun.jobDriver.sparkSubmit.entryPoint",
 )
+made = _spark_program.made
 
 
 def steps(runs: LocalRuns) -> list[dict[str, Any]]:

@@ -429,3 +429,13 @@ def test_other_pythons_run_it(tmp_path: Path, version: str) -> None:
     channel = Channel(tmp_path, {"source/main.py": b"import sys; print(sys.version_info[:2], sys.argv[1:])"})
     done = channel.run("--code", channel.sha256, "script:main.py", "a", python=python)
     assert done.stdout == f"({version.replace('.', ', ')}) ['a']\n", done.stderr
+
+
+def test_code_goes_into_memory_only_where_its_wheels_have_room_when_unpacked(tmp_path: Path) -> None:
+    (tmp_path / "code.tar").write_bytes(bytes(1000))
+    assert start.room_for(str(tmp_path)) == start.FREE_BYTES
+    (tmp_path / "big.whl").write_bytes(bytes(1000))
+    assert start.room_for(str(tmp_path)) == start.FREE_BYTES + 6000
+    found = os.statvfs(tmp_path)
+    free = found.f_bavail * found.f_frsize
+    assert start.has_room(str(tmp_path), free // 2) and not start.has_room(str(tmp_path), 2 * free)

@@ -68,7 +68,7 @@ def spark_job(step: JobStep, root: str) -> SparkJob:
         raise SpecError(f"Step {step.name!r}: {error}") from None
     content = json.dumps([{"Classification": "spark-defaults", "Properties": dict(settings)}], sort_keys=True).encode()
     sha256 = hashlib.sha256(content).hexdigest()
-    uri = f"{root}/spark/{sha256}/"
+    uri = f"{root}/data/{sha256}/"  # where roles may read, and destroy looks
     return SparkJob(((CONFIGURATION, uri),), (Asset(uri + FILE, sha256, content),))
 
 
