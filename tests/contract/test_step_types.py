@@ -72,6 +72,8 @@ def of_it(steps: list[dict[str, Any]], file: str) -> dict[str, Any]:
     [pytest.param(file, marks=ON_SPARK.get(file, ())) for file in TYPES if not is_absent(file)],
 )
 def test_it_runs_and_says_what_its_describe_call_says(runs: LocalRuns, tmp_path: Path, file: str) -> None:
+    if file in ON_SPARK:
+        pytest.importorskip("pyspark")  # nightly tests run without it, too
     case = case_of(file)
     steps = case.steps(runs)
     of_it(steps, file)
