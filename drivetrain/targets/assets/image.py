@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from drivetrain.spec.steps import JobStep
+from drivetrain.spec.steps import JobStep, ProcessingStep
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,10 @@ class Image:
 
 
 def runs_on_spark(step: JobStep) -> bool:
-    """Whether a step's program needs Spark, and so Java: it says so among its needs, or transforms tables with it."""
+    """Whether a processing step's program needs Spark, and so Java: it says so among its needs, or transforms tables
+    with it."""
+    if not isinstance(step, ProcessingStep):
+        return False
     if step.program.target.partition(":")[0] == "drivetrain.components.transform_data":
         return step.parameters.get("engine") == "spark"
     return any(map(is_pyspark, step.program.needs))

@@ -68,6 +68,7 @@ def of_serverless(arguments: Mapping[str, Any]) -> Program:
 
     Raises:
         NotHereError: it is no Python program of Spark.
+        UserError: options that are none.
     """
     config = object_in(arguments, "JobConfig")
     driver = object_in(config, "jobDriver")
@@ -79,7 +80,10 @@ def of_serverless(arguments: Mapping[str, Any]) -> Program:
         if entry.get("classification") == "spark-defaults":
             settings |= {name: str(value) for name, value in object_in(entry, "properties").items()}
     parameters = asked.get("sparkSubmitParameters")
-    options = shlex.split(parameters) if isinstance(parameters, str) else []
+    try:
+        options = shlex.split(parameters) if isinstance(parameters, str) else []
+    except ValueError as error:
+        raise UserError(f"sparkSubmitParameters {parameters!r:.80} are no words of a shell: {error}.") from None
     return _program([*options, *_words([asked.get("entryPoint")]), *_words(asked.get("entryPointArguments"))], settings)
 
 

@@ -90,6 +90,7 @@ def store_settings(store: ObjectStore, buckets: Iterable[str]) -> dict[str, str]
         found[f"{_HADOOP}.fs.{scheme}.impl"] = "org.apache.hadoop.fs.viewfs.ViewFileSystemOverloadScheme"
     committer = "org.apache.hadoop.mapreduce.lib.output.FileOutputCommitterFactory"
     found[f"{_HADOOP}.mapreduce.outputcommitter.factory.scheme.s3a"] = committer
+    store.root.mkdir(parents=True, exist_ok=True)
     there = {path.name for path in store.root.iterdir() if path.is_dir() and not path.name.startswith(".")}
     for bucket in sorted({*buckets, *there}):
         folder = store.root / bucket

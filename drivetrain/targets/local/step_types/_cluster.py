@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.spark import clusters
 from drivetrain.targets.local.step_types import _absent
@@ -30,6 +31,8 @@ def steps(read: Read, needs: str, describe: Describe) -> tuple[_absent.Check, Ru
             return clusters.problems(step, plan, read(plan.arguments))
         except clusters.NotHereError as problem:
             return [f"{line} It {problem}." for line in _absent.refused(needs)(step, plan)]
+        except UserError as error:
+            return [f"step {step.name!r}: {error}"]
 
     def run(context: StepContext) -> StepResult:
         clusters.run(context, read(context.arguments))
@@ -38,7 +41,7 @@ def steps(read: Read, needs: str, describe: Describe) -> tuple[_absent.Check, Ru
     def named(arguments: Mapping[str, Any]) -> list[str]:
         try:
             return read(arguments).uris
-        except clusters.NotHereError:
+        except UserError:  # check says it
             return []
 
     return check, run, named

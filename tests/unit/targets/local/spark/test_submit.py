@@ -157,3 +157,10 @@ def test_a_program_that_is_nowhere_is_refused_and_what_it_writes_can_be_read(
         runs.start([step, reader])
     assert str(caught.value).startswith("step 'crunch': its program reads s3://bucket/job.py, and nothing is there")
     assert "--data s3://bucket/job.py=LOCAL_PATH" in str(caught.value) and "reader" not in str(caught.value)
+
+
+def test_options_that_are_no_words_are_one_error_by_step(tmp_path: Path) -> None:
+    submitted = {"entryPoint": "s3://b/job.py", "sparkSubmitParameters": "--conf 'spark.x=1"}
+    arguments = {"ApplicationId": "a", "ExecutionRoleArn": "r", "JobConfig": {"jobDriver": {"sparkSubmit": submitted}}}
+    with pytest.raises(UserError, match=r"^step 'it': sparkSubmitParameters .* are no words of a shell: No closing"):
+        LocalRuns(tmp_path).start([{"Name": "it", "Type": "EMRServerless", "Arguments": arguments}])
