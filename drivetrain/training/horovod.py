@@ -1,4 +1,4 @@
-"""What the strategies over Horovod have in common, whatever their framework: how it is started, and what travels with what."""
+"""What the strategies over Horovod share, whatever their framework: how it is started, and what travels together."""
 
 from __future__ import annotations
 
@@ -92,4 +92,5 @@ def in_groups(tensors: Sequence[tuple[int, Any]], most_mb: float) -> list[list[i
 
 def refusal(framework: str, reason: str) -> str:
     strategy, instead = STRATEGIES[framework]
-    return f"strategy {strategy!r}: {launch.refusal(reason, framework)} Or use strategy {instead}, which needs {framework} alone."
+    without = f"Or use strategy {instead}, which needs {framework} alone."
+    return f"strategy {strategy!r}: {launch.refusal(reason, framework)} {without}"
