@@ -106,7 +106,7 @@ class Reader(reader.Reader):
             if name in self._features and name not in self.column_names:
                 kind = self._features[name]
                 said = kind.get("_type", kind) if isinstance(kind, dict) else kind
-                raise InputError(f"{self._top}: column {name!r} is of {str(said):.60}. What is read: {_READ}.")
+                raise InputError(f"{self._top}: column {name!r} is of {said!s:.60}. What is read: {_READ}.")
         self.check_columns(names)
         pictures = [name for name in names if _kind(self._features[name]) == "Image"]
         beside = sorted({path for name in pictures for path in self._beside(name)})
@@ -243,9 +243,8 @@ def _top(folder: Path, split: str) -> Path:
     for name in _SPLITS[split]:
         if isinstance(splits, list) and name in splits:
             return folder / name
-    raise InputError(
-        f"{folder} has {', '.join(map(str, splits or ()))} and no {' or '.join(_SPLITS[split])}. Name the folder to read."
-    )
+    held, wanted = ", ".join(map(str, splits or ())), " or ".join(_SPLITS[split])
+    raise InputError(f"{folder} has {held} and no {wanted}. Name the folder to read.")
 
 
 def _json(path: Path) -> dict[str, Any]:

@@ -76,8 +76,8 @@ class Strategy(strategy.Strategy):
     def _start_from_main(self) -> None:
         """All ranks begin with rank 0's model and optimizer."""
         of_optimizers = [each for part in self.parts for each in part.optimizer.variables]
-        # (By names of our own: `broadcast_variables` takes those of the variables, which Keras numbers by what a process
-        # has made before. Rank 0, which saves models, has made more; the others would wait for it.)
+        # (By names of our own: `broadcast_variables` takes those of the variables, which Keras numbers by what a
+        # process has made before. Rank 0, which saves models, has made more; the others would wait for it.)
         for number, variable in enumerate((*self.model.variables, *of_optimizers)):
             first = self._horovod.broadcast(variable.value, 0, name=f"start.{number}", ignore_name_scope=True)
             variable.assign(first)
