@@ -52,7 +52,7 @@ def test_a_dict_has_a_folder_a_split(tmp_path: Path) -> None:
     assert [value(each, "label").tolist() for each in found] == [[0, 1], [1, 1, 0], [1]]
     assert found[0].statistics == {"label": {"classes": ["ant", "bee"]}} and found[0].num_classes == 2
     (tmp_path / "dataset_dict.json").write_text(json.dumps({"splits": ["train"]}))
-    with pytest.raises(InputError, match="has train and no validation or valid or val or test. Name the folder"):
+    with pytest.raises(InputError, match=r"has train and no validation or valid or val or test. Name the folder"):
         opened(tmp_path, "label", split="test")
 
 
