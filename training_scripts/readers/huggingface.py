@@ -202,8 +202,9 @@ class Reader(reader.Reader):
 
     def _beside(self, name: str) -> list[Path]:
         """The picture files that the data set names without holding them."""
-        import pyarrow.compute as pc
+        import pyarrow.compute
 
+        pc: Any = pyarrow.compute
         column = self._table[name]
         outside = pc.and_(column.is_valid(), pc.struct_field(column, "bytes").is_null())
         rows = np.flatnonzero(outside.to_numpy())
