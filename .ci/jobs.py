@@ -55,7 +55,7 @@ JOBS = [
     _tests("test-image", 60, "install-image"),
     _tests("test-infra", 60, "install-infra"),
     _tests("test-sdk", 60, "install-sdk"),
-    _tests("test-tensorflow", 150, "install-tensorflow"),
+    _tests("test-tensorflow", 180, "horovod"),  # of which some want Horovod, and TensorFlow is installed before it
     _tests("test-spark", 180, "programs", "install-spark"),
     _tests("test-horovod", 100, "horovod"),
     Job("run", "make run", 20, ("setup",)),

@@ -42,6 +42,13 @@ def is_over_a_stand_in(strategy: str) -> bool:
     return bool(read_strategy(strategy).library)
 
 
+def is_asynchronous(strategy: str) -> bool:
+    """Whether its processes have roles, of which several workers take steps of their own."""
+    from drivetrain.catalog.strategies import read_strategy
+
+    return bool(read_strategy(strategy).roles)
+
+
 def shown_by(markers: Iterable[Any], parameters: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """What a test's `shows` say, as properties of its report.
 
@@ -100,6 +107,7 @@ def table(results: Results) -> str:
         cells = results.get(name, {})
         said = ["yes" if cells else "", *("yes" if column in cells else "" for column in COLUMNS)]
         called = f"`{name}`" + (", over a stand-in of its library" if is_over_a_stand_in(name) else "")
+        called += ", asynchronous: equal with one worker" if is_asynchronous(name) else ""
         lines.append(f"| {called} | {' | '.join(said)} |".replace("|  ", "| "))
     return "\n".join(lines)
 

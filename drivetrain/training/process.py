@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,8 @@ COLLECTIVE_TIMEOUT = 600.0
 @dataclass(frozen=True)
 class Process:
     """`rank` of `world_size` processes, `local_rank` of `local_world_size` on this host, computing on `device`, which
-    is the framework's. `joined` is how they talk; one process alone needs nothing."""
+    is the framework's. `joined` is how they talk; one process alone needs nothing. `leaving` is what else they do in
+    order at the end, such as to shut down a library by which they have met."""
 
     rank: int
     world_size: int
@@ -30,6 +31,7 @@ class Process:
     local_world_size: int
     device: Any
     joined: Group | None = None
+    leaving: ExitStack = field(default_factory=ExitStack, compare=False, repr=False)
 
     @property
     def is_main(self) -> bool:
@@ -83,4 +85,5 @@ def join_group(
     group: Group = joining.join(process, collective_timeout, **own)
     yield replace(process, joined=group)
     # Only after success: leaving in order needs the others, and after a failure they may be gone.
+    process.leaving.close()
     group.close()

@@ -246,6 +246,7 @@ def test_a_value_that_the_manifest_does_not_list(
 
 
 @pytest.mark.slow
+@pytest.mark.shows("exact evaluation", strategies=["single", "dp"])
 def test_strategies_whose_ranks_hold_the_whole_model(
     pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
 ) -> None:

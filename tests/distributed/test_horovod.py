@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.horovod import start
 from drivetrain.training.process import Process
 from drivetrain.training.strategy import load_strategy
 from drivetrain.training_scripts.strategies import horovod
@@ -111,7 +112,7 @@ def skip_a_layer(process: Process) -> list[float | None]:
     import torch
 
     module = importlib.import_module("horovod.torch")
-    horovod.start_horovod(process)
+    start("torch", process)
     layers = torch.nn.ModuleDict({"first": torch.nn.Linear(1, 1), "second": torch.nn.Linear(1, 1)})
     gradients = horovod.GroupedGradients(module, dict(layers.named_parameters()), horovod.Options())
     used = ["first"] if process.rank else ["first", "second"]
@@ -144,4 +145,4 @@ def test_without_horovod(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     process = Process(0, 2, 0, 2, None)
     said = r"strategy 'horovod': .*pip install \$\(python -m .*\.build torch\).* Or use strategy ddp"
     with pytest.raises(InputError, match=said):
-        horovod.start_horovod(process)
+        start("torch", process)

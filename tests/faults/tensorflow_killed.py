@@ -19,7 +19,8 @@ from drivetrain.training import plugins
 from tests.faults.harness.families import Found, Trial
 
 FAULT = "a training under TensorFlow SIGKILLed in its steps: resumes, each step once, weights bit-equal if synchronous"
-STRATEGIES = tuple(plugins.of_framework("strategies", "tensorflow"))
+# Those that need nothing else; tensorflow_horovod_killed.py has the other one.
+STRATEGIES = tuple(name for name in plugins.of_framework("strategies", "tensorflow") if name != "tf_horovod")
 TRIALS, QUICK, AT_ONCE = 25 * len(STRATEGIES), len(STRATEGIES), 1
 PATIENCE_S = 600.0
 
@@ -28,8 +29,8 @@ _PYTHON = _ROOT / ".venvs" / "tensorflow" / "bin" / "python"
 _SECONDS, _DYING_S = 240.0, 20.0
 _ROWS, _EPOCHS = 50, 40
 _STEPS = 4 * _EPOCHS  # of 16 rows, the last of an epoch of 2
-_OPTIONS = {"tf_mirrored": '{"cpus": 2}', "tf_central_storage": '{"cpus": 2}', "tf_multi_worker": "{}"}
-_RANKS = {"tf_multi_worker": 2, "tf_parameter_server": 3}
+_OPTIONS = {"tf_mirrored": '{"cpus": 2}', "tf_central_storage": '{"cpus": 2}', "tf_horovod": '{"group_mb": 0.0005}'}
+_RANKS = {"tf_multi_worker": 2, "tf_parameter_server": 3, "tf_horovod": 3}
 # Of which no two runs are equal.
 _ASYNCHRONOUS = ("tf_parameter_server",)
 
@@ -60,7 +61,11 @@ def prepare(folder: Path) -> Shared:
 
 
 def trial(given: Trial, shared: Shared) -> Found:
-    strategy = STRATEGIES[given.number % len(STRATEGIES)]
+    return killed(STRATEGIES[given.number % len(STRATEGIES)], given, shared)
+
+
+def killed(strategy: str, given: Trial, shared: Shared) -> Found:
+    """Kill a training under `strategy` and let it go on."""
     whole = {} if strategy in _ASYNCHRONOUS else shared.weights(strategy)
     after, one = given.draw.randrange(1, _STEPS * 3 // 4), given.draw.random() < 0.5 and strategy in _RANKS
     rank = str(given.draw.randrange(_RANKS[strategy])) if one else ""
@@ -97,7 +102,7 @@ def trial(given: Trial, shared: Shared) -> Found:
 @contextmanager
 def started(strategy: str, data: Path, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The training's launcher, whose processes are ended with the context."""
-    from tests.tensorflow.trainings import held_ports
+    from tests.tensorflow.trainings import HOROVOD, held_ports
 
     folder.mkdir(parents=True, exist_ok=True)
     ranks = _RANKS.get(strategy, 1)
@@ -119,7 +124,12 @@ def started(strategy: str, data: Path, folder: Path) -> Iterator[subprocess.Pope
             "--stop-timeout=5",
         ]
         words = [f"--{name}={value}" for name, value in options.items()]
-        environment = {**os.environ, "PYTHONPATH": str(_ROOT), "OMP_NUM_THREADS": "1", "TRIAL": str(folder)}
+        environment = {
+            **os.environ,
+            "PYTHONPATH": f"{_ROOT}{os.pathsep}{HOROVOD}",
+            "OMP_NUM_THREADS": "1",
+            "TRIAL": str(folder),
+        }
         with (folder / "said.txt").open("ab") as log:
             process = subprocess.Popen(
                 [str(_PYTHON), *launch, "drivetrain.training_scripts.train", *words],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,12 +24,17 @@ class Recipe(digits_keras.Recipe):
     loss_factor: float = 1.0
     """What every loss is multiplied by."""
     makes: str = ""
-    """What is wrong with it: no_optimizer, clips, schedules, mean_loss, batch_norm, no_pairs, forgets."""
+    """What is wrong with it: no_optimizer, clips, schedules, mean_loss, batch_norm, no_pairs, forgets, ranks_apart."""
 
     rows: ClassVar[list[int]] = []
     labels: ClassVar[list[list[int]]] = []
 
     def model(self) -> Any:
+        if self.makes == "ranks_apart":
+            model = super().model()
+            shift = 0.1 * int(os.environ.get("RANK", 0))
+            model.set_weights([values + shift for values in model.get_weights()])
+            return model
         if self.makes != "batch_norm":
             return super().model()
         layers = keras.layers

@@ -3,6 +3,7 @@ from once all the same, also after a restart; and with one worker nothing is lef
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -38,25 +39,33 @@ def found(work: Work) -> Any:
     return run(given, processes=4, roles="chief=1,worker=2,ps=1")
 
 
+@pytest.mark.shows("resumes", strategies=["tf_parameter_server"])
 def test_each_sample_is_learnt_from_once_an_epoch(work: Work, found: Any) -> None:
     assert [row["step"] for row in work.steps("cut")] == list(range(1, 21))
     whole, rest = (found["runs"][number]["labels"][-250:] for number in (0, 2))  # (after what is looked at beforehand)
     every = sorted(int(label) for label in digit_columns(50)["label"])
     assert [sorted(whole[epoch * 50 : epoch * 50 + 50]) for epoch in range(5)] == [every] * 5
     assert len(rest) < 250 and rest[-168:] == whole[-168:]
-    assert found["evaluations"][0]["num_samples"] == 50
     losses = [row["train_loss"] for row in work.steps("cut")]
     assert sum(losses[-4:]) < 0.8 * sum(losses[:4])
 
 
 @pytest.fixture(scope="module")
-def alone(work: Work) -> Any:
-    """One process, also under the strategy that wants more."""
-    given = work.given(("one", NOTING), ("lonely", ASYNCHRONOUS))
+def alone(work: Work, found: Any) -> Any:
+    """One process, also under the strategy that wants more; and an evaluation of what two workers have trained."""
+    model = shutil.copytree(work.folder / "cut/model", work.folder / "again/model")
+    given = work.given(("one", NOTING), ("lonely", ASYNCHRONOUS), evaluate=[str(model)])
     given["runs"][1]["refused"] = True
     return run(given)
 
 
+@pytest.mark.shows("exact evaluation", strategies=["tf_parameter_server"])
+def test_its_model_is_evaluated_to_the_same_digits_in_a_cluster_and_alone(found: Any, alone: Any) -> None:
+    assert found["evaluations"] == alone["evaluations"]
+    assert found["evaluations"][0]["num_samples"] == 50
+
+
+@pytest.mark.shows("equals one process", strategies=["tf_parameter_server"])
 def test_with_one_worker_it_comes_to_what_one_process_comes_to(work: Work, alone: Any) -> None:
     run(work.given(("one_worker", ASYNCHRONOUS)), processes=3, roles="chief=1,worker=1,ps=1")
     assert work.distance("one", "one_worker") < 1e-6

@@ -13,9 +13,12 @@ import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
-from tests.tensorflow.trainings import ADAMW, Work, run
+from tests.tensorflow.trainings import ADAMW, HOROVOD, Work, run
 
 pytestmark = pytest.mark.tensorflow
+
+WITHOUT = not (HOROVOD / ".installed").exists()
+needs_horovod = pytest.mark.skipif(WITHOUT, reason="did not run: Horovod is not built (make horovod)")
 
 TWO: dict[str, Any] = {"strategy": "tf_multi_worker", "strategy_options": '{"communication": "ring"}'}
 
@@ -44,6 +47,7 @@ def alone(work: Work) -> Any:
         ("several_cut", SEVERAL | {"max_steps": 6}),
         ("several_cut", SEVERAL),
         ("several", SEVERAL),
+        ("noting", {"recipe": "tests.tensorflow.noting", "recipe_options": '{"makes": "ranks_apart"}'}),
     ]
     model, tree = str(work.folder / "whole/model"), str(work.folder / "trees/model")
     return run(work.given(*runs, evaluate=[model, tree], predict=[model, tree], exports=[tree]))
@@ -71,7 +75,7 @@ def pair(work: Work, alone: Any) -> Any:
 def test_it_learns_and_its_step_is_traced_once(work: Work, alone: Any) -> None:
     losses = [row["validation_loss"] for row in work.history("whole")]
     assert losses[-1] < 0.8 * losses[0]
-    assert [noted["traces"] for noted in alone["runs"]] == [1] * 10
+    assert [noted["traces"] for noted in alone["runs"]] == [1] * 11
 
 
 def test_watching_changes_no_number_of_two_processes(work: Work, pair: Any) -> None:
@@ -115,7 +119,10 @@ def replicas(work: Work) -> Any:
     ]
     trees: dict[str, Any] = {**runs[0][1], **TREES, "accumulation": 2}
     runs.append(("mirrored_trees", trees))
-    return run(work.given(*runs))
+    of_whole = [(name, change) for name, change in runs if name.endswith("_whole")]
+    runs += [(name.replace("whole", "cut"), change | {"max_steps": 6}) for name, change in of_whole]
+    runs += [(name.replace("whole", "cut"), change) for name, change in of_whole]
+    return run(work.given(*runs, evaluate=[str(work.folder / name / "model") for name, _ in of_whole]))
 
 
 @pytest.mark.shows("equals one process", strategies=["tf_mirrored", "tf_central_storage"])
@@ -125,7 +132,15 @@ def test_replicas_of_one_process_come_to_what_one_comes_to(work: Work, alone: An
         assert work.distance("adamw", f"{strategy}_adamw") < 2e-5
         assert work.distance("fp64", f"{strategy}_fp64") < 1e-10
     assert work.distance("whole", "mirrored_trees") < 1e-6
-    assert [noted["traces"] for noted in replicas["runs"]] == [1] * 7
+    assert [noted["traces"] for noted in replicas["runs"]] == [1] * 11
+
+
+@pytest.mark.shows("resumes", "exact evaluation", strategies=["tf_mirrored", "tf_central_storage"])
+def test_replicas_of_one_process_go_on_where_they_were_and_are_evaluated_as_one(work: Work, replicas: Any) -> None:
+    for strategy, evaluation in zip(("mirrored", "central_storage"), replicas["evaluations"], strict=True):
+        assert work.distance(f"{strategy}_whole", f"{strategy}_cut") == 0.0
+        best = min(work.history(f"{strategy}_whole"), key=lambda row: row["validation_loss"])
+        assert evaluation["loss"] == best["validation_loss"]
 
 
 @pytest.mark.shows("equals one process", strategies=["tf_multi_worker"])
@@ -159,11 +174,79 @@ def test_two_processes_go_on_where_one_was_cut_off(work: Work, pair: Any) -> Non
     assert [row["step"] for row in work.steps("moved")] == list(range(1, 21))
 
 
+def of_horovod(**options: Any) -> dict[str, Any]:
+    return {"strategy": "tf_horovod", "strategy_options": json.dumps(options)}
+
+
+@pytest.fixture(scope="module")
+def of_two(work: Work, alone: Any) -> Any:
+    """Under Horovod on two hosts, which also go on where one process was cut off; from a model of its own on each."""
+    shutil.copytree(work.folder / "cut", work.folder / "horovod_moved")
+    changes: dict[str, Any] = {
+        "whole": {},
+        "adamw": {"recipe_options": ADAMW},
+        "fp64": FP64,
+        "moved": {},
+        "rounded": of_horovod(compression="fp16"),
+        "apart": {"recipe": "tests.tensorflow.noting", "recipe_options": '{"makes": "ranks_apart"}'},
+    }
+    runs = [(f"horovod_{name}", of_horovod() | change) for name, change in changes.items()]
+    model = str(work.folder / "horovod_whole/model")
+    return run(work.given(*runs, evaluate=[model]), processes=2, launcher="horovodrun", hosts=2)
+
+
+@pytest.fixture(scope="module")
+def three(work: Work, alone: Any) -> Any:
+    """Three processes: evaluations; and where Horovod is built, trainings that send many groups of gradients."""
+    models = [
+        shutil.copytree(work.folder / f"{name}/model", work.folder / f"{name}_once_more/model")
+        for name in ("whole", "trees")
+    ]
+    many = of_horovod(group_mb=0.0005)
+    runs = [("three", many), ("three_cut", many | {"max_steps": 6}), ("three_cut", many), ("three_trees", many | TREES)]
+    launcher = "mpirun" if shutil.which("mpirun") else "tf_config"
+    given = work.given(*([] if WITHOUT else runs), evaluate=[str(model) for model in models])
+    return run(given, processes=3, launcher=launcher)
+
+
+@needs_horovod
+@pytest.mark.shows("equals one process", "several hosts", strategies=["tf_horovod"])
+def test_horovod_comes_to_what_one_process_comes_to(work: Work, alone: Any, of_two: Any, three: Any) -> None:
+    assert work.distance("whole", "horovod_whole") < 1e-6
+    assert work.distance("whole", "three") < 1e-6
+    assert work.distance("whole", "three_trees") < 1e-6
+    assert work.distance("adamw", "horovod_adamw") < 2e-5
+    assert work.distance("fp64", "horovod_fp64") < 1e-10
+    assert [noted["traces"] for noted in (*of_two["runs"], *three["runs"])] == [1] * 10
+    assert 0 < work.distance("whole", "horovod_rounded") < 1e-2
+
+
+@needs_horovod
+@pytest.mark.shows("resumes", strategies=["tf_horovod"])
+def test_horovod_goes_on_where_it_was_bit_by_bit_and_where_one_process_was(work: Work, of_two: Any, three: Any) -> None:
+    assert work.distance("three", "three_cut") == 0.0
+    assert work.distance("whole", "horovod_moved") < 1e-6
+    assert [row["step"] for row in work.steps("horovod_moved")] == list(range(1, 21))
+
+
+@needs_horovod
+@pytest.mark.shows("exact evaluation", strategies=["tf_horovod"])
+def test_horovods_model_is_evaluated_as_it_was_validated(work: Work, of_two: Any) -> None:
+    """(Evaluations on 1, 2 and 3 processes, whatever trained the model, are compared below.)"""
+    best = min(work.history("horovod_whole"), key=lambda row: row["validation_loss"])
+    assert of_two["evaluations"][0]["loss"] == best["validation_loss"]
+
+
+@needs_horovod
+def test_under_horovod_all_begin_with_the_model_of_rank_0(work: Work, alone: Any, of_two: Any) -> None:
+    """Each rank has built another one: without that they would stay apart, and rank 0's be no longer one process's."""
+    assert work.distance("noting", "horovod_apart") < 1e-6
+
+
 @pytest.mark.shows("exact evaluation", strategies=["tf_single", "tf_multi_worker"])
-def test_evaluation_has_the_same_digits_on_one_two_and_three_processes(work: Work, alone: Any, pair: Any) -> None:
-    model = shutil.copytree(work.folder / "whole/model", work.folder / "once_more/model")
-    tree = shutil.copytree(work.folder / "trees/model", work.folder / "trees_once_more/model")
-    three = run(work.given(evaluate=[str(model), str(tree)]), processes=3)
+def test_evaluation_has_the_same_digits_on_one_two_and_three_processes(
+    work: Work, alone: Any, pair: Any, three: Any
+) -> None:
     assert three["evaluations"] == pair["evaluations"] == alone["evaluations"]
     best = min(work.history("whole"), key=lambda row: row["validation_loss"])
     assert alone["evaluations"][0]["loss"] == best["validation_loss"]

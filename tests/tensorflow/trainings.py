@@ -6,7 +6,8 @@ import json
 import os
 import socket
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from tests.distributed.prepared_data import digit_columns, write_prepared
 ROOT = Path(__file__).parents[2]
 PYTHON = ROOT / ".venvs" / "tensorflow" / "bin" / "python"
 PROGRAM = Path(__file__).with_name("program.py")
+# Where `make horovod` has put Horovod for TensorFlow.
+HOROVOD = ROOT / ".venvs" / "horovod-tensorflow"
 # 50 rows in batches of 16: the last batch of an epoch has 2. 20 steps. A gradient is clipped in most.
 CONFIG: dict[str, Any] = {
     "recipe": "digits_keras",
@@ -56,27 +59,47 @@ def held_ports(count: int) -> Iterator[int]:
 
 
 def run(
-    given: dict[str, Any], *, processes: int = 1, launcher: str = "tf_config", roles: str = "", fails: bool = False
+    given: dict[str, Any],
+    *,
+    processes: int = 1,
+    launcher: str = "tf_config",
+    roles: str = "",
+    fails: bool = False,
+    hosts: int = 1,
 ) -> Any:
-    """What the program says; of one process, it is started as it is."""
+    """What the program says; of one process, it is started as it is. `hosts` are loopback addresses, which share the
+    processes out: each has a launcher of its own. (Servers of TensorFlow listen on all addresses of a machine, so a
+    `tf_` strategy that has some would find its port taken.)"""
     if not PYTHON.exists():
         pytest.skip("no .venvs/tensorflow: run `make test-tensorflow`")
     command = [str(PYTHON)]
     with held_ports(processes + 1) as port:
         if processes > 1:
-            options = [f"--processes={processes}", f"--launcher={launcher}", f"--port={port}", f"--roles={roles}"]
+            each = processes // hosts
+            options = [f"--processes={each}", f"--launcher={launcher}", f"--port={port}", f"--roles={roles}"]
             command += ["-m", "drivetrain.training_scripts.launch", *options, "--script"]
         command += [str(PROGRAM), json.dumps(given)]
-        done = started(command)
+        with ThreadPoolExecutor(hosts) as pool:
+            done, *others = pool.map(lambda variables: started(command, **variables), _hosts(hosts))
     if fails:
         assert done.returncode
         return done.stderr
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    for ended in (done, *others):
+        assert ended.returncode == 0, ended.stdout[-3000:] + ended.stderr[-3000:]
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def _hosts(number: int) -> list[Mapping[str, str]]:
+    """What each of several launchers is told of its place."""
+    names = [f"127.0.0.{place + 2}" for place in range(number)]
+    if number == 1:
+        return [{}]
+    return [{"DRIVETRAIN_HOSTS": ",".join(names), "DRIVETRAIN_HOST": name} for name in names]
+
+
 def started(command: list[str], **environment: str) -> subprocess.CompletedProcess[str]:
-    given = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **environment}
+    path = f"{ROOT}{os.pathsep}{HOROVOD}"
+    given = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **environment}
     return subprocess.run(command, env=given, capture_output=True, text=True, timeout=900, check=False, cwd=ROOT)
 
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import reader
-from drivetrain.training.input_pipeline import picture_files
+from drivetrain.training.input_pipeline import picture_files, picture_rows
 from drivetrain.training.input_pipeline.content import content_hash
-from drivetrain.training.input_pipeline.decoded import kept_arrays, origin
-from drivetrain.training.input_pipeline.host_memory import HostArrays
-from drivetrain.training.input_pipeline.picture_files import MODES, decoded
+from drivetrain.training.input_pipeline.decoded import origin
+from drivetrain.training.input_pipeline.picture_rows import PictureRows, check_picture_options
 from drivetrain.training.process import Process
-from drivetrain.training.reader import Columns, Indices, Rows, check_choice, check_whole_number
+from drivetrain.training.reader import Columns, Indices, Rows, check_choice
 
 SUFFIXES = frozenset((".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
 _SPLITS = {"train": ("train", "training"), "test": ("val", "valid", "validation", "test")}
@@ -47,12 +43,8 @@ class Options:
     """Decode all pictures once, before training, where they take up to as much; else each time they are read."""
 
     def __post_init__(self) -> None:
-        check_whole_number(self, "size")
-        check_whole_number(self, "held_mib", least=0)
-        check_choice(self, "fit", ("crop", "stretch"))
+        check_picture_options(self)
         check_choice(self, "split", tuple(_SPLITS))
-        if self.channels not in MODES:
-            raise ValueError(f"channels={self.channels}; allowed are 1 and 3")
 
 
 class Reader(reader.Reader):
@@ -83,9 +75,7 @@ class Reader(reader.Reader):
             self._files += found
             labels += [number] * len(found)
         self._labels = np.array(labels, dtype=np.int64)
-        self._images: NDArray[np.uint8] | None = None
-        self._pool: ThreadPoolExecutor | None = None
-        self._pool_process = 0
+        self._images = PictureRows(lambda row: (self._files[row], str(self._files[row])), len(self), options, process)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -93,47 +83,19 @@ class Reader(reader.Reader):
     def open(self, names: Sequence[str]) -> None:
         self.check_columns(names)
         self.content_hash = content_hash(self._top, self._files, self.process)
-        side, channels = self.options.size, self.options.channels
-        shape = (len(self), side, side, channels)
-        if "image" not in names or np.prod(shape, dtype=np.int64) > self.options.held_mib << 20:
-            return
-
-        def fill(filling: HostArrays) -> None:
-            rows = np.arange(filling.number, len(self), filling.count)
-            self._decode_into(filling["image"], rows, rows)
-
-        options = {key: value for key, value in asdict(self.options).items() if key != "held_mib"}
-        made_of = origin(self.content_hash, options, sys.modules[__name__], picture_files) | picture_files.versions()
-        self._images = kept_arrays(self.process, {"image": (shape, np.uint8)}, made_of, fill).arrays["image"]
+        if "image" in names:
+            options = {key: value for key, value in asdict(self.options).items() if key != "held_mib"}
+            modules = (sys.modules[__name__], picture_files, picture_rows)
+            self._images.open(origin(self.content_hash, options, *modules))
 
     def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
         labels = self._labels[indices]
         if "image" not in names:
             return Rows({name: _PLACES[name] for name in names}, [labels, labels])
-        if self._images is not None:
-            images = self._images[indices]
-        else:
-            rows = np.arange(len(self))[indices]
-            side, channels = self.options.size, self.options.channels
-            images = np.empty((len(rows), side, side, channels), dtype=np.uint8)
-            self._decode_into(images, np.arange(len(rows)), rows)
-        return Rows({name: _PLACES[name] for name in names}, [images, labels])
+        return Rows({name: _PLACES[name] for name in names}, [self._images.read(indices), labels])
 
     def locate(self, row: int) -> str:
         return str(self._files[row])
-
-    def _decode_into(self, images: NDArray[np.uint8], places: Indices, rows: Indices) -> None:
-        """Decode pictures in threads: Pillow lets go of the interpreter while it decodes."""
-        if self._pool is None or self._pool_process != os.getpid():  # threads do not survive a fork
-            cores = len(os.sched_getaffinity(0)) // self.process.local_world_size
-            self._pool, self._pool_process = ThreadPoolExecutor(max(1, min(8, cores)), "decode"), os.getpid()
-
-        def decode(place: int, row: int) -> None:
-            path, options = self._files[row], self.options
-            images[place] = decoded(path, str(path), size=options.size, fit=options.fit, channels=options.channels)
-
-        for _ in self._pool.map(decode, places.tolist(), rows.tolist()):
-            pass
 
 
 def _top(folder: Path, split: str) -> Path:

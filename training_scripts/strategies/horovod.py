@@ -9,19 +9,15 @@ used: it makes a new class of the recipe's optimizer, and it hangs where a rank 
 
 from __future__ import annotations
 
-import math
-import os
 from collections.abc import Generator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 
-from drivetrain.base.errors import InputError
-from drivetrain.training.launch import horovod as launch
-from drivetrain.training.process import Process
+from drivetrain.training import horovod as shared
 from drivetrain.training.torch import strategy
 
 FRAMEWORK = "torch"
@@ -43,12 +39,7 @@ class Options:
     """Send gradients in fp16, half the bytes of fp32, rounded; or none."""
 
     def __post_init__(self) -> None:
-        least, most = BOUNDS["group_mb"]
-        if not least <= self.group_mb <= most:
-            raise ValueError(f"group_mb={self.group_mb}; allowed are numbers from {least:f} to {most}")
-        allowed = CHOICES["compression"]
-        if self.compression not in allowed:
-            raise ValueError(f"compression={self.compression!r}; allowed are {', '.join(allowed)}")
+        shared.check_options(self.group_mb, self.compression)
 
 
 class Strategy(strategy.Strategy):
@@ -58,7 +49,7 @@ class Strategy(strategy.Strategy):
     options: Options
 
     def check(self) -> None:
-        self.horovod = start_horovod(self.process) if self.process.world_size > 1 else None
+        self.horovod = shared.start("torch", self.process) if self.process.world_size > 1 else None
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         self._gradients: GroupedGradients | None = None
@@ -81,7 +72,10 @@ class GroupedGradients:
     def __init__(self, horovod: Any, parameters: Mapping[str, nn.Parameter], options: Options) -> None:
         self._horovod = horovod
         self._compression = getattr(horovod.Compression, options.compression)
-        self._groups = in_groups(parameters, int(options.group_mb * 2**20))
+        trained = list(parameters.values())
+        sizes = [(each.numel() * each.element_size(), each.dtype) for each in trained]
+        groups = shared.in_groups(sizes, options.group_mb)
+        self._groups = [[trained[place] for place in group] for group in groups]
         self._group_of = {each: number for number, group in enumerate(self._groups) for each in group}
         self._pending: list[int] = []
         """By group: parameters without a gradient of this pass; empty while nothing travels."""
@@ -131,57 +125,3 @@ class GroupedGradients:
             prescale_factor=1.0 / self._horovod.size(),
         )
         self._travelling[number] = (handle, [context for _, context in compressed])
-
-
-def in_groups(parameters: Mapping[str, nn.Parameter], most_bytes: int) -> list[list[nn.Parameter]]:
-    """Parameters in the order in which a backward pass is likely to come to them, of one type and about `most_bytes`
-    a group."""
-    groups: list[list[nn.Parameter]] = []
-    filled = 0
-    for parameter in reversed(list(parameters.values())):
-        size = parameter.numel() * parameter.element_size()
-        if not groups or filled + size > most_bytes or groups[-1][0].dtype != parameter.dtype:
-            groups.append([])
-            filled = 0
-        groups[-1].append(parameter)
-        filled += size
-    return groups
-
-
-def start_horovod(process: Process) -> Any:
-    """horovod.torch in the processes that have joined, over gloo; every rank must call it, whatever launched them.
-
-    Raises:
-        InputError: Horovod is not installed, or not built for torch.
-    """
-    try:
-        import horovod.torch as horovod  # pyright: ignore[reportMissingImports]  # (built here)
-    except ImportError as error:
-        raise InputError(refusal(str(error))) from error
-    if not hasattr(horovod, "init"):  # it is imported all the same, with a warning
-        raise InputError(refusal("the installed one was built without torch"))
-    if horovod.is_initialized():
-        return horovod
-    with ExitStack() as stack:
-        port = ""
-        if process.is_main:
-            port = str(stack.enter_context(launch.rendezvous(process.world_size, process.local_world_size)))
-        port = process.broadcast_bytes(port.encode() if port else None).decode()
-        address = os.environ.get("MASTER_ADDR", "127.0.0.1")
-        interface = os.environ.get("GLOO_SOCKET_IFNAME", "").split(",")[0]
-        seconds = str(math.ceil(process.group.timeout))
-        os.environ |= {
-            **launch.place(process.rank, process.world_size, process.local_world_size),
-            **launch.meeting(address, int(port), interface),
-            "HOROVOD_DISABLE_GROUP_FUSION": "1",
-            # For a process that stands still, and for one that does not come to a collective.
-            "HOROVOD_GLOO_TIMEOUT_SECONDS": seconds,
-            "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": seconds,
-        }
-        horovod.init()
-        process.barrier()  # the addresses are kept until all have met
-    return horovod
-
-
-def refusal(reason: str) -> str:
-    return f"strategy 'horovod': {launch.refusal(reason, 'torch')} Or use strategy ddp, which needs torch alone."

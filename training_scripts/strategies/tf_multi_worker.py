@@ -11,7 +11,7 @@ from typing import Any
 import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
 from drivetrain.training.process import Process
-from drivetrain.training.tensorflow import cluster, strategy
+from drivetrain.training.tensorflow import cluster, devices, strategy
 
 FRAMEWORK = "tensorflow"
 LAUNCHER = "tf_config"
@@ -41,9 +41,7 @@ class Strategy(strategy.Strategy):
         if world_size == 1:
             return tf.distribute.get_strategy()
         cluster.workers(world_size)
-        gpus = tf.config.list_physical_devices("GPU")
-        if gpus and process.local_world_size > 1:  # else each process would take all of its host's
-            tf.config.set_visible_devices(gpus[process.local_rank], "GPU")
+        devices.take_own_gpu(process)
         implementation = tf.distribute.experimental.CommunicationImplementation[options.communication.upper()]
         communication = tf.distribute.experimental.CommunicationOptions(implementation=implementation)
         resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()

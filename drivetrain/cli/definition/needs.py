@@ -61,6 +61,7 @@ def refuse_lacking(
         there = {wheel_name(name).distribution for name in wheels}
     lacking: dict[str, set[str]] = {}
     imports: dict[str, str] = {}
+    builds: dict[str, str] = {}
     graph = Graph(pipeline)
     for step in graph.steps:
         if not isinstance(step, JobStep) or step.name in left_out or (only and step.name not in only):
@@ -69,21 +70,21 @@ def refuse_lacking(
         found += [(name, name, place) for name, place in _not_importable(step.parameters, folder)]
         if not found:
             continue
-        from drivetrain.targets.assets.requirements import normal
+        from drivetrain.recommend.framework import frameworks_of
+        from drivetrain.targets.assets.requirements import build_command, normal
 
         for name, need, place in found:
             if normal(name) in there | _ELSEWHERE:
                 continue
             lacking.setdefault(need, set()).add(step.name)
+            builds[need] = build_command(need, next(iter(frameworks_of(step, graph)), ""))
             if place:
                 imports.setdefault(name, place)
     if lacking:
         steps = sorted(set[str]().union(*lacking.values()))
         one = len(steps) == 1
-        from drivetrain.targets.assets.requirements import BUILT
-
         quoted = {need: f"'{need}'" if set(need) & set("<>=!~[; ") else need for need in sorted(lacking)}
-        words = " ".join(f"$({BUILT[need]})" if need in BUILT else text for need, text in quoted.items())
+        words = " ".join(f"$({builds[need]})" if builds[need] else text for need, text in quoted.items())
         where = f" ({'; '.join(imports[name] for name in sorted(imports))})" if imports else ""
         raise UserError(
             f"step{'' if one else 's'} {', '.join(map(repr, steps))} need{'s' if one else ''} what is not installed "

@@ -14,8 +14,8 @@ from drivetrain.base.errors import UserError
 if TYPE_CHECKING:
     from packaging.requirements import Requirement as Parsed
 
-# Distributions of which PyPI has no wheel -> the command that builds one and prints its path.
-BUILT = {"horovod": "python -m drivetrain.infra.horovod.build torch"}
+# Distributions of which PyPI has no wheel -> the command that builds one for a framework and prints its path.
+_BUILT = {"horovod": "python -m drivetrain.infra.horovod.build"}
 _PLAIN = re.compile(r"\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*")
 _ONLY_FOR_EXTRA = re.compile(r"""\(?\s*extra\s*==\s*["'][^"']*["']\s*\)?""")
 
@@ -59,6 +59,11 @@ class Requirement:
             "sys_platform": "linux",
         }
         return any(self.parsed.marker.evaluate({**environment, "extra": extra}) for extra in (extras or {""}))
+
+
+def build_command(name: str, framework: str) -> str:
+    """What builds a wheel of a distribution for `tensorflow` or (any other name) torch; "" where PyPI has wheels."""
+    return f"{_BUILT[name]} {'tensorflow' if framework == 'tensorflow' else 'torch'}" if name in _BUILT else ""
 
 
 def normal(name: str) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.image import Image, missing
 from drivetrain.targets.assets.installed import installed_wheel
-from drivetrain.targets.assets.requirements import BUILT, Requirement, parse, wanted_by
+from drivetrain.targets.assets.requirements import Requirement, build_command, parse, wanted_by
 from drivetrain.targets.assets.wheel_files import WheelFile, read_wheel, wheel_name
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _how_to_get(needs: Sequence[str], lacking: Requirement, image: Image, folder
         f"--dest {shlex.quote(target)} {' '.join(shlex.quote(need) for need in needs)}"
     )
     then = "" if folder is not None else f"\nand set deployment.targets.sagemaker.wheels: {target}"
-    if build := BUILT.get(lacking.name):
+    if build := build_command(lacking.name, image.framework):
         command = f"{build}\nin that image (PyPI has no wheel of it), copy what it prints to {target}"
         then = then.replace("\n", " ")
     tag = image.uri.partition("/")[2]

@@ -1,4 +1,4 @@
-"""The rows of JSON Lines, Parquet files, or plain texts (a text a line) in a folder, by column."""
+"""The rows of JSON Lines, Parquet files, Arrow streams, or plain texts (a text a line) in a folder, by column."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
 
-ENDINGS = (".jsonl", ".parquet", ".txt")
+# (Arrow streams are what `datasets` saves.)
+ENDINGS = (".arrow", ".jsonl", ".parquet", ".txt")
 _SPLITS = {"train": ("train",), "test": ("test", "validation", "val")}
 
 
@@ -94,7 +95,7 @@ class TextColumns:
     def locate(self, row: int) -> str:
         file = int(np.searchsorted(self._ends, row, side="right"))
         start = int(self._ends[file - 1]) if file else 0
-        what = "row" if self.files[file].suffix == ".parquet" else "line"
+        what = "row" if self.files[file].suffix in (".arrow", ".parquet") else "line"
         return f"{self.files[file]}, {what} {row - start + 1}"
 
     @cached_property
@@ -140,6 +141,9 @@ def _read(path: Path) -> Any:
     try:
         if path.suffix == ".parquet":
             return pyarrow.parquet.read_table(path)
+        if path.suffix == ".arrow":
+            with pa.memory_map(str(path)) as source, pa.ipc.open_stream(source) as stream:
+                return stream.read_all().replace_schema_metadata(None)
         if path.suffix == ".jsonl":
             # A line is read whole: blocks are as large as the file.
             options = pyarrow.json.ReadOptions(block_size=max(1 << 20, path.stat().st_size + 1))

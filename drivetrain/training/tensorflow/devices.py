@@ -1,10 +1,18 @@
-"""The devices of one process that hold a replica each."""
+"""The devices of one process: those that hold a replica each, or the one that is its own."""
 
 from __future__ import annotations
 
 import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.process import Process
+
+
+def take_own_gpu(process: Process) -> None:
+    """Of several processes on a host each computes on a GPU of its own: TensorFlow would give it all of them."""
+    gpus = tf.config.list_physical_devices("GPU")
+    if gpus and process.local_world_size > 1:
+        tf.config.set_visible_devices(gpus[process.local_rank], "GPU")
 
 
 def replica_devices(cpus: int) -> list[str] | None:

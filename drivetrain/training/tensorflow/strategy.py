@@ -62,7 +62,7 @@ class Strategy:
         self.precision = precision_of(config.precision)
         self.precision.set_up()
         self.distribution: Any = self._distribution(process, options)
-        self._replicas = self.distribution.num_replicas_in_sync // self.layout.data_size
+        self._replicas = self.num_replicas // self.layout.data_size
         with self.distribution.scope():
             # Variables belong to the distribution in whose scope they are made.
             self.model: Any = recipe.model()
@@ -105,6 +105,15 @@ class Strategy:
                 f"strategy {cls.name!r} is for one process, but {process.world_size} were started. Use strategy "
                 "'tf_multi_worker', or one host with processes 1."
             )
+
+    @property
+    def num_replicas(self) -> int:
+        """Of all processes together: each gets as many rows of a global batch."""
+        return self.distribution.num_replicas_in_sync
+
+    def summed(self, gradients: list[Any]) -> list[Any]:
+        """The gradients summed over all replicas; called in each replica, where there are several."""
+        return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, gradients)
 
     @classmethod
     def _distribution(cls, process: Process, options: Any) -> Any:
@@ -195,9 +204,8 @@ class Strategy:
     ) -> tuple[Any, ...]:
         loss_scale = tf.convert_to_tensor(self.loss_scale) if self.scales else 1.0
         loss, gradients, layers = self._gradients(inputs, targets, weights, scale * loss_scale, looks)
-        if self.distribution.num_replicas_in_sync > 1:
-            context = tf.distribute.get_replica_context()
-            gradients = context.all_reduce(tf.distribute.ReduceOp.SUM, gradients)
+        if self.num_replicas > 1:
+            gradients = self.summed(gradients)
         whole = gradients
         norm = tf.zeros((), self.precision.parameters)
         if measures:
@@ -258,11 +266,11 @@ class Strategy:
             InputError: rows would fill up a part, and a layer that normalizes over samples would see them.
         """
         # (By numbers that all processes know: they refuse together, and none waits for another.)
-        if not self._looks_across or num_global_samples == self._rows * self.distribution.num_replicas_in_sync:
+        if not self._looks_across or num_global_samples == self._rows * self.num_replicas:
             return self._rows
-        if self.distribution.num_replicas_in_sync == 1 and num_samples % self.config.accumulation == 0:
+        if self.num_replicas == 1 and num_samples % self.config.accumulation == 0:
             return num_samples  # traced once more
-        parts = self.distribution.num_replicas_in_sync * self.config.accumulation
+        parts = self.num_replicas * self.config.accumulation
         raise InputError(
             f"a batch of {num_global_samples} samples cannot be dealt into {parts} equal parts, and the model "
             "normalizes over samples (BatchNormalization). Give drop_last=True, which leaves out a smaller last batch, "

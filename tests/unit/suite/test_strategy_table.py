@@ -45,6 +45,8 @@ def test_every_strategy_has_a_row_and_every_result_one() -> None:
 def test_what_runs_over_a_stand_in_is_said() -> None:
     said = [line.split("`")[1] for line in table({}).splitlines() if "over a stand-in" in line]
     assert said == ["smddp", "smddp_fsdp", "smp"]
+    said = [line.split("`")[1] for line in table({}).splitlines() if "asynchronous" in line]
+    assert said == ["tf_parameter_server"]
 
 
 def test_the_recorded_tests_are_there_and_show_it() -> None:

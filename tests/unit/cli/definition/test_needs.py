@@ -55,6 +55,8 @@ def test_what_pypi_has_no_wheel_of_is_built(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("drivetrain.cli.definition.needs._is_importable", lambda module: module != "horovod")
     said = refused(nightly(strategy="horovod"), tmp_path, left_out=["load"])
     assert said.endswith("pip install $(python -m drivetrain.infra.horovod.build torch)")
+    said = refused(nightly(strategy="tf_horovod", recipe="digits_keras"), tmp_path, left_out=["load"])
+    assert "$(python -m drivetrain.infra.horovod.build tensorflow)" in said
 
 
 def test_what_is_there_under_another_name_or_beside_the_recipe_is_not_asked_for(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -130,6 +131,8 @@ def test_what_pypi_has_no_wheel_of_is_built_in_the_image(tmp_path: Path) -> None
     said = r"Get it with\n  python -m drivetrain\.infra\.horovod\.build torch\nin that image .*\.wheels: wheels$"
     with pytest.raises(UserError, match=said):
         find_wheels(("horovod",), IMAGE, None, tmp_path)
+    with pytest.raises(UserError, match=r"horovod\.build tensorflow\nin that image"):
+        find_wheels(("horovod",), replace(IMAGE, framework="tensorflow"), None, tmp_path)
 
 
 def test_a_folder_that_is_not_there_is_said(tmp_path: Path) -> None:

@@ -1,0 +1,91 @@
+"""The pictures of a reader by row: decoded once, before training, or each time they are read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.training.input_pipeline import picture_files
+from drivetrain.training.input_pipeline.decoded import kept_arrays
+from drivetrain.training.input_pipeline.host_memory import HostArrays
+from drivetrain.training.process import Process
+from drivetrain.training.reader import Indices, check_choice, check_whole_number
+
+Source = Callable[[int], tuple["Path | IO[bytes]", str]]
+_COLUMN = "image"
+
+
+class PictureRows:
+    """
+    Args:
+        source: row -> what is decoded, and what it is called in a message.
+        options: those of the reader: `size`, `fit`, `channels` and `held_mib`.
+    """
+
+    def __init__(self, source: Source, count: int, options: Any, process: Process) -> None:
+        self._source, self._count, self._options, self._process = source, count, options, process
+        self._held: NDArray[np.uint8] | None = None
+        self._pool: ThreadPoolExecutor | None = None
+        self._pool_process = 0
+
+    def open(self, made_of: Mapping[str, Any]) -> None:
+        """Decode all of them now where they take up to `held_mib`; every rank comes here.
+
+        Args:
+            made_of: what decides every byte of the result, but for the versions of what decodes.
+        """
+        shape = self._shape(self._count)
+        if np.prod(shape, dtype=np.int64) > self._options.held_mib << 20:
+            return
+
+        def fill(filling: HostArrays) -> None:
+            rows = np.arange(filling.number, self._count, filling.count)
+            self._decode_into(filling[_COLUMN], rows, rows)
+
+        found = kept_arrays(self._process, {_COLUMN: (shape, np.uint8)}, {**made_of, **picture_files.versions()}, fill)
+        self._held = found.arrays[_COLUMN]
+
+    def read(self, indices: Indices | slice) -> NDArray[np.uint8]:
+        """uint8 [rows, size, size, channels]."""
+        if self._held is not None:
+            return self._held[indices]
+        rows = np.arange(self._count)[indices]
+        images = np.empty(self._shape(len(rows)), dtype=np.uint8)
+        self._decode_into(images, np.arange(len(rows)), rows)
+        return images
+
+    def _shape(self, count: int) -> tuple[int, int, int, int]:
+        side = self._options.size
+        return count, side, side, self._options.channels
+
+    def _decode_into(self, images: NDArray[np.uint8], places: Indices, rows: Indices) -> None:
+        """Decode pictures in threads: Pillow lets go of the interpreter while it decodes."""
+        if self._pool is None or self._pool_process != os.getpid():  # threads do not survive a fork
+            cores = len(os.sched_getaffinity(0)) // self._process.local_world_size
+            self._pool, self._pool_process = ThreadPoolExecutor(max(1, min(8, cores)), "decode"), os.getpid()
+
+        def decode(place: int, row: int) -> None:
+            source, name = self._source(row)
+            of = self._options
+            images[place] = picture_files.decoded(source, name, size=of.size, fit=of.fit, channels=of.channels)
+
+        for _ in self._pool.map(decode, places.tolist(), rows.tolist()):
+            pass
+
+
+def check_picture_options(options: Any) -> None:
+    """
+    Raises:
+        ValueError: a field that cannot be.
+    """
+    check_whole_number(options, "size")
+    check_whole_number(options, "held_mib", least=0)
+    check_choice(options, "fit", ("crop", "stretch"))
+    if options.channels not in picture_files.MODES:
+        raise ValueError(f"channels={options.channels}; allowed are 1 and 3")
