@@ -326,7 +326,7 @@ def test_a_binary_task(pooled: Any, prepared_data: ModuleType, tmp_path: Path) -
     rates = quality["receiver_operating_characteristic_curve"]
     assert rates["false_positive_rates"][0] == 0 and rates["true_positive_rates"][-1] == 1
     assert {path.name for path in (tmp_path / "report/plots").iterdir()} == {
-        *("calibration_error.svg", "confusion_matrix.svg", "pr_curve.svg", "roc_curve.svg")
+        *("calibration_error.svg", "confusion_matrix.svg", "pr_curve.svg", "roc_curve.svg", "threshold.svg")
     }
 
 

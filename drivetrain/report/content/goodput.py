@@ -200,6 +200,42 @@ def account(times: JobTimes) -> Account | None:
     )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Break:
+    """Where the curves of a training broke off: at a step, and at a second since its first start; None where that is
+    not known. `lost` are the seconds until it was as far again."""
+
+    at_step: int | None
+    at_second: float | None
+    lost: float | None
+    steps_lost: int | None
+
+
+def breaks(times: JobTimes) -> list[Break]:
+    """One for each start but the first; of a training that tells of no starts, one for each interruption."""
+    attempts = sorted(times.attempts, key=lambda one: one.number)
+    if len(attempts) < 2:
+        return [
+            Break(at_step=one.at_step, at_second=None, lost=one.seconds_down, steps_lost=one.steps_lost)
+            for one in times.interruptions
+        ]
+    found: list[Break] = []
+    reached: Attempt | None = None
+    for before, after in pairwise(attempts):
+        reached = before if before.took_steps else reached
+        again = lost_seconds(reached, after) if reached is not None and after.took_steps else 0.0
+        step = reached.step if reached is not None else None
+        found.append(
+            Break(
+                at_step=step,
+                at_second=before.time - attempts[0].started,
+                lost=max(after.started - before.time, 0.0) + after.restart_seconds + again,
+                steps_lost=None if step is None or after.first_step is None else max(step - after.first_step, 0),
+            )
+        )
+    return found
+
+
 def lost_seconds(before: Attempt, after: Attempt) -> float:
     """The time of the steps that `after` took again, at the pace of the attempt that had taken them first."""
     assert before.step is not None and before.first_step is not None and after.first_step is not None

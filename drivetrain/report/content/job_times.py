@@ -20,8 +20,8 @@ MAX_ENTRIES = 10_000
 def job_times(
     step: str, arguments: Mapping[str, Any], response: Mapping[str, Any], *, billed: bool = False
 ) -> JobTimes | None:
-    """The times of a training that was interrupted or could have been; None of any other. `billed` where a service
-    ran it, and not this machine."""
+    """The times of a training that was interrupted, resumed, or could have been; None of any other. `billed` where a
+    service ran it, and not this machine."""
     told = response.get("Drivetrain")
     told = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
     phases = tuple(_phases(response))
@@ -35,7 +35,7 @@ def job_times(
     attempts = _with_steps(_without_pauses(sorted(_attempts(told), key=lambda one: one.number)))
     spot = any(given.get("EnableManagedSpotTraining") is True for given in (arguments, response))
     spot = spot or any(one.spot for one in attempts)
-    if not (spot or interruptions) or not response:
+    if not (spot or interruptions or len(attempts) > 1) or not response:
         return None
     resources = arguments.get("ResourceConfig")
     hosts = cast("dict[str, Any]", resources).get("InstanceCount") if isinstance(resources, dict) else 1

@@ -235,9 +235,9 @@ def _training(run: RunFacts) -> Markup | None:
     if run.curves:
         from drivetrain.report.charts.curves import training_charts
 
-        charts = training_charts(run.curves)
+        charts = training_charts(run.curves, job_times=run.job_times)
         if any(curve.positions for curve in run.curves):
-            over_time = el("div", training_charts(run.curves, over_time=True), class_="charts")
+            over_time = el("div", training_charts(run.curves, over_time=True, job_times=run.job_times), class_="charts")
             folded = el("details", el("summary", "Over time"), over_time)
     several = len({curve.step for curve in run.curves}) > 1
     told = [el("p", f"{step}: {why}" if several else why) for step, why in run.ended_early.items()]

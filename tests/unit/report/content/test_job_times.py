@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.report.content.goodput import account, spans
+from drivetrain.report.content.goodput import account, breaks, spans
 from drivetrain.report.content.job_times import job_times
 
 SPOT = {"EnableManagedSpotTraining": True, "ResourceConfig": {"InstanceCount": 2}}
@@ -51,6 +51,12 @@ def test_another_runners_job_tells_of_its_interruptions_by_its_phases() -> None:
 def test_a_training_that_could_not_be_interrupted_has_nothing_to_tell() -> None:
     assert job_times("train", {}, {"TrainingTimeInSeconds": 4, "SecondaryStatusTransitions": []}) is None
     assert job_times("train", SPOT, {}) is None, "it has not ended yet"
+
+
+def test_a_training_that_was_resumed_has_its_starts_to_tell() -> None:
+    resumed = {"Drivetrain": {"attempts": RESPONSE["Drivetrain"]["attempts"]}}
+    times = job_times("train", {}, resumed)
+    assert times is not None and not times.spot and times.interruptions == () and len(breaks(times)) == 1
 
 
 def test_an_interruption_is_told_of_on_any_machines() -> None:
