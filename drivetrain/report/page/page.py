@@ -13,6 +13,7 @@ from drivetrain.base.formatting import approval_words, count, duration, moment_w
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.content.facts import RunFacts
 from drivetrain.report.content.reasons import known_paths
+from drivetrain.report.dag.folding import folded
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
 from drivetrain.report.document import Around, definitions, document, place_code, section, tile
 from drivetrain.report.page.steps_section import status_mark, steps_section
@@ -222,10 +223,11 @@ def _failure(run: RunFacts) -> Markup | None:
 def _graph(run: RunFacts) -> Markup | None:
     if not run.dag.nodes:
         return None
-    if len(run.dag.nodes) > MAX_NODES:
-        drawing: Markup = el("p", f"{len(run.dag.nodes):,} steps are too many for one picture; the table has them all.")
+    dag = folded(run.dag)
+    if len(dag.nodes) > MAX_NODES:
+        drawing: Markup = el("p", f"{len(dag.nodes):,} steps are too many for one picture; the table has them all.")
     else:
-        drawing = el("div", dag_svg(run.dag, title=f"Steps of {run.pipeline}"), class_="scroll", tabindex=0)
+        drawing = el("div", dag_svg(dag, title=f"Steps of {run.pipeline}"), class_="scroll", tabindex=0)
     return section("Pipeline", drawing, id="pipeline")
 
 
