@@ -174,8 +174,8 @@ def metrics_of(settings: Settings, task: Task) -> dict[str, Metric]:
         raise InputError(f"threshold={settings.threshold:g} is for binary models, and this one is {task.kind}.")
     if set(costs.values()) != {1.0} and not any(isinstance(metric, ThresholdMetric) for metric in metrics.values()):
         raise InputError(
-            f"costs of errors ({costs}) are for the metric threshold of a binary model, which is not measured here. "
-            "Leave them out, or name it in scoring."
+            "false_positive_cost and false_negative_cost are for the metric threshold of a binary model, which is not "
+            "measured here. Leave them out, or name it in scoring."
         )
     return metrics
 

@@ -16,13 +16,12 @@ from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.metric import Kind, Task
+from drivetrain.training.model_folder import THRESHOLD
 from drivetrain.training.recipe import Recipe, wrong_answer
 
 if TYPE_CHECKING:
     from drivetrain.training.framework import Values
 
-THRESHOLD = "threshold"
-"""In a model's description: from which score on a sample is taken for class 1."""
 # What these mean only a recipe knows.
 _WITHOUT_ANSWERS: tuple[Kind, ...] = ("tokens", "values")
 
