@@ -13,7 +13,7 @@ WORST_FILE = "worst.json"
 MAX_SAMPLES = 100
 MAX_COLUMNS = 30
 MAX_TEXT = 300
-MAX_ADDRESS = 100_000
+MAX_ADDRESS = 50_000
 MAX_SCORES = 3
 # Nothing but a picture: the page shows it as it is.
 _PICTURE = re.compile(r"data:image/png;base64,[A-Za-z0-9+/]+={0,2}")
