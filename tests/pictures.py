@@ -34,9 +34,9 @@ WIDTH = 104
 WIDTHS = (390, 820, 1440)
 DARK = 820
 """At this width the pages are drawn dark."""
-MAX_HEIGHT = 6000
-QUALITY = 45
-MAX_BYTES = 2_000_000
+MAX_HEIGHT = 5000
+QUALITY = 36
+MAX_BYTES = 800_000
 # What clears the lines of the progress before they are printed again.
 _ERASED = re.compile(r"(?:\x1b\[2K(?:\x1b\[1A)?)+")
 

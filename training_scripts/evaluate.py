@@ -13,6 +13,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +25,14 @@ from drivetrain.training.evaluation.progress import Progress
 from drivetrain.training.evaluation.run import evaluate, probe
 from drivetrain.training.evaluation.settings import Settings, parser
 from drivetrain.training.evaluation.slicing import slice_columns
+from drivetrain.training.evaluation.worst import Worst
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.parent import die_with_parent
-from drivetrain.training.metric import Ints, Metric, Samples, load_metrics
+from drivetrain.training.metric import Ints, Metric, Samples, Task, load_metrics
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation
+from drivetrain.training.metrics.threshold import Metric as ThresholdMetric
 from drivetrain.training.model_folder import framework_of
 from drivetrain.training.outputs import task_of
 from drivetrain.training.process import Process, join_group
@@ -70,8 +73,9 @@ def run(
         raise InputError("predictions=True needs a folder to write them to. Give --report.")
     framework = load_framework(framework_of(model_folder))
     recipe, model, description = framework.load_model(model_folder)
-    task = task_of(recipe)
-    metrics = load_metrics(settings.scoring, task)
+    task = task_of(recipe, description)
+    metrics = metrics_of(settings, task)
+    task = replace(task, threshold=settings.threshold or task.threshold)
     trained_on = description.get("data", {})
     dataset = Dataset(
         data,
@@ -96,6 +100,8 @@ def run(
         stack.callback(progress.clear)
         stack.enter_context(framework.computing_threads(settings.threads))
         predictions = stack.enter_context(Predictions(report, process, task)) if settings.predictions else None
+        # (The first rank alone may have a report.)
+        worst = Worst(settings.worst, process, framework, dataset) if settings.worst else None
         forward, layout = stack.enter_context(
             framework.placed(
                 recipe, model, process, strategy=settings.strategy, strategy_options=settings.strategy_options
@@ -108,9 +114,11 @@ def run(
             return outputs
 
         def keep(rows: Ints, samples: Samples) -> None:
-            assert predictions is not None
-            keys = dataset.reader.read(rows, [dataset.key])[dataset.key] if dataset.key else None
-            predictions.add(int(rows[0]), samples, keys)
+            if worst is not None:
+                worst.add(rows, samples)
+            if predictions is not None:
+                keys = dataset.reader.read(rows, [dataset.key])[dataset.key] if dataset.key else None
+                predictions.add(int(rows[0]), samples, keys)
 
         result = evaluate(
             watched,
@@ -125,7 +133,7 @@ def run(
             bootstrap=_bootstrap(settings, dataset),
             exact=settings.mode == "exact",
             values=values,
-            on_batch=keep if predictions else None,
+            on_batch=keep if predictions or worst else None,
             on_counted=progress.stop,
         )
         said = progress.end()
@@ -133,6 +141,7 @@ def run(
             refuse_undefined(result, metrics)
         if predictions is not None:
             predictions.write()
+        worst_samples = worst.merged() if worst is not None else None
     if process.is_main:
         content = document.document(
             result,
@@ -149,8 +158,26 @@ def run(
         say(content, said)
         if report is not None:
             with files.writable(report, WHERE):
-                write_report(report, content, result)
+                write_report(report, content, result, worst_samples)
     return document.numbers(result, metrics)
+
+
+def metrics_of(settings: Settings, task: Task) -> dict[str, Metric]:
+    """What is measured, besides the loss and the recipe's own.
+
+    Raises:
+        InputError: a metric that cannot be, or a setting of a binary model's threshold where there is none.
+    """
+    costs = {name: getattr(settings, name) for name in ("false_positive_cost", "false_negative_cost")}
+    metrics = load_metrics(settings.scoring, task, {"threshold": costs})
+    if settings.threshold and task.kind != "binary":
+        raise InputError(f"threshold={settings.threshold:g} is for binary models, and this one is {task.kind}.")
+    if set(costs.values()) != {1.0} and not any(isinstance(metric, ThresholdMetric) for metric in metrics.values()):
+        raise InputError(
+            "false_positive_cost and false_negative_cost are for the metric threshold of a binary model, which is not "
+            "measured here. Leave them out, or name it in scoring."
+        )
+    return metrics
 
 
 def _window(data: Path, recipe: Recipe, reader: str, batch_size: int) -> int:
@@ -203,12 +230,16 @@ def say(content: Mapping[str, Any], speed: str) -> None:
     )
 
 
-def write_report(report: Path, content: Mapping[str, Any], result: Evaluation) -> None:
+def write_report(
+    report: Path, content: Mapping[str, Any], result: Evaluation, worst: Mapping[str, Any] | None = None
+) -> None:
     """All files but the predictions; evaluation.json, which tells that the others are whole, comes last."""
     bootstrap = document.replicates(result)
     if bootstrap is not None:
         files.write_json(report / files.BOOTSTRAP_FILE, bootstrap)
     files.write_json(report / files.CURVES_FILE, result.curves)
+    if worst is not None:
+        files.write_json(report / files.WORST_FILE, worst)
     quality = model_quality.model_quality(content, bootstrap, result.curves)
     files.write_json(report / files.MODEL_QUALITY_FILE, quality)
     for name, picture in plots.pictures(result.curves, content["metrics"]).items():

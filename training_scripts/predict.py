@@ -78,7 +78,7 @@ def run(
     table.check_names(settings.columns)
     framework = load_framework(framework_of(model_folder))
     recipe, model, description = framework.load_model(model_folder)
-    task = task_of(recipe)
+    task = task_of(recipe, description)
     dataset = _open(data, recipe, description, settings, process)
     identity = _agreed_identity(framework, model_folder, dataset, settings, process)
     num_shards = -(-len(dataset) // settings.shard_rows)

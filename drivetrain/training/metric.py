@@ -46,6 +46,8 @@ class Task:
     num_classes: int = 0
     class_names: tuple[str, ...] = ()
     """Names for people, in the order of the classes; empty where there are none."""
+    threshold: float = 0.5
+    """Of binary: from which score on a sample is taken for class 1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +56,7 @@ class Samples:
 
     kind          targets                scores                            predicted
     multiclass    int64 [n]              probabilities, float64 [n, C]     int64 [n]: the likeliest class
-    binary        int64 [n], 0 or 1      of class 1, float64 [n]           int64 [n]: score >= 0.5
+    binary        int64 [n], 0 or 1      of class 1, float64 [n]           int64 [n]: score >= Task.threshold
     multilabel    int64 [n, C], 0 or 1   float64 [n, C]                    int64 [n, C]: score >= 0.5
     regression    float64 [n, outputs]   None                              float64 [n, outputs]
     tokens        int64 [n, positions]   None                              int64 [n, positions], or None
@@ -130,6 +132,10 @@ class Value:
     scale: tuple[Callable[[Any], Any], Callable[[float], float]] | None = field(default=None, compare=False, repr=False)
     """To the scale on which the value is a mean (of a numpy array, element by element; it grows with the value), and
     back: the interval is that of the mean, taken back."""
+    better: Literal["as the metric", "higher", "lower", "neither"] = field(
+        default="as the metric", compare=False, repr=False
+    )
+    """Which way is better."""
 
 
 class UndefinedError(ValueError):
@@ -253,6 +259,7 @@ DEFAULTS: Mapping[Kind, tuple[str, ...]] = {
         "average_precision",
         "roc_curve",
         "pr_curve",
+        "threshold",
         "log_loss",
         "brier",
         "calibration_error",
@@ -267,7 +274,7 @@ DEFAULTS: Mapping[Kind, tuple[str, ...]] = {
 """What is counted where nobody names metrics, besides the loss and the recipe's own."""
 
 
-def load_metrics(text: str, task: Task) -> dict[str, Metric]:
+def load_metrics(text: str, task: Task, defaults: Mapping[str, Mapping[str, Any]] | None = None) -> dict[str, Metric]:
     """Metrics by the names of their results, from a list such as "accuracy, top_k(k=5), my_module".
 
     Values of options are written as in JSON or Python. The result of a metric is called after its file (a module of the
@@ -275,6 +282,7 @@ def load_metrics(text: str, task: Task) -> dict[str, Metric]:
 
     Args:
         text: the list; "" for the task's usual metrics.
+        defaults: metric -> options that apply where the list does not give them.
 
     Raises:
         InputError: text that is no such list, no such metric or option (with the closest match), a file that is no
@@ -282,7 +290,10 @@ def load_metrics(text: str, task: Task) -> dict[str, Metric]:
     """
     if not text.strip():
         text = ", ".join(DEFAULTS[task.kind])
-    named = [(name, options, _load_metric(name, options, task)) for name, options in _parse(text)]
+    known = defaults or {}
+    named = [
+        (name, options, _load_metric(name, {**known.get(name, {}), **options}, task)) for name, options in _parse(text)
+    ]
     found: dict[str, Metric] = {}
     for name, options, metric in named:
         result = name.rsplit(".", 1)[-1]

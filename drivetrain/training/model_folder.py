@@ -25,6 +25,8 @@ CODE_FOLDER = "code"
 # Under which key of a description the texts of code/ travel: a checkpoint keeps them too.
 CODE = "code"
 FRAMEWORK = "framework"
+THRESHOLD = "threshold"
+"""Of a binary model, optional: from which score on a sample is taken for class 1."""
 
 
 def write_folder(folder: Path, weights: bytes, description: Mapping[str, Any]) -> None:
@@ -52,6 +54,21 @@ def write_folder(folder: Path, weights: bytes, description: Mapping[str, Any]) -
     }
     text = json.dumps(complete, indent=2, sort_keys=True, allow_nan=False) + "\n"
     (folder / DESCRIPTION_FILE).write_text(text, encoding="utf-8")
+
+
+def with_threshold(folder: Path, to: Path, threshold: float) -> None:
+    """Copy a model folder of a binary model, with the score from which on a sample is taken for class 1. Who loads the
+    copy (evaluate, batch_predict, serving) goes by it, unless told another one.
+
+    Raises:
+        InputError: no model folder, or no threshold.
+    """
+    if not 0 <= threshold <= 1:
+        raise InputError(f"threshold={threshold}; allowed are numbers from 0 to 1.")
+    description = {**read_description(folder), THRESHOLD: float(threshold)}
+    shutil.copytree(folder, to, dirs_exist_ok=True)
+    text = json.dumps(description, indent=2, sort_keys=True, allow_nan=False) + "\n"
+    (to / DESCRIPTION_FILE).write_text(text, encoding="utf-8")
 
 
 def read_description(folder: Path) -> dict[str, Any]:

@@ -5,6 +5,8 @@ Needs nothing of the data or of other ranks, so that it travels with a model tha
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 import numpy as np
@@ -14,6 +16,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.metric import Kind, Task
+from drivetrain.training.model_folder import THRESHOLD
 from drivetrain.training.recipe import Recipe, wrong_answer
 
 if TYPE_CHECKING:
@@ -30,13 +33,16 @@ class Answers(NamedTuple):
     predicted: NDArray[Any] | None
 
 
-def task_of(recipe: Recipe) -> Task:
+def task_of(recipe: Recipe, description: Mapping[str, Any] | None = None) -> Task:
     """What a recipe's model predicts: its optional attribute `task` (a kind), or what `num_classes` tells: two classes
     are binary, more are multiclass, none are values. Its optional `class_names` name the classes. What is no class is
     counted by its optional `num_outputs`: the outputs of a regression (1 unless it says so), labels, or tokens.
 
+    Args:
+        description: of the model; its optional `threshold` is that of a binary task.
+
     Raises:
-        InputError: no such kind, or names that are not one a class.
+        InputError: no such kind, names that are not one a class, or a threshold that is none.
     """
     num_classes = recipe.num_classes or 0
     default = {0: "values", 2: "binary"}.get(num_classes, "multiclass")
@@ -48,7 +54,11 @@ def task_of(recipe: Recipe) -> Task:
         raise InputError(
             f"{type(recipe).__module__}: class_names has {len(names)} names, and num_classes is {num_classes}."
         )
-    return Task(kind, num_classes or int(getattr(recipe, "num_outputs", kind == "regression")), names)
+    task = Task(kind, num_classes or int(getattr(recipe, "num_outputs", kind == "regression")), names)
+    threshold: Any = (description or {}).get(THRESHOLD, task.threshold)
+    if not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
+        raise InputError(f"the model's threshold is {threshold!r:.40}; allowed are numbers from 0 to 1.")
+    return replace(task, threshold=float(threshold)) if kind == "binary" else task
 
 
 def answers_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Answers:
@@ -87,7 +97,7 @@ def _answers(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Ans
         fits = shape[1:] in ((), (1,), (2,))
         _check(recipe, outputs, fits, "[samples, 2], or one output a sample: the logit of class 1")
         score = framework.softmax(outputs)[:, 1] if shape[1:] == (2,) else framework.sigmoid(outputs).reshape(-1)
-        return Answers(score, (score >= 0.5).astype(np.int64))
+        return Answers(score, (score >= task.threshold).astype(np.int64))
     if task.kind == "multilabel":
         scores = framework.sigmoid(outputs)
         return Answers(scores, (scores >= 0.5).astype(np.int64))

@@ -18,6 +18,7 @@ import torch
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.evaluation.settings import Settings
+from drivetrain.training.model_folder import with_threshold
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import load_recipe
 from drivetrain.training.torch.models.saved_model import save_model
@@ -327,8 +328,49 @@ def test_a_binary_task(pooled: Any, prepared_data: ModuleType, tmp_path: Path) -
     rates = quality["receiver_operating_characteristic_curve"]
     assert rates["false_positive_rates"][0] == 0 and rates["true_positive_rates"][-1] == 1
     assert {path.name for path in (tmp_path / "report/plots").iterdir()} == {
-        *("calibration_error.svg", "confusion_matrix.svg", "pr_curve.svg", "roc_curve.svg")
+        *("calibration_error.svg", "confusion_matrix.svg", "pr_curve.svg", "roc_curve.svg", "threshold.svg")
     }
+
+
+def test_a_threshold_goes_with_the_model_and_a_setting_comes_before_it(
+    pooled: Any, prepared_data: ModuleType, tmp_path: Path
+) -> None:
+    torch.manual_seed(0)
+    options = {**OPTIONS, "num_classes": 2}
+    tensors = {name: 3 * tensor for name, tensor in load_recipe("digits_cnn", options).model().state_dict().items()}
+    save_model(tmp_path / "model", tensors, {"recipe": "digits_cnn", "recipe_options": options, "precision": "fp32"})
+    given = columns(prepared_data, 60)
+    given["label"] = np.arange(60) // 4 % 2
+    data = write_data(prepared_data, tmp_path / "data", given)
+    settings = Settings(batch_size=8, bootstrap=0, predictions=True, false_negative_cost=3.0, worst=2)
+    (numbers,) = pooled(1, evaluated, tmp_path / "model", data, tmp_path / "report", settings)
+    worst = json.loads((tmp_path / "report/worst.json").read_text())
+    table = parquet.read_table(tmp_path / "report/predictions")
+    losses, rows = table["loss"].to_pylist(), table["row"].to_pylist()
+    assert [one["row"] for one in worst["samples"]] == sorted(rows, key=lambda row: (-losses[row], row))[:2]
+    assert all(one["image"].startswith("data:image/png;base64,") for one in worst["samples"])
+    with_threshold(tmp_path / "model", tmp_path / "decided", numbers["threshold"])
+    for threshold, taken in ((0.0, numbers["threshold"]), (0.25, 0.25)):
+        report = tmp_path / f"report-{threshold}"
+        given_settings = replace(settings, threshold=threshold, worst=0)
+        pooled(1, evaluated, tmp_path / "decided", data, report, given_settings)
+        table = parquet.read_table(report / "predictions")
+        assert table["predicted"].to_pylist() == [int(score >= taken) for score in table["score"].to_pylist()]
+        assert read(report)["task"]["threshold"] == taken and not (report / "worst.json").exists()
+    with pytest.raises(InputError, match=r"threshold=1.5; allowed are numbers from 0 to 1"):
+        with_threshold(tmp_path / "model", tmp_path / "none", 1.5)
+
+
+def test_what_is_for_binary_models_alone_is_refused(
+    pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+) -> None:
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 8))
+    for settings, said in (
+        (Settings(threshold=0.3), "threshold=0.3 is for binary models, and this one is multiclass"),
+        (Settings(false_positive_cost=2.0), "are for the metric threshold of a binary model"),
+    ):
+        (message,) = pooled(1, refused, model, data, tmp_path / "report", settings)
+        assert said in message
 
 
 def test_a_language_model_on_raw_text(pooled: Any, tmp_path: Path) -> None:

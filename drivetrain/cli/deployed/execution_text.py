@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from drivetrain.targets.deployer import Execution, Report, StepRun
 
+COST = "cost"
+"""What a target calls the column of its table of steps that says what each cost."""
+
 
 def shown(report: Report, again: Callable[..., str]) -> str:
     """The report of one execution; `again` spells the arguments of a command that is advised (`Deployer.again`)."""
@@ -39,6 +42,46 @@ def shown(report: Report, again: Callable[..., str]) -> str:
     if (total := report.total()) is not None:
         lines += ["", total]
     return "\n".join(lines)
+
+
+def compared(reports: Sequence[Report]) -> str:
+    """Executions side by side: the time of each step and, where the target tells it, its cost; then what all cost."""
+    ids = [report.execution.id for report in reports]
+    rows = [
+        ["execution", *ids],
+        ["status", *(status_word(report.execution.status) for report in reports)],
+        ["started", *("–" if (at := report.execution.started) is None else moment(at) for report in reports)],
+        ["version", *(str(report.execution.version or "–") for report in reports)],
+        ["time", *(_time(report.execution) for report in reports)],
+    ]
+    each = [_of_steps(report) for report in reports]
+    for title in dict.fromkeys(title for steps in each for title in steps):
+        rows.append([title, *(steps.get(title, "–") for steps in each)])
+    lines = [table(("", *(str(place) for place in range(1, len(ids) + 1))), rows), ""]
+    return "\n".join([*lines, *(f"{id}: {cost_of(report)}" for id, report in zip(ids, reports, strict=True))])
+
+
+def cost_of(report: Report) -> str:
+    """The report's last line, or that the cost is not known."""
+    return report.total() or "Cost: not known."
+
+
+def _time(execution: Execution) -> str:
+    if execution.started is None:
+        return "–"
+    ended = execution.ended
+    return f"since {moment(execution.started)}" if ended is None else duration(ended - execution.started)
+
+
+def _of_steps(report: Report) -> dict[str, str]:
+    """Title -> `4 min 10 s, $0.02`; the status of a step that took no time."""
+    place = report.columns.index(COST) if COST in report.columns else None
+    found: dict[str, str] = {}
+    for step, cells, _, _ in report.rows():
+        time = "" if step.seconds is None or step.shown_status == "Cached" else duration(step.seconds)
+        cost = "" if place is None else cells[place]
+        found[step.title] = ", ".join(filter(None, (time or status_word(step.shown_status), cost)))
+    return found
 
 
 def _cells(step: StepRun) -> list[str]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import duration, number, printable, signed, status_word
 from drivetrain.cli.terminal import paint, table
+from drivetrain.report.content.comparison import COST
 
 if TYPE_CHECKING:
     from drivetrain.report.content.comparison import Comparison
@@ -21,13 +22,20 @@ def comparison_text(found: Comparison) -> str:
     ids = [run.facts.id for run in found.runs]
     blocks = [
         table(
-            ["run", "pipeline", "status", "time"],
+            ["run", "pipeline", "status", "time", "its steps"],
             [
-                [run.facts.id, run.facts.pipeline, status_word(run.facts.status), duration(run.facts.seconds)]
+                [
+                    run.facts.id,
+                    run.facts.pipeline,
+                    status_word(run.facts.status),
+                    duration(run.facts.seconds),
+                    duration(run.step_seconds),
+                ]
                 for run in found.runs
             ],
-            styles=[["bold", "", run.facts.status, ""] for run in found.runs],
+            styles=[["bold", "", run.facts.status, "", ""] for run in found.runs],
         )
+        + f"\n{paint('Cost', 'bold')}: {COST}."
     ]
     if found.settings:
         rows = [[name, *map(_text, values)] for name, values in found.settings.items()]
@@ -80,8 +88,15 @@ def as_json(found: Comparison) -> dict[str, Any]:
     ]
     return {
         "runs": [
-            {"id": facts.id, "pipeline": facts.pipeline, "status": facts.status, "seconds": facts.seconds}
-            for facts in (run.facts for run in found.runs)
+            {
+                "id": run.facts.id,
+                "pipeline": run.facts.pipeline,
+                "status": run.facts.status,
+                "seconds": run.facts.seconds,
+                "step_seconds": run.step_seconds,
+                "cost": None,
+            }
+            for run in found.runs
         ],
         "settings": found.settings,
         "metrics": found.metrics,

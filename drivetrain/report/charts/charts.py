@@ -13,6 +13,7 @@ from drivetrain.base.markup import Markup, el
 # A curve is drawn 400 pixels wide; more points than this cannot be told apart.
 MAX_POINTS = 400
 MAX_SERIES = 6
+MAX_CUTS = 60
 _NAME_CELLS = 14
 
 LEFT, TOP, RIGHT, BOTTOM = 50.0, 12.0, 14.0, 38.0
@@ -28,20 +29,42 @@ class Series:
     points: tuple[tuple[float, float], ...]
 
 
-def line_chart(title: str, series: Sequence[Series], *, x_label: str, width: int = 360, height: int = 216) -> Markup:
-    """Curves over one axis. Points that are not finite are left out, and said to be."""
+@dataclass(frozen=True)
+class Cut:
+    """Where something broke off, at an x; `words` say what."""
+
+    x: float
+    words: str
+
+
+def line_chart(
+    title: str,
+    series: Sequence[Series],
+    *,
+    x_label: str,
+    cuts: Sequence[Cut] = (),
+    cuts_note: str = "",
+    width: int = 360,
+    height: int = 216,
+) -> Markup:
+    """Curves over one axis. Points that are not finite are left out, and said to be. `cuts_note` explains the cuts in
+    the legend."""
     drawn = [Series(one.name, _thin([p for p in one.points if math.isfinite(p[1])])) for one in series[:MAX_SERIES]]
     drawn = [one for one in drawn if one.points]
     lost = sum(not math.isfinite(y) for one in series for _, y in one.points)
     frame = _Frame(
         [x for one in drawn for x, _ in one.points], [y for one in drawn for _, y in one.points], width, height
     )
-    body = [frame.axes(x_label), *(_curve(frame, place, one, x_label) for place, one in enumerate(drawn, 1))]
+    inside = [cut for cut in cuts if frame.low_x <= cut.x <= frame.high_x][:MAX_CUTS]
+    body = [frame.axes(x_label), *(frame.cut(cut) for cut in inside)]
+    body += [_curve(frame, place, one, x_label) for place, one in enumerate(drawn, 1)]
     if lost:
         body.append(
             el("text", f"{lost} values not finite", x=width - RIGHT, y=TOP + 10, class_="lost", text_anchor="end")
         )
-    summary = "; ".join(f"{one.name} from {number(one.points[0][1])} to {number(one.points[-1][1])}" for one in drawn)
+    note = cuts_note if inside else ""
+    told = [f"{one.name} from {number(one.points[0][1])} to {number(one.points[-1][1])}" for one in drawn]
+    summary = "; ".join([*told, *([note] if note else [])])
     picture = el(
         "svg",
         el("title", f"{title}: {summary}"),
@@ -51,7 +74,8 @@ def line_chart(title: str, series: Sequence[Series], *, x_label: str, width: int
         role="img",
         aria_label=f"{title}: {summary}",
     )
-    return el("figure", el("figcaption", el("b", title), _legend(drawn)), picture, class_="curve")
+    keys = [*_legend(drawn), *([el("span", el("i", class_="rule cut"), f" {note}", class_="legend")] if note else [])]
+    return el("figure", el("figcaption", el("b", title), keys), picture, class_="curve")
 
 
 def _legend(series: Sequence[Series]) -> list[Markup]:
@@ -100,6 +124,11 @@ class _Frame:
     def y(self, value: float) -> float:
         bottom = self.height - BOTTOM
         return bottom - (value - self.low_y) / (self.high_y - self.low_y) * (bottom - TOP)
+
+    def cut(self, cut: Cut) -> Markup:
+        x = self.x(cut.x)
+        line = {"x1": x, "x2": x, "y1": TOP, "y2": self.height - BOTTOM}
+        return el("g", el("title", cut.words), el("line", **line, class_="reach"), el("line", **line, class_="cut"))
 
     def axes(self, x_label: str) -> list[Markup]:
         right, bottom = self.width - RIGHT, self.height - BOTTOM

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
+from drivetrain.base.formatting import count, duration
 from drivetrain.base.markup import Markup
-from drivetrain.report.charts.charts import Series, bar_chart, line_chart
+from drivetrain.report.charts.charts import Cut, Series, bar_chart, line_chart
 from drivetrain.report.content.facts import Curve, Measured
+from drivetrain.report.content.goodput import Break, JobTimes, breaks
 
 # train_loss and validation_loss are two curves of one chart.
 _SPLIT = re.compile(
@@ -20,9 +23,13 @@ _PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")
 MAX_BARS = 40
 
 
-def training_charts(curves: Iterable[Curve], *, over_time: bool = False) -> list[Markup]:
+def training_charts(
+    curves: Iterable[Curve], *, over_time: bool = False, job_times: Iterable[JobTimes] = ()
+) -> list[Markup]:
     """One chart a step and measure, losses first; over the training's steps where the log says them, over epochs where
-    they were logged as a metric, else over time. A measure with a single value is a number, and drawn nowhere."""
+    they were logged as a metric, else over time. A measure with a single value is a number, and drawn nowhere.
+    Interruptions are marked where steps or seconds are the axis."""
+    broken = {times.step: breaks(times) for times in job_times}
     groups: dict[tuple[str, str], list[Series]] = {}
     positions: dict[str, tuple[str, Curve]] = {}
     listed = list(curves)
@@ -41,8 +48,28 @@ def training_charts(curves: Iterable[Curve], *, over_time: bool = False) -> list
     for step, measure in sorted(groups, key=lambda key: (key[0], _rank(key[1]), key[1])):
         label = labels.get(step, f"seconds since {step} started")
         title = f"{words(measure)} of {step}" if len(steps) > 1 else words(measure)
-        charts.append(line_chart(title, groups[step, measure], x_label=label))
+        found = broken.get(step, [])
+        cuts = [] if step in labels and not label.startswith("step of ") else _cuts(found, by_step=step in labels)
+        charts.append(line_chart(title, groups[step, measure], x_label=label, cuts=cuts, cuts_note=_lost_in_all(found)))
     return charts
+
+
+def _cuts(found: Iterable[Break], *, by_step: bool) -> list[Cut]:
+    places = ((one.at_step if by_step else one.at_second, one) for one in found)
+    return [Cut(place, _break_words(one)) for place, one in places if place is not None]
+
+
+def _break_words(one: Break) -> str:
+    where = "interrupted" if one.at_step is None else f"interrupted at step {one.at_step:,}"
+    again = "" if one.steps_lost is None else f", {count(one.steps_lost, 'step')} taken again"
+    return f"{where}: {'an unknown time' if one.lost is None else duration(one.lost)} lost{again}"
+
+
+def _lost_in_all(found: Sequence[Break]) -> str:
+    lost = [one.lost for one in found]
+    known = math.fsum(each for each in lost if each is not None)
+    told = f", {'at least ' if None in lost else ''}{duration(known)} lost" if known else ""
+    return count(len(found), "interruption") + told
 
 
 def class_charts(measured: Iterable[Measured]) -> list[Markup]:

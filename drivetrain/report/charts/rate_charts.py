@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import sqrt
+from statistics import NormalDist
 
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Markup
@@ -48,7 +50,13 @@ def _chart(found: EvaluationFacts, name: str, curves: Sequence[tuple[str, Plotte
         said = "" if score is None else number(score)
         of = f"class {found.class_name(each)}" if each == found.class_name(each) else found.class_name(each)
         overall = "overall" if labelled else words(measure or name)
-        return Line(name=of if each else overall, points=curve.points, note=said, counts=curve.counts)
+        return Line(
+            name=of if each else overall,
+            points=curve.points,
+            note=said,
+            counts=curve.counts,
+            intervals=_intervals(curve, found.confidence or 0.95),
+        )
 
     first = curves[0][1]
     rest = f"{len(others):,} other classes" + (f", {MAX_OTHERS} of them drawn" if len(others) > MAX_OTHERS else "")
@@ -61,6 +69,21 @@ def _chart(found: EvaluationFacts, name: str, curves: Sequence[tuple[str, Plotte
         y_label=words(first.y_label),
         diagonal=diagonal,
     )
+
+
+def _intervals(curve: PlottedCurve, confidence: float) -> list[tuple[float, float]]:
+    """Of a reliability diagram: of each point's share of so many samples (E. Wilson, "Probable Inference, the Law of
+    Succession, and Statistical Inference", 1927)."""
+    z = NormalDist().inv_cdf((1 + confidence) / 2) if 0 < confidence < 1 else 0.0
+    found: list[tuple[float, float]] = []
+    for (_, share), samples in zip(curve.points, curve.counts, strict=False):
+        if not samples or not 0 <= share <= 1:
+            return []
+        middle = (share + z * z / 2 / samples) / (1 + z * z / samples)
+        reach = z * sqrt(share * (1 - share) / samples + (z / 2 / samples) ** 2) / (1 + z * z / samples)
+        # Rounding apart, the ends are 0 and 1 where no sample, and each, is one.
+        found.append((max(middle - reach, 0.0) if share else 0.0, min(middle + reach, 1.0) if share < 1 else 1.0))
+    return found
 
 
 def _kind(name: str, kind: str) -> tuple[str, str, str]:

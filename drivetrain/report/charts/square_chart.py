@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Content, Markup, el
@@ -21,12 +21,13 @@ MAX_DOTS = 24
 @dataclass(frozen=True, kw_only=True)
 class Line:
     """A curve in the order of its points; `note` is what is said behind its name. `counts` makes points that rest on
-    more samples larger."""
+    more samples larger; `intervals` are those of each point's y."""
 
     name: str
     points: Sequence[tuple[float, float]]
     note: str = ""
     counts: Sequence[float] = ()
+    intervals: Sequence[tuple[float, float]] = ()
 
 
 def square_chart(
@@ -38,8 +39,11 @@ def square_chart(
     x_label: str = "",
     y_label: str = "",
     diagonal: str = "",
+    mark: tuple[float, str] | None = None,
+    band: tuple[float, float] | None = None,
 ) -> Markup:
-    """`lines` in colours with a legend, `others` in grey behind them; `diagonal` names the line from 0 to 1."""
+    """`lines` in colours with a legend, `others` in grey behind them; `diagonal` names the line from 0 to 1. `mark` is
+    an upright line at an x with its name, and `band` the interval of it."""
     lines = lines[:MAX_NAMED]
     frame = _Frame([point for line in (*lines, *others) for point in line.points])
     body: list[Content] = [frame.axes(x_label, y_label)]
@@ -48,6 +52,15 @@ def square_chart(
             el("g", el("title", diagonal), el("line", x1=frame.x(0), y1=frame.y(0), x2=frame.x(1), y2=frame.y(1),
                                               class_="chance"))
         )  # fmt: skip
+    if band is not None:
+        left, right = (min(max(frame.x(end), frame.left), frame.right) for end in band)
+        body.append(el("rect", el("title", f"interval {number(band[0])} to {number(band[1])}"), x=left, y=TOP,
+                       width=right - left, height=frame.bottom - TOP, class_="interval-band"))  # fmt: skip
+    if mark is not None:
+        at = frame.x(mark[0])
+        body.append(
+            el("g", el("title", mark[1]), el("line", x1=at, x2=at, y1=TOP, y2=frame.bottom, class_="reference"))
+        )
     body += [
         el("g", el("title", line.name), el("path", d=frame.path(line.points), class_="other-line")) for line in others
     ]
@@ -60,7 +73,9 @@ def square_chart(
     ]  # fmt: skip
     if others:
         keys.append(el("span", el("i", class_="key other"), f" {others_name}", class_="legend"))
-    told = "; ".join(f"{line.name} {line.note}".rstrip() for line in lines)
+    if mark is not None:
+        keys.append(el("span", el("i", class_="rule"), f" {mark[1]}", class_="legend"))
+    told = "; ".join([*(f"{line.name} {line.note}".rstrip() for line in lines), *([mark[1]] if mark else [])])
     picture = el(
         "svg",
         el("title", f"{title}: {told}"),
@@ -77,17 +92,25 @@ def _line(frame: _Frame, place: int, line: Line) -> Markup:
     sized = len(line.counts) == len(line.points) and max(line.counts, default=0) > 0
     shown = [(*point, count) for point, count in zip(line.points, line.counts, strict=True)] if sized else None
     most = max(line.counts, default=1.0)
+    ranges = line.intervals if sized and len(line.intervals) == len(line.points) else ()
     marks = [
         el(
             "g",
-            el("title", f"{line.name}: {number(y)} at {number(x)}{_on(count)}"),
+            el("title", f"{line.name}: {number(y)}{_between_words(each)} at {number(x)}{_on(count)}"),
+            el("line", x1=frame.x(x), x2=frame.x(x), y1=frame.y(each[0]), y2=frame.y(each[1]), class_="between")
+            if each
+            else None,
             el("circle", cx=frame.x(x), cy=frame.y(y), r=8, class_="reach"),
             el("circle", cx=frame.x(x), cy=frame.y(y), r=_radius(count, most), class_="dot"),
         )
-        for x, y, count in shown or [(x, y, None) for x, y in frame.apart(line.points)]
+        for (x, y, count), each in zip_longest(shown or [(x, y, None) for x, y in frame.apart(line.points)], ranges)
     ]
     name = "curve-line sized" if sized else "curve-line"
     return el("g", el("path", d=frame.path(line.points), class_=name), marks, class_=f"s{place}")
+
+
+def _between_words(interval: tuple[float, float] | None) -> str:
+    return f" ({number(interval[0])} to {number(interval[1])})" if interval else ""
 
 
 def _on(samples: float | None) -> str:

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home
 
 CONFIDENCE = 0.95
+COST = "not known: this machine ran them, and nobody bills it"
+"""Of runs of this machine; what those of a deployed pipeline cost, `drivetrain status --compare` tells."""
 # No setting or parameter can have a name with a space.
 TARGET = "target platform"
 _ARCHIVES = (".tar.gz", ".tgz")
@@ -37,6 +39,12 @@ class Compared:
         of_steps = {f"{step.name}.{name}": text for step in self.facts.steps for name, text in step.settings.items()}
         target = {TARGET: self.target} if self.target else {}
         return {**target, **self.given, **self.facts.parameters, **of_steps}
+
+    @property
+    def step_seconds(self) -> float:
+        """The time of all steps that ran, one after the other; what came from the cache took none."""
+        ran = [step for step in self.facts.steps if step.parent is None and step.cache_of is None]
+        return sum(step.seconds or 0.0 for step in ran)
 
     @property
     def metrics(self) -> dict[str, float]:

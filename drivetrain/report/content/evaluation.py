@@ -14,6 +14,7 @@ from typing import Any
 
 from drivetrain.base.formatting import count, number
 from drivetrain.report.content.plotted import Plotted, plotted
+from drivetrain.report.content.threshold import ThresholdFacts, threshold_facts
 from drivetrain.report.content.untrusted_json import (
     UnreadableError,
     finite,
@@ -25,6 +26,7 @@ from drivetrain.report.content.untrusted_json import (
     texts,
     whole,
 )
+from drivetrain.report.content.worst import WORST_FILE, WorstSample, worst_samples
 
 EVALUATION_FILE = "evaluation.json"
 CURVES_FILE = "curves.json"
@@ -99,6 +101,11 @@ class EvaluationFacts:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     data: Mapping[str, str] = field(default_factory=dict[str, str])
     model: Mapping[str, str] = field(default_factory=dict[str, str])
+    threshold: ThresholdFacts | None = None
+    worst: tuple[WorstSample, ...] = ()
+    """Those with the largest losses."""
+    worst_key: str = ""
+    """The column that names them."""
 
     def overall(self) -> list[Measure]:
         """The metrics that are not one class's, in the order of `ranked`."""
@@ -134,22 +141,32 @@ def read_evaluation(step: str, folder: Path) -> EvaluationFacts | None:
     # Others give this name to files of other shapes; ours have said their format from the first one on.
     if found is None or whole(found.get("format")) is None or not isinstance(found.get("metrics"), dict):
         return None
-    try:
-        curves, problem = read_object(folder / CURVES_FILE), ""
-    except UnreadableError as error:
-        curves, problem = None, f"{CURVES_FILE} {error}"
-    return evaluation(step, found, curves or {}, problem)
+    beside: dict[str, dict[str, Any]] = {}
+    problem = ""
+    for name in (CURVES_FILE, WORST_FILE):
+        try:
+            beside[name] = read_object(folder / name) or {}
+        except UnreadableError as error:
+            problem = f"{name} {error}"
+    return evaluation(step, found, beside.get(CURVES_FILE, {}), problem, beside.get(WORST_FILE, {}))
 
 
-def evaluation(step: str, found: Mapping[str, Any], curves: Mapping[str, Any], problem: str = "") -> EvaluationFacts:
-    """The facts in the content of an evaluation.json, and of the curves.json beside it."""
+def evaluation(
+    step: str,
+    found: Mapping[str, Any],
+    curves: Mapping[str, Any],
+    problem: str = "",
+    worst: Mapping[str, Any] | None = None,
+) -> EvaluationFacts:
+    """The facts in the content of an evaluation.json, and of the curves.json and worst.json beside it."""
     task, bootstrap, coverage = (mapping(found.get(name)) for name in ("task", "bootstrap", "coverage"))
+    class_names = tuple(text(name) for name in listed(task.get("class_names")))
     return EvaluationFacts(
         step=step,
         problem=problem,
         num_samples=whole(found.get("num_samples")),
         kind=text(task.get("kind")),
-        class_names=tuple(text(name) for name in listed(task.get("class_names"))),
+        class_names=class_names,
         measures=measures(mapping(found.get("metrics"))),
         undefined=texts(mapping(found.get("undefined")), MAX_UNDEFINED),
         slices=tuple(_slices(found.get("slices"))),
@@ -164,6 +181,9 @@ def evaluation(step: str, found: Mapping[str, Any], curves: Mapping[str, Any], p
         settings=_plain(mapping(found.get("settings"))),
         data=_plain(mapping(found.get("data"))),
         model=_plain(mapping(found.get("model"))),
+        threshold=threshold_facts(curves),
+        worst=tuple(worst_samples(worst or {}, class_names)),
+        worst_key=text((worst or {}).get("key")),
     )
 
 

@@ -57,6 +57,8 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
     # What a cached step gave is that of the execution from which it was taken.
     made_by = {step.name: step.cache_of or row.id for step in rows}
     artifacts = tuple(_artifacts(ledger, made_by))
+    job_times = tuple(times for step in rows for times in [_job_times(ledger.home, step)] if times is not None)
+    of_jobs = {times.step: times for times in job_times}
     return RunFacts(
         id=row.id,
         pipeline=row.pipeline,
@@ -77,7 +79,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
             curve
             for step in rows
             if step.type == "Training"
-            for curve in _curves(ledger, made_by[step.name], step.name)
+            for curve in _curves(ledger, made_by[step.name], step.name, of_jobs.get(step.name))
         ),
         ended_early={
             step.name: told
@@ -85,7 +87,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
             for told in [_early_stop(ledger, made_by[step.name], step)]
             if told is not None
         },
-        job_times=tuple(times for step in rows for times in [_job_times(ledger.home, step)] if times is not None),
+        job_times=job_times,
         goes_on_from={
             step.name: saved
             for step, facts in zip(rows, steps, strict=True)
@@ -166,9 +168,13 @@ def _definition(home: Home, execution: str) -> Definition | None:
         return None
 
 
-def _curves(ledger: Ledger, execution: str, step: str) -> list[Curve]:
+def _curves(ledger: Ledger, execution: str, step: str, times: JobTimes | None) -> list[Curve]:
+    """Those of the last attempt, and of the ones before with whose training it went on; seconds since their start."""
+    from drivetrain.report.content.goodput import started_after
+
+    later = {} if times is None else started_after(times)
     found: dict[str, list[MetricRow]] = {}
-    for row in ledger.metrics(execution, step):
+    for row in ledger.metrics(execution, step, since=min(later, default=None)):
         found.setdefault(row.name, []).append(row)
     curves: list[Curve] = []
     for name, rows in found.items():
@@ -177,7 +183,7 @@ def _curves(ledger: Ledger, execution: str, step: str) -> list[Curve]:
             Curve(
                 step=step,
                 name=name,
-                points=tuple((row.seconds, row.value) for row in rows),
+                points=tuple((row.seconds + later.get(row.attempt, 0.0), row.value) for row in rows),
                 positions=positions if len(positions) == len(rows) else (),
             )
         )

@@ -200,6 +200,61 @@ def account(times: JobTimes) -> Account | None:
     )
 
 
+def started_after(times: JobTimes) -> dict[int, float]:
+    """Job -> seconds from the start of the training until its own, of the last job and of those before it with whose
+    training it went on."""
+    first: dict[int, float] = {}
+    attempts = _since_the_beginning(times)
+    for one in attempts:
+        first.setdefault(one.job, one.started - attempts[0].started)
+    return first
+
+
+def _since_the_beginning(times: JobTimes) -> list[Attempt]:
+    """The starts in their order, from that of the last job that began at no checkpoint of another."""
+    attempts = sorted(times.attempts, key=lambda one: one.number)
+    anew = [place for place in range(1, len(attempts)) if attempts[place].job != attempts[place - 1].job
+            and not attempts[place].first_step]  # fmt: skip
+    return attempts[anew[-1] :] if anew else attempts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Break:
+    """Where the curves of a training broke off: at a step, and at a second since its first start; None where that is
+    not known. `lost` are the seconds until it was as far again."""
+
+    at_step: int | None
+    at_second: float | None
+    lost: float | None
+    steps_lost: int | None
+
+
+def breaks(times: JobTimes) -> list[Break]:
+    """One for each start but the first of the curves; of a training that tells of no starts, one for each
+    interruption."""
+    attempts = _since_the_beginning(times)
+    if not times.attempts:
+        return [
+            Break(at_step=one.at_step, at_second=None, lost=one.seconds_down, steps_lost=one.steps_lost)
+            for one in times.interruptions
+        ]
+    found: list[Break] = []
+    reached: Attempt | None = None
+    for before, after in pairwise(attempts):
+        reached = before if before.took_steps else reached
+        again = lost_seconds(reached, after) if reached is not None and after.took_steps else 0.0
+        step = reached.step if reached is not None else None
+        found.append(
+            Break(
+                at_step=step,
+                at_second=before.time - attempts[0].started,
+                lost=max(after.started - before.time, 0.0) + after.restart_seconds + again,
+                steps_lost=None if step is None or after.first_step is None else max(step - after.first_step, 0),
+            )
+        )
+    return found
+
+
 def lost_seconds(before: Attempt, after: Attempt) -> float:
     """The time of the steps that `after` took again, at the pace of the attempt that had taken them first."""
     assert before.step is not None and before.first_step is not None and after.first_step is not None

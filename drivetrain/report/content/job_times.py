@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, cast
 
 from drivetrain.report.content.goodput import Attempt, Interruption, JobTimes, Phase
@@ -20,8 +21,8 @@ MAX_ENTRIES = 10_000
 def job_times(
     step: str, arguments: Mapping[str, Any], response: Mapping[str, Any], *, billed: bool = False
 ) -> JobTimes | None:
-    """The times of a training that was interrupted or could have been; None of any other. `billed` where a service
-    ran it, and not this machine."""
+    """The times of a training that was interrupted, resumed, or could have been; None of any other. `billed` where a
+    service ran it, and not this machine."""
     told = response.get("Drivetrain")
     told = cast("dict[str, Any]", told) if isinstance(told, dict) else {}
     phases = tuple(_phases(response))
@@ -33,9 +34,10 @@ def job_times(
             if phase.status == "Interrupted"
         )
     attempts = _with_steps(_without_pauses(sorted(_attempts(told), key=lambda one: one.number)))
+    interruptions = interruptions or tuple(_resumed(attempts))
     spot = any(given.get("EnableManagedSpotTraining") is True for given in (arguments, response))
     spot = spot or any(one.spot for one in attempts)
-    if not (spot or interruptions) or not response:
+    if not (spot or interruptions or len(attempts) > 1) or not response:
         return None
     resources = arguments.get("ResourceConfig")
     hosts = cast("dict[str, Any]", resources).get("InstanceCount") if isinstance(resources, dict) else 1
@@ -74,6 +76,20 @@ def _interruption(entry: Mapping[str, Any]) -> Interruption:
         seconds_down=_number(entry.get("seconds_down")),
         reason=str(entry.get("reason") or ""),
     )
+
+
+def _resumed(attempts: Iterable[Attempt]) -> Iterator[Interruption]:
+    """Where a job went on with the training of one that had been stopped or killed."""
+    for before, after in pairwise(attempts):
+        if after.job != before.job and after.first_step:
+            lost = None if before.step is None else max(before.step - after.first_step, 0)
+            yield Interruption(
+                start=before.number,
+                at_step=before.step,
+                resumed_step=after.first_step,
+                steps_lost=lost,
+                reason="it ended, and was resumed",
+            )
 
 
 def _attempts(told: Mapping[str, Any]) -> Iterator[Attempt]:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
+from drivetrain.report.content.threshold import KIND
 from drivetrain.report.content.untrusted_json import drawable, listed, mapping, text
 
 MAX_CURVES = 1_000
@@ -40,9 +41,11 @@ Plotted = PlottedCurve | PlottedMatrix
 
 
 def plotted(found: Mapping[str, Any]) -> Iterator[Plotted]:
-    """What can be drawn of it; the rest is left out."""
+    """What can be drawn of it; the rest is left out, and so is the choice of a threshold (content/threshold.py)."""
     for name, entry in list(found.items())[:MAX_CURVES]:
         given = mapping(entry)
+        if given.get("kind") == KIND:
+            continue
         one = _matrix(text(name), given) if "cells" in given else _curve(text(name), given)
         if one is not None:
             yield one

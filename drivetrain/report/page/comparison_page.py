@@ -10,7 +10,7 @@ from drivetrain.base.formatting import duration, moment_with_zone, number, signe
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.charts import MAX_SERIES, Series, line_chart
 from drivetrain.report.charts.curves import over_steps, words
-from drivetrain.report.content.comparison import Compared, Comparison
+from drivetrain.report.content.comparison import COST, Compared, Comparison
 from drivetrain.report.document import Around, document, section
 from drivetrain.report.page.steps_section import short_value, status_mark
 
@@ -40,6 +40,7 @@ def _runs(found: Comparison) -> Markup:
         ("status", [status_mark(run.status) for run in facts]),
         ("started", [moment_with_zone(run.started) for run in facts]),
         ("duration", [duration(run.seconds) for run in facts]),
+        ("time of its steps", [duration(run.step_seconds) for run in found.runs]),
     ]
     if any(run.name for run in facts):
         rows.insert(0, ("name", [run.name or "–" for run in facts]))
@@ -50,7 +51,7 @@ def _runs(found: Comparison) -> Markup:
     if any(run.models for run in facts):
         models = [f"{run.models[-1].group} {run.models[-1].version}" if run.models else "–" for run in facts]
         rows.append(("model", list(models)))
-    return section("Runs", _table(found, rows), id="runs")
+    return section("Runs", _table(found, rows), el("p", f"Cost: {COST}.", class_="method"), id="runs")
 
 
 def _settings(found: Comparison) -> Markup:

@@ -20,6 +20,8 @@ from drivetrain.report.content.evaluation import (
 from drivetrain.report.content.plotted import PlottedMatrix
 from drivetrain.report.content.untrusted_json import drawable
 from drivetrain.report.page.metric_table import MAX_OPEN, class_table, metric_table
+from drivetrain.report.page.threshold_section import threshold_part
+from drivetrain.report.page.worst_section import worst_part
 
 MAX_DOTS = 30
 MAX_COLUMNS = 6
@@ -59,7 +61,9 @@ def evaluation_section(found: EvaluationFacts, lead: str = "") -> Markup:
         _slice_table(found),
         class_table(found),
         el("div", curves, class_="charts below") if curves else None,
+        threshold_part(found),
         [heat_map(words(one.name), one) for one in matrices[:MAX_MATRICES]],
+        worst_part(found.worst, found.worst_key),
         el("p", f"Its {found.problem}.", class_="method") if found.problem else None,
         el("p", f"Asked for: {asked}.", class_="method") if asked else None,
         class_="evaluation",

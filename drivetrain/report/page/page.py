@@ -13,6 +13,7 @@ from drivetrain.base.formatting import approval_words, count, duration, moment_w
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.content.facts import RunFacts
 from drivetrain.report.content.reasons import known_paths
+from drivetrain.report.dag.folding import folded
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
 from drivetrain.report.document import Around, definitions, document, place_code, section, tile
 from drivetrain.report.page.steps_section import status_mark, steps_section
@@ -222,10 +223,11 @@ def _failure(run: RunFacts) -> Markup | None:
 def _graph(run: RunFacts) -> Markup | None:
     if not run.dag.nodes:
         return None
-    if len(run.dag.nodes) > MAX_NODES:
-        drawing: Markup = el("p", f"{len(run.dag.nodes):,} steps are too many for one picture; the table has them all.")
+    dag = folded(run.dag)
+    if len(dag.nodes) > MAX_NODES:
+        drawing: Markup = el("p", f"{len(dag.nodes):,} steps are too many for one picture; the table has them all.")
     else:
-        drawing = el("div", dag_svg(run.dag, title=f"Steps of {run.pipeline}"), class_="scroll", tabindex=0)
+        drawing = el("div", dag_svg(dag, title=f"Steps of {run.pipeline}"), class_="scroll", tabindex=0)
     return section("Pipeline", drawing, id="pipeline")
 
 
@@ -235,9 +237,9 @@ def _training(run: RunFacts) -> Markup | None:
     if run.curves:
         from drivetrain.report.charts.curves import training_charts
 
-        charts = training_charts(run.curves)
+        charts = training_charts(run.curves, job_times=run.job_times)
         if any(curve.positions for curve in run.curves):
-            over_time = el("div", training_charts(run.curves, over_time=True), class_="charts")
+            over_time = el("div", training_charts(run.curves, over_time=True, job_times=run.job_times), class_="charts")
             folded = el("details", el("summary", "Over time"), over_time)
     several = len({curve.step for curve in run.curves}) > 1
     told = [el("p", f"{step}: {why}" if several else why) for step, why in run.ended_early.items()]

@@ -36,7 +36,12 @@ def document(
     return {
         "format": FORMAT,
         "num_samples": result.num_samples,
-        "task": {"kind": task.kind, "num_classes": task.num_classes, "class_names": list(task.class_names)},
+        "task": {
+            "kind": task.kind,
+            "num_classes": task.num_classes,
+            "class_names": list(task.class_names),
+            **({"threshold": task.threshold} if task.threshold != 0.5 else {}),
+        },
         "data": dict(data),
         "model": dict(model),
         "settings": {

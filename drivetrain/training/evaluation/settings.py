@@ -32,6 +32,12 @@ class Settings:
         strategy: ddp for a model that fits into each process, or fsdp, tp, pp, ... for one that does not.
         strategy_options: the strategy's options, a JSON object: '{"tensor": 2}'.
         predictions: write every row's prediction, as Parquet (into the report).
+        worst: keep so many samples with the largest losses in the report, with the columns that were read and a small
+            picture; 0 for none (private data).
+        threshold: of a binary model: from which score on a sample is taken for class 1; 0 for the model's own, else
+            0.5.
+        false_positive_cost: for the metric `threshold`: what it costs to take a sample of class 0 for one of class 1.
+        false_negative_cost: what it costs to take a sample of class 1 for one of class 0.
 
     Raises:
         InputError: a value that cannot be.
@@ -48,6 +54,10 @@ class Settings:
     strategy: str = "ddp"
     strategy_options: str = "{}"
     predictions: bool = False
+    worst: Annotated[int, Bounds(0, 100)] = 12
+    threshold: Annotated[float, Bounds(0, 1)] = 0.0
+    false_positive_cost: Annotated[float, Bounds(above=0, most=1e9)] = 1.0
+    false_negative_cost: Annotated[float, Bounds(above=0, most=1e9)] = 1.0
 
     def __post_init__(self) -> None:
         check(self)

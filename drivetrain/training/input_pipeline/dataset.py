@@ -97,6 +97,11 @@ class Dataset:
                 check_labels(self.reader, self.label, self.labels(), recipe.num_classes)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that were opened."""
+        return self._names
+
+    @property
     def statistics(self) -> dict[str, Any]:
         """What the reader knows of the columns that the recipe uses, without the lists of their values."""
         known = self.reader.statistics

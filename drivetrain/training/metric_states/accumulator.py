@@ -40,6 +40,7 @@ from drivetrain.training.process import Process
 
 # An interval of which the bins of replicates make up more than this share comes with advice.
 _WIDE = 0.25
+_DIRECTIONS = {"higher": True, "lower": False, "neither": None}
 _EXACT_MODE = "mode=exact"
 _SLICES_IN_BINS = (
     "too many scores are equal or nearly so for the bins in which slices are counted, in every mode; fewer slices, "
@@ -330,7 +331,7 @@ class Accumulator:
             high=high,
             no_interval=found.why_none,
             interval_bound=bound if found.limits else 0.0,
-            higher_is_better=metric.higher_is_better,
+            higher_is_better=_DIRECTIONS.get(value.better, metric.higher_is_better),
         )
 
     def _replicates(

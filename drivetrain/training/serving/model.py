@@ -49,7 +49,7 @@ class ServedModel:
             inputs = replace(
                 inputs, options={**options, **(inputs.options or {}), "tokenizer": options.get("tokenizer")}
             )
-        return cls(recipe, model.to(device).eval(), task_of(recipe), inputs, device)
+        return cls(recipe, model.to(device).eval(), task_of(recipe, description), inputs, device)
 
     def predict(self, columns: Columns) -> Predictions:
         """

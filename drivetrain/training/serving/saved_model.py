@@ -69,7 +69,7 @@ class ServedModel:
         except (KeyError, TypeError) as error:
             raise no_description(folder, error) from None
         compute = _in_serving(serving, precision) if serving else _in_this_process(folder)
-        return cls(recipe, task_of(recipe), inputs_of(description), precision, compute)
+        return cls(recipe, task_of(recipe, description), inputs_of(description), precision, compute)
 
     def predict(self, columns: Columns) -> Predictions:
         """

@@ -172,6 +172,11 @@ def test_an_execution_from_start_to_report(deployed) -> None:
     going = json.loads(drivetrain("start", "theirs", "--json"))
     assert json.loads(drivetrain("stop", "theirs", "--json")) == going
     assert f"drivetrain status theirs {going['execution']} --region us-east-1" in drivetrain("stop", "theirs")
+    text = drivetrain("status", "theirs", "latest", "--compare", "by-hand")
+    assert going["execution"] in text and text.count("Cost: not known.") == 2
+    both = json.loads(drivetrain("status", "theirs", "latest", "--compare", "by-hand", "--json"))
+    assert [one["execution"] for one in both] == [going["execution"], said["execution"]]
+    assert "is given twice" in drivetrain.error("status", "theirs", "by-hand", "--compare", "by-hand")
     assert "There is no pipeline 'other'" in drivetrain.error("status", "other")
     assert "Rows" in drivetrain.error("start", "theirs", "--param", "Rows=many")
     assert "--select other: there is no such step" in drivetrain.error("start", "theirs", "--select", "stop,other")

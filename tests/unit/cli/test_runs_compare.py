@@ -67,6 +67,7 @@ def test_two_runs_side_by_side(drivetrain: CommandLine, runs: tuple[Path, list[d
     assert accuracy[1:4] == ["0.9000", "0.9500", "+0.05"] and accuracy[5] == "to"
     assert 0.046 < float(accuracy[4]) < 0.05 < float(accuracy[6]) < 0.054
     assert "accuracy_class_0" not in text  # the same in both
+    assert "Cost: not known: this machine ran them, and nobody bills it." in text
     assert "Data that differs" not in text and "Code" not in text
 
 
@@ -76,6 +77,7 @@ def test_for_scripts(drivetrain: CommandLine, runs: tuple[Path, list[dt.Run]]) -
     assert [run["id"] for run in found["runs"]][1:] == [first.id, second.id]
     assert found["settings"]["judge.share"] == ["0.97", "0.9", "0.95"]
     assert found["metrics"]["accuracy"] == [0.97, 0.9, 0.95] and found["same_code"] is True
+    assert all(run["cost"] is None and run["step_seconds"] > 0 for run in found["runs"])
     assert found["paired"] == []  # two different test sets are among them
 
 

@@ -14,7 +14,9 @@ from drivetrain.report.charts import dot_plot as dots
 from drivetrain.report.charts.charts import Series, line_chart, ticks
 from drivetrain.report.charts.dot_plot import Row, dot_plot
 from drivetrain.report.charts.heat_map import MAX_CONFUSIONS, MAX_SIDE, heat_map
+from drivetrain.report.charts.rate_charts import rate_charts
 from drivetrain.report.charts.square_chart import MAX_DOTS, MAX_NAMED, Line, square_chart
+from drivetrain.report.content.evaluation import evaluation
 from drivetrain.report.content.plotted import PlottedMatrix
 
 NUMBERS = st.floats(-1e100, 1e100, allow_nan=False)
@@ -162,3 +164,23 @@ def test_points_that_rest_on_more_samples_are_larger() -> None:
     assert "a: 0.5000 at 0.5000, on 25 samples" in [one.text for one in chart.iter("title")]
     plain = parsed(square_chart("x", [Line(name="a", points=line.points, counts=[1.0])]))
     assert {dot.get("r") for dot in of_class(plain, "dot")} == {"2.4"}, "counts of other points are nobody's"
+
+
+def test_points_of_a_reliability_diagram_have_intervals() -> None:
+    reliability = {"kind": "reliability", "x": [0.2, 0.8], "y": [0.0, 0.9], "counts": [10, 200]}
+    found = evaluation("e", {"metrics": {}, "bootstrap": {"confidence": 0.95}}, {"calibration_error": reliability})
+    (chart,) = rate_charts(found)
+    titles = [one.text for one in parsed(chart).iter("title")]
+    # Wilson's intervals of 0 of 10 and of 180 of 200.
+    assert any("(0 to 0.2775) at 0.2000, on 10 samples" in str(title) for title in titles)
+    assert any("(0.8506 to 0.9343) at 0.8000, on 200 samples" in str(title) for title in titles)
+    assert len(of_class(parsed(chart), "between")) == 2
+
+
+def test_a_mark_and_its_interval_stand_upright() -> None:
+    chart = square_chart("cost", [Line(name="cost", points=curve(1))], mark=(0.5, "chosen: 0.5"), band=(0.4, 2.0))
+    picture = parsed(chart)
+    (mark,), (band,) = of_class(picture, "reference"), of_class(picture, "interval-band")
+    assert mark.get("x1") == mark.get("x2") and "chosen: 0.5" in str(picture.findtext("svg/title"))
+    left, width = float(band.attrib["x"]), float(band.attrib["width"])
+    assert left < float(mark.attrib["x1"]) < left + width <= 346.01

@@ -178,9 +178,11 @@ def own_training(folder: Path) -> str | None:
 
 
 def told(folder: Path) -> dict[str, Any] | None:
-    """What the response says of it; None of a training that was neither interrupted nor could have been."""
+    """What the response says of it; None of a training that was neither interrupted nor could have been, and that no
+    other job went on with."""
     kept = _read(folder / FILE)
-    if not kept["interruptions"] and not any(one["spot"] for one in kept["attempts"]):
+    goes_on = any(_whole(one.get("first_step")) for one in kept["attempts"][1:])
+    if not kept["interruptions"] and not goes_on and not any(one["spot"] for one in kept["attempts"]):
         return None
     shown = [{key: value for key, value in one.items() if key != "given"} for one in kept["interruptions"]]
     return {"interruptions": shown, "attempts": kept["attempts"]}

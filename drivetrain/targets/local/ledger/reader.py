@@ -148,21 +148,25 @@ class Ledger:
         sql = f"SELECT {_ATTEMPT} FROM attempts WHERE execution = ? AND (? IS NULL OR step = ?) ORDER BY rowid"
         return [_attempt(row) for row in self.rows(sql, execution, step, step)]
 
-    def metrics(self, execution: str, step: str | None = None, *, most: int = 4000) -> list[MetricRow]:
-        """Training metrics of the last attempt of each step, in the order in which they were logged.
+    def metrics(
+        self, execution: str, step: str | None = None, *, most: int = 4000, since: int | None = None
+    ) -> list[MetricRow]:
+        """Training metrics of the last attempt of each step (of those from `since` on, where one went on with another's
+        training), in the order in which they were logged.
 
         Of a metric with more than `most` values, the least and the greatest of each of most / 2 stretches of equal
         length, and the last: a curve of them looks as one of all would.
         """
         logged = """
-            FROM metrics m JOIN steps s ON s.execution = m.execution AND s.name = m.step AND s.attempts = m.attempt
+            FROM metrics m JOIN steps s ON s.execution = m.execution AND s.name = m.step
+            AND m.attempt BETWEEN coalesce(?, s.attempts) AND s.attempts
             WHERE m.execution = ? AND (? IS NULL OR m.step = ?)
         """
-        counts = self.rows(f"SELECT m.step, m.name, count(*) {logged} GROUP BY 1, 2", execution, step, step)
+        counts = self.rows(f"SELECT m.step, m.name, count(*) {logged} GROUP BY 1, 2", since, execution, step, step)
         thinned = {(step, name): _Thinned(count, most) for step, name, count in counts}
-        sql = f"SELECT m.rowid, m.step, m.name, m.seconds, m.position, m.value {logged} ORDER BY m.rowid"
+        sql = f"SELECT m.rowid, m.step, m.name, m.seconds, m.position, m.attempt, m.value {logged} ORDER BY m.rowid"
         with self._guard, unreadable_errors(self.home.ledger):
-            for row in self._connection.execute(sql, (execution, step, step)):
+            for row in self._connection.execute(sql, (since, execution, step, step)):
                 if (metric := thinned.get((row[1], row[2]))) is not None:  # else it is new since they were counted
                     metric.add(row)
         kept = sorted(row for each in thinned.values() for row in each.kept())

@@ -140,6 +140,7 @@ class MetricRow:
     name: str
     seconds: float
     position: float | None
+    attempt: int
     value: float
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import pairwise
 from xml.etree import ElementTree
 
@@ -11,10 +12,15 @@ from hypothesis import strategies as st
 from drivetrain.report.charts.charts import MAX_POINTS, Series, bar_chart, line_chart, tick_text, ticks
 from drivetrain.report.charts.curves import class_charts, overall, per_class, training_charts
 from drivetrain.report.content.facts import Curve, Measured
+from drivetrain.report.content.goodput import Attempt, JobTimes
 
 
 def texts(markup: str) -> list[str]:
     return ["".join(element.itertext()) for element in ElementTree.fromstring(markup).iter("text")]
+
+
+def texts_of(markup: str, name: str) -> list[str]:
+    return ["".join(one.itertext()) for one in ElementTree.fromstring(markup).iter() if one.get("class") == name]
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-6, 1e6), st.integers(2, 8))
@@ -75,6 +81,27 @@ def test_train_and_validation_share_a_chart_and_losses_come_first() -> None:
     captions = [ElementTree.fromstring(chart).findtext("figcaption/b") for chart in charts]
     assert captions == ["loss", "accuracy", "samples per second"]
     assert charts[0].count('class="curve-line"') == 2
+
+
+def test_interruptions_are_marked_over_steps_and_over_time() -> None:
+    attempts = (
+        Attempt(number=1, started=100.0, time=110.0, first_step=0, step=50),
+        Attempt(number=2, started=113.0, time=130.0, first_step=40, step=90, restart_seconds=2.0),
+    )
+    curve = Curve(step="train", name="loss", points=((5.0, 0.5), (25.0, 0.4)), positions=(20.0, 90.0))
+    # From 50 to 346 pixels are steps 20 to 90, and seconds 5 to 25.
+    for over_time, place in ((False, "176.9"), (True, "124")):
+        (chart,) = training_charts([curve], over_time=over_time, job_times=[JobTimes(step="train", attempts=attempts)])
+        assert "interrupted at step 50: 7.00 s lost, 10 steps taken again" in chart
+        assert "1 interruption, 7.00 s lost" in texts_of(chart, "legend")[-1]
+        (cut,) = (line for line in ElementTree.fromstring(chart).iter("line") if line.get("class") == "cut")
+        assert cut.get("x1") == cut.get("x2") == place
+    (epochs,) = training_charts(
+        [Curve(step="train", name="epoch", points=((1.0, 1.0), (2.0, 2.0))), replace(curve, positions=())],
+        job_times=[JobTimes(step="train", attempts=attempts)],
+    )
+    assert "interrupt" not in epochs
+    assert "interrupt" not in training_charts([curve], job_times=[JobTimes(step="other", attempts=attempts)])[0]
 
 
 def test_metrics_are_drawn_over_epochs_where_those_were_logged() -> None:

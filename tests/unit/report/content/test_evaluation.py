@@ -19,6 +19,7 @@ from drivetrain.report.content.evaluation import (
     worst_slices,
 )
 from drivetrain.report.content.plotted import PlottedCurve, PlottedMatrix
+from drivetrain.report.page.evaluation_section import evaluation_section
 
 
 def test_the_facts(findings: Callable[..., Path]) -> None:
@@ -132,3 +133,62 @@ def test_more_than_can_be_shown_is_counted(evaluation_json: dict[str, Any]) -> N
     evaluation_json["metrics"] = {f"m{place}": 1 for place in range(20_000)}
     found = evaluation("e", evaluation_json, {str(place): {"x": [1], "y": [1]} for place in range(5_000)})
     assert (len(found.slices), found.num_slices, len(found.measures), len(found.curves)) == (1_000, 5_000, 5_000, 1_000)
+
+
+THRESHOLD = {
+    "kind": "threshold",
+    "x": [0.0, 0.3, 1.0],
+    "y": [0.5, 0.1, "torn"],
+    "precision": [0.5, 0.9, 1.0],
+    "recall": [1.0, 0.8, 0.0],
+    "chosen": {"threshold": 0.3, "cost": 0.1, "false_positive": 1, "false_negative": 5.0, "true_positives": 8,
+               "false_positives": 1, "true_negatives": 9, "false_negatives": 2},
+    "at_half": {"threshold": 0.5, "cost": -1},
+    "other_costs": [{}, None],
+}  # fmt: skip
+
+
+def test_the_choice_of_a_threshold_is_no_curve_among_others(evaluation_json: dict[str, Any]) -> None:
+    found = evaluation("e", evaluation_json, {"threshold": THRESHOLD})
+    assert found.curves == () and found.threshold is not None
+    assert found.threshold.points == ((0.0, 0.5, 0.5, 1.0), (0.3, 0.1, 0.9, 0.8))
+    assert (found.threshold.chosen.false_negative_cost, found.threshold.chosen.false_negatives) == (5.0, 2)
+    assert found.threshold.at_half is None and found.threshold.other_costs == ()
+    page = str(evaluation_section(found))
+    assert "Where a false positive costs 1 and a false negative 5, the cheapest threshold is 0.3000: 0.1000" in page
+    assert evaluation("e", evaluation_json, {"threshold": {"kind": "threshold"}}).threshold is None
+
+
+def test_the_worst_samples_are_told_of_and_nothing_of_theirs_is_loaded(evaluation_json: dict[str, Any]) -> None:
+    picture = "data:image/png;base64,aGk="
+    samples: list[Any] = [
+        {
+            "row": 4,
+            "key": "<b>7",
+            "loss": 3.5,
+            "target": 0,
+            "predicted": 2,
+            "scores": [[2, 0.9], [0]],
+            "image": picture,
+        },
+        {
+            "row": 5,
+            "key": "8",
+            "loss": 1,
+            "target": 9,
+            "columns": {"site": "north", "ok": True},
+            "image": "https://x/y",
+        },
+        {"row": -1, "loss": 3},
+        {"row": 6, "loss": "much"},
+        7,
+    ]
+    found = evaluation("e", evaluation_json, {}, worst={"key": "id", "samples": samples})
+    first, second = found.worst
+    assert (first.target, first.predicted, first.scores, first.picture) == ("cat", "owl", (("owl", 0.9),), picture)
+    assert (second.target, second.columns, second.picture) == ("9", {"site": "north", "ok": "true"}, "")
+    page = str(evaluation_section(found))
+    assert "id &lt;b&gt;7" in page and "https://x/y" not in page and f'src="{picture}"' in page
+    assert "gallery" not in page and "largest losses" not in str(
+        evaluation_section(evaluation("e", evaluation_json, {}))
+    )

@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import pytest
 
-from drivetrain.report.content.goodput import Attempt, Interruption, JobTimes, Phase, account, spans, young_loss
+from drivetrain.report.content.goodput import Attempt, Interruption, JobTimes, Phase, account, breaks, spans, young_loss
 from drivetrain.report.content.spot_savings import Prices, measured_discount, saving
 
 
@@ -37,6 +37,17 @@ def test_every_second_is_accounted_for() -> None:
     assert spent.total == pytest.approx(35.0), "from the first step at 105 to the end at 140"
     assert spent.useful == pytest.approx(16.0), "160 steps at 10 a second"
     assert spent.goodput == pytest.approx(16 / 35) and spent.wasted == pytest.approx(19.0)
+
+
+def test_curves_break_off_where_a_start_ended() -> None:
+    first, second = breaks(times())
+    assert (first.at_step, first.at_second, first.steps_lost) == (100, 16.0, 20)
+    assert first.lost == pytest.approx(3.0 + 4.0 + 2.0), "no machines, a restart, and 20 steps at 10 a second"
+    assert (second.at_step, second.at_second, second.steps_lost) == (130, 29.0, 0)
+    assert second.lost == pytest.approx(2.0 + 6.0)
+    (alone, _) = breaks(times(attempts=()))
+    assert (alone.at_step, alone.at_second, alone.lost, alone.steps_lost) == (100, None, 3.0, 20)
+    assert breaks(times(attempts=times().attempts[:1], interruptions=())) == []
 
 
 def test_youngs_bound_is_made_of_what_was_measured() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.report.content.goodput import account, spans
+from drivetrain.report.content.goodput import account, breaks, spans, started_after
 from drivetrain.report.content.job_times import job_times
 
 SPOT = {"EnableManagedSpotTraining": True, "ResourceConfig": {"InstanceCount": 2}}
@@ -51,6 +51,18 @@ def test_another_runners_job_tells_of_its_interruptions_by_its_phases() -> None:
 def test_a_training_that_could_not_be_interrupted_has_nothing_to_tell() -> None:
     assert job_times("train", {}, {"TrainingTimeInSeconds": 4, "SecondaryStatusTransitions": []}) is None
     assert job_times("train", SPOT, {}) is None, "it has not ended yet"
+
+
+def test_a_training_that_was_resumed_has_its_starts_to_tell() -> None:
+    starts: list[dict[str, Any]] = [{**one, "job": one["number"]} for one in RESPONSE["Drivetrain"]["attempts"]]
+    times = job_times("train", {}, {"Drivetrain": {"attempts": starts}})
+    assert times is not None and not times.spot and len(breaks(times)) == 1
+    (resumed,) = times.interruptions
+    assert (resumed.at_step, resumed.resumed_step, resumed.steps_lost, resumed.seconds_down) == (100, 80, 20, None)
+    # The second job's curves follow those of the first, without the pause in which nobody ran it.
+    assert started_after(times) == {1: 0.0, 2: 16.0}
+    anew = job_times("train", {}, {"Drivetrain": {"attempts": [{**starts[0], "first_step": 0}, starts[1]]}})
+    assert anew is not None and anew.interruptions == () and breaks(anew) == [] and started_after(anew) == {2: 0.0}
 
 
 def test_an_interruption_is_told_of_on_any_machines() -> None:

@@ -153,3 +153,13 @@ def test_only_of_what_can_be_interrupted_something_is_told(tmp_path: Path) -> No
     interrupted(journal, {"first_step": 0, "step": 3})
     kept = told(tmp_path)
     assert kept is not None and len(kept["attempts"]) == 1 and kept["interruptions"][0]["at_step"] == 3
+
+
+def test_of_a_training_that_another_job_went_on_with_it_is_told(tmp_path: Path) -> None:
+    for job, first_step in ((1, 0), (2, 0), (3, 2)):
+        assert told(tmp_path) is None
+        journal = Journal(tmp_path, job=job, spot=False, checkpoints=WHERE)
+        journal.begin()
+        journal.ended({"first_step": first_step, "step": first_step + 3})
+    kept = told(tmp_path)
+    assert kept is not None and [one["job"] for one in kept["attempts"]] == [1, 2, 3] and not kept["interruptions"]

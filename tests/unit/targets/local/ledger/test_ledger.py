@@ -209,6 +209,8 @@ def test_metrics_are_those_of_the_last_attempt(writer: LedgerWriter) -> None:
     second = writer.retry_step("e", "train")
     writer.log_metrics("e", "train", second, [("loss", 0.1, 3.0), ("loss", 0.2, 2.0)])
     assert [(row.seconds, row.value) for row in writer.metrics("e", "train")] == [(0.1, 3.0), (0.2, 2.0)]
+    every = writer.metrics("e", "train", since=1)
+    assert [(row.attempt, row.value) for row in every] == [(1, 9.0), (2, 3.0), (2, 2.0)]
 
 
 def test_of_a_metric_of_many_values_the_extremes_are_kept(writer: LedgerWriter) -> None:

@@ -1,0 +1,77 @@
+"""What the page tells of a binary model's threshold: cost, precision and recall over it, and what costs would move."""
+
+from __future__ import annotations
+
+from drivetrain.base.formatting import number
+from drivetrain.base.markup import Markup, el
+from drivetrain.report.charts.square_chart import Line, square_chart
+from drivetrain.report.content.evaluation import EvaluationFacts, interval_words
+from drivetrain.report.content.threshold import Outcome, ThresholdFacts
+
+
+def threshold_part(found: EvaluationFacts) -> Markup | None:
+    """None where no threshold was chosen."""
+    facts = found.threshold
+    if facts is None:
+        return None
+    return el(
+        "div",
+        el("h3", "Threshold"),
+        el("p", _sentence(found, facts)),
+        el("div", _charts(found, facts), class_="charts") if len(facts.points) > 1 else None,
+        _table(facts),
+        class_="below",
+    )
+
+
+def _sentence(found: EvaluationFacts, facts: ThresholdFacts) -> str:
+    chosen, half, measure = facts.chosen, facts.at_half, found.measures.get("threshold")
+    between = interval_words(measure) if measure is not None and measure.interval else ""
+    said = (
+        f"Where a false positive costs {chosen.false_positive_cost:g} and a false negative "
+        f"{chosen.false_negative_cost:g}, the cheapest threshold is {number(chosen.threshold)}"
+        f"{f' ({between})' if between else ''}: {number(chosen.cost)} a sample"
+    )
+    said += f", and {number(half.cost)} at 0.5." if half is not None else "."
+    return f"{said} It is chosen on these samples; on others it costs a little more."
+
+
+def _charts(found: EvaluationFacts, facts: ThresholdFacts) -> list[Markup]:
+    chosen, measure = facts.chosen, found.measures.get("threshold")
+    mark = (chosen.threshold, f"chosen: {number(chosen.threshold)}")
+    band = measure.interval if measure is not None else None
+    cost = Line(name="cost", points=[(x, y) for x, y, _, _ in facts.points], note=f"{number(chosen.cost)} at best")
+    rates = [
+        Line(name="precision", points=[(x, y) for x, _, y, _ in facts.points]),
+        Line(name="recall", points=[(x, y) for x, _, _, y in facts.points]),
+    ]
+    return [
+        square_chart("cost over the threshold", [cost], x_label="threshold", y_label="cost a sample", mark=mark,
+                     band=band),
+        square_chart("precision and recall over the threshold", rates, x_label="threshold", y_label="share", mark=mark,
+                     band=band),
+    ]  # fmt: skip
+
+
+def _table(facts: ThresholdFacts) -> Markup:
+    rows = [("chosen", facts.chosen), *([("0.5", facts.at_half)] if facts.at_half else [])]
+    rows += [("", one) for one in facts.other_costs]
+    names = ("cost of a false positive : negative", "threshold", "true positives", "false positives", "true negatives",
+             "false negatives", "cost a sample")  # fmt: skip
+    head = el(
+        "tr", [el("th", name, scope="col", class_="right" if place else None) for place, name in enumerate(names)]
+    )
+    caption = el("caption", "Samples by threshold, and what would be chosen at other costs")
+    table = el("table", caption, el("thead", head), el("tbody", [_row(name, one) for name, one in rows]))
+    return el("div", table, class_="scroll metrics", tabindex=0, role="region", aria_label="Thresholds")
+
+
+def _row(name: str, one: Outcome) -> Markup:
+    costs = f"{one.false_positive_cost:g} : {one.false_negative_cost:g}"
+    counts = (one.true_positives, one.false_positives, one.true_negatives, one.false_negatives)
+    cells = [number(one.threshold), *(f"{each:,}" for each in counts), number(one.cost)]
+    note = el("small", {"chosen": " chosen", "0.5": " at 0.5"}.get(name, "")) if name else None
+    return el(
+        "tr", el("th", costs, note, scope="row"), [el("td", cell, class_="right") for cell in cells],
+        class_="deciding" if name == "chosen" else None,
+    )  # fmt: skip

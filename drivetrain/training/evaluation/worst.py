@@ -1,0 +1,147 @@
+"""The samples with the largest losses, with their columns and a small picture: worst.json of a report.
+
+Every rank keeps the worst of its own batches; in the end the ranks merge theirs, by loss, then by key, then by row. So
+the samples are the same ones from any number of ranks. The columns are those that were opened: what the model reads,
+the key, and what is sliced by.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from drivetrain.training import trees
+from drivetrain.training.evaluation.thumbnail import is_image, thumbnail
+from drivetrain.training.framework import Framework
+from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.metric import Ints, Samples
+from drivetrain.training.process import Process
+
+FORMAT = 1
+MAX_COLUMNS = 30
+MAX_TEXT = 300
+# Values of a target or an answer that are told; of more than these nobody reads them.
+MAX_VALUES = 8
+MAX_SCORES = 3
+
+
+class _Entry(NamedTuple):
+    """Sorted, the worst come first."""
+
+    minus_loss: float
+    key: Any
+    row: int
+    said: dict[str, Any] | None
+
+    @property
+    def place(self) -> tuple[float, Any, int]:
+        return self.minus_loss, self.key, self.row
+
+
+class Worst:
+    """Takes this rank's batches; `merged` gives the worst of all ranks.
+
+    Args:
+        number: how many, at least 1.
+    """
+
+    def __init__(self, number: int, process: Process, framework: Framework, dataset: Dataset) -> None:
+        self._number, self._process, self._framework, self._dataset = number, process, framework, dataset
+        self._entries: list[_Entry] = []
+
+    def add(self, rows: Ints, samples: Samples) -> None:
+        """A batch; `rows` has its row numbers, shape [n]."""
+        assert samples.losses is not None
+        least = -self._entries[-1].minus_loss if len(self._entries) == self._number else -math.inf
+        places = np.flatnonzero(samples.losses >= least)  # one that ties may come first by its key
+        if not places.size:
+            return
+        key = self._dataset.key
+        keys = self._dataset.reader.read(rows[places], [key])[key].tolist() if key else rows[places].tolist()
+        found = [
+            _Entry(-float(samples.losses[place]), each, int(rows[place]), None)
+            for place, each in zip(places, keys, strict=True)
+        ]
+        kept = sorted([*self._entries, *found], key=lambda one: one.place)[: self._number]
+        place_of = {int(row): place for place, row in enumerate(rows)}
+        self._entries = [
+            one if one.said is not None else one._replace(said=_said(samples, place_of[one.row])) for one in kept
+        ]
+
+    def merged(self) -> dict[str, Any]:
+        """What worst.json holds, on every rank. Every rank must call this, when all batches are in."""
+        group = self._process.group if self._process.world_size > 1 else None
+        own = [one.place for one in self._entries]
+        every = [tuple(place) for places in (group.gather_json(own) if group else [own]) for place in places]
+        wanted = set(sorted(every)[: self._number])
+        shown = [self._shown(one) for one in self._entries if one.place in wanted]
+        parts = group.gather_json(shown) if group else [shown]
+        samples = sorted(
+            (one for part in parts for one in part), key=lambda one: (-one["loss"], one["key"], one["row"])
+        )
+        return {"format": FORMAT, "key": self._dataset.key, "samples": samples}
+
+    def _shown(self, entry: _Entry) -> dict[str, Any]:
+        rows = np.array([entry.row], np.int64)
+        image, names = self._image(rows), self._dataset.columns
+        if image is not None:  # its pixels may be columns
+            names = tuple(name for name in names if name not in self._dataset.recipe.columns)
+        columns = self._dataset.reader.read(rows, names)
+        told = {
+            name: _plain(columns[name][0]) for name in names if name not in (self._dataset.key, self._dataset.label)
+        }
+        known = [(name, value) for name, value in told.items() if value is not None]
+        return {
+            "row": entry.row,
+            "key": entry.key,
+            "loss": -entry.minus_loss,
+            **(entry.said or {}),
+            "columns": dict(known[:MAX_COLUMNS]),
+            **({"image": image} if image is not None else {}),
+        }
+
+    def _image(self, rows: Ints) -> str | None:
+        """A column of images; else the model's inputs, where they are one."""
+        columns = self._dataset.reader.read(rows, self._dataset.columns)
+        for values in columns.values():
+            if values.dtype == np.uint8 and is_image(values):
+                return thumbnail(values[0])
+        inputs = self._dataset.batch(rows).inputs
+        if not trees.is_tensor(inputs):
+            return None
+        array = self._framework.array(inputs)
+        return thumbnail(array[0]) if is_image(array) else None
+
+
+def _said(samples: Samples, place: int) -> dict[str, Any]:
+    """Target, answer, and the largest of the scores as (class, score)."""
+    found: dict[str, Any] = {}
+    for name, values in (("target", samples.targets), ("predicted", samples.predicted)):
+        if values is not None and (told := _plain(values[place])) is not None:
+            found[name] = told
+    if samples.scores is not None and samples.scores.ndim == 1:
+        found["scores"] = [[1, float(samples.scores[place])]]
+    elif samples.scores is not None:
+        order = np.argsort(-samples.scores[place], kind="stable")[:MAX_SCORES]
+        found["scores"] = [[int(each), float(samples.scores[place][each])] for each in order]
+    return found
+
+
+def _plain(value: NDArray[Any] | Any) -> Any:
+    """A number, a truth, a short text or a few of them, as JSON has them; None for anything else."""
+    if isinstance(value, np.ndarray):
+        flat = value.reshape(-1)
+        if flat.size == 1:
+            return _plain(flat[0])
+        told = [_plain(each) for each in flat] if flat.size <= MAX_VALUES else [None]
+        return None if None in told else told
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, str):
+        return value if len(value) <= MAX_TEXT else value[: MAX_TEXT - 1] + "…"
+    return value if isinstance(value, int) else None
