@@ -64,7 +64,9 @@ class Summary:
             self._timeline.add(record.ranks)
             before = self._seconds
             columns = {
-                name: record.ranks[name] + (before[name] if before is not None else 0.0) for name in (*PHASES, "steps")
+                name: record.ranks[name] + (before[name] if before is not None else 0.0)
+                for name in (*PHASES, "steps", "queued")
+                if name in record.ranks.columns  # (what older versions recorded has no `queued`)
             }
             own = record.ranks["own"]
             if before is not None:
