@@ -3,7 +3,7 @@
 Compared is the time in which each rank gets its data and its forward pass done, before it meets the others: the lower
 quartile over the last steps, and nearly all of their records, so that a rank that is late now and then is none. Time in
 which a rank is ready and waits for a CPU is left out: on a busy host it is much more than ranks differ by. Where a rank
-waits for a CPU, it must be slower by more: who takes the CPU away leaves cold caches, so that what remains is slow, too.
+waits for a CPU, it must be slower by more: who takes the CPU away leaves cold caches, which slow down what remains.
 Only strategies whose ranks compute a forward pass by themselves (ddp) tell it.
 """
 

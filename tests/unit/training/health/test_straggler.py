@@ -61,13 +61,13 @@ def test_noise_as_large_as_the_difference_is_no_straggler() -> None:
     assert named(seconds * [1.0, 1.3], 1) == []
 
 
-# Seven healthy trainings of two gloo ranks (digits_cnn under ddp; one and two threads a rank) on a host of two cores with
-# 5 to 15 other processes at work: what they recorded of their ranks.
+# Seven healthy trainings of two gloo ranks (digits_cnn under ddp; one and two threads a rank) on a host of two cores and
+# with 5 to 15 other processes at work: what they recorded of their ranks.
 BUSY = json.loads((Path(__file__).parents[3] / "fixtures/busy_host.json").read_text(encoding="utf-8"))
 
 
 def replayed(run: list[dict[str, Any]], *, slower: float = 1.0, with_queue: bool = False) -> list[tuple[int, str]]:
-    """Where the rule fires on a run in which rank 1 is `slower`; `with_queue`: were waiting for a CPU time of its own."""
+    """Where the rule fires, rank 1 being `slower`; `with_queue`: were waiting for a CPU time of its own."""
     rule, found = Rule(), list[tuple[int, str]]()
     for row in run:
         columns = {name: np.array(row[name]) for name in ("own", "queued", "data", "forward")}
