@@ -5,6 +5,7 @@ from __future__ import annotations
 import tarfile
 import tempfile
 from functools import lru_cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,9 +30,7 @@ def told_by_trial(place: Path, changed: int) -> dict[str, Any] | None:
     Raises:
         OSError, ValueError: the archive is damaged.
     """
-    try:
-        import numpy  # noqa: F401 (the extra that pages do without)
-    except ImportError:
+    if find_spec("numpy") is None:  # an extra that pages do without
         return None
     from drivetrain.training.health.packed import unpacked
 

@@ -61,7 +61,7 @@ def test_noise_as_large_as_the_difference_is_no_straggler() -> None:
     assert named(seconds * [1.0, 1.3], 1) == []
 
 
-# Seven healthy trainings of two gloo ranks (digits_cnn under ddp; one and two threads a rank) on a host of two cores and
+# Seven healthy trainings of two gloo ranks (digits_cnn under ddp; one and two threads a rank) on a host of two cores
 # with 5 to 15 other processes at work: what they recorded of their ranks.
 BUSY = json.loads((Path(__file__).parents[3] / "fixtures/busy_host.json").read_text(encoding="utf-8"))
 
