@@ -31,10 +31,11 @@ TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_conf
 SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py tests/contract/test_spark_jobs.py \
   tests/contract/test_step_types.py
 HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/test_horovod_scripts.py
+DEBUGGER_TESTS = tests/debugger/test_smdebug.py
 # Horovod is put on the path where `make horovod` has built it.
 WITH_HOROVOD = PYTHONPATH=$(CURDIR)/.venvs/horovod
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark test-spark35 horovod test-horovod synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean docs strategies
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark test-spark35 horovod test-horovod test-debugger synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean docs strategies
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -53,7 +54,7 @@ run: setup  ## Run the flagship pipeline on real data and show what it made
 	$(BIN)/drivetrain run retraining
 
 test: setup  ## The quick tests (five minutes on two cores)
-	$(BIN)/python -m pytest $(LANES) -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk and not tensorflow and not spark and not horovod' $(ARGS)
+	$(BIN)/python -m pytest $(LANES) -m 'not slow and not nightly and not toolkit and not image and not infra and not sdk and not tensorflow and not spark and not horovod and not debugger' $(ARGS)
 
 test-changed: setup  ## The quick tests that your changes can reach: ARGS="--within 3", "--base main", "--list"
 	$(BIN)/python -m tests.changed $(ARGS)
@@ -132,6 +133,14 @@ horovod: setup .venvs/horovod/.installed .venvs/horovod-tensorflow/.installed  #
 
 test-horovod: setup  ## Train under Horovod, and run scripts with it, where `make horovod` has put it
 	$(WITH_HOROVOD) $(BIN)/python -m pytest -m horovod $(HOROVOD_TESTS) $(ARGS)
+
+# Its recipe is a command of ours, which installs nothing that is there already.
+.venvs/debugger/.installed: $(wildcard infra/debugger/*) $(wildcard infra/debugger/patches/*) constraints.txt | $(STAMP)
+	@$(BIN)/drivetrain setup debugger --into $(@D)
+	@touch $@
+
+test-debugger: setup .venvs/debugger/.installed  ## Read what smdebug's hook saves, in the environment of `drivetrain setup debugger`
+	$(BIN)/python -m pytest -m debugger $(DEBUGGER_TESTS) $(ARGS)
 
 synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeline: ARGS="retraining --infra infra.yaml"
 	.venvs/infra/bin/python -m drivetrain.infra.app $(or $(ARGS),retraining)

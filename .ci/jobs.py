@@ -29,7 +29,7 @@ def _tests(verb: str, seconds: int, *needs: str, part: str = "", words: str = ""
 
 
 # Environments of their own, and about how many seconds each takes.
-INSTALLED = {"toolkit": 4, "image": 3, "tensorflow": 3, "spark": 3, "sdk": 2, "infra": 1}
+INSTALLED = {"toolkit": 4, "image": 3, "tensorflow": 3, "spark": 3, "sdk": 2, "infra": 1, "debugger": 1}
 
 JOBS = [
     Job("setup", "make setup", 120),
@@ -55,6 +55,7 @@ JOBS = [
     _tests("test-image", 60, "install-image"),
     _tests("test-infra", 60, "install-infra"),
     _tests("test-sdk", 60, "install-sdk"),
+    _tests("test-debugger", 30, "install-debugger"),
     _tests("test-tensorflow", 180, "horovod"),  # of which some want Horovod, and TensorFlow is installed before it
     _tests("test-spark", 180, "programs", "install-spark"),
     _tests("test-horovod", 100, "horovod"),

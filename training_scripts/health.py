@@ -15,7 +15,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,11 +24,10 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.command_line import CommandParser
 from drivetrain.training.health import recording
 from drivetrain.training.health.flight import Flight, read_flights
-from drivetrain.training.health.record import Record
-from drivetrain.training.health.rule import Finding, Watching, load_rules, see
+from drivetrain.training.health.rule import Finding, load_rules
 from drivetrain.training.health.smdebug.files import Trial, read_trial, trials_below
-from drivetrain.training.health.smdebug.trial import names_of, records, rules_for
-from drivetrain.training.health.summary import SUMMARY_FILE, Summary
+from drivetrain.training.health.smdebug.trial import in_words, saved, summary_of
+from drivetrain.training.health.summary import SUMMARY_FILE, Summary, summed_up
 
 BAD_INPUT = 2
 LAST_STEPS = 3
@@ -38,8 +37,9 @@ def show(given: argparse.Namespace) -> int:
     """What was found while it ran."""
     folder = folder_of(given.folder)
     if isinstance(folder, Trial):
-        found = _of_trial(folder, "{}").as_json(0.0)
-        _print({**found, "smdebug": _saved(folder)}, [_trial_line(folder), *summary_lines(found)], given.json)
+        found = summary_of(folder, "{}").as_json(0.0)
+        lines = [f"saved by {in_words(folder)}", *summary_lines(found)]
+        _print({**found, "smdebug": saved(folder)}, lines, given.json)
         return 0
     summary = folder / SUMMARY_FILE
     # Without a summary it still runs, or was killed: what rules say of what is there.
@@ -56,7 +56,7 @@ def show(given: argparse.Namespace) -> int:
 def replay(given: argparse.Namespace) -> int:
     """What rules say of what was recorded."""
     folder = folder_of(given.folder)
-    summary = _of_trial(folder, given.rules) if isinstance(folder, Trial) else _replayed(folder, given.rules)
+    summary = summary_of(folder, given.rules) if isinstance(folder, Trial) else _replayed(folder, given.rules)
     found = summary.as_json(0.0)
     kept = {name: found[name] for name in ("healthy", "findings", "rules", "records")}
     _print(kept, summary_lines(found), given.json)
@@ -149,39 +149,7 @@ def _phases() -> tuple[str, ...]:
 
 
 def _replayed(folder: Path, given: str) -> Summary:
-    return _summary(load_rules(given), recording.read(folder / recording.RECORDS_FILE)[1])
-
-
-def _summary(rules: list[Watching], seen: Iterable[Record]) -> Summary:
-    summary = Summary(rules)
-    for record in seen:
-        for finding in see(rules, record):
-            _ = summary.add(finding)
-        summary.recorded(record)
-    return summary
-
-
-def _of_trial(trial: Trial, given: str) -> Summary:
-    rules = rules_for(trial, load_rules(given))
-    return _summary(rules, records(trial))
-
-
-def _saved(trial: Trial) -> dict[str, Any]:
-    return {
-        "folder": str(trial.folder),
-        "workers": trial.workers,
-        "steps": len(trial.steps),
-        "collections": {name: len(tensors) for name, tensors in sorted(trial.collections.items())},
-        "not_asked": names_of(trial).others,
-    }
-
-
-def _trial_line(trial: Trial) -> str:
-    saved = _saved(trial)
-    held = ", ".join(f"{name} {count}" for name, count in saved["collections"].items())
-    more = f"; of other tensors, for which no rule asks: {saved['not_asked']}" if saved["not_asked"] else ""
-    only = f" of the first of {trial.workers} workers" if trial.workers > 1 else ""
-    return f"saved by smdebug: {saved['steps']} steps{only} ({held or 'no collection has a tensor'}){more}"
+    return summed_up(load_rules(given), recording.read(folder / recording.RECORDS_FILE)[1])
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -60,6 +60,7 @@ GROUPS: dict[str, dict[str, str]] = {
     },
     "This installation": {
         "doctor": "project.doctor",
+        "setup": "project.setup",
         "completion": "completion",
         "version": "version",
     },

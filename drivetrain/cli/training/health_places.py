@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tarfile
 import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -10,16 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.training.health.packed import COLLECTIONS, FOLDER, RECORDS, has_records, unpacked
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.targets.local.ledger.rows import StepRow
-
-FOLDER, RECORDS = "health", "records.jsonl"
-# What smdebug saves: TRIAL/collections/000000000/worker_0_collections.json, and its siblings.
-_COLLECTIONS, _OF_TRIALS = "collections/*/*_collections.json", ("collections", "index", "events")
-# What a training records stays below 32 MiB, and a rank's last steps below 64 KiB.
-_MOST_BYTES = 256 * 1024 * 1024
 
 
 @contextmanager
@@ -77,50 +71,14 @@ def _of_step(ledger: Ledger, row: StepRow, target: Path) -> Path | None:
     if isinstance(job, str) and "OutputDataConfig" in row.arguments:
         place = ObjectStore(ledger.home.objects).path(artifacts_uri(row.arguments, job, what="output"))
         if place.is_dir():
-            return place if _has_records(place) else None
+            return place if has_records(place) else None
         if place.is_file():
-            return _unpacked(place, target)
+            return unpacked(place, target)
     begun = ledger.home.run(row.execution) / row.name
     left = [path.parent for path in _by_age(begun, f"{FOLDER}/{RECORDS}")]
-    left = left or [path.parent.parent.parent for path in _by_age(begun, _COLLECTIONS)]
+    left = left or [path.parent.parent.parent for path in _by_age(begun, COLLECTIONS)]
     return left[-1] if left else None
 
 
 def _by_age(folder: Path, pattern: str) -> list[Path]:
     return sorted(folder.rglob(pattern), key=lambda path: path.stat().st_mtime)
-
-
-def _has_records(folder: Path) -> bool:
-    return (folder / FOLDER / RECORDS).is_file() or any(folder.rglob(_COLLECTIONS))
-
-
-def _unpacked(archive: Path, target: Path) -> Path | None:
-    """What is in health/ of an output.tar.gz, and what smdebug has saved."""
-    size = 0
-    with tarfile.open(archive) as packed:
-        for member in packed:
-            parts = _parts_kept(member.name) if member.isfile() else ()
-            if not parts:
-                continue
-            size += member.size
-            if size > _MOST_BYTES:
-                raise UserError(
-                    f"{archive} unpacks to more than {_MOST_BYTES >> 20} MiB of records. Unpack it where there is "
-                    "room, and give that folder."
-                )
-            path = target.joinpath(*parts)
-            path.parent.mkdir(parents=True, exist_ok=True)
-            source = packed.extractfile(member)
-            if source is not None:
-                path.write_bytes(source.read())
-    return target if _has_records(target) else None
-
-
-def _parts_kept(name: str) -> tuple[str, ...]:
-    """Where a file of an archive goes; () where it is none of ours."""
-    parts = tuple(part for part in Path(name).parts if part != "/")
-    if ".." in parts:
-        return ()
-    if FOLDER in parts[:2]:
-        return parts[parts.index(FOLDER) :]
-    return parts if len(parts) > 2 and parts[-3] in _OF_TRIALS else ()

@@ -1,4 +1,5 @@
-"""What a training wrote of its health (health/health.json in its output), read within bounds."""
+"""What a training wrote of its health (health/health.json), or a script's own hook of smdebug, read within
+bounds."""
 
 from __future__ import annotations
 
@@ -6,9 +7,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.report.content.smdebug_health import told_by_trial
 from drivetrain.report.content.untrusted_json import drawable, finite, listed, mapping, text, whole
 
 if TYPE_CHECKING:
@@ -46,10 +48,10 @@ class SlowRank:
 class HealthFacts:
     """Of a training step. `busy` is the share in which a rank computes, [ranks][stretches]; `phases` the shares of each
     phase, [stretches]; `seconds` how long a stretch is; `stragglers` the ranks, the slowest first; `hosts` what each
-    did, in words."""
+    did, in words; `source` who wrote it, where that is not our training. `healthy` is None where nobody has looked."""
 
     step: str
-    healthy: bool
+    healthy: bool | None
     num_rules: int
     verdict: str
     findings: tuple[HealthFinding, ...]
@@ -57,6 +59,7 @@ class HealthFacts:
     busy: tuple[tuple[float, ...], ...] = ()
     stragglers: tuple[SlowRank, ...] = ()
     hosts: tuple[str, ...] = ()
+    source: str = ""
     phases: Mapping[str, tuple[float, ...]]
 
 
@@ -79,7 +82,9 @@ def health_of(home: Home, step: str, arguments: Mapping[str, Any], response: Map
     try:
         place = ObjectStore(home.objects).path(artifacts_uri(arguments, job, what="output"))
         content = _content(place)
-        return None if content is None else facts_of(step, json.loads(content, parse_constant=lambda _: None))
+        if content is not None:
+            return facts_of(step, json.loads(content, parse_constant=lambda _: None))
+        return facts_of(step, told_by_trial(place, place.stat().st_mtime_ns)) if place.exists() else None
     except (OSError, ValueError, RecursionError, EOFError, UserError):
         return None  # thrown away since, or a program of somebody else's wrote it: the page does without
 
@@ -106,10 +111,13 @@ def _content(place: Path) -> bytes | None:
 
 
 def facts_of(step: str, found: Any) -> HealthFacts | None:
-    """What health.json says; None where it is none of ours."""
+    """What health.json says, or a trial; None where it is none of ours."""
     given = mapping(found)
-    if not isinstance(given.get("healthy"), bool):
-        return None
+    healthy, source = given.get("healthy"), text(given.get("source"), MAX_WORDS)
+    if not isinstance(healthy, bool):
+        if not source:
+            return None
+        healthy = None
     timeline = mapping(given.get("timeline"))
     seconds = tuple(_numbers(timeline.get("seconds")))
     size = len(seconds)
@@ -117,7 +125,8 @@ def facts_of(step: str, found: Any) -> HealthFacts | None:
     phases = {text(name): tuple(_numbers(shares)) for name, shares in mapping(timeline.get("phases")).items()}
     return HealthFacts(
         step=step,
-        healthy=cast("bool", given["healthy"]),
+        healthy=healthy,
+        source=source,
         num_rules=len(mapping(given.get("rules"))),
         verdict=text(given.get("verdict"), MAX_WORDS),
         findings=tuple(_findings(given.get("findings"))),

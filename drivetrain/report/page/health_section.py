@@ -21,11 +21,14 @@ def health_section(found: tuple[HealthFacts, ...]) -> Markup:
     return section("Health", blocks, id="health")
 
 
-def _told(one: HealthFacts) -> Markup:
+def _told(one: HealthFacts) -> Content:
+    source = el("p", f"{one.source}.") if one.source else None
+    if one.healthy is None:
+        return source
     fired = f"{len(one.findings) or 'None'} of {one.num_rules} rules fired."
     state = "Healthy. " if one.healthy else "Not healthy. "
     verdict = f" Time: {one.verdict}." if one.verdict else ""
-    return el("p", el("b", state, class_="" if one.healthy else "unhealthy"), fired, verdict)
+    return [el("p", el("b", state, class_="" if one.healthy else "unhealthy"), fired, verdict), source]
 
 
 def _hosts(one: HealthFacts) -> Content:

@@ -100,6 +100,8 @@ class Health:
         self._bound = config.health_cost
         self._clock = Clock()
         self._watcher: Watcher | None = strategy.framework.watcher(strategy, self._clock)
+        if self._watcher and self._watcher.computes_alone and process.world_size > 1:
+            self._clock.leave_out_the_queue()
         self._group = process.group.twin(config.collective_timeout)
         own = Names(num_classes=num_classes)
         if self._watcher:
@@ -185,10 +187,8 @@ class Health:
             loss, weight = float(loss), float(weight)
         self._loss, self._weight, self._factor = self._loss + loss, self._weight + weight, factor
         self._step = step
+        self._shortest, self._queued = min(self._shortest, clock.own), self._queued + clock.queued
         seconds = clock.taken()
-        own = seconds[phases.DATA] + seconds[phases.FORWARD]
-        if own < self._shortest:
-            self._shortest = own
         for phase, value in enumerate(seconds):
             self._seconds[phase] += value
         known = loss if self._on_host else math.nan
@@ -273,6 +273,7 @@ class Health:
             if kind is not StoppedError:
                 self.summary.write(self._journal, self._cadence.share)
         self._flight.close()
+        self._clock.close()
         if self._recording:
             self._recording.close()
 
@@ -281,7 +282,7 @@ class Health:
     def _start_anew(self) -> None:
         self._loss, self._weight, self._factor = 0.0, 0.0, 1.0
         self._seconds, self._shortest = [0.0] * len(PHASES), math.inf
-        self._cost, self._saves = 0.0, 0
+        self._queued, self._cost, self._saves = 0.0, 0.0, 0
         self._marked_step = self._step
 
     def _take(self, batch: Any, num_samples: int) -> None:
@@ -297,7 +298,8 @@ class Health:
         steps = self._step - self._marked_step
         shortest = self._shortest if alone else 0.0
         used = self._accelerator.utilisation()
-        row[len(PHASES) :] = (steps, shortest, _resident(), self._nonfinite_step, self._saves, used)
+        rest = (steps, shortest, _resident(), self._nonfinite_step, self._saves, used, self._queued)
+        row[len(PHASES) :] = rest
         classes = self._classes(batch, num_samples) if full else None
         loss, weight = self._loss, self._weight
         cost, factor = self._cost, self._factor

@@ -33,11 +33,14 @@ PHASES = ("data", "communication", "forward", "backward", "optimizer", "compute"
 RANK_COLUMNS = (
     *PHASES,
     "steps",
-    "own",  # the shortest step's data and forward time [s]: what the rank does before it waits for others; 0: unknown
+    # The shortest step's data and forward time [s], without waiting for a CPU: what the rank does before it waits for
+    # others; 0: unknown.
+    "own",
     "memory",  # resident memory [bytes]
     "nonfinite",  # the step in which the rank first met a number that is not finite; 0: none
     "saves",  # checkpoints begun
     "accelerator",  # utilisation of the GPU, 0 to 1; -1: there is none, or nobody can tell
+    "queued",  # of the seconds of data and forward, those in which the rank was ready and waited for a CPU
 )
 _DIGITS = 9  # of what is written down; the rules see the same digits, live and in a replay
 

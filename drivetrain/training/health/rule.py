@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
 
@@ -100,7 +100,7 @@ def load_rules(given: str) -> list[Watching]:
     return [rule for rule in rules if rule is not None]
 
 
-def see(rules: list[Watching], record: Record) -> list[Finding]:
+def see(rules: Sequence[Watching], record: Record) -> list[Finding]:
     """What the rules say of a record."""
     found: list[Finding] = []
     for watching in rules:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from drivetrain.training.health.record import PHASES, Record, Table
-from drivetrain.training.health.rule import Finding, Watching
+from drivetrain.training.health.rule import Finding, Watching, see
 from drivetrain.training.health.timeline import Timeline
 from drivetrain.training.health.verdict import phases_in_words, stragglers
 from drivetrain.training.launch.machine import in_words
@@ -64,7 +64,9 @@ class Summary:
             self._timeline.add(record.ranks)
             before = self._seconds
             columns = {
-                name: record.ranks[name] + (before[name] if before is not None else 0.0) for name in (*PHASES, "steps")
+                name: record.ranks[name] + (before[name] if before is not None else 0.0)
+                for name in (*PHASES, "steps", "queued")
+                if name in record.ranks.columns  # (what older versions recorded has no `queued`)
             }
             own = record.ranks["own"]
             if before is not None:
@@ -135,3 +137,13 @@ class Summary:
     def load_state(self, state: Mapping[str, Any]) -> None:
         for given in state.get("health", []):
             self.findings[given["rule"]] = Finding(**given)
+
+
+def summed_up(rules: Sequence[Watching], records: Iterable[Record]) -> Summary:
+    """What rules say of a training that was recorded."""
+    summary = Summary(rules)
+    for record in records:
+        for finding in see(rules, record):
+            _ = summary.add(finding)
+        summary.recorded(record)
+    return summary

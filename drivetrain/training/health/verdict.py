@@ -22,6 +22,12 @@ def share_of_steps(ranks: Table, phase: str) -> Floats:
     return ranks[phase] / np.where(total > 0, total, 1.0)
 
 
+def share_queued(ranks: Table) -> Floats:
+    """How much of its data and forward time each rank waited for a CPU; 0 where nobody counted it."""
+    own = ranks["data"] + ranks["forward"] if "queued" in ranks.columns else np.zeros(len(ranks))
+    return ranks["queued"] / np.where(own > 0, own, 1.0) if own.any() else own
+
+
 def phases_in_words(ranks: Table) -> str:
     """One sentence on where the time goes, and what to do; "" where nothing was timed.
 
@@ -40,6 +46,13 @@ def phases_in_words(ranks: Table) -> str:
     if totals["validation"] > 0.5 * whole:
         share = totals["validation"] / whole
         return f"validation bound: {share:.0%} of the time goes into validations; raise validate_every"
+    queued = share_queued(ranks)
+    if queued.max() > 0.25:
+        rank = int(queued.argmax())
+        return (
+            f"short of CPUs: rank {rank} waits for one in {queued[rank]:.0%} of the time for its data and its forward "
+            "pass; run fewer processes or threads on its host"
+        )
     if steps and shares["data"] > 0.25:
         return f"input pipeline bound: {shares['data']:.0%} of the step waits for data; raise workers"
     if steps and shares["communication"] > 0.35:

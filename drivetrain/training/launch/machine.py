@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.formatting import size
 from drivetrain.training.launch.nvml import Gpus
 from drivetrain.training.launch.processes.heartbeat import FOLDER
 
@@ -138,7 +139,7 @@ def in_words(taken: Sequence[Mapping[str, Any]]) -> str:
 
     highest = max(float(one.get("memory", 0.0)) for one in taken)
     rates = [
-        f"{what} {mean(name) / 1e6:.3g} MB/s"
+        f"{what} {size(round(mean(name)))}/s"
         for name, what in (
             ("disk_read", "disk read"),
             ("disk_written", "disk written"),

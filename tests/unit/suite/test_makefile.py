@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[3]
-MARKERS = ("toolkit", "image", "infra", "sdk", "tensorflow", "spark", "horovod")
+MARKERS = ("toolkit", "image", "infra", "sdk", "tensorflow", "spark", "horovod", "debugger")
 
 
 def using(marker: str) -> set[str]:

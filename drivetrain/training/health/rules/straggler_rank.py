@@ -1,8 +1,10 @@
 """One rank is slower than the others, and all wait for it.
 
-Compared is the shortest time in which each rank gets its data and its forward pass done, before it meets the others:
-over the last steps, and in nearly all of their records, so that a rank that is late now and then is none. Only
-strategies whose ranks compute a forward pass by themselves (ddp) tell it.
+Compared is the time in which each rank gets its data and its forward pass done, before it meets the others: the lower
+quartile over the last steps, and nearly all of their records, so that a rank that is late now and then is none. Time in
+which a rank is ready and waits for a CPU is left out: on a busy host it is much more than ranks differ by. Where a rank
+waits for a CPU, it must be slower by more: who takes the CPU away leaves cold caches, which slow down what remains.
+Only strategies whose ranks compute a forward pass by themselves (ddp) tell it.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import numpy as np
 
 from drivetrain.training.health.record import Floats, Record
 from drivetrain.training.health.rule import Seen
+from drivetrain.training.health.verdict import share_queued
 
 WATCHES = "ranks"
 ACTION = "warn"
@@ -28,7 +31,7 @@ _LEFT_OUT = 15
 
 @dataclass
 class Rule:
-    factor: float = 1.2
+    factor: float = 1.25
     """Of the median of the others."""
     steps: int = 15
     """Over which it is compared."""
@@ -36,25 +39,28 @@ class Rule:
     """Of these steps, at least."""
     seconds: float = 0.001
     """By which it is slower a step: less is chance."""
+    queued: float = 1.0
+    """What is added to `factor` for a rank that would always wait for a CPU; its share of that for others."""
 
     def __post_init__(self) -> None:
-        self._lately: deque[tuple[Floats, int]] = deque()
+        self._lately: deque[tuple[Floats, Floats, int]] = deque()
 
     def see(self, record: Record) -> Seen | None:
         assert record.ranks is not None
         own = record.ranks["own"]
         if len(own) < 2 or not (own > 0).all():
             return None
-        self._lately.append((own, record.steps))
-        while len(self._lately) > self.records and self._steps - self._lately[0][1] >= self.steps:
+        self._lately.append((own, share_queued(record.ranks), record.steps))
+        while len(self._lately) > self.records and self._steps - self._lately[0][-1] >= self.steps:
             self._lately.popleft()
         if len(self._lately) < self.records or self._steps < self.steps:
             return None
-        times = np.array([seconds for seconds, _ in self._lately])
-        shortest = times.min(axis=0)
-        rank = int(shortest.argmax())
-        usual, slowest = float(np.median(np.delete(shortest, rank))), float(shortest[rank])
-        if slowest < self.factor * usual or slowest - usual < self.seconds:
+        times = np.array([seconds for seconds, _, _ in self._lately])
+        quarter = np.percentile(times, 25, axis=0)
+        rank = int(quarter.argmax())
+        usual, slowest = float(np.median(np.delete(quarter, rank))), float(quarter[rank])
+        queued = float(np.mean([shares[rank] for _, shares, _ in self._lately]))
+        if slowest < (self.factor + self.queued * queued) * usual or slowest - usual < self.seconds:
             return None
         others = np.median(np.delete(times, rank, axis=1), axis=1)
         if np.percentile(times[:, rank], _LEFT_OUT) <= np.percentile(others, 100 - _LEFT_OUT):
@@ -67,4 +73,4 @@ class Rule:
 
     @property
     def _steps(self) -> int:
-        return sum(steps for _, steps in self._lately)
+        return sum(steps for _, _, steps in self._lately)

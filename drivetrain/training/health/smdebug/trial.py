@@ -11,12 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
 from drivetrain.training.health.record import LAYER_COLUMNS, RANK_COLUMNS, TENSOR_COLUMNS, Floats, Record, Table
-from drivetrain.training.health.rule import Watching
+from drivetrain.training.health.rule import Watching, load_rules
 from drivetrain.training.health.smdebug.files import SavedStep, Trial
+from drivetrain.training.health.summary import Summary, summed_up
 
 _GRADIENT = "gradient/"
 _WEIGHTS = ("weights", "biases")
@@ -37,6 +39,38 @@ class Names:
     loss: str | None
     others: int
     """Tensors that no rule asks for."""
+
+
+def summary_of(trial: Trial, rules: str) -> Summary:
+    """What the rules say of it.
+
+    Args:
+        rules: as `health_rules` of a training.
+
+    Raises:
+        InputError: rules that cannot be, or a tensor that cannot be read.
+    """
+    return summed_up(rules_for(trial, load_rules(rules)), records(trial))
+
+
+def saved(trial: Trial) -> dict[str, Any]:
+    """How much a trial holds, for JSON; `not_asked` are tensors that no rule asks for."""
+    return {
+        "folder": str(trial.folder),
+        "workers": trial.workers,
+        "steps": len(trial.steps),
+        "collections": {name: len(tensors) for name, tensors in sorted(trial.collections.items())},
+        "not_asked": names_of(trial).others,
+    }
+
+
+def in_words(trial: Trial) -> str:
+    """The same, in a line."""
+    found = saved(trial)
+    held = ", ".join(f"{name} {count}" for name, count in found["collections"].items())
+    more = f"; of other tensors, for which no rule asks: {found['not_asked']}" if found["not_asked"] else ""
+    only = f" of the first of {trial.workers} workers" if trial.workers > 1 else ""
+    return f"smdebug: {found['steps']} steps{only} ({held or 'no collection has a tensor'}){more}"
 
 
 def names_of(trial: Trial) -> Names:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drivetrain.report.content.health import MAX_FINDINGS, MAX_RANKS, facts_of, health_of
+from drivetrain.report.content import smdebug_health
+from drivetrain.report.content.health import MAX_FINDINGS, MAX_RANKS, HealthFacts, facts_of, health_of
 from drivetrain.report.page.health_section import health_section
 from drivetrain.training.health.record import PHASES, Table
 from drivetrain.training.health.timeline import MOST_STRETCHES, Timeline
@@ -92,6 +94,44 @@ def test_it_is_found_in_what_the_training_handed_on(packed: bool, tmp_path: Path
     assert facts is not None and facts.num_rules == 1
     assert health_of(home, "train", arguments, {"TrainingJobName": "other"}) is None
     assert health_of(home, "train", arguments, {}) is None
+
+
+SAVED = Path(__file__).parents[3] / "fixtures/smdebug/trial.tar.gz"
+
+
+def of_trial(home: Path, changed: Callable[[Path], object]) -> HealthFacts | None:
+    """Of a training whose script had a hook of smdebug's own."""
+    output = home / "tensors"
+    with tarfile.open(SAVED) as packed:
+        packed.extractall(output, filter="data")
+    changed(output)
+    place = home / "bucket/out/job/output"
+    place.mkdir(parents=True)
+    with tarfile.open(place / "output.tar.gz", "w:gz") as archive:
+        archive.add(output, "tensors")
+    store: Any = SimpleNamespace(objects=home)
+    return health_of(store, "train", ARGUMENTS, {"TrainingJobName": "job"})
+
+
+def test_what_smdebug_saved_is_shown(tmp_path: Path) -> None:
+    facts = of_trial(tmp_path, lambda folder: None)
+    assert facts is not None and facts.healthy is False and [one.rule for one in facts.findings] == ["nan_or_inf"]
+    page = str(health_section((facts,)))
+    assert "Saved by smdebug: 5 steps (biases 2, gradients 4, losses 1, outputs 1, weights 2)." in page
+    assert "1 of 9 rules fired" in page and "Phases of a step" not in page
+
+
+def test_what_smdebug_saved_and_a_page_cannot_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    index = "index/000000000/000000000002_worker_0.json"
+    facts = of_trial(
+        tmp_path / "damaged", lambda folder: (folder / index).unlink() or (folder / index).write_text("{}")
+    )
+    assert facts is not None and facts.healthy is None
+    page = str(health_section((facts,)))
+    assert f"What smdebug saved cannot be read: tensors/{index} is no file of smdebug" in page and "fired" not in page
+    monkeypatch.setattr(smdebug_health, "MAX_TENSORS", 1_000)
+    facts = of_trial(tmp_path / "large", lambda folder: None)
+    assert facts is not None and "are more than a page reads: drivetrain health show tells" in facts.source
 
 
 def test_a_broken_archive_is_left_out(tmp_path: Path) -> None:

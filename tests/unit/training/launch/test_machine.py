@@ -89,9 +89,10 @@ def test_rates_are_those_since_the_sample_before(tmp_path: Path) -> None:
     assert found["gpus"] == [{"utilisation": 0.4, "memory": 0.25, "power": 300.5, "throttled": 1.0}]
     said = in_words([found])
     assert said.startswith(
-        "CPU 75%; memory at most 60%; disk read 1 MB/s; disk written 2 MB/s; received 4 MB/s; sent 5 "
+        "CPU 75%; memory at most 60%; disk read 1.0 MB/s; disk written 2.0 MB/s; received 4.0 MB/s; sent 5.0 MB/s; "
     )
     assert said.endswith("GPU 0 40%, throttled for 100% of the time")
+    assert "received 120 B/s; sent 1.2 kB/s" in in_words([{"received": 120.4, "sent": 1234.5}])
 
 
 def test_a_sample_is_taken_when_it_is_due_and_kept_within_bounds(tmp_path: Path) -> None:

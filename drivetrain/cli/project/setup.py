@@ -1,0 +1,79 @@
+"""`drivetrain setup`: environments of their own, for libraries whose pins fit no other one."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Protocol, cast
+
+import typer
+
+from drivetrain.cli.groups import new_app
+from drivetrain.cli.options import Home
+
+app = new_app()
+
+
+class Environment(Protocol):
+    """The module `environment.py` of a folder of infra/, which is named like the environment."""
+
+    SUMMARY: str
+
+    def make(self, folder: Path, say: Callable[[str], None]) -> Path:
+        """Make it, or find it made; the path of its Python."""
+        ...
+
+
+@app.command()
+def setup(
+    environment: Annotated[str, typer.Argument(metavar="ENVIRONMENT", help="debugger", show_default=False)],
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", metavar="DIR", help="Where  [default: environments/ENVIRONMENT in the home]"),
+    ] = None,
+    home: Home = None,
+) -> None:
+    """Make an environment for a library whose pins fit no other one.
+
+    debugger: smdebug, the library of SageMaker Debugger, patched for today's numpy, with torch. Scripts with a hook of
+    smdebug's own run in it; `drivetrain health show` reads what they save.
+
+    The environment that is there already is left as it is; what was cut off is taken up.
+
+    \b
+    Examples:
+      drivetrain setup debugger
+      drivetrain setup debugger --into .venvs/debugger
+    """
+    import time
+
+    from drivetrain.cli.home import local_home
+    from drivetrain.cli.terminal import say
+
+    begun = time.monotonic()
+
+    def told(text: str) -> None:
+        print(f"{time.monotonic() - begun:6.1f} s  {text}", file=sys.stderr)
+
+    folder = into.expanduser() if into else local_home(home).root / "environments" / environment
+    python = _environment(environment).make(folder, told)
+    told("ready; run a script with a hook of smdebug's by this Python:")
+    say(str(python))
+
+
+def _environment(name: str) -> Environment:
+    """
+    Raises:
+        UserError: there is no such environment.
+    """
+    from drivetrain.base.errors import UserError, did_you_mean
+
+    recipes = find_spec("drivetrain.infra")
+    folders = (recipes and recipes.submodule_search_locations) or ()
+    known = [path.parent.name for folder in folders for path in Path(folder).glob("*/environment.py")]
+    if name not in known:
+        raise UserError(f"There is no environment {name!r} to set up. {did_you_mean(name, known)}")
+    return cast(Environment, importlib.import_module(f"drivetrain.infra.{name}.environment"))

@@ -1,0 +1,1 @@
+"""An environment with smdebug, the library of SageMaker Debugger's hook."""
