@@ -163,8 +163,9 @@ class Training:
     """What the recipe's own metrics are: the first validation finds out."""
 
     def __post_init__(self) -> None:
-        layout = self.strategy.layout
-        self._seeds = self.strategy.framework.step_seeds(self.process.device, self.config.seed, layout.data_rank)
+        framework, device = self.strategy.framework, self.process.device
+        self._seeds = framework.step_seeds(device, self.config.seed, self.strategy.layout.data_rank)
+        self._on_host = framework.device_kind(device) == "cpu"
 
     def position(self) -> setup.Position:
         """Where the training is after the steps that it has taken."""
@@ -181,27 +182,31 @@ class Training:
         learning_rate = strategy.set_learning_rate(factor, *others)
         self._seeds.start(state.step)
         self.health.before_step(state.step)
-        result = strategy.train_step(
+        taken = strategy.train_step(
             strategy.on_device(batch.batch),
             num_samples=batch.num_samples,
             num_global_samples=batch.num_global_samples,
             measure=at.reports,
         )
+        # Read once: each look at a scalar costs as much as a call. (On a GPU it would wait, and the sum stays there.)
+        loss = float(taken.loss) if self._on_host else taken.loss
         self.health.took(
             state.step,
-            result.loss,
+            loss,
             batch.batch,
             consumed=state.consumed,
             num_samples=batch.num_samples,
-            weight=batch.num_global_samples if result.weight is None else result.weight,
+            weight=batch.num_global_samples if taken.weight is None else taken.weight,
             learning_rate=learning_rate,
             factor=factor,
         )
-        state.losses.add(result.loss, batch.num_global_samples, result.weight)
+        state.losses.add(loss, batch.num_global_samples, taken.weight)
         if state.step == 1:
-            refuse_infinite_loss(float(result.loss), self.process, self.health.why_not_finite)
-        norm = None if result.gradient_norm is None else float(result.gradient_norm)
-        state.pending_report = {"learning_rate": learning_rate, "gradient_norm": norm} if at.reports else None
+            refuse_infinite_loss(float(loss), self.process, self.health.why_not_finite)
+        state.pending_report = None
+        if at.reports:
+            norm = None if taken.gradient_norm is None else float(taken.gradient_norm)
+            state.pending_report = {"learning_rate": learning_rate, "gradient_norm": norm}
         return at
 
     def after_step(self, at: setup.Position) -> bool:

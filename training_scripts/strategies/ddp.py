@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ from torch.nn.parallel import DistributedDataParallel
 from drivetrain.base.errors import InputError
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
-from drivetrain.training.torch.accumulation import pieces
+from drivetrain.training.torch.accumulation import NOTHING, pieces
 from drivetrain.training.torch.checkpoints.generators import kept_generators
 
 FRAMEWORK = "torch"
@@ -99,7 +99,7 @@ class Strategy(strategy.Strategy):
         return wrapper
 
     def synchronizing(self, last: bool) -> AbstractContextManager[None]:
-        return nullcontext() if last or self.process.world_size == 1 else self.module.no_sync()  # type: ignore[operator]
+        return NOTHING if last or self.process.world_size == 1 else self.module.no_sync()  # type: ignore[operator]
 
     def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
         if self.process.world_size > 1 and not self._buckets_are_settled:

@@ -20,6 +20,7 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from operator import add
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -189,8 +190,7 @@ class Health:
         self._step = step
         self._shortest, self._queued = min(self._shortest, clock.own), self._queued + clock.queued
         seconds = clock.taken()
-        for phase, value in enumerate(seconds):
-            self._seconds[phase] += value
+        self._seconds = list(map(add, self._seconds, seconds))
         known = loss if self._on_host else math.nan
         self._flight.add((step, consumed, time.time(), learning_rate, known, num_samples, *seconds))
         if watcher and watcher.nonfinite and not self._nonfinite_step:

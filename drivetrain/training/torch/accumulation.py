@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from operator import itemgetter
+
+from torch import Tensor
 
 from drivetrain.training import trees
 from drivetrain.training.recipe import Batch
+
+# For pieces around which nothing is to be done: made once, since every step enters it.
+NOTHING = nullcontext()
 
 
 def pieces(batch: Batch, num_samples: int, count: int) -> Iterable[tuple[Batch, int, bool]]:
@@ -26,3 +32,18 @@ def _cut(batch: Batch, num_samples: int, count: int) -> Iterator[tuple[Batch, in
         rows = slice(start, stop) if stop > start else slice(0, 1)
         piece = trees.mapped(itemgetter(rows), (batch.inputs, batch.targets))
         yield Batch(*piece), stop - start, number == count - 1
+
+
+class ScaledLoss:
+    """The gradient of a summed loss that is multiplied by a scale."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[float, Tensor] | None = None
+
+    def gradient(self, summed: Tensor, scale: float | Tensor) -> Tensor:
+        """In the format of `summed`, shape []. A number's tensor is kept: most steps have the same scale."""
+        if isinstance(scale, Tensor):
+            return scale.to(summed.dtype)
+        if self._kept is None or self._kept[0] != scale or self._kept[1].dtype != summed.dtype:
+            self._kept = scale, summed.new_full((), scale)
+        return self._kept[1]

@@ -33,7 +33,9 @@ def check_values(recipe: Any, method: str, values: object, targets: trees.Tree) 
     Raises:
         InputError: not one value a sample. (A mean would be taken for the sum, and gradients be too small.)
     """
-    if not isinstance(values, Tensor) or values.dim() != 1 or len(values) != trees.num_samples(targets):
+    # (torch's `len` of a tensor takes ten times as long as its shape, and this is asked in every step.)
+    number = targets.shape[0] if isinstance(targets, Tensor) and targets.dim() else trees.num_samples(targets)
+    if not isinstance(values, Tensor) or values.shape != (number,):
         raise wrong_answer(recipe, method, values, f"one number a sample, shape [{trees.num_samples(targets)}]")
 
 

@@ -23,7 +23,7 @@ from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, HasFolder, HasLossWeights, Recipe, wrong_answer
 from drivetrain.training.strategy import Step
 from drivetrain.training.torch import gradients, optimizers
-from drivetrain.training.torch.accumulation import pieces
+from drivetrain.training.torch.accumulation import NOTHING, ScaledLoss, pieces
 from drivetrain.training.torch.average import MovingAverage
 from drivetrain.training.torch.batch_statistics import synchronize_batch_statistics
 from drivetrain.training.torch.buffers import shared_buffers
@@ -72,6 +72,7 @@ class Strategy:
         self._weights_are_checked = False
         self._of_folder = recipe if isinstance(recipe, HasFolder) else None
         self.first_losses = FirstLosses(recipe, process.device)
+        self._scaled = ScaledLoss()
         if config.sync_batchnorm and process.device.type != "cuda":
             raise InputError(
                 "sync_batchnorm=True needs GPUs: torch's SyncBatchNorm has no CPU kernels. Leave it off, or use a "
@@ -123,7 +124,7 @@ class Strategy:
 
     def synchronizing(self, last: bool) -> AbstractContextManager[None]:
         """Around each piece of an accumulation: gradients need to travel only with the last one."""
-        return nullcontext()
+        return NOTHING
 
     def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
         """Leave gradients of `gradient_scale` times the sum of the losses over all ranks (divided by `data_size`, where
@@ -143,7 +144,7 @@ class Strategy:
                 if self.watcher:
                     self.watcher.forward_done(piece, summed)
                 # As (summed * gradient_scale).backward() to the bit, without the product and its gradient.
-                summed.backward(_scale_of(summed, gradient_scale))
+                summed.backward(self._scaled.gradient(summed, gradient_scale))
             if self.watcher:
                 self.watcher.backward_done()
             loss = summed.detach().double()
@@ -381,11 +382,6 @@ class Strategy:
         self.settle()
         with self.average.in_place() if self.average else nullcontext():
             yield
-
-
-def _scale_of(summed: Tensor, scale: float | Tensor) -> Tensor:
-    """The gradient of `scale` times `summed`, shape []."""
-    return scale.to(summed.dtype) if isinstance(scale, Tensor) else summed.new_full((), scale)
 
 
 def _needs_more_samples(error: BaseException) -> bool:
