@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -146,7 +147,9 @@ def _build(author: Callable[..., Any], config: Path | None, overrides: tuple[str
 def import_file(path: Path) -> ModuleType:
     """Import the user's file under its own name, with its folder first on sys.path, as a container does."""
     if not path.is_file():
-        raise UserError(f"No pipeline file {path}. Give an existing .py file or one of the ready pipelines.")
+        close = difflib.get_close_matches(path.name, [file.name for file in path.parent.glob("*.py")], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise UserError(f"No pipeline file {path}.{hint} Give an existing .py file or one of the ready pipelines.")
     if not path.stem.isidentifier():
         raise UserError(f"{path.name}: a pipeline file is imported, so its name must be a Python name. Rename it.")
     loaded = sys.modules.get(path.stem)

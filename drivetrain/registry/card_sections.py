@@ -163,15 +163,14 @@ def _serving(version: ModelVersion) -> Section:
             "Machines": ", ".join(serving.instance_types) or "any",
             **{f"Variable {name}": value for name, value in serving.environment.items()},
         }
-    name = f"{shlex.quote(version.group)}"
-    which = str(version.version)
-    commands = (
-        f"drivetrain models fetch {name} {which} --output model    # its files, verified",
-        f"drivetrain models predict {name} --version {which} --input rows.csv",
-        f"drivetrain models approve {name} {which}",
-    )
-    return Section("How to use it", (), ("", ""), _facts(rows.items()), commands[: 2 if version.status == "Approved"
-                   else 3])  # fmt: skip
+    of = f"{shlex.quote(version.group)} {version.version}"
+    commands = [f"drivetrain models fetch {of} --output model    # its files, verified"]
+    if (version.card or {}).get("training_details"):  # its folder says how it is asked
+        name = shlex.quote(version.group)
+        commands.append(f"drivetrain models predict {name} --version {version.version} --input rows.csv")
+    if version.status != "Approved":
+        commands.append(f"drivetrain models approve {of}")
+    return Section("How to use it", (), ("", ""), _facts(rows.items()), tuple(commands))
 
 
 def _facts(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:

@@ -23,7 +23,7 @@ def card(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Print a version's model card: data, configuration, metrics, health, decision, lineage, how to use it.
+    """Print a version's card: data, metrics, health, decision, use.
 
     \b
     Examples:

@@ -133,6 +133,12 @@ def test_unknown_names_and_files() -> None:
         load("nowhere.py")
 
 
+def test_a_file_that_is_nearly_there_is_named(tmp_path: Path) -> None:
+    write(tmp_path, "nightly_named.py", GOOD)
+    with pytest.raises(UserError, match=r"No pipeline file .*nightly_nmed.py. Did you mean 'nightly_named.py'"):
+        load(str(tmp_path / "nightly_nmed.py"))
+
+
 def test_ready_pipelines_are_listed_without_importing_them() -> None:
     assert "Retrain a model" in ready_pipelines()["retraining"]
 
