@@ -72,7 +72,7 @@ def _overview(version: ModelVersion) -> Section:
     status = _STATUS.get(version.status, version.status) + (f": {version.reason}" if version.reason else "")
     return Section(
         "Overview",
-        (version.record.description,) if version.record.description else (),
+        (said,) if (said := version.record.description) and not said.startswith("content ") else (),
         ("", ""),
         _facts(
             {"Status": status, "Registered": registered, "Artifact": version.artifact, "Content": version.content_hash}
