@@ -23,12 +23,13 @@ TOOLKIT_TESTS = tests/contract/test_own_script_equals_toolkit.py tests/contract/
   tests/unit/targets/local/containers/test_toolkit.py
 IMAGE_TESTS = tests/contract/test_programs_in_image.py
 INFRA_TESTS = tests/infra/test_stack.py
-SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py
+SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py tests/sdk/test_spark_job.py
 TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
   tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py \
   tests/tensorflow/test_parameter_server.py tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py \
   tests/tensorflow/test_library_scripts.py tests/tensorflow/test_health.py
-SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py
+SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py tests/contract/test_spark_jobs.py \
+  tests/contract/test_step_types.py
 HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/test_horovod_scripts.py
 # Horovod is put on the path where `make horovod` has built it.
 WITH_HOROVOD = PYTHONPATH=$(CURDIR)/.venvs/horovod
@@ -112,10 +113,10 @@ test-tensorflow: setup .venvs/tensorflow/.installed  ## Train, resume and evalua
 	@touch $@
 
 test-spark: setup .venvs/spark/.installed  ## Run transformations on Spark, value by value as on Polars; needs Java
-	PYTHONPATH=.venvs/spark $(BIN)/python -m pytest -m spark $(SPARK_TESTS) $(ARGS)
+	PYTHONPATH=.venvs/spark $(BIN)/python -m pytest -m 'spark and not nightly' $(SPARK_TESTS) $(ARGS)
 
 test-spark35: setup .venvs/spark35/.installed  ## The same on Spark 3.5, which EMR and SageMaker have
-	PYTHONPATH=.venvs/spark35 $(BIN)/python -m pytest -m spark tests/contract/test_engines.py $(ARGS)
+	PYTHONPATH=.venvs/spark35 $(BIN)/python -m pytest -m spark $(SPARK_TESTS) $(ARGS)
 
 # A folder for torch and one for TensorFlow. The wheels are kept in ~/.cache/drivetrain/wheels.
 BUILD_HOROVOD = $(BIN)/python -m drivetrain.infra.horovod.build $(HOROVOD_ARGS) --into $(@D)
@@ -154,6 +155,7 @@ hashes: .venvs/audit/.installed  ## Write requirements-hashed.txt and those of t
 	$(UV_COMPILE) $(IMAGES)/requirements.txt $(IMAGES)/additions.txt --output-file $(IMAGES)/gpu-hashed.txt
 	grep -v '^torch==' $(IMAGES)/requirements.txt | $(UV_COMPILE) - $(IMAGES)/additions.txt --output-file $(IMAGES)/cpu-hashed.txt
 	$(UV_COMPILE) pyproject.toml --extra s3 --constraint constraints.txt $(IMAGES)/services.txt --output-file $(IMAGES)/services-hashed.txt
+	$(UV_COMPILE) $(IMAGES)/spark.txt --output-file $(IMAGES)/spark-hashed.txt
 
 # An environment that takes nothing whose hash is not written down, and no more than what is.
 .venvs/hashed/.installed: requirements-hashed.txt pyproject.toml | $(STAMP)

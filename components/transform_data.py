@@ -34,6 +34,7 @@ def transform_data(
     extra_columns: Literal["refuse", "keep", "drop"] = "keep",
     delimiter: str = ",",
     engine: str = "polars",
+    spark_settings: str | None = None,
     memory_mib: int = 128,
     rows_per_file: int = 1_000_000,
     keep_versions: int = 1,
@@ -52,6 +53,7 @@ def transform_data(
         extra_columns: what to do with columns that the schema does not name.
         delimiter: what separates the cells of a CSV file; one character, or tab.
         engine: what runs the plan: polars, or spark (needs drivetrain[spark] and Java 17).
+        spark_settings: a JSON object of Spark's own settings, such as {"spark.executor.memory": "8g"}.
         memory_mib: MiB of rows that a join, an aggregation, a window, a deduplication or a sort holds; more go to disk.
         rows_per_file: rows of each Parquet file but the last.
         keep_versions: earlier versions of the table that stay in the folder when it is written again.
@@ -65,6 +67,7 @@ def transform_data(
     from drivetrain.data.reading import TableOptions
     from drivetrain.data.shards import ShardWriter, publish
     from drivetrain.data.source import CellError, find_sources
+    from drivetrain.data.spark_settings import read_settings
     from drivetrain.data.transform.plan import Plan
     from drivetrain.data.transform.types import arrow_type
 
@@ -82,6 +85,7 @@ def transform_data(
                 f"output: {output} and the folder of {name} are one, or one inside the other. Give another folder."
             )
     verbs, chosen = Plan.from_json(plan), engines.engine(engine)
+    settings = read_settings(spark_settings)
     options = TableOptions(key=None, label=None, schema=schema, extra_columns=extra_columns, delimiter=delimiter)
     joined = TableOptions(key=None, label=None, delimiter=delimiter)
 
@@ -95,7 +99,7 @@ def transform_data(
         try:
             writer.start()
             with tempfile.TemporaryDirectory(prefix="drivetrain-transform-") as scratch:
-                running = engines.Options(scratch=Path(scratch), memory=memory_mib << 20)
+                running = engines.Options(scratch=Path(scratch), memory=memory_mib << 20, spark_settings=settings)
                 for batch in chosen.run(verbs, table, given, running):
                     writer.append(batch)
             writer.finish()

@@ -8,7 +8,7 @@ from typing import Any
 
 from drivetrain.catalog import quotas
 from drivetrain.schemas import DIALECT
-from drivetrain.targets.sagemaker.compile.compile import EXCEPTIONS
+from drivetrain.targets.sagemaker.compile.policies import EXCEPTIONS
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.conditions import OPERATORS
 from drivetrain.targets.sagemaker.document.graph import TRIGGERS

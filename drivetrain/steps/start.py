@@ -68,7 +68,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         options = parse(arguments)
         failure_file = os.path.join(base, "output", "failure" if options["training"] else "message")
         here = os.path.dirname(os.path.abspath(__file__))
-        code = unpack_code(here, options["code"], fresh_folder())
+        code = unpack_code(here, options["code"], fresh_folder(here))
         command = program(options, code)
         if options["training"]:
             command += training_arguments(base, options["folders"])
@@ -132,11 +132,11 @@ def usage() -> str:
     return (__doc__ or "").splitlines()[2].strip()
 
 
-def fresh_folder() -> str:
-    """A new folder of this process: in memory, where a container has room there for code that may be executed (a file
-    is made in a tenth of the time), else in the local temporary folder (tempfile takes longer to import than all of
-    this)."""
-    parent = SHARED_MEMORY if in_a_container() and has_room(SHARED_MEMORY) else os.environ.get("TMPDIR") or "/tmp"
+def fresh_folder(channel: str) -> str:
+    """A new folder: in memory, where a container has room for code there (files are made in a tenth of the time; a
+    wheel is up to six times as large unpacked), else the local temporary one (tempfile takes longer to import)."""
+    in_memory = in_a_container() and has_room(SHARED_MEMORY, channel)
+    parent = SHARED_MEMORY if in_memory else os.environ.get("TMPDIR") or "/tmp"
     folder = os.path.join(parent, "drivetrain-code-" + os.urandom(8).hex())
     os.mkdir(folder, 0o700)
     return folder
@@ -147,13 +147,13 @@ def in_a_container() -> bool:
     return "SAGEMAKER_BASE_DIR" not in os.environ and os.path.isdir("/opt/ml")
 
 
-def has_room(folder: str) -> bool:
+def has_room(folder: str, channel: str) -> bool:
     try:
         found = os.statvfs(folder)
     except OSError:
         return False
-    free = found.f_bavail * found.f_frsize
-    return not found.f_flag & os.ST_NOEXEC and free >= FREE_BYTES and os.access(folder, os.W_OK)
+    room = FREE_BYTES + 6 * sum(each.stat().st_size for each in os.scandir(channel) if each.name.endswith(".whl"))
+    return not found.f_flag & os.ST_NOEXEC and found.f_bavail * found.f_frsize >= room and os.access(folder, os.W_OK)
 
 
 def unpack_code(channel: str, sha256: str, folder: str) -> list[str]:

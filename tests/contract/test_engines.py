@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import hashlib
+import importlib
 import math
 import random
 import re
@@ -382,3 +383,32 @@ def test_weights_by_class_are_equal_to_the_last_digit(engine: str, tmp_path: Pat
     found = ran(engine, Plan.from_json(text), given, tmp_path)
     assert found.column("label").to_pylist() == labels
     assert found.column("weight").to_pylist() == [1.0 / labels.count(label) for label in labels]
+
+
+@pytest.mark.spark
+def test_rows_reach_workers_that_do_not_see_this_disk(tmp_path: Path) -> None:
+    """Where Spark's file system is not this machine's, rows go through it; here by a view that has another folder."""
+    spark = importlib.import_module("drivetrain.data.engines.spark.session").session({})
+    (tmp_path / "cluster").mkdir()
+    settings = spark._jsc.hadoopConfiguration()
+    before = settings.get("fs.defaultFS")
+    settings.set("fs.viewfs.mounttable.cluster.link./user", f"file://{tmp_path / 'cluster'}")
+    settings.set("fs.defaultFS", "viewfs://cluster/")
+    seen: list[str] = []
+
+    def watched(batch: pa.RecordBatch) -> pa.RecordBatch:
+        seen.extend(path.name for path in (tmp_path / "cluster").rglob("*.parquet"))
+        return batch
+
+    given = table_of({"id": ("int64", list(range(40))), "x": ("float64", [n / 4 for n in range(40)])}, batch_rows=7)
+    plan = Plan().sort("x").map_batches(watched, {"id": "int64", "x": "float64"}).join("x", on="id")
+    try:
+        (tmp_path / "here").mkdir()
+        found = ran(
+            "spark", plan, given, tmp_path / "here", x=table_of({"id": ("int64", [9, 3]), "y": ("int64", [1, 2])})
+        )
+    finally:
+        settings.set("fs.defaultFS", before)
+    assert found.to_pydict() == {"id": [3, 9], "x": [0.75, 2.25], "y": [2, 1]}
+    assert "rows.parquet" in seen, "what Spark read lay in the other file system"
+    assert list((tmp_path / "cluster").glob("*/*")) == [], "and nothing is left there"

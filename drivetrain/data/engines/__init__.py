@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -47,6 +47,8 @@ class Options:
     """A folder for what does not fit in memory; the engine leaves nothing in it."""
     memory: int = 128 << 20
     """Bytes of rows that a verb which needs all of them (join, aggregate, window, deduplicate, sort) holds."""
+    spark_settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Of Spark's session, by their names there."""
 
 
 class Engine(Protocol):

@@ -5,10 +5,11 @@ missing(("torch", "safetensors"), image)     # ("safetensors",)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from drivetrain.spec.steps import JobStep
+from drivetrain.spec.steps import JobStep, ProcessingStep
 
 
 @dataclass(frozen=True)
@@ -28,15 +29,19 @@ class Image:
     packages: Mapping[str, str | None] = field(hash=False, repr=False)
 
 
-def spark_problem(step: JobStep) -> str | None:
-    """Why a step cannot run in a stock image: it transforms tables on Spark, which needs Java. None where it can."""
-    module = step.program.target.partition(":")[0]
-    if module != "drivetrain.components.transform_data" or step.parameters.get("engine") != "spark":
-        return None
-    return (
-        "engine='spark' needs Java and PySpark, which no stock image has. Give the step an image of your own with "
-        "Python 3.11, Java 17 and PySpark (image='...'), or leave engine out: polars works in bounded memory."
-    )
+def runs_on_spark(step: JobStep) -> bool:
+    """Whether a processing step's program needs Spark, and so Java: it says so among its needs, or transforms tables
+    with it."""
+    if not isinstance(step, ProcessingStep):
+        return False
+    if step.program.target.partition(":")[0] == "drivetrain.components.transform_data":
+        return step.parameters.get("engine") == "spark"
+    return any(map(is_pyspark, step.program.needs))
+
+
+def is_pyspark(need: str) -> bool:
+    """Whether a requirement is one of PySpark."""
+    return re.match(r"pyspark(?![\w.-])", need) is not None
 
 
 def missing(needs: Collection[str], image: Image) -> tuple[str, ...]:

@@ -16,6 +16,11 @@ _TAG = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}")
 _DIGEST = re.compile(r"[A-Za-z][A-Za-z0-9]*([-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9A-Fa-f]{32,}")
 
 
+def image_name(image: str) -> str:
+    """The last part of a name, without tag and digest: `drivetrain-cpu` of `registry.example.com/drivetrain-cpu:1`."""
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[0]
+
+
 def image_problem(image: str) -> str | None:
     """Why a node could not read the name of an image, in words that end without a full stop; None where it could."""
     if any(character.isspace() for character in image):

@@ -71,6 +71,7 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
     for uri in (uri for uris in written.values() for uri in uris):
         if uri.startswith("s3://") and store.is_local_data(uri):
             yield f"{uri} is given as local data, which is read only, and a step writes there."
+    may_write = {name: [*uris, *_listed("named", nodes[name], known.get(name, {}))] for name, uris in written.items()}
     told: set[str] = set()
     for one in checked:
         plan = RunPlan(
@@ -79,7 +80,7 @@ def _all_problems(definition: Definition, scope: ExecutionScope, options: Option
             options=one.options,
             store=store,
             # What a step brings itself is not there when it begins.
-            written=[uri for name, uris in written.items() if name != one.step.name for uri in uris],
+            written=[uri for name, uris in may_write.items() if name != one.step.name for uri in uris],
             others=known,
         )
         # What is wrong with a step of a ForEach's body is told of its first iteration.
@@ -274,6 +275,10 @@ def _written(step: StepNode, arguments: Mapping[str, Any], options: Options) -> 
         found = [name for name in folders if str(name).startswith("s3://")]
     else:
         found = list[str]()
-    module = step_types.find(step.type)
-    lists = getattr(module, "written", None)
-    return [*found, *(lists(arguments) if lists is not None else [])]
+    return [*found, *_listed("written", step, arguments)]
+
+
+def _listed(what: str, step: StepNode, arguments: Mapping[str, Any]) -> list[str]:
+    """What a step type lists of its arguments, where it does."""
+    lists = getattr(step_types.find(step.type), what, None)
+    return [] if lists is None else lists(arguments)

@@ -429,3 +429,11 @@ def test_other_pythons_run_it(tmp_path: Path, version: str) -> None:
     channel = Channel(tmp_path, {"source/main.py": b"import sys; print(sys.version_info[:2], sys.argv[1:])"})
     done = channel.run("--code", channel.sha256, "script:main.py", "a", python=python)
     assert done.stdout == f"({version.replace('.', ', ')}) ['a']\n", done.stderr
+
+
+def test_code_goes_into_memory_only_where_its_wheels_have_room_when_unpacked(tmp_path: Path) -> None:
+    assert start.has_room(str(tmp_path), str(tmp_path)) and not start.has_room(str(tmp_path / "no"), str(tmp_path))
+    found = os.statvfs(tmp_path)
+    with (tmp_path / "big.whl").open("wb") as file:
+        file.truncate(found.f_bavail * found.f_frsize // 3)  # a hole, which takes no room
+    assert not start.has_room(str(tmp_path), str(tmp_path))

@@ -5,17 +5,16 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from drivetrain.data.arrow import Batch, arrow
 from drivetrain.data.engines import Table
+from drivetrain.data.engines.spark.session import Exchange
 from drivetrain.data.transform import types
 from drivetrain.data.transform.verbs import Columns
 
-# pyspark.sql.DataFrame, SparkSession, Column.
+# pyspark.sql.DataFrame, Column.
 Data = Any
-Session = Any
 Column = Any
 
 _UNSIGNED = {"uint8": "smallint", "uint16": "int", "uint32": "bigint", "uint64": "decimal(20, 0)"}
@@ -61,14 +60,13 @@ def in_order(order: Sequence[str], data: Data) -> list[Column]:
     return [data[name].asc_nulls_last() for name in order]
 
 
-def written(spark: Session, table: Table, folder: Path) -> Frame:
+def written(exchange: Exchange, table: Table, place: str) -> Frame:
     """The rows of a table, which are written into a folder for Spark to read."""
-    columns = table.columns
-    return of_batches(spark, table.batches(), columns, folder)
+    return of_batches(exchange, table.batches(), table.columns, place)
 
 
-def of_batches(spark: Session, batches: Iterator[Batch], columns: Columns, folder: Path) -> Frame:
-    pa = arrow()
+def of_batches(exchange: Exchange, batches: Iterator[Batch], columns: Columns, place: str) -> Frame:
+    pa, folder = arrow(), exchange.folder / place
     folder.mkdir(parents=True)
     names = {name: fresh() for name in columns}
     row = fresh("row")
@@ -86,18 +84,17 @@ def of_batches(spark: Session, batches: Iterator[Batch], columns: Columns, folde
             ]
             file.write_table(pa.Table.from_arrays([*values, rows], schema=stored))
             count += batch.num_rows
-    return Frame(spark.read.parquet(str(folder)), names, dict(columns), (row,))
+    return Frame(exchange.read(place), names, dict(columns), (row,))
 
 
-def read(frame: Frame, folder: Path) -> Iterator[Batch]:
+def read(exchange: Exchange, frame: Frame, place: str) -> Iterator[Batch]:
     """The rows in their order, with the columns and types that they are declared to have."""
     pa, data = arrow(), frame.data
     schema = pa.schema([(name, types.arrow_type(kind)) for name, kind in frame.columns.items()])
     if frame.order:  # (one row of an aggregation without groups has none)
         data = data.orderBy(*in_order(frame.order, data))
     ordered = data.select(*(frame.column(name) for name in frame.columns))
-    ordered.write.parquet(str(folder))
-    for path in sorted(folder.glob("part-*.parquet")):
+    for path in exchange.write(ordered, place):
         with pa.parquet.ParquetFile(path) as file:
             for batch in file.iter_batches():
                 table = pa.Table.from_batches([batch])

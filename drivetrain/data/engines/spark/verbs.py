@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from drivetrain.data.engines import mapped
 from drivetrain.data.engines.spark.expressions import casted, hashed, translated
-from drivetrain.data.engines.spark.frames import Column, Frame, Session, fresh, functions, in_order, of_batches, read
+from drivetrain.data.engines.spark.frames import Column, Frame, fresh, functions, in_order, of_batches, read
+from drivetrain.data.engines.spark.session import Exchange
 from drivetrain.data.split import threshold
 from drivetrain.data.transform import verbs
 from drivetrain.data.transform.verbs import Columns
@@ -18,11 +18,11 @@ from drivetrain.data.transform.verbs import Columns
 class Verbs:
     """The verbs on one frame; `tables` are what it may be joined with."""
 
-    def __init__(self, spark: Session, frame: Frame, tables: Mapping[str, Frame], scratch: Path) -> None:
-        self._spark = spark
+    def __init__(self, exchange: Exchange, frame: Frame, tables: Mapping[str, Frame], place: str) -> None:
+        self._exchange = exchange
         self._frame = frame
         self._tables = tables
-        self._scratch = scratch
+        self._place = place
 
     def applied(self, verb: verbs.Verb) -> Frame:
         frame, tables = self._frame, {name: table.columns for name, table in self._tables.items()}
@@ -67,9 +67,8 @@ class Verbs:
 
     def _mapped(self, verb: verbs.MapBatches, columns: Columns) -> Frame:
         """By this process, batch by batch: workers do not have the user's code, and batches come in order."""
-        self._scratch.mkdir()
-        batches: Iterator[Any] = mapped(verb, read(self._frame, self._scratch / "given"))
-        return of_batches(self._spark, batches, columns, self._scratch / "made")
+        batches: Iterator[Any] = mapped(verb, read(self._exchange, self._frame, f"{self._place}-given"))
+        return of_batches(self._exchange, batches, columns, f"{self._place}-made")
 
     def _sorted(self, by: Mapping[str, Column]) -> Frame:
         keys = {fresh("order"): column for column in by.values()}

@@ -41,12 +41,11 @@ from drivetrain.spec.values import (
     Reference,
     references_in,
 )
-from drivetrain.targets.kubeflow.compile import fails
+from drivetrain.targets.kubeflow.compile import fails, images
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes
 from drivetrain.targets.kubeflow.compile.values import NO_PLACEHOLDERS, PLACEHOLDER, integers_in, problem_of
-from drivetrain.targets.kubeflow.image_names import ALLOWED, image_problem
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem
@@ -236,8 +235,7 @@ def _machines(step: Step, graph: Graph) -> Iterator[Problem]:
 
 @_rule
 def _images(step: Step, graph: Graph) -> Iterator[Problem]:
-    if isinstance(step, JobStep) and step.image and (problem := image_problem(step.image)):
-        yield Problem(step.name, "image", f"{step.image!r:.80} is no name of an image: {problem}. Give {ALLOWED}.")
+    yield from images.problems(step, graph)
 
 
 @_rule

@@ -13,6 +13,8 @@ have
 
     def written(arguments) -> list[str]
         The URIs that the step writes to, as far as they are known before the run.
+    def named(arguments) -> list[str]
+        URIs that its program is given: it may read what lies there, or write it.
     def described(context: StepContext) -> dict
         What the describe call says, beside the arguments, of a step that was not run but has succeeded (a stub).
     ONLY_RUNS_SAY

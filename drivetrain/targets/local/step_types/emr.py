@@ -1,4 +1,4 @@
-"""EMR: a step of a Hadoop cluster, which this machine does not have; a stub stands for it.
+"""EMR: a step of a Hadoop cluster. A Python program of Spark runs here, in `local[*]`; a stub stands for all else.
 
 The response has the shape of EMR's Step (https://docs.aws.amazon.com/emr/latest/APIReference/API_Step.html).
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from drivetrain.targets.local.execution.context import StepContext
-from drivetrain.targets.local.step_types import _absent
+from drivetrain.targets.local.spark import clusters
+from drivetrain.targets.local.step_types import _cluster
 from drivetrain.targets.local.storage.channels import entries
 from drivetrain.targets.sagemaker.document.members import object_in
 
-check, run = _absent.refused("an EMR cluster"), _absent.run
+check, run, named = _cluster.steps(clusters.of_emr, "an EMR cluster", lambda context: described(context))
 
 
 def described(context: StepContext) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""EMRServerless: a job run of EMR Serverless, which this machine does not have; a stub stands for it.
+"""EMRServerless: a job run of EMR Serverless. A Python program of Spark runs here, in `local[*]`; a stub stands for all
+else.
 
 The response has the shape of GetJobRun
 (https://docs.aws.amazon.com/emr-serverless/latest/APIReference/API_GetJobRun.html).
@@ -9,10 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 from drivetrain.targets.local.execution.context import StepContext
-from drivetrain.targets.local.step_types import _absent
+from drivetrain.targets.local.spark import clusters
+from drivetrain.targets.local.step_types import _cluster
 from drivetrain.targets.sagemaker.document.members import object_in
 
-check, run = _absent.refused("EMR Serverless"), _absent.run
+check, run, named = _cluster.steps(clusters.of_serverless, "EMR Serverless", lambda context: described(context))
 
 
 def described(context: StepContext) -> dict[str, Any]:

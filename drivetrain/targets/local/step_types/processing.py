@@ -12,6 +12,7 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs, programs
+from drivetrain.targets.local.spark import here as spark
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, member, text
 from drivetrain.targets.local.storage.outputs import Publication, merge
@@ -30,8 +31,11 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
     ]
     image = app.get("ImageUri")
     try:
-        if programs.entry_point(step.name, app, image, plan.options) is None:
+        command = programs.entry_point(step.name, app, image, plan.options)
+        if command is None:
             problems.append(programs.nothing_to_start(step.name, image))
+        elif spark.is_used(command) and (problem := spark.problem(step.name)):
+            problems.append(problem)
     except UserError as error:
         problems.append(str(error))
     return problems
@@ -86,7 +90,7 @@ def run(context: StepContext) -> StepResult:
     started = time.time()
     job = Job(
         command=command,
-        environment=jobs.job_environment(context),
+        environment=jobs.job_environment(context, spark.with_smspark(context) if spark.is_used(command) else None),
         hosts=hosts,
         log_folder=context.logs,
         time_limit_s=programs.time_limit_s(arguments),

@@ -80,6 +80,11 @@ class ObjectStore:
             raise UserError(f"{path}, given for {uri}, does not exist.")
         self._elsewhere["/".join([bucket, *segments])] = path.absolute()
 
+    @property
+    def elsewhere(self) -> Mapping[str, Path]:
+        """bucket/key -> what lies there for this run."""
+        return self._elsewhere
+
     def path(self, uri: str) -> Path:
         """Where the object or folder is, or would be."""
         bucket, segments = parse(uri)

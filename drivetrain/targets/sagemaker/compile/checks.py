@@ -6,11 +6,19 @@ from collections.abc import Iterator
 
 from drivetrain.rules.rules import problems_on
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.steps import JobStep, flatten
+from drivetrain.spec.steps import JobStep, Step, flatten
+from drivetrain.targets.assets.image import runs_on_spark
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import Problem
 from drivetrain.targets.vendor_libraries import Needed, libraries_of
 
+_TRANSFORM = "drivetrain.components.transform_data:transform_data"
+_ON_ONE_HOST = (
+    _TRANSFORM,
+    "drivetrain.components.prepare_data:prepare_data",
+    "drivetrain.components.read_source:read_source",
+    "drivetrain.components.source_version:source_version",
+)
 NAME, TITLE = "sagemaker", "SageMaker Pipelines"
 
 
@@ -21,8 +29,27 @@ def check(pipeline: Pipeline) -> list[Problem]:
         for step in flatten(pipeline.steps)
         if isinstance(step, JobStep) and step.cluster.machine is None
     ]
+    found += [problem for step in flatten(pipeline.steps) if (problem := _hosts_problem(step))]
     found += [problem for needed in libraries_of(pipeline) for problem in _library_problems(needed, pipeline)]
     return found or [Problem("", "", message) for message in problems_on(pipeline, NAME)]
+
+
+def _hosts_problem(step: Step) -> Problem | None:
+    """Several hosts of a program that works on one: each would do all of it, and write over what the others wrote."""
+    if not isinstance(step, JobStep) or step.program.target not in _ON_ONE_HOST or runs_on_spark(step):
+        return None
+    count = step.cluster.count
+    if not isinstance(count, int) or count == 1:
+        return None
+    instead = (
+        "engine=spark, or 1 and a larger machine" if step.program.target == _TRANSFORM else "1 and a larger machine"
+    )
+    return Problem(
+        step.name,
+        "cluster.count",
+        f"is {count}, and its program works on one host: it needs all rows, for keys, order and splits. Each host "
+        f"would do all of the work and write over the others' files. Give {instead}.",
+    )
 
 
 def _library_problems(needed: Needed, pipeline: Pipeline) -> Iterator[Problem]:

@@ -22,7 +22,6 @@ from drivetrain.catalog import quotas
 from drivetrain.spec.file_systems import is_file_system
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Parameter, Pipeline
-from drivetrain.spec.resources import CachePolicy, RetryCause, RetryPolicy
 from drivetrain.spec.steps import (
     ConditionStep,
     FailStep,
@@ -40,15 +39,18 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
-from drivetrain.targets.assets.image import Image, missing, spark_problem
+from drivetrain.targets.assets.image import Image, missing, runs_on_spark
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
 from drivetrain.targets.sagemaker.compile import checks
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
+from drivetrain.targets.sagemaker.compile.policies import cache_fields, retry_fields
+from drivetrain.targets.sagemaker.compile.spark_job import image_for, spark_job
 from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
 from drivetrain.targets.sagemaker.settings import settings_of
+from drivetrain.targets.sagemaker.spark import is_spark_image
 from drivetrain.targets.target import refuse
 from drivetrain.targets.vendor_libraries import library_of
 
@@ -58,14 +60,6 @@ if TYPE_CHECKING:
 VERSION = "2020-12-01"
 
 Json = dict[str, Any]
-# https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-retry-policy.html
-EXCEPTIONS: dict[RetryCause, str] = {
-    "service_error": "Step.SERVICE_FAULT",
-    "throttling": "Step.THROTTLING",
-    "job_error": "SageMaker.JOB_INTERNAL_ERROR",
-    "no_capacity": "SageMaker.CAPACITY_ERROR",
-    "quota": "SageMaker.RESOURCE_LIMIT",
-}
 TYPES = {
     "processing": "Processing",
     "training": "Training",
@@ -252,9 +246,9 @@ class _Compiler:
             case _:
                 assert_never(step)
         if isinstance(step, JobStep):
-            built |= _cache(step.cache or self.pipeline.cache)
+            built |= cache_fields(step.cache or self.pipeline.cache)
         if isinstance(step, JobStep | RegisterStep) and step.retry:
-            built["RetryPolicies"] = [_retry(policy) for policy in step.retry]
+            built["RetryPolicies"] = [retry_fields(policy) for policy in step.retry]
         self.check(built)
         return built
 
@@ -288,8 +282,10 @@ class _Compiler:
 
         own = step.image or self.place.image
         # The user's own image holds what the user put there; of a stock image it is documented.
-        stock, lacking = None, ()
-        if own is None:
+        stock, lacking, on_spark = None, (), runs_on_spark(step)
+        if own is None and on_spark:
+            stock, lacking = image_for(step, self.place.region, self.instance_types(step))
+        elif own is None:
             try:
                 framework = framework_of_step(step, self.graph)
                 stock = self.stock(gpu=self.on_gpu(step), framework=framework)
@@ -299,8 +295,6 @@ class _Compiler:
                     stock = library_image(self.place.region)
             except UserError as error:
                 raise SpecError(f"Step {step.name!r}: {error}") from None
-            if not self.wheels_optional and (problem := spark_problem(step)):  # (this machine may have Java)
-                raise SpecError(f"Step {step.name!r}: {problem}")
             if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
                 raise SpecError(f"Step {step.name!r}: {problem}")
             needs = needs_of(step, self.graph, framework)
@@ -314,7 +308,11 @@ class _Compiler:
         for kind in self.instance_types(step):
             if problem := machine_problem(image, kind):
                 raise SpecError(f"Step {step.name!r}: {problem}")
-        return Site(self.graph, image, self._code[lacking], self.uri)
+        spark = None
+        if on_spark and is_spark_image(image):
+            spark = spark_job(step, self.root)
+            self.assets |= {asset.uri: asset for asset in spark.assets}
+        return Site(self.graph, image, self._code[lacking], self.uri, spark)
 
     def wheels(self, lacking: tuple[str, ...], stock: Image | None) -> tuple[Wheel, ...]:
         """What travels because the image lacks it."""
@@ -380,21 +378,3 @@ def _parameter(parameter: Parameter) -> Json:
     if parameter.choices:
         built["EnumValues"] = list(parameter.choices)
     return built
-
-
-def _cache(policy: CachePolicy) -> Json:
-    if not policy.enabled:
-        return {}
-    config: Json = {"Enabled": True}
-    if policy.expire_after:
-        config["ExpireAfter"] = policy.expire_after
-    return {"CacheConfig": config}
-
-
-def _retry(policy: RetryPolicy) -> Json:
-    return {
-        "ExceptionType": [EXCEPTIONS[cause] for cause in policy.causes],
-        "IntervalSeconds": policy.interval_seconds,
-        "BackoffRate": policy.backoff_rate,
-        "MaxAttempts": policy.max_attempts,
-    }

@@ -21,6 +21,7 @@ from drivetrain.targets.sagemaker.compile.job_options import (
     network_fields,
     training_options,
 )
+from drivetrain.targets.sagemaker.compile.spark_job import SparkJob, submit
 from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.step_contract import REGISTRY_VARIABLE, checkpoint_folder, environment_of, flag
@@ -43,6 +44,8 @@ class Site:
     code: Code
     uri: Callable[[Value], Value]
     """Turns a path on this machine into the URI that it is uploaded to; other values stay."""
+    spark: SparkJob | None = None
+    """What else Spark starts the program with, in SageMaker's image for it."""
 
 
 def start(folder: str, sha256: str) -> list[str]:
@@ -72,13 +75,14 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
     graph = site.graph
     prefix = output_prefix(step, site)["Std:Join"]["Values"]
     environment = _environment(step, graph)
+    folder = f"{PROCESSING_INPUT}/{CODE_CHANNEL}"
     arguments: Json = {
         "ProcessingResources": {
             "ClusterConfig": machines(step, graph),
         },
         "AppSpecification": {
             "ImageUri": site.image,
-            "ContainerEntrypoint": start(f"{PROCESSING_INPUT}/{CODE_CHANNEL}", site.code.start_sha256),
+            "ContainerEntrypoint": (submit if site.spark else start)(folder, site.code.start_sha256),
             "ContainerArguments": ["--code", site.code.sha256, *_command(step, graph)],
         },
         "RoleArn": job_role(step, graph),
@@ -97,6 +101,7 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
             }
             for name, uri in [
                 *((name, site.uri(value)) for name, value in step.inputs.items()),
+                *(site.spark.inputs if site.spark else ()),
                 (CODE_CHANNEL, site.code.uri),
             ]
         ],

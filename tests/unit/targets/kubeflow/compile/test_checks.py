@@ -36,6 +36,7 @@ from drivetrain import (
     when,
 )
 from drivetrain.components.train import train
+from drivetrain.components.transform_data import transform_data
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.program import Program
 from drivetrain.spec.resources import Checkpoint, InstanceGroup
@@ -112,6 +113,13 @@ CASES: list[tuple[str, Callable[[], Any], str, str, str]] = [
         "load",
         "image",
         "it has a space. Give [REGISTRY[:PORT]/]NAME",
+    ),
+    (
+        "_images",
+        lambda: step(transform_data, raw=RAW, plan="[]", engine="spark", image="r.example.com/drivetrain-gpu:1"),
+        "transform-data",
+        "image",
+        "spark.Dockerfile builds, or engine=polars",
     ),
     (
         "_machines",

@@ -39,7 +39,6 @@ from drivetrain import (
 from drivetrain.base.json_text import parse
 from drivetrain.components import Checkpoints, Input, Output, component
 from drivetrain.components.train import train
-from drivetrain.components.transform_data import transform_data
 from drivetrain.pipelines.retraining import Retraining, retraining
 from drivetrain.steps import start as start_file
 from drivetrain.steps.contract import START_COMMAND
@@ -235,19 +234,6 @@ def test_a_native_step_is_carried_through() -> None:
         "Type": "EMR",
         "Arguments": {"ClusterId": "j-1", "Any": [1, {"x": None}]},
     }
-
-
-def test_spark_is_refused_in_an_image_without_java_and_runs_here_and_in_ones_own() -> None:
-    def pipeline(**given: Any) -> Pipeline:
-        return Pipeline(name="p", steps=[step(transform_data, raw="s3://b/r", plan="[]", engine="spark", **given)])
-
-    with pytest.raises(SpecError, match=r"'transform-data': engine='spark' needs Java .* image of your own .*polars"):
-        compile_pipeline(pipeline())
-    here = compile_pipeline(pipeline(), wheels_optional=True)
-    assert "spark" in here.text
-    (built,) = compile_pipeline(pipeline(image="1.dkr.ecr.eu-west-1.amazonaws.com/spark:1")).definition["Steps"]
-    assert built["Arguments"]["AppSpecification"]["ImageUri"].endswith("/spark:1")
-    assert "spark" in built["Arguments"]["AppSpecification"]["ContainerArguments"]
 
 
 def test_scripts_get_their_folders() -> None:
