@@ -6,7 +6,7 @@ into every container; heavy libraries are imported inside the program that needs
 
 from drivetrain.base.bounds import Bounds
 from drivetrain.steps.card import Card
-from drivetrain.steps.contract import Checkpoints, Input, Output, Since
+from drivetrain.steps.contract import Checkpoints, Input, Output, Since, Value
 from drivetrain.steps.declaration import Component, component
 
-__all__ = ["Bounds", "Card", "Checkpoints", "Component", "Input", "Output", "Since", "component"]
+__all__ = ["Bounds", "Card", "Checkpoints", "Component", "Input", "Output", "Since", "Value", "component"]

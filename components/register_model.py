@@ -18,13 +18,15 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, NoReturn, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps.contract import METRICS_FILE, Input, Output
 from drivetrain.steps.declaration import component
+
+if TYPE_CHECKING:
+    from drivetrain.registry.registry import ModelVersion
 
 CARD_FILE, CARD_PAGE = "card.json", "card.md"
 _OF_THE_JOB = Path("/opt/ml")
@@ -112,7 +114,7 @@ def register_model(
         group, content_hash, record, metrics=metrics, execution=execution, approval=approval
     )
     if card is not None:
-        _write_card(card, record.card or {}, title=f"{group} version {version}")
+        _write_card(card, opened.version(group, version))
     print(f"{group} version {version} ({'new' if created else 'already registered'})", flush=True)
     return Registered(version, int(created))
 
@@ -133,12 +135,13 @@ def _place(model: Path, registry: str) -> str:
     )
 
 
-def _write_card(folder: Path, content: Mapping[str, Any], *, title: str) -> None:
-    from drivetrain.registry import model_card
+def _write_card(folder: Path, version: ModelVersion) -> None:
+    from drivetrain.registry.card_sections import as_markdown
 
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / CARD_FILE).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    (folder / CARD_PAGE).write_text(model_card.as_markdown(content, title=title), encoding="utf-8")
+    content = json.dumps(version.card or {}, indent=1, ensure_ascii=False) + "\n"
+    (folder / CARD_FILE).write_text(content, encoding="utf-8")
+    (folder / CARD_PAGE).write_text(as_markdown(version), encoding="utf-8")
 
 
 def read_metrics(path: Path) -> dict[str, float]:

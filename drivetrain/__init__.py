@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from drivetrain.base.errors import SpecError, UserError
     from drivetrain.catalog.instances import processing_instance_type
     from drivetrain.client.deployed import Deployed
+    from drivetrain.client.models import Model, Registry, models
     from drivetrain.client.run import Run, run
     from drivetrain.client.runs import runs
     from drivetrain.spec.deployment import Deployment
@@ -49,6 +50,7 @@ _HOME = {
     ),
     "processing_instance_type": "catalog.instances",
     "Deployed": "client.deployed",
+    **dict.fromkeys(("Model", "Registry", "models"), "client.models"),
     "Run": "client.run",
     "run": "client.run",
     "runs": "client.runs",
@@ -82,11 +84,13 @@ __all__ = [
     "Keys",
     "Limit",
     "Mlflow",
+    "Model",
     "NativeStep",
     "Network",
     "Parameter",
     "Pipeline",
     "PipelineFinished",
+    "Registry",
     "RegistryEvent",
     "Resources",
     "RetryPolicy",
@@ -108,6 +112,7 @@ __all__ = [
     "for_each",
     "join",
     "largest",
+    "models",
     "one_of",
     "processing_instance_type",
     "register",

@@ -21,6 +21,7 @@ BESIDE = {"README.md": "readme.md", "CONTRIBUTING.md": "contributing.md", "CHANG
 PYTHON = {
     "Runs": ("client.run.run", "client.run.Run", "client.run.Step", "client.runs.runs", "client.runs.Runs"),
     "Comparisons": ("client.comparison.Comparison",),
+    "Models": ("client.models.models", "client.models.Registry", "client.models.Model", "client.models.Models"),
     "Deployed pipelines": ("client.deployed.Deployed", "client.deployed.DeployedRun", "client.deployed.DeployedStep"),
     "Pipelines": ("authoring.pipeline.Pipeline", "authoring.settings.Settings", "spec.pipeline.Parameter"),
     "Steps": (

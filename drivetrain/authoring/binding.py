@@ -11,8 +11,8 @@ from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.resources import Cluster, RetryCause, RetryPolicy
 from drivetrain.spec.steps import BaseStep, Dependency
-from drivetrain.spec.values import BestRef, Reference, Value, ValueType, as_value, value_type
-from drivetrain.steps.contract import ComponentParameter
+from drivetrain.spec.values import BestRef, OutputRef, Reference, Value, ValueType, as_value, value_type
+from drivetrain.steps.contract import METRICS_OUTPUT, ComponentParameter
 from drivetrain.steps.declaration import Component
 
 # By the target of their component, of those that steps were made of: a step itself is plain data.
@@ -92,11 +92,9 @@ def bind(
                 )
             continue
         if isinstance(value, BaseStep):
-            raise SpecError(
-                f"Input {key!r} of step {label!r} is the whole step {value.name!r}. Name one of its outputs: "
-                f"{key}={value.name.replace('-', '_')}['...']. {did_you_mean(key, value.output_names())}"
-            )
-        inputs[key] = as_value(os.fspath(value) if _is_path(value) else value)
+            inputs[key] = output_of(value, key, f"Input {key!r} of step {label!r}")
+        else:
+            inputs[key] = as_value(os.fspath(value) if _is_path(value) else value)
     parameters: dict[str, Value] = {}
     for key, declared in component.parameters.items():
         if key not in given:
@@ -115,6 +113,23 @@ def bind(
                 if value is not None:
                     refuse_beyond(f"Step {label!r} (with {parameter.name}={value!r})", declared, value)
     return inputs, parameters
+
+
+def output_of(step: BaseStep, name: str, where: str) -> OutputRef:
+    """The output that a whole step stands for: the one of this name, else its only one.
+
+    Raises:
+        SpecError: it has none, or several of other names; `where` says what is given the step.
+    """
+    folders = [each for each in step.output_names() if each != METRICS_OUTPUT]
+    if name in folders:
+        return step[name]
+    if len(folders) == 1:
+        return step[folders[0]]
+    raise SpecError(
+        f"{where} is the whole step {step.name!r}. Name one of its outputs: "
+        f"{name}={step.name.replace('-', '_')}['...']. {did_you_mean(name, step.output_names())}"
+    )
 
 
 def _is_path(value: object) -> bool:

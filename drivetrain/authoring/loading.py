@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
 import inspect
@@ -17,12 +18,16 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from pydantic import Field, create_model
+from pydantic.errors import PydanticUserError
+
 import drivetrain
 from drivetrain.authoring.pipeline import Pipeline
 from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.call_site import place_in, place_of_function
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
 from drivetrain.spec.deployment import Deployment
+from drivetrain.steps.argument_help import argument_help
 
 READY = Path(drivetrain.__file__).parent / "pipelines"
 
@@ -114,15 +119,17 @@ def _build(author: Callable[..., Any], config: Path | None, overrides: tuple[str
     kind = _settings_class(author)
     try:
         settings = build(kind or Settings, config, overrides)
+    except SpecError as error:  # a wrong default
+        raise at_place(error, place_of_function(author)) from None
     except UserError as error:
         if kind is not None:
             raise
         raise UserError(
-            f"{error} {author.__name__}() takes no settings of its own, only those of every pipeline. Give it a "
-            "parameter: def pipeline(settings: MySettings) -> Pipeline, with class MySettings(Settings)."
+            f"{error} {author.__name__}() takes no settings of its own, only those of every pipeline. Give it "
+            f"parameters: def {author.__name__}(epochs: int = 5) -> Pipeline."
         ) from None
     try:
-        built = author() if kind is None else author(settings)
+        built = _called(author, kind, settings)
     except SystemExit as error:  # it would end this process without a word
         where = place_in(error.__traceback__) or place_of_function(author)
         text = f"{author.__name__}() ended the program ({_exit(error)}); it must return a Pipeline."
@@ -140,7 +147,9 @@ def _build(author: Callable[..., Any], config: Path | None, overrides: tuple[str
 def import_file(path: Path) -> ModuleType:
     """Import the user's file under its own name, with its folder first on sys.path, as a container does."""
     if not path.is_file():
-        raise UserError(f"No pipeline file {path}. Give an existing .py file or one of the ready pipelines.")
+        close = difflib.get_close_matches(path.name, [file.name for file in path.parent.glob("*.py")], n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise UserError(f"No pipeline file {path}.{hint} Give an existing .py file or one of the ready pipelines.")
     if not path.stem.isidentifier():
         raise UserError(f"{path.name}: a pipeline file is imported, so its name must be a Python name. Rename it.")
     loaded = sys.modules.get(path.stem)
@@ -207,15 +216,53 @@ def _returns_pipeline(function: Callable[..., Any]) -> bool:
     return returned is Pipeline or returned in ("Pipeline", "drivetrain.pipelines.Pipeline")
 
 
+class _Parameters(Settings):
+    """Settings that are the parameters of the pipeline's function."""
+
+
+def _called(author: Callable[..., Any], kind: type[Settings] | None, settings: Settings) -> Any:
+    if kind is None:
+        return author()
+    if issubclass(kind, _Parameters):
+        return author(**{name: getattr(settings, name) for name in kind.model_fields.keys() - Settings.model_fields})
+    return author(settings)
+
+
 def _settings_class(author: Callable[..., Any]) -> type[Settings] | None:
     parameters = list(inspect.signature(author).parameters.values())
     if not parameters:
         return None
-    kind = typing.get_type_hints(author).get(parameters[0].name)
-    if len(parameters) > 1 or not (isinstance(kind, type) and issubclass(kind, Settings)):
-        text = (
-            f"{author.__name__}() must take no parameter, or one annotated with a subclass of Settings; it takes "
-            f"({', '.join(map(str, parameters))})."
-        )
-        raise at_place(SpecError(text), place_of_function(author))
-    return kind
+    hints = typing.get_type_hints(author, include_extras=True)
+    kind = hints.get(parameters[0].name)
+    if len(parameters) == 1 and isinstance(kind, type) and issubclass(kind, Settings):
+        return kind
+    fields: dict[str, Any] = {}
+    described = argument_help(author.__doc__ or "")
+    for parameter in parameters:
+        if problem := _no_setting(parameter, hints.get(parameter.name)):
+            text = (
+                f"{author.__name__}() must take no parameter, typed parameters that are its settings "
+                f"(epochs: int = 5), or one annotated with a subclass of Settings; {problem}."
+            )
+            raise at_place(SpecError(text), place_of_function(author))
+        default = ... if parameter.default is parameter.empty else parameter.default
+        fields[parameter.name] = (hints[parameter.name], Field(default, description=described.get(parameter.name)))
+    try:
+        return create_model(author.__name__, __base__=_Parameters, __module__=author.__module__, **fields)
+    except PydanticUserError as error:
+        text = f"A parameter of {author.__name__}() cannot be a setting: {error.message.splitlines()[0]}"
+        raise at_place(SpecError(text), place_of_function(author)) from None
+
+
+def _no_setting(parameter: inspect.Parameter, hint: Any) -> str:
+    """Why a parameter cannot be a setting; empty where it can."""
+    name = parameter.name
+    if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+        return f"it takes {parameter}, which cannot be given by name"
+    if isinstance(hint, type) and issubclass(hint, Settings):
+        return f"it takes {name}: {hint.__name__} beside other parameters"
+    if hint is None:
+        return f"its parameter {name!r} has no type"
+    if name.startswith("_") or hasattr(Settings, name) or name in Settings.model_fields:
+        return f"its parameter cannot be called {name!r}, a name that every pipeline's settings have"
+    return ""

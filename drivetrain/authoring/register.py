@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drivetrain.authoring.binding import dependencies
+from drivetrain.authoring.binding import dependencies, output_of
 from drivetrain.base.errors import SpecError
 from drivetrain.registry import model_package
 from drivetrain.spec.model_card import check_card
@@ -36,6 +36,7 @@ def register(
     """A new version of the model group.
 
     Args:
+        model: the output that holds the model, or the step itself: its output `model`, else its only output.
         image: the container image that serves the model; without one that of the
             deployment (`serving_image`), or the stock inference image.
         metrics: the step whose numbers are kept with the version.
@@ -49,6 +50,8 @@ def register(
     Raises:
         SpecError: a step without the output that is needed; a section or field that a model card does not have.
     """
+    if isinstance(model, BaseStep):
+        model = output_of(model, "model", f"model of step {name!r}")
     if isinstance(metrics, BaseStep):
         metrics = metrics["metrics"]
     if isinstance(evaluation, BaseStep):

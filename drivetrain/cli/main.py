@@ -54,7 +54,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "destroy": "deployed.destroy",
         "prices": "deployed.prices",
     },
-    "Start by themselves": {
+    "Start automatically": {
         "triggers": "local.triggers",
         "serve": "local.serve",
     },

@@ -47,7 +47,7 @@ Execution = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="A run's id, the beginning of it, its name, or `latest`.",
+        help="A run's id, the beginning of it, its name, `latest`, or `latest~1` (the one before).",
         show_default=False,
         autocompletion=_runs,
     ),

@@ -4,12 +4,14 @@
     run.status, run.metrics["accuracy"], run.steps["train"].outputs["model"]
     dt.runs("retraining").to_frame()
     dt.Run("latest").compare("1ee5")
+    dt.models("retraining")[0].approve("better on all classes")
     dt.Deployed("retraining", config="production.yaml").start().wait()
 
 deployed.py     runs of a deployed pipeline, on SageMaker or Kubeflow
 run.py          one run and its steps, started or read from the ledger
 running.py      what starts a pipeline, goes on with a run, and shows its progress
 runs.py         many runs
+models.py       registered models, in any registry
 comparison.py   what differs between runs
 frames.py       data frames of pandas or Polars, and tables
 pictures.py     the DAG of a pipeline, for notebooks

@@ -15,7 +15,7 @@ from drivetrain.client.frames import Named
 from drivetrain.targets.local.home import Home
 
 if TYPE_CHECKING:
-    from drivetrain.registry.registry import ModelVersion
+    from drivetrain.client.models import Model
     from drivetrain.report.content.facts import RunFacts, StepFacts
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.local.ledger.rows import ExecutionRow
@@ -246,14 +246,14 @@ class Run:
         )
 
     @property
-    def model_version(self) -> ModelVersion | None:
+    def model_version(self) -> Model | None:
         """The version of a model that the run registered, as it is now; the last one where there are several."""
         if not self._facts.models:
             return None
-        from drivetrain.registry.backends.local import LocalRegistry
+        from drivetrain.client.models import Registry
 
         model = self._facts.models[-1]
-        return LocalRegistry(self._home.ledger).version(model.group, model.version)
+        return Registry(home=self._home.root).model(model.group, model.version)
 
     def report(self) -> Path:
         """Write the page of the run anew; gives the file."""

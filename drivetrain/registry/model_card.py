@@ -21,6 +21,8 @@ from drivetrain.registry.record import CARD_RECORD
 Card = dict[str, Any]
 
 MOST_CHARACTERS = 100_000
+HEALTH = "health_"
+"""Begins the custom details that say what a health rule found."""
 _LONG, _SHORT = 2048, 1024
 _MOST_HYPERPARAMETERS = 100
 
@@ -49,8 +51,9 @@ def model_card(
         card["training_details"] = _training(model)
     if evaluation or numbers or decision:
         card["evaluation_details"] = [_evaluation(evaluation or {}, decision or {}, numbers or {})]
-    if decision:
-        card["additional_information"] = {"custom_details": _pieces(decision)}
+    custom = {**_health(model or {}), **(_pieces(decision) if decision else {})}
+    if custom:
+        card["additional_information"] = {"custom_details": custom}
     return card
 
 
@@ -77,52 +80,35 @@ def as_package_card(card: Mapping[str, Any]) -> dict[str, str]:
     return {"ModelCardContent": content, "ModelCardStatus": "Draft"}
 
 
-def as_markdown(card: Mapping[str, Any], *, title: str) -> str:
-    """The card for people."""
-    lines = [f"# {title}", ""]
-    for uri in card.get("model_overview", {}).get("model_artifact", []):
-        lines += [f"Lies at {uri}", ""]
-    training = card.get("training_details", {})
-    if training:
-        lines += ["## Training", "", training.get("training_observations", ""), ""]
-        given = training.get("training_job_details", {}).get("user_provided_hyper_parameters", [])
-        if given:
-            lines += ["| setting | value |", "|---|---|"]
-            lines += [f"| {_cell(each['name'])} | {_cell(each['value'])} |" for each in given]
-            lines.append("")
-    for details in card.get("evaluation_details", []):
-        lines += [f"## {details['name'].capitalize()}", ""]
-        if details.get("evaluation_observation"):
-            lines += [details["evaluation_observation"], ""]
-        for group in details.get("metric_groups", []):
-            lines += ["| metric | value | |", "|---|---|---|"]
-            lines += [
-                f"| {_cell(each['name'])} | {each['value']:.6g} | {_cell(each.get('notes', ''))} |"
-                for each in group["metric_data"]
-            ]
-            lines.append("")
-    return "\n".join(lines).rstrip() + "\n"
-
-
 def _training(model: Mapping[str, Any]) -> dict[str, Any]:
     settings = {**_mapping(model.get("training")), **_mapping(model.get("recipe_options"))}
     settings = {"recipe": model.get("recipe"), "precision": model.get("precision"), **settings}
     described = ", ".join(f"{name} {model[name]}" for name in ("recipe", "step") if model.get(name) is not None)
-    if (rows := _mapping(model.get("data")).get("rows")) is not None:
+    data = _mapping(model.get("data"))
+    if (rows := data.get("rows")) is not None:
         described += f", {rows} rows"
     observed = f"Trained by drivetrain: {described}."
     for rule, text in _mapping(_mapping(model.get("health")).get("failed")).items():
         observed += f" Health rule {rule}: {text}."
+    known = {"rows": rows, "content": data.get("content_hash"), "reader": data.get("reader")}
+    described_data = ", ".join(f"{name} {value}" for name, value in known.items() if value is not None)
     return {
         "training_observations": observed[:_SHORT],
         "training_job_details": {
+            **({"training_datasets": [described_data[:_SHORT]]} if described_data else {}),
             "user_provided_hyper_parameters": [
                 {"name": str(name)[:255], "value": _text(value)[:255]}
                 for name, value in list(settings.items())[:_MOST_HYPERPARAMETERS]
                 if value is not None and value != ""
-            ]
+            ],
         },
     }
+
+
+def _health(model: Mapping[str, Any]) -> dict[str, str]:
+    """Health rules that failed the training, with what they found; empty of a healthy one."""
+    failed = _mapping(_mapping(model.get("health")).get("failed"))
+    return {f"{HEALTH}{rule}"[:255]: _text(text)[:_SHORT] for rule, text in failed.items()}
 
 
 def _evaluation(
@@ -178,7 +164,3 @@ def _mapping(value: Any) -> Mapping[str, Any]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -33,9 +33,10 @@ def write_site(home: Home, groups: Mapping[str, Sequence[ModelVersion]], folder:
     from drivetrain.report.content.concluding import enter_missing
     from drivetrain.report.content.from_ledger import run_facts
     from drivetrain.report.content.index import index
+    from drivetrain.report.page.card_page import card_page
     from drivetrain.report.page.index_page import Asked, index_page
     from drivetrain.report.page.page import render
-    from drivetrain.report.page.registry_page import registry_page
+    from drivetrain.report.page.registry_page import MAX_VERSIONS, registry_page
     from drivetrain.targets.local.ledger.reader import Ledger
 
     if folder.exists() and not (folder.is_dir() and ((folder / _MARK).exists() or not any(folder.iterdir()))):
@@ -60,8 +61,14 @@ def write_site(home: Home, groups: Mapping[str, Sequence[ModelVersion]], folder:
                 text = index_page(found, asked, Around(links=_LINKS, here=_LINKS[0][1]), _run_file, pages=_list_file)
                 (folder / _list_file(number)).write_text(text, encoding="utf-8")
                 more, number = number * PER_PAGE < found.total, number + 1
-        models = registry_page(groups, Around(links=_LINKS, here=_LINKS[1][1]), _run_file, decides=False)
+        models = registry_page(groups, Around(links=_LINKS, here=_LINKS[1][1]), _run_file, _card_file, decides=False)
         (folder / _LINKS[1][1]).write_text(models, encoding="utf-8")
+        (folder / "models").mkdir(exist_ok=True)
+        links = Around(links=tuple((text, f"../{address}") for text, address in _LINKS), here=f"../{_LINKS[1][1]}")
+        for version in (one for versions in groups.values() for one in versions[:MAX_VERSIONS]):
+            run = version.lineage.get("execution", "").rpartition("/")[2]
+            text = card_page(version, links, f"../{_run_file(run)}" if run in there else None)
+            (folder / _card_file(version.group, version.version)).write_text(text, encoding="utf-8")
         # Runs that were removed, and pages of a list that was longer.
         stale = [file for file in (folder / "runs").glob("*.html") if file.stem not in there]
         stale += [file for file in folder.glob("runs-*.html") if int(file.stem.rpartition("-")[2]) >= number]
@@ -74,6 +81,10 @@ def write_site(home: Home, groups: Mapping[str, Sequence[ModelVersion]], folder:
 
 def _run_file(id: str) -> str:
     return f"runs/{id}.html"
+
+
+def _card_file(group: str, version: int) -> str:
+    return f"models/{group}-{version}.html"
 
 
 def _list_file(number: int) -> str:

@@ -19,7 +19,7 @@ from typing import Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps import command_line
-from drivetrain.steps.contract import METRICS_FILE, METRICS_OUTPUT, Declaration
+from drivetrain.steps.contract import METRICS_FILE, METRICS_OUTPUT, RETURNED, Declaration
 
 # Set by the start file where the platform reads a failure reason from a file.
 FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
@@ -42,8 +42,13 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
         for name in component.inputs:
             if values[name] is not None and not values[name].exists():
                 raise InputError(f"--{name.replace('_', '-')} {values[name]}: no such file or folder.")
-        returned = component.function(**values)
-        if component.metrics == () and returned is not None:
+        value_folder: Path | None = values.pop(RETURNED) if _returns_value(component) else None
+        returned = component.function(**_with_values(component, values))
+        if value_folder is not None:
+            from drivetrain.steps.values import save
+
+            save(returned, value_folder, component.name)
+        elif component.metrics == () and returned is not None:
             print(
                 f"warning: {component.name} returned a {type(returned).__name__}, which is dropped. To keep numbers, "
                 "declare them: -> dict[str, float].",
@@ -62,6 +67,20 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
         fail(f"error: {error}", code=2)
     except Exception as error:
         _fail_by(error)
+
+
+def _returns_value(component: Declaration[..., Any]) -> bool:
+    return RETURNED in component.outputs and component.outputs[RETURNED].value
+
+
+def _with_values(component: Declaration[..., Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments, with the Python value of each folder that the function takes as a value."""
+    wanted = [name for name, folder in component.inputs.items() if folder.value and given[name] is not None]
+    if not wanted:
+        return dict(given)
+    from drivetrain.steps.values import load
+
+    return {**given, **{name: load(given[name], f"--{name.replace('_', '-')}") for name in wanted}}
 
 
 def returned_values(component: Declaration[..., Any], returned: Any) -> dict[str, float | str]:

@@ -17,20 +17,29 @@ from drivetrain.base.bounds import Bounds
 
 P = ParamSpec("P")
 R = TypeVar("R")
+V = TypeVar("V")
 
 Job = Literal["processing", "training"]
 Scalar = str | int | float | bool
 
 
 class Folder(NamedTuple):
-    """Marks a Path parameter as a folder that the platform fills (`input`) or collects (`output`, `checkpoints`)."""
+    """Marks a Path parameter as a folder that the platform fills (`input`) or collects (`output`, `checkpoints`).
+
+    With `value` the folder holds a Python value, and the function takes or returns the value (values.py).
+    """
 
     flow: Literal["input", "output", "checkpoints"]
+    value: bool = False
 
 
 Input = Annotated[Path, Folder("input")]
 Output = Annotated[Path, Folder("output")]
 Checkpoints = Annotated[Path, Folder("checkpoints")]
+Value = Annotated[V, Folder("input", value=True)]
+
+# The output in which a returned Value travels.
+RETURNED = "returned"
 
 # A processing job's numbers travel in a folder of their own, so that a property file can name it.
 METRICS_OUTPUT = "metrics"
@@ -141,11 +150,15 @@ class ComponentParameter(NamedTuple):
 
 
 class ComponentFolder(NamedTuple):
-    """One folder of a component; an optional input may be left unconnected and then arrives as None."""
+    """One folder of a component; an optional input may be left unconnected and then arrives as None.
+
+    `value` says that the function takes or returns the Python value in the folder, not its path.
+    """
 
     name: str
     optional: bool = False
     help: str = ""
+    value: bool = False
 
     @property
     def flag(self) -> str:

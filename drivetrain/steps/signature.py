@@ -15,10 +15,12 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from drivetrain.base.bounds import Bounds
+from drivetrain.steps.argument_help import argument_help
 from drivetrain.steps.contract import (
     CHECKPOINTS,
     CODE_CHANNEL,
     METRICS_OUTPUT,
+    RETURNED,
     TRAINING_OUTPUTS,
     ComponentFolder,
     ComponentParameter,
@@ -92,7 +94,7 @@ def declare(
         if parameter.name not in hints:
             raise DeclarationError(
                 f"{where}: parameter {parameter.name!r} has no type. Allowed: Input, Output, Checkpoints, str, int, "
-                "float, bool, Literal[...], or one of the plain types | None."
+                "float, bool, Literal[...], or one of the plain types | None; Value for any Python value."
             )
         annotation = _unwrapped(hints[parameter.name])
         optional = annotation.optional
@@ -106,7 +108,7 @@ def declare(
                 f"{where}: folder {parameter.name!r} defaults to {parameter.default!r}; the platform gives folders. "
                 "Allowed: no default, or a type with `| None` and the default None."
             )
-        declared = ComponentFolder(parameter.name, optional=optional, help=help_text)
+        declared = ComponentFolder(parameter.name, optional=optional, help=help_text, value=folder.value)
         if folder.flow == "input":
             inputs[parameter.name] = declared
         elif folder.flow == "output":
@@ -119,7 +121,14 @@ def declare(
             )
 
     parameters = {**shared, **own}
-    metrics, texts = _returned(where, hints.get("return"))
+    metrics, texts = (), ()
+    if _is_value(hints.get("return")):
+        if job == "training" or RETURNED in hints:
+            what = "a training job returns no Value" if job == "training" else f"the name {RETURNED!r} is taken"
+            raise DeclarationError(f"{where}: {what}. Write into an Output instead, or rename the parameter.")
+        outputs[RETURNED] = ComponentFolder(RETURNED, help="gets the value that the function returns", value=True)
+    else:
+        metrics, texts = _returned(where, hints.get("return"))
     _check_folders(where, job, inputs, outputs, checkpoints, metrics)
     if metrics != () and METRICS_OUTPUT in hints:
         raise DeclarationError(
@@ -270,6 +279,10 @@ def _check_logs(where: str, job: Job, logs: Mapping[str, str]) -> None:
             )
 
 
+def _is_value(annotation: Any) -> bool:
+    return any(isinstance(each, Folder) and each.value for each in _unwrapped(annotation).metadata)
+
+
 class _Annotation(NamedTuple):
     """A type without `Annotated` and `| None`, and what those said."""
 
@@ -298,7 +311,8 @@ def _plain_parameter(where: str, parameter: _Parameter, annotation: _Annotation,
     if kind not in (str, int, float, bool):
         raise DeclarationError(
             f"{where}: parameter {parameter.name!r} has type {annotation.kind!r}. Allowed: Input, Output, Checkpoints, "
-            "str, int, float, bool, Literal[...] of one of these, or one of the plain types | None."
+            "str, int, float, bool, Literal[...] of one of these, or one of the plain types | None; Value for any "
+            "other Python value."
         )
     required, default = parameter.required, parameter.default
     if kind is float and type(default) is int:
@@ -351,7 +365,7 @@ def _returned(where: str, annotation: Any) -> tuple[tuple[str, ...] | None, tupl
         return ("value",), ()
     allowed = (
         "Allowed: None, a number, dict[str, float], or a TypedDict, NamedTuple or dataclass of numbers and texts (they "
-        "become the step's property file)."
+        "become the step's property file); Value for any other Python value."
     )
     if typing.is_typeddict(annotation) or hasattr(annotation, "_fields") or hasattr(annotation, "__dataclass_fields__"):
         hints = typing.get_type_hints(annotation)
@@ -371,24 +385,3 @@ def _returned(where: str, annotation: Any) -> tuple[tuple[str, ...] | None, tupl
         if keys is str and set(typing.get_args(values) or [values]) <= {int, float}:
             return None, ()
     raise DeclarationError(f"{where}: returns {annotation!r}. {allowed}")
-
-
-def argument_help(doc: str) -> dict[str, str]:
-    """`name: text` entries of the docstring's section Args or Attributes, folded to one line each."""
-    if "Args:" not in doc and "Attributes:" not in doc:
-        return {}
-    section = re.search(
-        r"^\s*(?:Args|Attributes):\s*\n(.*?)(?:^\s*(?:Returns|Raises|Yields):|\Z)", doc, re.MULTILINE | re.DOTALL
-    )
-    if section is None:
-        return {}
-    found: dict[str, str] = {}
-    name, indent = "", None
-    for line in section.group(1).splitlines():
-        entry = re.match(r"^(\s+)(\w+):\s+(.*)$", line)
-        if entry and (indent is None or len(entry.group(1)) <= indent):
-            indent, name = len(entry.group(1)), entry.group(2)
-            found[name] = entry.group(3).strip()
-        elif name and line.strip():
-            found[name] += " " + line.strip()
-    return found

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.signature import argument_help, parameters_of
+from drivetrain.steps.argument_help import argument_help
+from drivetrain.steps.signature import parameters_of
 from drivetrain.training.errors import unknown_name
 
 

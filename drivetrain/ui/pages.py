@@ -57,6 +57,8 @@ class Pages:
             return self._index(query)
         if path == "/models":
             return self._models(query)
+        if path.startswith("/models/") and path.count("/") == 3:
+            return self._card(*path.split("/")[2:])
         if path == "/compare":
             return self._compare(query.get("run", []))
         if path == "/starts":
@@ -153,7 +155,15 @@ class Pages:
         registry = self._registry()
         groups = {group.name: registry.versions(group.name) for group in registry.groups()}
         told = self._told(groups, query)
-        return Page(registry_page(groups, _around("/models"), run_address, decides=True, told=told))
+        return Page(registry_page(groups, _around("/models"), run_address, card_address, decides=True, told=told))
+
+    def _card(self, group: str, version: str) -> Page:
+        from drivetrain.report.page.card_page import card_page
+
+        found = self._registry().version(group, version)
+        run = found.lineage.get("execution", "").rpartition("/")[2]
+        there = bool(run) and self.home.run(run).is_dir()
+        return Page(card_page(found, _around("/models"), run_address(run) if there else None))
 
     def _told(self, groups: Mapping[str, list[ModelVersion]], query: Query) -> str | None:
         """What came of a decision: of the version in the address, as it is now."""
@@ -198,6 +208,11 @@ def answer_of(error: UserError | InputError) -> Page:
 def run_address(id: str) -> str:
     """Of a run's page."""
     return f"/runs/{quote(id, safe='')}"
+
+
+def card_address(group: str, version: int) -> str:
+    """Of a version's card."""
+    return f"/models/{quote(group, safe='')}/{version}"
 
 
 def _around(here: str = "") -> Around:

@@ -35,7 +35,7 @@ def records(bench: Bench) -> Iterator[Record]:
         ours=_lines("drivetrain"),
         peers={name: _lines(name) for name in PEERS},
         limit=_lines("plain"),
-        target=30,
+        target=24,
         note="the limit is the same work as a plain script, without steps, cache or history",
     )
 

@@ -38,8 +38,8 @@ MISTAKES = (
     Mistake("a typo in a setting", ("max_digit", "Did you mean 'max_digits'?"), options=("--set", "max_digit=3")),
     Mistake("a typo in an input", ("'dat'", "Did you mean 'data'?"), ("step(train, data=", "step(train, dat=")),
     Mistake("a wrong type in a setting", ("max_digits", "'many'", "integer"), options=("--set", "max_digits=many")),
-    Mistake("a wrong type in a step", ("max_digits", "'4'", "Integer"), ("=settings.max_digits", '="4"')),
-    Mistake("a missing output", ("'dato'", "Did you mean 'data'?"), ('data=loaded["data"])', 'data=loaded["dato"])')),
+    Mistake("a wrong type in a step", ("max_digits", "'4'", "Integer"), ("=max_digits)", '="4")')),
+    Mistake("a missing output", ("'return'", "Did you mean 'returned'?"), ("model=model, ", 'model=model["return"], ')),
     Mistake(
         "a cycle",
         ("load", "evaluate"),

@@ -22,7 +22,7 @@ def drivetrain(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("page", "lines", "steps"),
-    [("README.md", 18, PREPARED), ("docs/authoring.md", 30, ["train", "evaluate"])],
+    [("README.md", 15, PREPARED), ("docs/authoring.md", 24, ["train", "evaluate"])],
 )
 def test_the_example(page: str, lines: int, steps: list[str], tmp_path: Path) -> None:
     example = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)[0]

@@ -29,7 +29,7 @@ def check(
     set_: Set = None,
     as_json: Json = False,
 ) -> int:
-    """Say what would be refused of a definition, and where.
+    """Check a definition: what would be refused, and where.
 
     Names, references, conditions and cycles, and the arguments of every job against the service's own model, each
     problem with its path; and which step types and functions are not known here. For which target a file is, its

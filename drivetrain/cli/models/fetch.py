@@ -40,19 +40,44 @@ def fetch(
       drivetrain models fetch retraining
       drivetrain models fetch retraining 3 --output model
     """
-    import shutil
-    import tempfile
-
     from drivetrain.cli.models.registry import opened
     from drivetrain.cli.terminal import say, say_json
 
+    refuse_filled(output, "--output ")
+    found = opened(registry, home).version(group, version)
+    keep(found, output, registry, home)
+    name = f"{found.group} version {found.version}"
+    if as_json:
+        facts = {"group": found.group, "version": found.version, "artifact": found.artifact}
+        say_json({**facts, "content_hash": found.content_hash, "output": None if output is None else str(output)})
+    else:
+        where = "" if output is None else f"; they are in {output}"
+        say(f"{name}: its files are those that were registered ({found.content_hash[:12]}){where}")
+
+
+def refuse_filled(output: Path | None, option: str = "") -> None:
+    """
+    Raises:
+        UserError: something is at the place where files are to be kept.
+    """
     if (
         output is not None
         and os.path.lexists(output)
         and (output.is_symlink() or not output.is_dir() or any(output.iterdir()))
     ):
-        raise UserError(f"--output {output}: something is there. Give a folder that does not exist, or is empty.")
-    found = opened(registry, home).version(group, version)
+        raise UserError(f"{option}{output}: something is there. Give a folder that does not exist, or is empty.")
+
+
+def keep(found: ModelVersion, output: Path | None, registry: str | None, home: Path | None) -> None:
+    """Verify a version's files, and keep them in `output`, which is empty or not there.
+
+    Raises:
+        UserError: they are not those that were registered, or nothing says which those are.
+        InputError: they cannot be had.
+    """
+    import shutil
+    import tempfile
+
     name = f"{found.group} version {found.version}"
     if not found.content_hash:
         raise UserError(
@@ -77,12 +102,6 @@ def fetch(
                 shutil.copy2(path, kept)
             check(found, kept if path.is_dir() else kept / path.name)  # others may write to where it lies
             kept.replace(output)
-    if as_json:
-        facts = {"group": found.group, "version": found.version, "artifact": found.artifact}
-        say_json({**facts, "content_hash": found.content_hash, "output": None if output is None else str(output)})
-    else:
-        where = "" if output is None else f"; they are in {output}"
-        say(f"{name}: its files are those that were registered ({found.content_hash[:12]}){where}")
 
 
 def fetched(version: ModelVersion, folder: Path, registry: str | None, home: Path | None) -> Path:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from drivetrain.cli.groups import CommandGroup, new_app
-from drivetrain.cli.models import fetch, predict
+from drivetrain.cli.models import card, fetch, predict
 from drivetrain.cli.models.registry import RegistryUrl
 from drivetrain.cli.options import Home, Json
 
@@ -87,7 +87,7 @@ def list_(
 def show(
     group: Group,
     version: Version = "latest",
-    card: Annotated[bool, typer.Option("--card", help="Print the model card instead.")] = False,
+    card: Annotated[bool, typer.Option("--card", help="Print the card as the registry keeps it instead.")] = False,
     registry: RegistryUrl = None,
     home: Home = None,
     as_json: Json = False,
@@ -224,6 +224,7 @@ def rollback(
     _decide(group, str(to or approved[1]), "Approved", reason, registry, home, as_json)
 
 
+app.command()(card.card)
 app.command()(fetch.fetch)
 app.command()(predict.predict)
 

@@ -23,11 +23,11 @@ RegistryUrl = Annotated[
 _OF_THE_RUNS = ("local", "local:")
 
 
-def opened(url: str | None, home: Path | None) -> Registry:
+def opened(url: str | None, home: Path | None, *, called: str = "--registry ") -> Registry:
     """The registry at `--registry`, of the runs at `--home`, of $DRIVETRAIN_REGISTRY, or of the runs here.
 
     Commands look at what was registered, so a file that is named has to be there: a mistyped path is not one where
-    nothing is registered yet. That of the runs comes with the first of them.
+    nothing is registered yet. That of the runs comes with the first of them. `called` is what messages call `url`.
 
     Raises:
         UserError: both options name a registry, or there is none at the path.
@@ -39,9 +39,9 @@ def opened(url: str | None, home: Path | None) -> Registry:
     from drivetrain.registry.backends.local import LocalRegistry
     from drivetrain.registry.registry import REGISTRY_VARIABLE, open_registry
 
-    given, named_by = None if url in (None, "auto") else url, "--registry "
+    given, named_by = None if url in (None, "auto") else url, called
     if given not in (None, *_OF_THE_RUNS) and home is not None:
-        raise UserError(f"--registry {given} and --home {home} are two places. Give one: --home is for local models.")
+        raise UserError(f"{called}{given} and home {home} are two places. Give one: home is for local models.")
     if given is None and home is None:
         given, named_by = os.environ.get(REGISTRY_VARIABLE) or None, f"${REGISTRY_VARIABLE}="
     if given in (None, *_OF_THE_RUNS):

@@ -38,7 +38,7 @@ def version_text(version: ModelVersion, events: list[ModelEvent]) -> str:
         _metrics(version),
         _decision(version),
         _titled("lineage", _facts({name: printable(value) for name, value in lineage.items()})),
-        _titled("card", _card_parts(version.card)),
+        _titled("card", _card_parts(version)),
         _titled("history", "\n".join(_events(events))),
     ]
     return "\n\n".join(block for block in blocks if block)
@@ -114,10 +114,12 @@ def _events(events: list[ModelEvent]) -> Iterator[str]:
         yield f"  {moment(event.at)}  {done}{by}{reason}"
 
 
-def _card_parts(card: Mapping[str, Any] | None) -> str:
-    if not card:
-        return ""
-    return f"  {', '.join(printable(str(name).replace('_', ' ')) for name in list(card)[:20])} (--card prints it)"
+def _card_parts(version: ModelVersion) -> str:
+    whole = f"  the whole of it: drivetrain models card {printable(version.group)} {version.version}"
+    if not version.card:
+        return whole
+    kept = ", ".join(printable(str(name).replace("_", " ")) for name in list(version.card)[:20])
+    return f"  {kept} (--card prints it)\n{whole}"
 
 
 def card_text(card: Mapping[str, Any]) -> str:

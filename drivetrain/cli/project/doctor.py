@@ -43,7 +43,7 @@ class Finding:
 
 @app.command()
 def doctor(home: Home = None, as_json: Json = False) -> int:
-    """Say what this machine lacks of what pipelines need.
+    """Check what this machine has, and what pipelines would lack.
 
     It looks at versions, packages, disk, isolation, GPUs and credentials.
 

@@ -9,6 +9,7 @@ import typer
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.groups import new_app
+from drivetrain.cli.options import Json
 
 app = new_app()
 TEMPLATE = Path(__file__).with_name("template")
@@ -23,6 +24,7 @@ def init(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Where to write it  [default: this folder]", show_default=False)
     ] = Path(),
+    as_json: Json = False,
 ) -> None:
     """Write a small project that works: data, pipeline, tests, CI.
 
@@ -34,7 +36,7 @@ def init(
       drivetrain init
     """
     from drivetrain.base.files import write_text
-    from drivetrain.cli.terminal import say
+    from drivetrain.cli.terminal import say, say_json
 
     texts = {
         _PLACES.get(file.name, file.name.removesuffix(".txt")): file.read_text(encoding="utf-8")
@@ -52,6 +54,9 @@ def init(
         except OSError as error:
             raise UserError(f"{error.filename}: {error.strerror}. Give another folder.") from None
         write_text(folder / name, text)
+    if as_json:
+        say_json({"folder": str(folder), "files": list(texts)})
+        return
     say(f"Wrote {len(texts)} files into {folder}:")
     for name in texts:
         say(f"  {name}")

@@ -61,7 +61,7 @@ def recommend(
     set_: Set = None,
     as_json: Json = False,
 ) -> int:
-    """Say which strategy fits a recipe on given machines.
+    """Recommend a strategy for a recipe on given machines.
 
     For each strategy: memory a GPU, bytes sent a step and how long they take, whether it fits; then the choice with its
     reason. All numbers are estimates. With --write the recipe is measured into NAME.facts.json, from which a pipeline

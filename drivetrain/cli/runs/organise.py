@@ -59,6 +59,7 @@ def name(
     execution: Execution,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="The name; without, it loses its name.")] = None,
     home: Home = None,
+    as_json: Json = False,
 ) -> None:
     """Call a run by a name, which then stands for its id. Named runs are never pruned.
 
@@ -67,10 +68,13 @@ def name(
       drivetrain runs name latest best-of-november
       drivetrain runs show best-of-november
     """
-    from drivetrain.cli.terminal import say
+    from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.local.organising.labels import change_name
 
     id = change_name(local_home(home), execution, name)
+    if as_json:
+        say_json({"execution": id, "name": name})
+        return
     say(f"{id} is called {name}." if name else f"{id} has no name now.")
 
 
@@ -78,6 +82,7 @@ def note(
     execution: Execution,
     text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The note; without, it is taken away.")] = None,
     home: Home = None,
+    as_json: Json = False,
 ) -> None:
     """Write a note about a run; its page and `runs show` have it.
 
@@ -85,11 +90,14 @@ def note(
     Examples:
       drivetrain runs note latest "warm-up was too short"
     """
-    from drivetrain.cli.terminal import say
+    from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.local.organising.labels import change_note
 
     id = change_note(local_home(home), execution, text)
-    say(f"Noted of {id}." if text else f"{id} has no note now.")
+    if as_json:
+        say_json({"execution": id, "note": text})
+        return
+    say(f"The note of {id} is kept." if text else f"{id} has no note now.")
 
 
 def delete(

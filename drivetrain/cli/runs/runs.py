@@ -21,7 +21,9 @@ Price = Annotated[
     str | None, typer.Option(metavar="PRICES", help="on_demand=1.20,spot=0.36 for an hour of a machine, instead.")
 ]
 
-app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at what was run on this machine, go on with it.")
+app = new_app(
+    cls=CommandGroup, no_args_is_help=True, help="List, show, compare, resume and remove runs on this machine."
+)
 
 
 @app.command(name="list")
@@ -129,8 +131,9 @@ def show(
 @app.command()
 def compare(
     executions: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Two runs or more: ids, beginnings of ids, or `latest`.")
-    ],
+        list[str] | None,
+        typer.Argument(metavar="ID...", help="Two runs or more: ids, beginnings of ids, names, `latest`, `latest~1`."),
+    ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE.html", help="Write its page (with --json, too)."),
@@ -138,12 +141,13 @@ def compare(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Compare runs: settings that differ, metrics, data and code.
+    """Compare runs: settings that differ, metrics, data and code. Without any: the last two.
 
     Differences of metrics have intervals where the runs evaluated on the same test set.
 
     \b
     Examples:
+      drivetrain runs compare
       drivetrain runs compare latest 1ee52c
       drivetrain runs compare latest 1ee52c 78767a --output compared.html
     """
@@ -151,7 +155,7 @@ def compare(
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.report.content.comparison import compare as compared
 
-    found = compared(local_home(home), executions)
+    found = compared(local_home(home), executions or ["latest~1", "latest"])
     if output is not None:
         comparing.write_page(found, output)
     if as_json:
@@ -264,6 +268,7 @@ def report(
     spot_discount: SpotDiscount = None,
     price: Price = None,
     home: Home = None,
+    as_json: Json = False,
 ) -> None:
     """Write the HTML page of a run anew and print where it is.
 
@@ -273,7 +278,7 @@ def report(
       drivetrain runs report --site public
     """
     from drivetrain.cli.runs.interruption_text import read_prices
-    from drivetrain.cli.terminal import say
+    from drivetrain.cli.terminal import say, say_json
     from drivetrain.report.content.from_ledger import run_facts, save_page
     from drivetrain.targets.local.ledger.reader import Ledger
 
@@ -285,7 +290,10 @@ def report(
     else:
         with Ledger(local_home(home)) as ledger:
             path = save_page(ledger.home, run_facts(ledger, execution), prices)
-    say(str(path))
+    if as_json:
+        say_json({"page": str(path)})
+    else:
+        say(str(path))
     if open_:
         import webbrowser
 

@@ -22,7 +22,7 @@ def attach(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Show where each process of a run is, also of one that hangs.
+    """Show the stack of each process of a run, even a hung one.
 
     The processes go on as they were. py-spy is asked where it is installed; else Python itself answers.
     In a container of a cluster: python -m drivetrain.training.launch.processes.stacks, after kubectl exec or, with

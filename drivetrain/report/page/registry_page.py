@@ -22,6 +22,7 @@ def registry_page(
     groups: Mapping[str, Sequence[ModelVersion]],
     around: Around,
     address: Callable[[str], str],
+    card: Callable[[str, int], str],
     *,
     decides: bool,
     told: str | None = None,
@@ -31,10 +32,11 @@ def registry_page(
     Args:
         groups: the versions of each, the newest first.
         address: of a run's page, by its id.
+        card: of a version's card, by its group and number.
         decides: whether versions can be approved and rejected here.
         told: what came of the last decision.
     """
-    body: list[Content] = [_group(name, versions, address, decides=decides) for name, versions in groups.items()]
+    body: list[Content] = [_group(name, versions, address, card, decides=decides) for name, versions in groups.items()]
     if not body:
         body = [section("No models", el("p", "No model is registered yet."), id="none")]
     said = None
@@ -43,9 +45,16 @@ def registry_page(
     return document("Models", el("header", el("h1", "Models")), el("main", said, body, id="content"), around=around)
 
 
-def _group(name: str, versions: Sequence[ModelVersion], address: Callable[[str], str], *, decides: bool) -> Markup:
+def _group(
+    name: str,
+    versions: Sequence[ModelVersion],
+    address: Callable[[str], str],
+    card: Callable[[str, int], str],
+    *,
+    decides: bool,
+) -> Markup:
     head = ("Version", "Status", *(("Decide",) if decides else ()), "Numbers", "Registered", "Run")
-    rows = [_row(version, address, decides=decides) for version in versions[:MAX_VERSIONS]]
+    rows = [_row(version, address, card(name, version.version), decides=decides) for version in versions[:MAX_VERSIONS]]
     table = el(
         "table",
         el("thead", el("tr", [el("th", text, scope="col") for text in head])),
@@ -61,13 +70,13 @@ def _group(name: str, versions: Sequence[ModelVersion], address: Callable[[str],
     )
 
 
-def _row(version: ModelVersion, address: Callable[[str], str], *, decides: bool) -> Markup:
+def _row(version: ModelVersion, address: Callable[[str], str], card: str, *, decides: bool) -> Markup:
     numbers = list(overall(Measured(step="", numbers=version.metrics)).items())[:MAX_NUMBERS]
     run = version.lineage.get("execution", "").rpartition("/")[2]
     status = el("span", approval_words(version.status), class_=f"status is-{version.status.lower()}")
     return el(
         "tr",
-        el("th", version.version, scope="row"),
+        el("th", el("a", version.version, href=card, aria_label=f"Card of version {version.version}"), scope="row"),
         el("td", status, el("small", el("br"), version.reason) if version.reason else None),
         el("td", _decide(version)) if decides else None,
         el(

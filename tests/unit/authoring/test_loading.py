@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain import SpecError, UserError
+from drivetrain.authoring import loading
 from drivetrain.authoring.loading import load, ready_pipelines
 from drivetrain.cli.errors import explain
 from drivetrain.spec.steps import ProcessingStep
@@ -112,7 +113,7 @@ def test_a_pipeline_without_settings_of_its_own_can_be_deployed(tmp_path: Path) 
         ),
         (
             "wrong_taking.py",
-            "from drivetrain import Pipeline\ndef p(rows: int) -> Pipeline:\n    return 3\n",
+            "from drivetrain import Pipeline\ndef p(rows) -> Pipeline:\n    return 3\n",
             "subclass of Settings",
         ),
     ],
@@ -130,6 +131,12 @@ def test_unknown_names_and_files() -> None:
         load("retrainin")
     with pytest.raises(UserError, match="No pipeline file"):
         load("nowhere.py")
+
+
+def test_a_file_that_is_nearly_there_is_named(tmp_path: Path) -> None:
+    write(tmp_path, "nightly_named.py", GOOD)
+    with pytest.raises(UserError, match=r"No pipeline file .*nightly_nmed.py. Did you mean 'nightly_named.py'"):
+        load(str(tmp_path / "nightly_nmed.py"))
 
 
 def test_ready_pipelines_are_listed_without_importing_them() -> None:
@@ -278,3 +285,68 @@ def test_an_object_that_raises_when_it_is_looked_at_does_not_hide_the_error(
         load(target)
     code, told = explain(caught.value)
     assert code == 2 and told.startswith(f"error: {name}.py, line ") and said in told
+
+
+PARAMETERS = """
+from drivetrain import Pipeline, Settings, step
+from drivetrain.components import component
+
+class Own(Settings):
+    rows: int = 3
+
+@component
+def load(rows: int, text: str) -> None: ...
+
+def typed(rows: int = 3, *, text: str) -> Pipeline:
+    \"\"\"A pipeline.
+
+    Args:
+        rows: how many.
+    \"\"\"
+    return Pipeline(name="p", steps=[step(load, rows=rows, text=text)])
+
+def untyped(rows=3) -> Pipeline: ...
+def both(settings: Own, rows: int = 3) -> Pipeline: ...
+def many(*rows: int) -> Pipeline: ...
+def taken(deployment: str = "") -> Pipeline: ...
+def method(copy: int = 1) -> Pipeline: ...
+def strange(rows: typing.TextIO = None) -> Pipeline: ...
+def wrong(rows: int = "many") -> Pipeline: ...
+""".replace("from drivetrain import", "import typing\nfrom drivetrain import", 1)
+
+
+def test_the_parameters_of_the_function_are_settings(tmp_path: Path) -> None:
+    target = f"{write(tmp_path, 'typed_parameters.py', PARAMETERS)}:typed"
+    (tmp_path / "typed_parameters.yaml").write_text("rows: 5\n")
+    loaded = load(target, overrides=["text=7"])  # a text stays one
+    assert dict(loaded.pipeline.steps[0].parameters) == {"rows": 5, "text": "7"}
+    assert loading.settings_of(target).model_fields["rows"].description == "how many."
+    for override, said in {
+        "rows=many": r"Setting rows \(from --set\) is 'many'",
+        "row=1": r"Did you mean 'rows'\? Allowed: deployment, local, rows, text",
+    }.items():
+        with pytest.raises(UserError, match=said):
+            load(target, overrides=["text=x", override])
+    with pytest.raises(UserError, match="Setting text is required"):
+        load(target)
+
+
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        ("untyped", "its parameter 'rows' has no type"),
+        ("both", "it takes settings: Own beside other parameters"),
+        ("many", "cannot be given by name"),
+        ("taken", "its parameter cannot be called 'deployment'"),
+        ("method", "its parameter cannot be called 'copy'"),
+        ("strange", "A parameter of strange() cannot be a setting"),
+        ("wrong", "The default of setting rows in wrong is 'many'"),
+    ],
+)
+def test_parameters_that_cannot_be_settings_are_told_with_their_line(function: str, said: str, tmp_path: Path) -> None:
+    target = write(tmp_path, f"parameters_{function}.py", PARAMETERS)
+    number = next(n for n, text in enumerate(PARAMETERS.splitlines(), 1) if text.startswith(f"def {function}"))
+    with pytest.raises(SpecError) as caught:
+        load(f"{target}:{function}")
+    told = explain(caught.value)[1]
+    assert told.startswith(f"error: parameters_{function}.py, line {number}: ") and said in told, told

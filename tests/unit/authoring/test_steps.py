@@ -123,9 +123,26 @@ def test_what_does_not_fit_is_refused(given: dict[str, object], message: str) ->
     assert len(str(caught.value).splitlines()) <= 3
 
 
-def test_a_whole_step_is_no_input() -> None:
-    with pytest.raises(SpecError, match=r"Name one of its outputs: data=load\['...'\]"):
-        step(fit, data=step(load, raw="s3://b/k"))
+def test_a_whole_step_stands_for_its_only_output_or_the_one_of_the_inputs_name() -> None:
+    loaded = step(load, raw="s3://b/k")
+    assert step(fit, data=loaded).inputs == {"data": loaded["data"]}  # its only one, of that name or of another
+    split = script("split.py", outputs=["data", "rest"])
+    fitted = step(fit, data=split)
+    assert fitted.inputs == {"data": split["data"]}
+    measured = step(measure_fully, model=fitted)
+    assert step(judge, report=measured).inputs == {"report": measured["report"]}  # numbers are no folder to hand on
+    version = register(model=fitted, metrics=measured, group="g")
+    assert (version.model, version.metrics) == (fitted["model"], measured["metrics"])
+
+
+def test_a_whole_step_of_several_outputs_or_none_is_no_input() -> None:
+    several = script("split.py", outputs=["left", "right"])
+    with pytest.raises(SpecError, match=r"Name one of its outputs: data=split\['...'\]. Allowed: left, right"):
+        step(fit, data=several)
+    with pytest.raises(SpecError, match=r"Name one of its outputs: model=measure\['...'\]"):
+        step(measure, model=step(measure, model="s3://b/k"))
+    with pytest.raises(SpecError, match=r"model of step 'register-model' is the whole step 'split'"):
+        register(model=several, group="g")
 
 
 def test_a_parameter_that_came_later_moves_checkpoints_where_it_says_something_new() -> None:

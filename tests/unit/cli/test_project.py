@@ -52,6 +52,11 @@ def test_the_new_pipeline_compiles_and_is_drawn(drivetrain: CommandLine, monkeyp
     assert "register-model" in drivetrain("show", renamed)
 
 
+def test_what_was_written_is_said_to_scripts(drivetrain: CommandLine) -> None:
+    said = json.loads(drivetrain("init", drivetrain.folder / "scripted", "--json"))
+    assert said["folder"] == str(drivetrain.folder / "scripted") and "pipeline.py" in said["files"]
+
+
 def test_nothing_is_overwritten(drivetrain: CommandLine) -> None:
     (drivetrain.folder / "mine").mkdir()
     (drivetrain.folder / "mine" / "pipeline.py").write_text("mine")

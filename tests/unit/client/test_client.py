@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 import drivetrain as dt
+from drivetrain.base.errors import InputError
 from drivetrain.cli.progress.plain import NoProgress
 from drivetrain.client import frames
 from drivetrain.targets.events import StepStarted
@@ -96,6 +97,56 @@ def test_a_run_says_what_came_out(first: dt.Run, place: Path) -> None:
         1,
         "PendingManualApproval",
     )
+
+
+def test_the_models_that_runs_registered(first: dt.Run, second: dt.Run, place: Path) -> None:
+    found = dt.models("small")
+    assert [(each.version, each.metrics["accuracy"]) for each in found] == [(2, 0.5), (1, 0.3)]
+    assert [each.version for each in dt.models()] == [2] and dt.Registry().groups == ["small"]
+    assert repr(found) == (
+        "Model('small' version 2: PendingManualApproval)\nModel('small' version 1: PendingManualApproval)"
+    )
+    assert "<td>small</td><td>2</td>" in found._repr_html_() and list(found.to_frame()["version"]) == [2, 1]
+    newest = found[0]
+    assert newest.run is not None and newest.run.id == second.id
+    assert newest.card.startswith("# small version 2\n") and "| accuracy | 0.5 |" in newest.card
+    assert "small version 2" in newest._repr_html_()
+    with pytest.raises(KeyError, match="Did you mean 'accuracy'"):
+        newest.metrics["acuracy"]
+    with newest.open() as folder:
+        assert [file.read_text() for file in folder.iterdir()] == ["xxxxx"]
+    assert not folder.exists()
+    assert (newest.download(place / "kept") / "model.txt").read_text() == "xxxxx"
+    with pytest.raises(dt.UserError, match="kept: something is there"):
+        newest.download(place / "kept")
+
+
+def test_a_model_is_decided_on(tmp_path: Path, first: dt.Run, place: Path) -> None:
+    run = dt.run("small_pipeline.py", quiet=True, home=tmp_path)
+    registry = dt.Registry(home=tmp_path)
+    assert registry.champion("small") is None
+    version = run.model_version
+    assert version is not None and version.run is not None and version.run.id == run.id
+    assert version.approve("good").status == "Approved" and version.reason == "good"
+    champion = registry.champion("small")
+    assert champion is not None and champion.version == registry.model("small", "approved").version == 1
+    assert champion.reject().status == "Rejected" and registry.champion("small") is None
+    ledger = dt.Registry(f"local:{tmp_path / 'ledger.db'}").model("small", 1)
+    assert ledger.status == "Rejected" and ledger.decision is None and ledger.artifact.startswith("s3://")
+
+
+def test_models_that_are_not_there_are_named(first: dt.Run, place: Path) -> None:
+    for asked, said in {
+        lambda: dt.models("smal"): "Did you mean 'small'",
+        lambda: dt.Registry().model("small", 9): "1 to",
+        lambda: dt.Registry("locl:x").groups: "unknown kind 'locl'. Did you mean 'local'",
+        lambda: dt.Registry("local:nowhere.db").groups: "registry local:nowhere.db: there is no registry at",
+        lambda: dt.Registry("local:x", home="y"): "two places. Give one",
+        lambda: dt.Registry(3): "give KIND:LOCATION",  # type: ignore[arg-type]
+        lambda: dt.models(3): "3 is no name of a model",  # type: ignore[arg-type]
+    }.items():
+        with pytest.raises((dt.UserError, InputError), match=said):
+            asked()
 
 
 def test_what_is_not_there_is_named(first: dt.Run) -> None:
@@ -271,7 +322,8 @@ def test_the_names_are_public_and_cost_nothing_until_used() -> None:
         "import json, sys, drivetrain as dt\n"
         "before = [name for name in sys.modules if name.startswith('drivetrain.')]\n"
         "names = dir(dt)\n"
-        "print(json.dumps([before, dt.__version__, {'run', 'runs', 'Run'} <= set(names) & set(dt.__all__)]))"
+        "public = {'run', 'runs', 'Run', 'models', 'Model', 'Registry'} <= set(names) & set(dt.__all__)\n"
+        "print(json.dumps([before, dt.__version__, public]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     before, version, public = json.loads(done.stdout)

@@ -11,6 +11,8 @@ import pytest
 
 import drivetrain as dt
 from drivetrain.base.errors import UserError
+from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.record import ModelRecord
 from drivetrain.report.site import write_site
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.organising.removing import plan_removal, remove
@@ -35,6 +37,12 @@ def test_every_link_of_a_site_leads_to_a_file_and_nothing_runs_in_it(tmp_path: P
             assert "<script" not in file.read_text() and "<form" not in file.read_text()
         assert files[2].resolve() in links_of(files[0]) and "No model is registered yet" in files[1].read_text()
         assert write_site(home, {}, site) == 0  # both have ended before
+        registry = LocalRegistry(home.ledger)
+        registry.register("small", "a" * 64, ModelRecord(), metrics={"accuracy": 0.5}, execution=second.id)
+        write_site(home, {"small": registry.versions("small")}, site)
+        card = (site / "models" / "small-1.html").resolve()
+        assert card in links_of(files[1]) and {files[1].resolve(), files[3].resolve()} <= set(links_of(card))
+        assert ">accuracy</th>" in card.read_text() and all(link.is_file() for link in links_of(card))
         remove(home, plan_removal(home, [first.id]))
         assert write_site(home, {}, site) == 0 and not files[2].exists()
 

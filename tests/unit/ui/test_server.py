@@ -179,6 +179,11 @@ def test_what_goes_on_is_shown_with_its_progress_and_log(ask: Asked, runs: list[
 def test_a_version_is_approved_and_rejected(ask: Asked) -> None:
     page = ask("/models")
     assert 'aria-label="Approve small version 1"' in page and "waiting for approval" in page
+    assert 'href="/models/small/1"' in page
+    card = ask("/models/small/1")
+    assert "<h1>small version 1</h1>" in card and "The run that made it" in card and "How to use it" in card
+    assert ">accuracy</th>" in card
+    ask("/models/small/9", code=404)
     form = {"group": "small", "version": "1", "status": "Approved", "reason": "good <enough>"}
     ask("/models", code=303, body=urlencode(form))
     page = ask(str(ask.headers["Location"]))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.formatting import count
 from drivetrain.targets.local.containers.processes import ProcessRecord
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.rows import (
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 from collections.abc import Callable
 from dataclasses import replace
 
+_LATEST = re.compile(r"latest(?:~([0-9]{1,4}))?")
 _EXECUTION = "id, pipeline, status, started, ended, idle, reason, definition_hash, parameters, name, note"
 _STEP = (
     "execution, name, type, display_name, status, started, ended, attempts, cache_of, reason, value, why, arguments,"
@@ -103,16 +106,19 @@ class Ledger:
         return [self._execution(row) for row in self.rows(f"SELECT {_EXECUTION} FROM executions e {rest}", *values)]
 
     def execution(self, id: str) -> ExecutionRow:
-        """One execution by its id, the beginning of its id, the name that it was given, or `latest`.
+        """One execution by its id, the beginning of its id, its name, `latest`, or `latest~2` (two runs before it).
 
         Raises:
             UserError: there is none, or several begin so.
         """
-        if id == "latest":
-            found = self.executions(limit=1)
+        if counted := _LATEST.fullmatch(id):
+            before = int(counted.group(1) or 0)
+            found = self.executions(limit=before + 1)
             if not found:
                 raise UserError(f"Nothing has been run in {self.home.root} yet. Start with `drivetrain run`.")
-            return found[0]
+            if len(found) <= before:
+                raise UserError(f"No execution {id!r}: {self.home.root} holds {count(len(found), 'run')}.")
+            return found[before]
         pattern = id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
         sql = f"SELECT {_EXECUTION} FROM executions WHERE id LIKE ? ESCAPE '\\' ORDER BY rowid DESC LIMIT 10"
         rows = self.rows(sql, pattern) if id else []
@@ -123,7 +129,7 @@ class Ledger:
         if exact:
             raise UserError(f"Several executions are called {id!r}: {', '.join(row[0] for row in exact)}.")
         known = [row[0] for row in self.rows("SELECT id FROM executions ORDER BY rowid DESC LIMIT 12")]
-        raise UserError(f"No execution {id!r} in {self.home.root}. {did_you_mean(id, known)}")
+        raise UserError(f"No execution {id!r} in {self.home.root}. {did_you_mean(id, ['latest', *known])}")
 
     def steps(self, execution: str) -> list[StepRow]:
         """The steps of an execution in the definition's order, branches included; after a ForEach the steps of its

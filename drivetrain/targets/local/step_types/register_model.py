@@ -155,14 +155,7 @@ def _described(
     made = registration.properties_of(hash_of_files(files), lineage, evidence.decision)
     properties = {**made, **model_package.properties(arguments)}
     card: dict[str, Any] = registration.card_of(artifact, evidence, metrics)
-    for section, content in (model_package.card(arguments) or {}).items():
-        found = card.get(section)
-        if isinstance(found, dict) and isinstance(content, dict):
-            card[section] = {**cast("dict[str, Any]", found), **cast("dict[str, Any]", content)}
-        elif isinstance(found, list) and isinstance(content, list):
-            card[section] = [*cast("list[Any]", found), *cast("list[Any]", content)]
-        else:
-            card[section] = content
+    card = _laid_over(card, model_package.card(arguments) or {})
     return {"CustomerMetadataProperties": properties, "ModelCard": as_package_card(card)}
 
 
@@ -219,3 +212,22 @@ def _metrics(context: StepContext) -> dict[str, float]:
         raise UserError(f"the metrics at {uri} are not JSON: {error}.") from error
     numbers = registration.numbers_of(cast("dict[str, Any]", report)) if isinstance(report, dict) else {}
     return {name: value for name, value in numbers.items() if math.isfinite(value)}
+
+
+def _laid_over(card: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The card with what is given: of sections that are lists both, of objects field by field, else what is given."""
+    made = dict(card)
+    for section, content in given.items():
+        found = made.get(section)
+        if isinstance(found, list) and isinstance(content, list):
+            made[section] = [*cast("list[Any]", found), *cast("list[Any]", content)]
+        else:
+            made[section] = _fields_over(found, content)
+    return made
+
+
+def _fields_over(found: Any, given: Any) -> Any:
+    if not (isinstance(found, Mapping) and isinstance(given, Mapping)):
+        return given
+    old, new = cast("Mapping[str, Any]", found), cast("Mapping[str, Any]", given)
+    return {**old, **{name: _fields_over(old.get(name), value) for name, value in new.items()}}

@@ -8,8 +8,11 @@ from typing import Any
 import pytest
 
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.registry.card_sections import sections
+from drivetrain.registry.model_card import model_card
 from drivetrain.registry.package_mapping import record_of
-from drivetrain.registry.registry import RegistryError
+from drivetrain.registry.record import ModelRecord
+from drivetrain.registry.registry import ModelVersion, RegistryError
 
 
 @pytest.fixture
@@ -271,3 +274,62 @@ def test_a_package_of_anybodys_is_shown(drivetrain) -> None:
     registry.register("digits", "a" * 64, record_of(package), execution="\x1b[31m")
     shown = drivetrain("models", "show", "digits", "--home", drivetrain.home)
     assert "artifact    –" in shown and "\x1b" not in shown and "lineage" not in shown
+
+
+def test_the_whole_card(drivetrain, decision_json: dict[str, Any]) -> None:
+    card = {
+        "intended_uses": {"purpose_of_model": "read <b>digits", "risk_rating": "Low"},
+        "training_details": {
+            "training_observations": "Trained by drivetrain: recipe digits_cnn.",
+            "training_job_details": {
+                "training_datasets": ["rows 1437, content abc"],
+                "user_provided_hyper_parameters": [{"name": "epochs", "value": "5"}, {"name": "a|b", "value": "x\ny"}],
+            },
+        },
+        "evaluation_details": [
+            {
+                "name": "evaluation",
+                "metadata": {"data_rows": "360"},
+                "metric_groups": [{"metric_data": [{"name": "accuracy", "notes": "confidence interval 0.8 to 1"}]}],
+            }
+        ],
+    }
+    registered(drivetrain.home / "ledger.db", decision_json, card)
+    at_home = ("--home", drivetrain.home)
+    shown = drivetrain("models", "card", "digits", *at_home)
+    parts = dict((*part.split("\n\n", 1), "")[:2] for part in shown.rstrip().split("\n\n## "))
+    assert list(parts) == ["# digits version 2", "Overview", "Intended use", "Data", "Configuration", "Metrics",
+                           "Health", "Decision", "Lineage", "How to use it"]  # fmt: skip
+    assert "| Status | waiting for approval |" in parts["Overview"] and "file:///models/2" in parts["Overview"]
+    assert "| Purpose of model | read &lt;b>digits |" in parts["Intended use"]
+    assert (
+        "| Training data | rows 1437, content abc |" in parts["Data"] and "| Test data: rows | 360 |" in parts["Data"]
+    )
+    assert "| epochs | 5 |\n| a\\|b | x y |" in parts["Configuration"]
+    assert (
+        "| accuracy | 0.9 | confidence interval 0.8 to 1 |" in parts["Metrics"] and "f1_class" not in parts["Metrics"]
+    )
+    assert parts["Health"] == "No health rule failed the training."
+    assert parts["Decision"].startswith("Register.\n\naccuracy is 0.9000 against 0.8500 of version 2.")
+    assert f"| data | {'e' * 64} |" in parts["Lineage"]
+    assert "drivetrain models fetch digits 2 --output model" in parts["How to use it"]
+    assert drivetrain("models", "card", "digits", "1", *at_home).startswith("# digits version 1\n\n## Overview\n")
+
+    page = drivetrain.folder / "card.html"
+    assert "its card is in" in drivetrain("models", "card", "digits", "2", "-o", page, *at_home)
+    html = page.read_text()
+    assert "<h2" in html and "read &lt;b&gt;digits" in html and "confidence interval 0.8 to 1" in html
+    said = json.loads(drivetrain("models", "card", "digits", "2", "--json", *at_home))
+    assert [part["title"] for part in said["sections"]] == list(parts)[1:]
+    assert "ends in .md or .html" in drivetrain.error("models", "card", "digits", "-o", "card.pdf", *at_home)
+
+
+def test_the_card_says_which_health_rules_failed() -> None:
+    card = model_card(model={"recipe": "r", "health": {"failed": {"overfitting": "loss rose for 3 epochs"}}})
+    version = ModelVersion(
+        group="digits", version=1, arn="", content_hash="", status="Approved", reason=None,
+        record=ModelRecord(card=card), metrics={}, execution=None, created_at=0.0, modified_at=0.0,
+    )  # fmt: skip
+    health = next(each for each in sections(version) if each.title == "Health")
+    assert health.rows == (("overfitting", "loss rose for 3 epochs"),)
+    assert [each.title for each in sections(version)] == ["Overview", "Configuration", "Health", "How to use it"]

@@ -46,7 +46,10 @@ def test_tags_names_and_notes(drivetrain: CommandLine) -> None:
     assert old in drivetrain("runs", "show", "first", *home)
     assert f"Run {old} is called 'first' already" in drivetrain.error("runs", "name", new, "first", *home)
     assert "cannot be called 'latest'" in drivetrain.error("runs", "name", new, "latest", *home)
-    drivetrain("runs", "note", "first", "warm-up was too short", *home)
+    said = drivetrain("runs", "note", "first", "warm-up was too short", "--json", *home)
+    assert json.loads(said) == {"execution": old, "note": "warm-up was too short"}
+    assert json.loads(drivetrain("runs", "name", "first", "first", "--json", *home))["name"] == "first"
+    assert json.loads(drivetrain("runs", "report", "latest", "--json", *home))["page"].endswith("report.html")
     assert "first\nwarm-up was too short" in drivetrain("runs", "show", "first", *home)
     page = Path(drivetrain("runs", "report", "first", *home).strip()).read_text()
     assert "<dd>first</dd>" in page and "warm-up was too short" in page

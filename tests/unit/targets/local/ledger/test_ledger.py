@@ -61,7 +61,11 @@ def test_an_execution_is_found_by_its_id_the_beginning_of_it_or_latest(home: Hom
         begin(writer, id)
     with Ledger(home) as ledger:
         assert [row.id for row in ledger.executions()] == ["bb%d", "aacc", "aabb"]
-        assert ledger.execution("latest").id == "bb%d"
+        assert ledger.execution("latest").id == ledger.execution("latest~0").id == "bb%d"
+        assert (ledger.execution("latest~1").id, ledger.execution("latest~2").id) == ("aacc", "aabb")
+        for wrong, message in (("latest~3", "'latest~3': .* holds 3 runs"), ("lates", "Did you mean 'latest'")):
+            with pytest.raises(UserError, match=message):
+                ledger.execution(wrong)
         assert ledger.execution("aab").id == "aabb"
         assert ledger.execution("aabb").parameters == {"epochs": 3, "api_token": "***"}
         for wrong, message in (("aa", "Several executions"), ("x", "No execution 'x'"), ("", "No execution")):

@@ -1,0 +1,200 @@
+"""The whole model card of a registered version, for people: what it is, was made of and reaches, and how it is served.
+
+    as_markdown(open_registry("local:.drivetrain/ledger.db").version("digits"))
+
+It is put together from what the registry keeps of the version, so every registry has it; what is not known is left
+out. drivetrain/report/page/card_page.py makes the same sections a page.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, cast
+
+from drivetrain.registry.model_card import HEALTH
+from drivetrain.registry.registry import ModelVersion
+
+MAX_METRICS, MAX_SETTINGS, MAX_LINES, MAX_CHARACTERS = 100, 200, 50, 1_000
+_STATUS = {"PendingManualApproval": "waiting for approval", "Approved": "approved", "Rejected": "rejected"}
+_OWN = ("intended_uses", "business_details", "additional_information")
+
+
+class Section(NamedTuple):
+    """A part of the card: sentences, then a table, then commands; each may be empty."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+    head: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    commands: tuple[str, ...] = ()
+
+
+def title_of(version: ModelVersion) -> str:
+    """`digits version 3`."""
+    return f"{version.group} version {version.version}"
+
+
+def sections(version: ModelVersion) -> list[Section]:
+    """The card, a section each; those of which nothing is known are left out."""
+    card = version.card or {}
+    found = (
+        _overview(version),
+        Section("Intended use", head=("", ""), rows=tuple(_authors(card))),
+        _data(version, card),
+        _configuration(card),
+        _metrics(version, card),
+        _health(card),
+        _decision(version.decision or {}),
+        Section("Lineage", head=("", "hash or run"), rows=_facts(version.lineage.items())),
+        _serving(version),
+    )
+    return [each for each in found if each.lines or each.rows or each.commands]
+
+
+def as_markdown(version: ModelVersion) -> str:
+    """The card as one page of Markdown."""
+    lines = [f"# {title_of(version)}", ""]
+    for section in sections(version):
+        lines += [f"## {section.title}", ""]
+        for line in section.lines:
+            lines += [_plain(line), ""]
+        if section.rows:
+            lines += [_row(section.head), _row("---" for _ in section.head), *map(_row, section.rows), ""]
+        if section.commands:
+            lines += ["```", *section.commands, "```", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _overview(version: ModelVersion) -> Section:
+    registered = datetime.fromtimestamp(version.created_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    status = _STATUS.get(version.status, version.status) + (f": {version.reason}" if version.reason else "")
+    return Section(
+        "Overview",
+        (said,) if (said := version.record.description) and not said.startswith("content ") else (),
+        ("", ""),
+        _facts(
+            {"Status": status, "Registered": registered, "Artifact": version.artifact, "Content": version.content_hash}
+        .items()),
+    )  # fmt: skip
+
+
+def _authors(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """What the author wrote of its purpose, its risks and what to beware of."""
+    for part in _OWN:
+        for name, value in _mapping(card.get(part)).items():
+            if name != "custom_details" and (text := _text(value)):
+                yield name.replace("_", " ").capitalize(), text
+
+
+def _data(version: ModelVersion, card: Mapping[str, Any]) -> Section:
+    rows: list[tuple[str, str]] = []
+    job = _mapping(_mapping(card.get("training_details")).get("training_job_details"))
+    rows += [("Training data", _text(each)) for each in _list(job.get("training_datasets"))]
+    if not rows and (known := version.lineage.get("data")):
+        rows.append(("Training data", f"content {known}"))
+    for details in map(_mapping, _list(card.get("evaluation_details"))):
+        rows += [
+            (f"Test data: {name.removeprefix('data_').replace('_', ' ')}", _text(value))
+            for name, value in _mapping(details.get("metadata")).items()
+        ]
+    if len(rows) < 2 and (known := version.lineage.get("test-data")):
+        rows.append(("Test data", f"content {known}"))
+    return Section("Data", head=("", ""), rows=tuple(rows))
+
+
+def _configuration(card: Mapping[str, Any]) -> Section:
+    training = _mapping(card.get("training_details"))
+    said = _text(training.get("training_observations"))
+    job = _mapping(training.get("training_job_details"))
+    given = [_mapping(each) for each in _list(job.get("user_provided_hyper_parameters"))[:MAX_SETTINGS]]
+    rows = tuple((_text(each.get("name")), _text(each.get("value"))) for each in given)
+    return Section("Configuration", (said,) if said else (), ("setting", "value"), rows)
+
+
+def _metrics(version: ModelVersion, card: Mapping[str, Any]) -> Section:
+    groups = [
+        _mapping(group)
+        for details in _list(card.get("evaluation_details"))
+        for group in _list(_mapping(details).get("metric_groups"))
+    ]
+    data = [_mapping(each) for group in groups for each in _list(group.get("metric_data"))]
+    notes = {_text(each.get("name")): _text(each.get("notes")) for each in data}
+    overall = {name: value for name, value in version.metrics.items() if "_class_" not in name}
+    overall = {name: value for name, value in overall.items() if name.removesuffix("_bound") not in overall or
+               not name.endswith("_bound")}  # fmt: skip
+    rows = tuple((name, f"{value:.6g}", notes.get(name, "")) for name, value in list(overall.items())[:MAX_METRICS])
+    more = len(version.metrics) - len(rows)
+    lines = (f"Numbers of single classes, and further ones, are in the registry: {more} more.",) if more else ()
+    return Section("Metrics", lines, ("metric", "value", "interval and error"), rows)
+
+
+def _health(card: Mapping[str, Any]) -> Section:
+    details = _mapping(_mapping(card.get("additional_information")).get("custom_details"))
+    failed = tuple(
+        (name.removeprefix(HEALTH), _text(value)) for name, value in details.items() if name.startswith(HEALTH)
+    )
+    if failed:
+        return Section("Health", ("Rules that failed the training:",), ("rule", "what it found"), failed)
+    return Section("Health", ("No health rule failed the training.",) if card.get("training_details") else ())
+
+
+def _decision(decision: Mapping[str, Any]) -> Section:
+    why = tuple(_text(line) for line in _list(decision.get("why"))[:MAX_LINES])
+    verdict = _text(decision.get("verdict"))
+    rows = {
+        name.capitalize(): _text(value)
+        for name, value in decision.items()
+        if isinstance(value, str | int | float) and name not in ("verdict", "why", "format")
+    }
+    return Section("Decision", (*((f"{verdict.capitalize()}.",) if verdict else ()), *why), ("", ""),
+                   () if why else _facts(rows.items()))  # fmt: skip
+
+
+def _serving(version: ModelVersion) -> Section:
+    serving = version.record.serving
+    rows: dict[str, str] = {}
+    if serving is not None:
+        rows = {
+            "Image": serving.image,
+            "Reads": ", ".join(serving.content_types),
+            "Answers": ", ".join(serving.response_types),
+            "Machines": ", ".join(serving.instance_types) or "any",
+            **{f"Variable {name}": value for name, value in serving.environment.items()},
+        }
+    of = f"{shlex.quote(version.group)} {version.version}"
+    commands = [f"drivetrain models fetch {of} --output model    # its files, verified"]
+    if (version.card or {}).get("training_details"):  # its folder says how it is asked
+        name = shlex.quote(version.group)
+        commands.append(f"drivetrain models predict {name} --version {version.version} --input rows.csv")
+    if version.status != "Approved":
+        commands.append(f"drivetrain models approve {of}")
+    return Section("How to use it", (), ("", ""), _facts(rows.items()), tuple(commands))
+
+
+def _facts(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name, text) for name, text in facts if text)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(_plain(cell).replace("|", "\\|") for cell in cells) + " |"
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown does not take for HTML."""
+    return " ".join(text.split()).replace("<", "&lt;")
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_text(each) for each in cast("list[Any]", value)[:MAX_LINES])
+    return "" if value is None or isinstance(value, Mapping) else str(value)[:MAX_CHARACTERS]
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
