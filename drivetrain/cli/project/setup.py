@@ -36,7 +36,7 @@ def setup(
     ] = None,
     home: Home = None,
 ) -> None:
-    """Make an environment for a library whose pins fit no other one.
+    """Make an environment for a library with other pins.
 
     debugger: smdebug, the library of SageMaker Debugger, patched for today's numpy, with torch. Scripts with a hook of
     smdebug's own run in it; `drivetrain health show` reads what they save.

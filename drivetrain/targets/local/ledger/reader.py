@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, did_you_mean
@@ -27,9 +27,7 @@ from drivetrain.targets.local.ledger.schema import open_to_read, unreadable_erro
 
 if TYPE_CHECKING:
     import sqlite3
-    from types import TracebackType
     from typing import Self
-from collections.abc import Callable
 from dataclasses import replace
 
 _LATEST = re.compile(r"latest(?:~([0-9]{1,4}))?")
@@ -91,9 +89,7 @@ class Ledger:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def executions(self, limit: int = 20, pipeline: str | None = None) -> list[ExecutionRow]:
