@@ -78,14 +78,20 @@ def shorten(text: str, length: int) -> str:
 
 
 def table(
-    head: Sequence[str], rows: Sequence[Sequence[str]], *, styles: Sequence[Sequence[str]] = (), room: int | None = None
+    head: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    *,
+    styles: Sequence[Sequence[str]] = (),
+    room: int | None = None,
+    ids: Sequence[str] = (),
 ) -> str:
     """Columns below a head, two spaces apart; where the room does not suffice, the last column is cut.
 
-    `styles` gives a style for each cell of `rows`, or an empty text.
+    `styles` gives a style for each cell of `rows`, or an empty text. The head is in capitals, but for the `ids` in it,
+    which people copy.
     """
     clean = [[printable(cell) for cell in row] for row in rows]
-    names = [printable(name).upper() for name in head]
+    names = [printable(name) if name in ids else printable(name).upper() for name in head]
     widths = [max(map(cells, column)) for column in zip(names, *clean, strict=True)]
     room = width() if room is None else room
     last_room = max(room - sum(widths[:-1]) - 2 * (len(widths) - 1), 8)

@@ -39,11 +39,12 @@ def comparison_text(found: Comparison) -> str:
     ]
     if found.settings:
         rows = [[name, *map(_text, values)] for name, values in found.settings.items()]
-        blocks.append(table(["setting", *ids], rows))
+        blocks.append(table(["setting", *ids], rows, ids=ids))
     else:
         blocks.append("All settings are the same.")
     if rows := _metric_rows(found):
-        blocks.append(table(["metric", *ids, *(["difference", "interval"] if len(ids) == 2 else [])], rows))
+        more = ["difference", "interval"] if len(ids) == 2 else []
+        blocks.append(table(["metric", *ids, *more], rows, ids=ids))
     if found.not_paired:
         blocks.append(printable(found.not_paired))
     if found.data:

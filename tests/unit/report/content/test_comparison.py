@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from drivetrain.cli.runs.compare import comparison_text
 from drivetrain.client.comparison import Comparison as Shown
 from drivetrain.report.content.comparison import Compared, Comparison
@@ -35,6 +37,7 @@ def test_content_decides_and_what_is_not_known_is_said_to_be_so() -> None:
     assert list(found.settings) == ["target platform", "epochs"]
     text = comparison_text(found)
     assert "Data that differs: look.other\n" in text and "Code: not comparable" in text
+    assert re.search(r"(?m)^SETTING  +one  +two$", text)  # ids as they are typed
     assert "Data that is not comparable: look.model, look.extra (" in text
     assert "data of look.model: not comparable" in repr(Shown(found)) and "code: not comparable" in repr(Shown(found))
     assert "not comparable</td>" in comparison_page(found)
