@@ -30,16 +30,18 @@ def config_of(name: str, seed: int) -> Config:
     options = json.loads(shipped.get("recipe_options", "{}")) | tiny_data.SMALL.get(name, {})
     if name == "digits_cnn":
         options["num_classes"] = 8  # of which the small data has rows
+    rate = shipped["learning_rate"]
     if name == "ants_bees_resnet18":
-        # Fine-tuning needs weights that are not shipped. From random ones and at its rate the means of its batch
-        # normalization lag behind, and the validation loss rises: the rule about overfitting is right about that.
-        options["freeze"] = True
+        # Weights that it is meant for are not shipped. From random ones the means of its batch normalization lag behind
+        # the rest, the validation loss rises, and the rule about overfitting is right to fire. So the last layer alone
+        # learns, gently.
+        options["freeze"], rate = True, 0.001
     batch = min(16, int(shipped.get("global_batch", 16)))
     steps_an_epoch = -(-ROWS // batch)
     small: dict[str, Any] = {
         **{"strategy": "single", "global_batch": batch, "accumulation": 1, "drop_last": True, "precision": "fp32"},
         **{"max_steps": STEPS, "epochs": 1 + STEPS // (ROWS // batch), "validate_every": 3 * steps_an_epoch},
-        **{"warmup_epochs": 2.0, "seed": seed, "health_cost": 1.0, "log_every": STEPS},
+        **{"warmup_epochs": 2.0, "seed": seed, "health_cost": 1.0, "log_every": STEPS, "learning_rate": rate},
     }
     return Config(**shipped | small | {"recipe_options": json.dumps(options)})
 
