@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from own_time import standing_still
 
 from drivetrain.training.input_pipeline.cursor import Order, share
 from drivetrain.training.input_pipeline.dataset import Dataset
@@ -85,7 +86,8 @@ class Watch:
                 if number:
                     self.segments.append(self.now() - begun)
                     self.turns.give_on()
-                    self.turns.wait(self.name)
+                    with standing_still():
+                        self.turns.wait(self.name)
                 begun = self.now()
             yield step
 
