@@ -14,7 +14,6 @@ another one's. For a pool of one process there are no others to mistake, and str
 from __future__ import annotations
 
 import faulthandler
-import gc
 import importlib
 import multiprocessing
 import os
@@ -237,11 +236,8 @@ class Traces:
             if value is not names.get(name) and _matters(value, names.get(name))
         ]
         assert not changed, f"changed by a job, which needs ranks of its own (`forked`): {', '.join(sorted(changed))}"
-        left = set(threading.enumerate()) - self._threads
-        if left:
-            gc.collect()  # the threads of a ThreadPoolExecutor end with it
         deadline = time.monotonic() + _THREADS_END_S
-        for thread in left:
+        for thread in set(threading.enumerate()) - self._threads:
             thread.join(max(0.0, deadline - time.monotonic()))
             assert not thread.is_alive(), f"left running by a job, which needs ranks of its own: {thread.name}"
 

@@ -116,8 +116,10 @@ class Reader(reader.Reader):
         modules = (sys.modules[__name__], picture_files, picture_rows)
         for name in names:
             if name in pictures:
-                rows = PictureRows(partial(self._picture, name), len(self), self.options, self.process)
-                rows.open(origin(self.content_hash, {**options, "column": name}, *modules))
+                rows = PictureRows(len(self), self.options, self.process)
+                rows.open(
+                    partial(self._picture, name), origin(self.content_hash, {**options, "column": name}, *modules)
+                )
                 self._columns[name] = rows
             else:
                 self._columns[name] = self._numbers(name)
@@ -126,7 +128,7 @@ class Reader(reader.Reader):
         def column(name: str) -> NDArray[Any]:
             found = self._columns[name]
             if isinstance(found, PictureRows):
-                return found.read(indices)
+                return found.read(partial(self._picture, name), indices)
             return found[indices].copy() if isinstance(indices, slice) else found[indices]
 
         return Rows({name: (number, None) for number, name in enumerate(names)}, [column(name) for name in names])

@@ -75,7 +75,7 @@ class Reader(reader.Reader):
             self._files += found
             labels += [number] * len(found)
         self._labels = np.array(labels, dtype=np.int64)
-        self._images = PictureRows(lambda row: (self._files[row], str(self._files[row])), len(self), options, process)
+        self._images = PictureRows(len(self), options, process)
 
     def __len__(self) -> int:
         return len(self._files)
@@ -86,16 +86,19 @@ class Reader(reader.Reader):
         if "image" in names:
             options = {key: value for key, value in asdict(self.options).items() if key != "held_mib"}
             modules = (sys.modules[__name__], picture_files, picture_rows)
-            self._images.open(origin(self.content_hash, options, *modules))
+            self._images.open(self._picture, origin(self.content_hash, options, *modules))
 
     def read(self, indices: Indices | slice, names: Sequence[str]) -> Columns:
         labels = self._labels[indices]
         if "image" not in names:
             return Rows({name: _PLACES[name] for name in names}, [labels, labels])
-        return Rows({name: _PLACES[name] for name in names}, [self._images.read(indices), labels])
+        return Rows({name: _PLACES[name] for name in names}, [self._images.read(self._picture, indices), labels])
 
     def locate(self, row: int) -> str:
         return str(self._files[row])
+
+    def _picture(self, row: int) -> tuple[Path, str]:
+        return self._files[row], str(self._files[row])
 
 
 def _top(folder: Path, split: str) -> Path:

@@ -22,19 +22,20 @@ _COLUMN = "image"
 
 
 class PictureRows:
-    """
+    """Its methods are given the source, row -> what is decoded, and what it is called in a message. (It keeps none: a
+    method of its reader would be a circle of references, and the threads would stay until the garbage is collected.)
+
     Args:
-        source: row -> what is decoded, and what it is called in a message.
         options: those of the reader: `size`, `fit`, `channels` and `held_mib`.
     """
 
-    def __init__(self, source: Source, count: int, options: Any, process: Process) -> None:
-        self._source, self._count, self._options, self._process = source, count, options, process
+    def __init__(self, count: int, options: Any, process: Process) -> None:
+        self._count, self._options, self._process = count, options, process
         self._held: NDArray[np.uint8] | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._pool_process = 0
 
-    def open(self, made_of: Mapping[str, Any]) -> None:
+    def open(self, source: Source, made_of: Mapping[str, Any]) -> None:
         """Decode all of them now where they take up to `held_mib`; every rank comes here.
 
         Args:
@@ -46,34 +47,34 @@ class PictureRows:
 
         def fill(filling: HostArrays) -> None:
             rows = np.arange(filling.number, self._count, filling.count)
-            self._decode_into(filling[_COLUMN], rows, rows)
+            self._decode_into(filling[_COLUMN], source, rows, rows)
 
         found = kept_arrays(self._process, {_COLUMN: (shape, np.uint8)}, {**made_of, **picture_files.versions()}, fill)
         self._held = found.arrays[_COLUMN]
 
-    def read(self, indices: Indices | slice) -> NDArray[np.uint8]:
+    def read(self, source: Source, indices: Indices | slice) -> NDArray[np.uint8]:
         """uint8 [rows, size, size, channels]."""
         if self._held is not None:
             return self._held[indices]
         rows = np.arange(self._count)[indices]
         images = np.empty(self._shape(len(rows)), dtype=np.uint8)
-        self._decode_into(images, np.arange(len(rows)), rows)
+        self._decode_into(images, source, np.arange(len(rows)), rows)
         return images
 
     def _shape(self, count: int) -> tuple[int, int, int, int]:
         side = self._options.size
         return count, side, side, self._options.channels
 
-    def _decode_into(self, images: NDArray[np.uint8], places: Indices, rows: Indices) -> None:
+    def _decode_into(self, images: NDArray[np.uint8], source: Source, places: Indices, rows: Indices) -> None:
         """Decode pictures in threads: Pillow lets go of the interpreter while it decodes."""
         if self._pool is None or self._pool_process != os.getpid():  # threads do not survive a fork
             cores = len(os.sched_getaffinity(0)) // self._process.local_world_size
             self._pool, self._pool_process = ThreadPoolExecutor(max(1, min(8, cores)), "decode"), os.getpid()
 
         def decode(place: int, row: int) -> None:
-            source, name = self._source(row)
+            picture, name = source(row)
             of = self._options
-            images[place] = picture_files.decoded(source, name, size=of.size, fit=of.fit, channels=of.channels)
+            images[place] = picture_files.decoded(picture, name, size=of.size, fit=of.fit, channels=of.channels)
 
         for _ in self._pool.map(decode, places.tolist(), rows.tolist()):
             pass
