@@ -71,7 +71,8 @@ class PretrainedFolder:
             self.model_type = str(config["model_type"])
         except FileNotFoundError:
             raise InputError(
-                f"{owner}: {folder} has no {CONFIG}. Give a folder that save_pretrained of transformers wrote."
+                f"{owner}: {folder} has no {CONFIG}. Give a folder that save_pretrained of transformers wrote, or what "
+                "a training with adapter='merged' made (adapter='apart' leaves adapters beside the model in base/)."
             ) from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise InputError(f"{owner}: {path} does not describe a model ({error!r:.100}).") from None

@@ -35,7 +35,7 @@ def prepare(folder: Path) -> transform_killed.Shared:
 
 def trial(given: Trial, shared: transform_killed.Shared) -> Found:
     sys.path.insert(0, str(_SPARK))
-    spark = importlib.import_module("drivetrain.data.engines.spark")._session()
+    spark = importlib.import_module("drivetrain.data.engines.spark.session").session({})
     began = time.monotonic()
     transform_killed.apart(partial(_transform, shared.raw, given.folder / "first", transform_killed.NEW))
     shared = replace(shared, seconds=time.monotonic() - began)

@@ -51,6 +51,24 @@ def read_roles(text: str) -> dict[str, int]:
     return {role: found[role] for role in ROLES if role in found}
 
 
+def refuse_another_cluster(environment: Mapping[str, str], number: int) -> None:
+    """
+    Raises:
+        InputError: a TF_CONFIG that somebody has set names another number of processes. Ours would take its place, and
+            each of its workers would train alone.
+    """
+    text = environment.get("TF_CONFIG", "")
+    try:
+        named = sum(len(each) for each in json.loads(text)["cluster"].values())
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return
+    if named != number:
+        raise InputError(
+            f"TF_CONFIG={text[:200]} names {named} processes, and this launcher starts {number} and writes TF_CONFIG "
+            "itself. Say by DRIVETRAIN_HOSTS, DRIVETRAIN_HOST and --processes which there are, and remove TF_CONFIG."
+        )
+
+
 def filled(roles: Mapping[str, int], number: int) -> dict[str, int]:
     """The roles of so many processes, with the number of the workers that are the rest.
 

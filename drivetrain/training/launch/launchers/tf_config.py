@@ -23,6 +23,7 @@ from drivetrain.training.launch.tf_config import (
     addresses_of,
     filled,
     read_roles,
+    refuse_another_cluster,
     tasks,
     tf_config,
 )
@@ -32,6 +33,7 @@ SUMMARY = "processes with TF_CONFIG, for TensorFlow's multi-worker and parameter
 
 def run(job: Job) -> Ended:
     cluster = job.cluster
+    refuse_another_cluster(job.environment, cluster.world_size)
     roles = filled(read_roles(job.options.roles), cluster.world_size)
     listed = tasks(cluster.world_size, roles)
     first = cluster.host_index * cluster.processes
@@ -52,7 +54,8 @@ def run(job: Job) -> Ended:
                 place["CUDA_VISIBLE_DEVICES"] = ""  # it stores; its host's GPUs are the workers'
             processes.append((rank, rank_command(job.program), place))
         if SERVER not in roles:
-            return run_processes(job, processes, names=names)
+            with _all_hosts(job):
+                return run_processes(job, processes, names=names)
         serving = [rank - first for rank in ranks if listed[rank][0] in (SERVER, WORKER)]
         return _with_servers(job, processes, serving, names)
 
@@ -69,6 +72,23 @@ def _addresses(cluster: Cluster) -> Generator[tuple[list[str], int]]:
         yield [f"{cluster.host}:{port}" for port in ports[1:]], ports[0]
 
 
+@contextmanager
+def _all_hosts(job: Job) -> Generator[None]:
+    """Every host's launcher has come: TensorFlow itself would wait for a host without an end.
+
+    Raises:
+        LostHostError: some did not come within `join_timeout`.
+    """
+    meet = meeting.other_host if job.cluster.host_index else meeting.first_host
+    with meet(_place(job), job.options):
+        yield
+
+
+def _place(job: Job) -> Cluster:
+    """Where the launchers meet: behind the ports of the first host's processes and of their group."""
+    return replace(job.cluster, port=job.cluster.port + job.cluster.processes + 1)
+
+
 def _with_servers(
     job: Job,
     processes: Sequence[tuple[int, Sequence[str], Mapping[str, str]]],
@@ -76,8 +96,7 @@ def _with_servers(
     names: Mapping[int, str],
 ) -> Ended:
     """Run them until the chief is done, which is on the first host and tells the others."""
-    cluster = job.cluster
-    place = replace(cluster, port=cluster.port + cluster.processes + 1)
+    cluster, place = job.cluster, _place(job)
 
     def run(is_served: Callable[[], bool]) -> Ended:
         return run_processes(job, processes, names=names, serving=serving, is_served=is_served)

@@ -151,7 +151,7 @@ def with_adapters(
     except ValueError as error:
         raise InputError(
             f"recipe 'huggingface': lora_targets={list(targets)}: {_line(error)} Name layers of the model, such as "
-            f"{', '.join(sorted(linear_names(model))[:6])}."
+            f"{', '.join(sorted(linear_names(model) - {name.rpartition('.')[2] for name in fresh})[:6])}."
         ) from None
 
 

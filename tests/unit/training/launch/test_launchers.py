@@ -122,6 +122,17 @@ def test_the_chiefs_end_is_that_of_servers_on_other_hosts(tmp_path: Path) -> Non
     assert [one.returncode for one in started] == [0, 0]
 
 
+@pytest.mark.slow
+def test_a_host_that_does_not_come_is_named(tmp_path: Path) -> None:
+    (tmp_path / "roles.py").write_text("raise SystemExit(9)")
+    with held_port() as held:
+        hosts = {"DRIVETRAIN_HOSTS": "127.0.0.2,127.0.0.3", "DRIVETRAIN_HOST": "127.0.0.2"}
+        hosts |= {"DRIVETRAIN_PORT": str(held.getsockname()[1]), "DRIVETRAIN_JOIN_TIMEOUT": "1"}
+        ended = launch(tmp_path, "--launcher=tf_config", "--script", "roles.py", **hosts)
+    assert ended.returncode == 75
+    assert "127.0.0.3 did not come within 1 s" in ended.stderr
+
+
 DEEPSPEED = """
 import json, os, sys
 names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_SIZE", "CROSS_RANK", "CROSS_SIZE", "MASTER_ADDR", "DS_ACCELERATOR")

@@ -6,7 +6,14 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.launch.cluster import Cluster
-from drivetrain.training.launch.tf_config import addresses_of, filled, read_roles, tf_config, with_processes
+from drivetrain.training.launch.tf_config import (
+    addresses_of,
+    filled,
+    read_roles,
+    refuse_another_cluster,
+    tf_config,
+    with_processes,
+)
 
 
 def parts_of(cluster: Cluster, roles: str = "") -> list[dict[str, object]]:
@@ -66,6 +73,14 @@ def test_workers_may_be_the_rest() -> None:
 def test_roles_that_make_no_cluster(text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         read_roles(text)
+
+
+def test_another_cluster_is_refused() -> None:
+    given = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
+    with pytest.raises(InputError, match=r"names 2 processes, and this launcher starts 1 .* remove TF_CONFIG"):
+        refuse_another_cluster({"TF_CONFIG": json.dumps(given)}, 1)
+    for text in (json.dumps(given), "", "{}", '{"cluster": 3}', "["):
+        refuse_another_cluster({"TF_CONFIG": text}, 2)
 
 
 def test_what_cannot_be() -> None:
