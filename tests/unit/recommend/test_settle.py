@@ -219,7 +219,9 @@ def test_recipe_and_strategy_are_of_one_framework(tmp_path: Path) -> None:
     assert said.startswith("Step 'train': recipe 'digits_cnn' is of torch, and strategy 'tf_single' of tensorflow.")
     assert "Choose a strategy of torch: cp, ddp, " in said
     said = refusal(tmp_path, training(recipe="digits_keras", strategy="ddp"))
-    assert "Choose a strategy of tensorflow: tf_central_storage, tf_mirrored, tf_multi_worker, tf_par" in said
+    assert (
+        "Choose a strategy of tensorflow: tf_central_storage, tf_horovod, tf_mirrored, tf_multi_worker, tf_par" in said
+    )
     (tmp_path / "theirs.py").write_text('FRAMEWORK = "other"\n')
     said = refusal(tmp_path, training(recipe="theirs", strategy="auto"))
     assert said.endswith("and recipe 'theirs' is of other. Name a strategy of other: there is none.")

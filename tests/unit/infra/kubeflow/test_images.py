@@ -25,6 +25,8 @@ ROOT = Path(__file__).parents[4]
 IMAGES = ROOT / "infra" / "kubeflow" / "images"
 DOCKERFILES = sorted(path.stem for path in IMAGES.glob("*.Dockerfile"))
 HASHED = {"cpu": "cpu-hashed.txt", "gpu": "gpu-hashed.txt", "services": "services-hashed.txt"}
+# Made on another image of ours.
+ON_OURS = ("mpi", "spark")
 
 
 def instructions(name: str) -> list[tuple[str, str]]:
@@ -44,7 +46,7 @@ CONSTRAINTS = pins("constraints.txt", ROOT)
 
 
 def test_every_dockerfile_is_known() -> None:
-    assert DOCKERFILES == ["cpu", "gpu", "mpi", "services"]
+    assert DOCKERFILES == ["cpu", "gpu", "mpi", "services", "spark"]
 
 
 @pytest.mark.parametrize("name", DOCKERFILES)
@@ -52,7 +54,9 @@ def test_the_image_runs_as_the_user_of_the_pods(name: str) -> None:
     users = [words for instruction, words in instructions(name) if instruction == "USER"]
     assert users[-1] == f"{USER}:{USER}"
     added = [words for instruction, words in instructions(name) if instruction == "RUN" and "useradd" in words]
-    assert all(f"--uid {USER} " in words for words in added) and bool(added) == (name != "mpi"), "mpi has its base's"
+    assert all(f"--uid {USER} " in words for words in added) and bool(added) == (name not in ON_OURS), (
+        "they have their base's"
+    )
 
 
 @pytest.mark.parametrize("name", DOCKERFILES)
@@ -77,6 +81,14 @@ def test_packages_are_installed_by_their_hashes(name: str) -> None:
     for part in re.split(r"\n(?=\w)", (IMAGES / HASHED[name]).read_text(encoding="utf-8")):
         if not part.startswith("#"):
             assert re.findall(r"--hash=sha256:[0-9a-f]{64}\b", part), part
+
+
+def test_pyspark_is_installed_by_its_hash() -> None:
+    (install,) = [words for instruction, words in instructions("spark") if instruction == "RUN" and "pip" in words]
+    assert "--require-hashes -r /tmp/requirements/spark-hashed.txt" in install
+    parts = re.split(r"\n(?=\w)", (IMAGES / "spark-hashed.txt").read_text(encoding="utf-8"))
+    assert all(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", part) for part in parts if not part.startswith("#"))
+    assert pins("spark-hashed.txt").items() >= pins("spark.txt").items() > {}.items()
 
 
 def test_programs_find_what_they_were_tested_with() -> None:
