@@ -54,6 +54,7 @@ def test_a_tree_gives_the_bits_of_its_tensors(
     assert (tmp_path / PLAIN / "history.json").read_text() == (tmp_path / TREES / "history.json").read_text()
 
 
+@pytest.mark.slow
 def test_it_is_evaluated_predicted_and_served_alike(pooled: Any, digits: Path, tmp_path: Path) -> None:
     numbers, rows, served = [], [], []
     for recipe in (PLAIN, TREES):

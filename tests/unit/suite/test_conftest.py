@@ -101,6 +101,7 @@ def test_by_night(case): ...
 """
 
 
+@pytest.mark.slow
 def test_cases_can_be_slow(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n  slow_cases\n  nightly\n  nightly_cases\n")
     (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())

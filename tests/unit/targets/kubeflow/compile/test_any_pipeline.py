@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -129,6 +130,7 @@ def pipelines(draw: st.DrawFn) -> Pipeline:
     return pipeline(*steps, settings=draw(st.sampled_from(SETTINGS)), parameters=PARAMETERS)
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(pipelines())
 def test_what_can_be_expressed_is_sound(given: Pipeline) -> None:
