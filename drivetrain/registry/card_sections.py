@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
+from drivetrain.base.formatting import approval_words
 from drivetrain.registry.model_card import HEALTH
 from drivetrain.registry.registry import ModelVersion
 
 MAX_METRICS, MAX_SETTINGS, MAX_LINES, MAX_CHARACTERS = 100, 200, 50, 1_000
-_STATUS = {"PendingManualApproval": "waiting for approval", "Approved": "approved", "Rejected": "rejected"}
 _OWN = ("intended_uses", "business_details", "additional_information")
 
 
@@ -69,15 +69,15 @@ def as_markdown(version: ModelVersion) -> str:
 
 def _overview(version: ModelVersion) -> Section:
     registered = datetime.fromtimestamp(version.created_at, UTC).strftime("%Y-%m-%d %H:%M UTC")
-    status = _STATUS.get(version.status, version.status) + (f": {version.reason}" if version.reason else "")
+    status = approval_words(version.status) + (f": {version.reason}" if version.reason else "")
+    described = version.record.description
+    facts = {"Status": status, "Registered": registered, "Artifact": version.artifact, "Content": version.content_hash}
     return Section(
         "Overview",
-        (said,) if (said := version.record.description) and not said.startswith("content ") else (),
+        (described,) if described and not described.startswith("content ") else (),
         ("", ""),
-        _facts(
-            {"Status": status, "Registered": registered, "Artifact": version.artifact, "Content": version.content_hash}
-        .items()),
-    )  # fmt: skip
+        _facts(facts.items()),
+    )
 
 
 def _authors(card: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
@@ -122,8 +122,8 @@ def _metrics(version: ModelVersion, card: Mapping[str, Any]) -> Section:
     data = [_mapping(each) for group in groups for each in _list(group.get("metric_data"))]
     notes = {_text(each.get("name")): _text(each.get("notes")) for each in data}
     overall = {name: value for name, value in version.metrics.items() if "_class_" not in name}
-    overall = {name: value for name, value in overall.items() if name.removesuffix("_bound") not in overall or
-               not name.endswith("_bound")}  # fmt: skip
+    for name in [name for name in overall if name.endswith("_bound") and name.removesuffix("_bound") in overall]:
+        del overall[name]
     rows = tuple((name, f"{value:.6g}", notes.get(name, "")) for name, value in list(overall.items())[:MAX_METRICS])
     more = len(version.metrics) - len(rows)
     lines = (f"Numbers of single classes, and further ones, are in the registry: {more} more.",) if more else ()

@@ -301,16 +301,21 @@ def test_an_earlier_report_is_replaced(pooled: Any, prepared_data: ModuleType, m
     assert read(report)["bootstrap"] is None
 
 
-def test_a_binary_task(pooled: Any, prepared_data: ModuleType, tmp_path: Path) -> None:
-    from sklearn import metrics
-
+def write_binary(prepared_data: ModuleType, folder: Path) -> Path:
+    """A model of two classes in `folder / "model"`; returns the folder of its data."""
     torch.manual_seed(0)
     options = {**OPTIONS, "num_classes": 2}
     tensors = {name: 3 * tensor for name, tensor in load_recipe("digits_cnn", options).model().state_dict().items()}
-    save_model(tmp_path / "model", tensors, {"recipe": "digits_cnn", "recipe_options": options, "precision": "fp32"})
+    save_model(folder / "model", tensors, {"recipe": "digits_cnn", "recipe_options": options, "precision": "fp32"})
     given = columns(prepared_data, 60)
     given["label"] = np.arange(60) // 4 % 2
-    data = write_data(prepared_data, tmp_path / "data", given)
+    return write_data(prepared_data, folder / "data", given)
+
+
+def test_a_binary_task(pooled: Any, prepared_data: ModuleType, tmp_path: Path) -> None:
+    from sklearn import metrics
+
+    data = write_binary(prepared_data, tmp_path)
     settings = Settings(batch_size=8, bootstrap=20, predictions=True, mode="exact")
     pooled(3, evaluated, tmp_path / "model", data, tmp_path / "report", settings)
     table = parquet.read_table(tmp_path / "report/predictions")
@@ -335,13 +340,7 @@ def test_a_binary_task(pooled: Any, prepared_data: ModuleType, tmp_path: Path) -
 def test_a_threshold_goes_with_the_model_and_a_setting_comes_before_it(
     pooled: Any, prepared_data: ModuleType, tmp_path: Path
 ) -> None:
-    torch.manual_seed(0)
-    options = {**OPTIONS, "num_classes": 2}
-    tensors = {name: 3 * tensor for name, tensor in load_recipe("digits_cnn", options).model().state_dict().items()}
-    save_model(tmp_path / "model", tensors, {"recipe": "digits_cnn", "recipe_options": options, "precision": "fp32"})
-    given = columns(prepared_data, 60)
-    given["label"] = np.arange(60) // 4 % 2
-    data = write_data(prepared_data, tmp_path / "data", given)
+    data = write_binary(prepared_data, tmp_path)
     settings = Settings(batch_size=8, bootstrap=0, predictions=True, false_negative_cost=3.0, worst=2)
     (numbers,) = pooled(1, evaluated, tmp_path / "model", data, tmp_path / "report", settings)
     worst = json.loads((tmp_path / "report/worst.json").read_text())

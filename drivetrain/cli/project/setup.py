@@ -59,8 +59,9 @@ def setup(
         print(f"{time.monotonic() - begun:6.1f} s  {text}", file=sys.stderr)
 
     folder = into.expanduser() if into else local_home(home).root / "environments" / environment
-    python = _environment(environment).make(folder, told)
-    told("ready; run a script with a hook of smdebug's by this Python:")
+    recipe = _environment(environment)
+    python = recipe.make(folder, told)
+    told(f"ready: {recipe.SUMMARY}; run scripts by this Python:")
     say(str(python))
 
 

@@ -19,6 +19,7 @@ from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.metric import Ints, Samples
 from drivetrain.training.process import Process
+from drivetrain.training.reader import Columns
 
 FORMAT = 1
 MAX_COLUMNS = 30
@@ -86,13 +87,12 @@ class Worst:
 
     def _shown(self, entry: _Entry) -> dict[str, Any]:
         rows = np.array([entry.row], np.int64)
-        image, names = self._image(rows), self._dataset.columns
+        columns = self._dataset.reader.read(rows, self._dataset.columns)
+        image = self._image(rows, columns)
+        hidden = {self._dataset.key, self._dataset.label}
         if image is not None:  # its pixels may be columns
-            names = tuple(name for name in names if name not in self._dataset.recipe.columns)
-        columns = self._dataset.reader.read(rows, names)
-        told = {
-            name: _plain(columns[name][0]) for name in names if name not in (self._dataset.key, self._dataset.label)
-        }
+            hidden |= set(self._dataset.recipe.columns)
+        told = {name: _plain(columns[name][0]) for name in self._dataset.columns if name not in hidden}
         known = [(name, value) for name, value in told.items() if value is not None]
         return {
             "row": entry.row,
@@ -103,9 +103,8 @@ class Worst:
             **({"image": image} if image is not None else {}),
         }
 
-    def _image(self, rows: Ints) -> str | None:
+    def _image(self, rows: Ints, columns: Columns) -> str | None:
         """A column of images; else the model's inputs, where they are one."""
-        columns = self._dataset.reader.read(rows, self._dataset.columns)
         for values in columns.values():
             if values.dtype == np.uint8 and is_image(values):
                 return thumbnail(values[0])

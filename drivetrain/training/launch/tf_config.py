@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.launch.cluster import Cluster
@@ -51,21 +52,30 @@ def read_roles(text: str) -> dict[str, int]:
     return {role: found[role] for role in ROLES if role in found}
 
 
+def read_tf_config(environment: Mapping[str, str]) -> dict[str, Any]:
+    """What TF_CONFIG says; empty where there is none, or no JSON object."""
+    try:
+        found: object = json.loads(environment.get("TF_CONFIG", ""))
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
 def refuse_another_cluster(environment: Mapping[str, str], number: int) -> None:
     """
     Raises:
         InputError: a TF_CONFIG that somebody has set names another number of processes. Ours would take its place, and
             each of its workers would train alone.
     """
-    text = environment.get("TF_CONFIG", "")
-    try:
-        named = sum(len(each) for each in json.loads(text)["cluster"].values())
-    except (ValueError, KeyError, TypeError, AttributeError):
+    cluster = read_tf_config(environment).get("cluster")
+    if not isinstance(cluster, dict):
         return
+    named = sum(len(each) for each in cast("dict[str, Any]", cluster).values() if isinstance(each, list))
     if named != number:
         raise InputError(
-            f"TF_CONFIG={text[:200]} names {named} processes, and this launcher starts {number} and writes TF_CONFIG "
-            "itself. Say by DRIVETRAIN_HOSTS, DRIVETRAIN_HOST and --processes which there are, and remove TF_CONFIG."
+            f"TF_CONFIG={environment['TF_CONFIG'][:200]} names {named} processes, and this launcher starts {number} "
+            "and writes TF_CONFIG itself. Say by DRIVETRAIN_HOSTS, DRIVETRAIN_HOST and --processes which there are, "
+            "and remove TF_CONFIG."
         )
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import LostRanksError
 from drivetrain.training.group import Group, tcp
+from drivetrain.training.launch.tf_config import read_tf_config
 from drivetrain.training.process import Process
 
 ADVICE = "Start the processes with launcher=tf_config"
@@ -46,20 +46,12 @@ def join(process: Process, timeout: float, environment: Mapping[str, str] = os.e
 
 def named(environment: Mapping[str, str] = os.environ) -> dict[str, list[str]]:
     """TF_CONFIG's cluster: role -> addresses; empty where there is none."""
-    return _read(environment).get("cluster", {})
+    return read_tf_config(environment).get("cluster", {})
 
 
 def role(environment: Mapping[str, str] = os.environ) -> str:
     """What this process is in a cluster with parameter servers: chief, worker or ps; "" in any other cluster."""
-    return _read(environment).get("task", {}).get("type", "") if "ps" in named(environment) else ""
-
-
-def _read(environment: Mapping[str, str]) -> dict[str, Any]:
-    try:
-        found: object = json.loads(environment.get("TF_CONFIG", ""))
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+    return read_tf_config(environment).get("task", {}).get("type", "") if "ps" in named(environment) else ""
 
 
 def workers(world_size: int, environment: Mapping[str, str] = os.environ) -> list[str]:

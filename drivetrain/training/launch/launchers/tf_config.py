@@ -18,6 +18,7 @@ from drivetrain.training.launch.job import Ended, Job, rank_command
 from drivetrain.training.launch.launchers._processes import places, run_processes
 from drivetrain.training.launch.tf_config import (
     CHIEF,
+    EVALUATOR,
     SERVER,
     WORKER,
     addresses_of,
@@ -33,8 +34,8 @@ SUMMARY = "processes with TF_CONFIG, for TensorFlow's multi-worker and parameter
 
 def run(job: Job) -> Ended:
     cluster = job.cluster
-    refuse_another_cluster(job.environment, cluster.world_size)
     roles = filled(read_roles(job.options.roles), cluster.world_size)
+    refuse_another_cluster(job.environment, cluster.world_size - roles.get(EVALUATOR, 0))
     listed = tasks(cluster.world_size, roles)
     first = cluster.host_index * cluster.processes
     ranks = range(first, first + cluster.processes)

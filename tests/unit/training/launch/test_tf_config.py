@@ -79,7 +79,7 @@ def test_another_cluster_is_refused() -> None:
     given = {"cluster": {"worker": ["a:1", "b:1"]}, "task": {"type": "worker", "index": 0}}
     with pytest.raises(InputError, match=r"names 2 processes, and this launcher starts 1 .* remove TF_CONFIG"):
         refuse_another_cluster({"TF_CONFIG": json.dumps(given)}, 1)
-    for text in (json.dumps(given), "", "{}", '{"cluster": 3}', "["):
+    for text in (json.dumps(given), "", "{}", '{"cluster": 3}', "[", "[1]"):
         refuse_another_cluster({"TF_CONFIG": text}, 2)
 
 
