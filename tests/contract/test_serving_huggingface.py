@@ -73,6 +73,7 @@ def expected(folder: Path, head: str) -> list[Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_texts_are_answered_as_transformers_answers_them(head: str, folder: Path) -> None:
     model = ServedModel.load(folder / f"model-{head}", torch.device("cpu"))

@@ -33,7 +33,7 @@ def weights(target: Path) -> dict[str, Any]:
     return load_file(target / "model/model.safetensors")
 
 
-@pytest.mark.slow_cases(but=["fsdp"])
+@pytest.mark.slow_cases(but=["ddp"])
 @pytest.mark.parametrize("strategy", ["ddp", "fsdp", "tp", "pp"])
 def test_ranks_come_to_what_one_process_comes_to(strategy: str, pooled: Any, digits: Path, tmp_path: Path) -> None:
     pooled(1, fit, digits, tmp_path / "one", {"strategy": "single"})

@@ -110,6 +110,7 @@ def test_so_is_a_torn_one(size: int, folder: Path, start: Start, capsys: pytest.
     assert start()[1] == 0
 
 
+@pytest.mark.slow
 def test_no_byte_can_change_unnoticed(folder: Path, start: Start) -> None:
     start()
     (entry,) = entries(folder)

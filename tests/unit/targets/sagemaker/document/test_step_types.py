@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
+import pytest
+
 from drivetrain.targets.local import step_types as local
 from drivetrain.targets.sagemaker.document.service.service_model import service
 from drivetrain.targets.sagemaker.document.step_types import (
@@ -73,6 +75,7 @@ def test_a_type_that_is_not_known_has_a_record_with_nothing_in_it() -> None:
     assert step_type("New") == StepType("New")
 
 
+@pytest.mark.slow
 def test_no_table_of_types_stands_elsewhere() -> None:
     found: set[str] = set()
     for path in sorted((ROOT / "drivetrain").rglob("*.py")):
