@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.arrow import Array, Batch, arrow
+from drivetrain.data.arrow import Batch, arrow
+from drivetrain.data.hash_runs import HashRuns
 from drivetrain.data.increments import Earlier
 from drivetrain.data.reading import Table
 from drivetrain.data.shards import ShardWriter
 from drivetrain.data.source import Source
-from drivetrain.data.split import RepeatedHashes, key_hashes
+from drivetrain.data.split import key_hashes
 
 # Keys whose hashes occur twice are compared as text, so many at a time.
 COMPARED_KEYS = 10_000
@@ -33,10 +34,10 @@ def check_present(table: Table, source: Source, first: int, batch: Batch, role: 
         raise InputError(f"{table.locate(source, first + index)}: the {role} {column!r} is missing. {advice}")
 
 
-def check_distinct_keys(table: Table, repeated: RepeatedHashes, key: str, salt: str) -> None:
+def check_distinct_keys(table: Table, hashes_of_keys: HashRuns, key: str, salt: str) -> None:
     """No key occurs twice. Two keys may share a hash, so those that do are read again and compared."""
     pa = arrow()
-    for hashes in repeated.find():
+    for hashes in map(pa.array, hashes_of_keys.repeated()):
         for start in range(0, len(hashes), COMPARED_KEYS):
             wanted = hashes.slice(start, COMPARED_KEYS)
             seen: dict[Any, tuple[Source, int]] = {}
@@ -54,7 +55,7 @@ def check_distinct_keys(table: Table, repeated: RepeatedHashes, key: str, salt: 
                     seen[value] = (source, first + index)
 
 
-def check_keys_are_new(table: Table, earlier: Earlier, hashes: Sequence[Array], key: str, salt: str) -> None:
+def check_keys_are_new(table: Table, earlier: Earlier, hashes: HashRuns, key: str, salt: str) -> None:
     """No key of the new rows is in the sets of an earlier run. Keys of equal hashes are compared."""
     pa = arrow()
     suspects = earlier.check_new_keys(hashes)
