@@ -81,7 +81,7 @@ class HashRuns:
         """Take in the next hashes: an array of uint64 without nulls."""
         np = numpy()
         added = np.asarray(hashes)
-        added = np.unique(added) if self._unique else added
+        added = ordered([added], unique=True) if self._unique else added
         self._pending.append(added)
         self._num_pending += len(added)
         if self._num_pending >= RUN_HASHES:
@@ -89,9 +89,8 @@ class HashRuns:
 
     def parts(self, number: int) -> Iterator[Any]:
         """All hashes in their order, in `number` (a power of 2) arrays: the same ranges of any HashRuns."""
-        np = numpy()
         step = max(1, (1 << _RANGE_BITS) // number)
-        last = self._ordered(self._pending)
+        last = ordered(self._pending, unique=self._unique)
         last_starts = _range_starts(last)
         for first in range(0, 1 << _RANGE_BITS, step):
             pieces = [last[last_starts[first] : last_starts[first + step]]]
@@ -99,15 +98,14 @@ class HashRuns:
                 start, end = int(starts[first]), int(starts[first + step])
                 if end > start:
                     pieces.append(self._scratch.read(place + 8 * start, end - start))
-            yield self._ordered(pieces) if len(pieces) > 1 else np.array(pieces[0])
+            yield ordered(pieces, unique=self._unique)
 
     def repeated(self) -> Iterator[Any]:
         """Arrays of the hashes that occur more than once; each hash is in one of them."""
-        np = numpy()
         for part in self.parts(num_parts(len(self))):
             again = part[1:][part[1:] == part[:-1]]
             if len(again):
-                yield np.unique(again)
+                yield ordered([again], unique=True)
 
     def at(self, places: Sequence[int]) -> list[int]:
         """The hashes at these places of their order; the greatest one that can be for a place beyond the last."""
@@ -121,21 +119,13 @@ class HashRuns:
         return found
 
     def _end_run(self) -> None:
-        run = self._ordered(self._pending)
+        run = ordered(self._pending, unique=self._unique)
         self._pending, self._num_pending = [], 0
         if self._unique and len(run) < RUN_HASHES // 2:
             self._pending, self._num_pending = [run], len(run)
             return
         self._runs.append((self._scratch.append(run), _range_starts(run)))
         self._num_written += len(run)
-
-    def _ordered(self, pieces: Sequence[Any]) -> Any:
-        np = numpy()
-        found = np.concatenate([np.empty(0, "<u8"), *pieces])
-        found.sort()
-        if self._unique and len(found):
-            found = found[np.concatenate([[True], found[1:] != found[:-1]])]
-        return found
 
 
 class HashSet:
@@ -144,12 +134,13 @@ class HashSet:
     def __init__(self, hashes: Array) -> None:
         np = numpy()
         self._wanted = np.sort(np.asarray(hashes, "<u8"))
-        # Most others are ruled out by their first bits. Batches and tables are small where they can be, so that both
-        # stay in a processor's cache.
+        # Most others are ruled out by their first bits, and most of the rest by their last ones. Batches and tables are
+        # small where they can be, so that both stay in a processor's cache.
         bits = min(max(_LEAST_BITS, (_PLACES_EACH * len(self._wanted)).bit_length()), _MOST_BITS)
-        self._shift = np.uint64(64 - bits)
-        self._table = np.zeros(1 << bits, bool)
+        self._shift, self._mask = np.uint64(64 - bits), np.uint64((1 << bits) - 1)
+        self._table, self._second_table = np.zeros(1 << bits, bool), np.zeros(1 << bits, bool)
         self._table[self._wanted >> self._shift] = True
+        self._second_table[self._wanted & self._mask] = True
         # Written into again and again: new memory would be cleared by the system each time.
         self._first, self._is_likely = np.empty(_AT_ONCE, "<u8"), np.empty(_AT_ONCE, bool)
 
@@ -161,12 +152,23 @@ class HashSet:
             part = np.asarray(hashes[start : start + _AT_ONCE])
             places = np.right_shift(part, self._shift, out=self._first[: len(part)]).view("<i8")
             is_likely = self._table.take(places, out=self._is_likely[: len(part)], mode="clip")
-            likely.append(part[np.flatnonzero(is_likely)])
+            rest = part[np.flatnonzero(is_likely)]
+            likely.append(rest[self._second_table[rest & self._mask]])
         found = np.concatenate(likely)
         if not len(found):
             return found
         places = np.minimum(np.searchsorted(self._wanted, found), len(self._wanted) - 1)
         return found[self._wanted[places] == found]
+
+
+def ordered(pieces: Sequence[Any], *, unique: bool = False) -> Any:
+    """The hashes of arrays in one, in their order; each once where that is asked for."""
+    np = numpy()
+    found = np.concatenate([np.empty(0, "<u8"), *pieces])
+    found.sort()
+    if unique and len(found):  # numpy.unique takes ten times as long
+        found = found[np.concatenate([[True], found[1:] != found[:-1]])]
+    return found
 
 
 def num_parts(count: int) -> int:

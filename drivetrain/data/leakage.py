@@ -16,7 +16,7 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy
-from drivetrain.data.hash_runs import HashRuns, HashSet, Scratch, num_parts
+from drivetrain.data.hash_runs import HashRuns, HashSet, Scratch, num_parts, ordered
 from drivetrain.data.increments import Earlier, NotUsableError
 from drivetrain.data.schema import suggestion
 from drivetrain.data.sketches import as_integers, mixed
@@ -116,9 +116,9 @@ def _with_earlier(earlier: Earlier, rows: Mapping[str, Any]) -> dict[str, int]:
     new = HashSet(np.concatenate(list(rows.values())))
     known = np.empty(0, "<u8")
     for hashes in earlier.sets["train"].row_hashes():
-        known = np.union1d(known, new.among(hashes))
+        known = ordered([known, new.among(hashes)], unique=True)
     known_before = HashSet(known)
-    in_train = np.union1d(known, rows["train"])
+    in_train = ordered([known, rows["train"]])
     found: dict[str, int] = {}
     for side in HELD_BACK:
         found[side] = _among(in_train, rows[side])
