@@ -64,4 +64,5 @@ def _opened(source: Source) -> Any:
 
 
 def _damaged(source: Source, error: Exception) -> InputError:
-    return InputError(f"{source.name} cannot be read as Parquet: {error}. Is it damaged, or cut short?")
+    reason = str(error).rstrip(".")
+    return InputError(f"{source.name} cannot be read as Parquet: {reason}. Is it damaged, or cut short?")

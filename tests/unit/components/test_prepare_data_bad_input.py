@@ -52,6 +52,14 @@ CSV_FILES: dict[str, tuple[str | bytes, str]] = {
     "UTF-16": (GOOD.encode("utf-16"), r"a\.csv is UTF-16\. Save it as UTF-8"),
     "too many cells": (GOOD + "\n100,1,2,3\n", r"a\.csv, row 103 has 4 cells; the header names 3 columns"),
     "too few cells": ("id,label,x\n1,2\n" + GOOD[11:], r"a\.csv, row 2 has 2 cells"),
+    "a quote that the next one closes": (
+        'id,label,t\n0,1,"a"\n1,0,"b\n2,1,"c"\n3,0,"d"\n',
+        r"a\.csv, row 3 is not CSV: .*quote not closed",
+    ),
+    "two quotes that close each other": (
+        'id,label,t\n0,1,a\n1,0,"b\n2,1,"c\n3,0,d\n',
+        r"a\.csv, row 3 is not CSV: .*quote not closed",
+    ),
     "a quote that never closes": (GOOD + '100,1,"2\n101,0,3\n', r"a\.csv, row 102 is not CSV: .*quote not closed"),
     "no key": (GOOD + ",1,2\n", r"a\.csv, row 102: the key 'id' is missing"),
     "NA as a key": (GOOD + "\nNA,1,2\n", r"a\.csv, row 103: the key 'id' is missing"),
