@@ -69,7 +69,7 @@ def prepare_data(
     or the new one, whole. The disk needs room for both.
 
     Args:
-        raw: a folder of CSV, JSON Lines (both also gzipped) and Parquet files, or one such file.
+        raw: a folder of CSV, JSON Lines (both also gzipped), Parquet and Arrow files, or one such file.
         train: gets the train set: manifest.json, and part-00000.parquet, ... in a folder of this version.
         validation: gets the validation set.
         test: gets the test set.
