@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, DataType, Schema, arrow, numpy
 from drivetrain.data.convert import BadValueError, converted, exceeds_int64, inferred_type, wider_text_type
 from drivetrain.data.source import CellError, Source
@@ -268,4 +268,4 @@ def _opened(source: Source) -> IO[str]:
 
 
 def _damaged(source: Source, error: Exception) -> InputError:
-    return InputError(f"{source.name} cannot be read: {str(error).rstrip('.')}. Is it damaged, or cut short?")
+    return InputError(f"{source.name} cannot be read: {first_line(error)}. Is it damaged, or cut short?")

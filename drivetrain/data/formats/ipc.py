@@ -6,7 +6,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, Schema, arrow, plain_type
 from drivetrain.data.convert import BadValueError, converted
 from drivetrain.data.source import CellError, Source
@@ -68,5 +68,6 @@ def _opened(source: Source) -> Generator[tuple[Schema, Iterator[Batch]]]:
         with pa.memory_map(str(source.path)) as mapped, opens(mapped) as reader:
             yield reader.schema, checked(reader)
     except (pa.ArrowException, OSError) as error:
-        reason = str(error).splitlines()[0].rstrip(".")
-        raise InputError(f"{source.name} cannot be read as Arrow: {reason}. Is it damaged, or cut short?") from error
+        raise InputError(
+            f"{source.name} cannot be read as Arrow: {first_line(error)}. Is it damaged, or cut short?"
+        ) from error
