@@ -215,7 +215,6 @@ class _Preparation:
             check_distinct_keys,
             check_keys_are_new,
             check_present,
-            check_sides,
         )
         from drivetrain.data.hash_runs import HashRuns
         from drivetrain.data.increments import fingerprint
@@ -260,12 +259,13 @@ class _Preparation:
         check_distinct_keys(table, keys, key, salt)
         if earlier:
             check_keys_are_new(table, earlier, keys, key, salt)
-        check_sides(writers, self.split.percents)
+        rows = {side: writer.rows for side, writer in writers.items()}
+        self.split.check(rows)
         if self.label is not None:
             check_classes(writers, self.label)
         leaks = leakage.found() if looks else {}
         if looks:
-            report(leaks, {side: writer.rows for side, writer in writers.items()}, self.on_leakage)
+            report(leaks, rows, self.on_leakage)
             for side, writer in writers.items():
                 writer.keep_compared(leakage.groups(side))
         read = earlier.fingerprints(sources) if earlier else [fingerprint(source) for source in sources]

@@ -1,4 +1,4 @@
-"""What must hold of the rows: each has a key and a label, keys differ, sides and classes have rows."""
+"""What must hold of the rows: each has a key and a label, keys differ, classes have rows."""
 
 from __future__ import annotations
 
@@ -79,19 +79,6 @@ def check_keys_are_new(table: Table, earlier: Earlier, hashes: HashRuns, key: st
                         f"{known[str(value)]}. Each row needs a key of its own: take out one of the rows, or leave out "
                         "previous where the earlier row is to be replaced."
                     )
-
-
-def check_sides(writers: Mapping[str, ShardWriter], percents: Mapping[str, int]) -> None:
-    """Every side that is to have rows has some."""
-    rows = {side: writer.rows for side, writer in writers.items()}
-    if not sum(rows.values()):
-        raise InputError("the data has no rows: its files hold headers or blank lines only.")
-    for side, percent in percents.items():
-        if percent and not rows[side]:
-            raise InputError(
-                f"no row falls into {side}: {sum(rows.values()):,} rows are too few for {percent} %. Add rows, raise "
-                "the percentage, set it to 0, or choose another salt."
-            )
 
 
 def check_classes(writers: Mapping[str, ShardWriter], label: str) -> None:

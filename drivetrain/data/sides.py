@@ -46,6 +46,25 @@ class Split:
         validation, test = self.validation_percent, self.test_percent
         return {"train": 100 - validation - test, "validation": validation, "test": test}
 
+    def check(self, rows: Mapping[str, int]) -> None:
+        """Every side that is to have rows has some; `rows` has their number by side.
+
+        Raises:
+            InputError: one has none.
+        """
+        if not sum(rows.values()):
+            raise InputError("the data has no rows: its files hold headers or blank lines only.")
+        empty = next((side for side, percent in self.percents.items() if percent and not rows[side]), None)
+        if empty and self.kind == "time":
+            times = {"validation": self.validation_from, "test": self.test_from}
+            bounds = ", ".join(f"{side} begins at {time}" for side, time in times.items() if time)
+            raise InputError(f"no row falls into {empty} by column {self.column!r}: {bounds}. Give other times.")
+        if empty:
+            raise InputError(
+                f"no row falls into {empty}: {sum(rows.values()):,} rows are too few for {self.percents[empty]} %. Add "
+                "rows, raise the percentage, set it to 0, or choose another salt."
+            )
+
 
 def declared_split(
     by: str, *, key: str, salt: str, validation_percent: int, test_percent: int, validation_from: str, test_from: str
