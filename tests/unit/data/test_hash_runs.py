@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -29,7 +30,7 @@ def test_hashes_come_back_in_their_order(batches: list[list[int]], run: int, par
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(hash_runs, "RUN_HASHES", run)
         patch.setattr(hash_runs, "PART_HASHES", part)
-        scratch = Scratch(Path("/tmp"))
+        scratch = Scratch(Path(tempfile.gettempdir()))
         all_of_them, once, other = HashRuns(scratch), HashRuns(scratch, unique=True), HashRuns(scratch)
         for batch in batches:
             for each in (all_of_them, once, other):  # (in turn, so that their runs lie between one another's)
