@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.steps.contract import CODE_CHANNEL
+from drivetrain.steps.contract import CODE_CHANNEL, START_COMMAND
 from drivetrain.targets.local.storage.channels import entries
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document.members import object_in
@@ -24,6 +24,20 @@ _OF_OURS = {
 # Packages that take long to load and may be loaded before a fork: they start no threads of which a fork must know, and
 # read no variables that a step sets (one that sets others than the platform's is executed anyway).
 _PACKAGES = ("numpy", "pandas", "scipy", "sklearn", "torch")
+
+
+def is_of_ours(arguments: Mapping[str, Any]) -> bool:
+    """Whether a job's command begins with our start file, so that it may go on in an interpreter that waits for it
+    (`can_go_on` of containers/supervised.py). A job that names no command may.
+
+    Args:
+        arguments: those of the step, as the definition has them.
+    """
+    for app in ("AppSpecification", "AlgorithmSpecification"):
+        words = object_in(arguments, app).get("ContainerEntrypoint")
+        if isinstance(words, list):
+            return tuple(cast("list[Any]", words)[: len(START_COMMAND)]) == START_COMMAND
+    return True
 
 
 def loaded_ahead(arguments: Mapping[str, Any], store: ObjectStore) -> tuple[str, ...]:
