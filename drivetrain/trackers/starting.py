@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 
 from drivetrain.targets.events import Event, ExecutionStarted, Observer
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.organising.told import Told, folder_of, trackers_of
+from drivetrain.targets.local.request import trackers_of
 
 PATIENCE_S = 30.0
 """How long the end of a run waits for all trackers together."""
@@ -48,8 +48,8 @@ def told_to_trackers(home: Home, observer: Observer) -> Generator[Observer]:
 
 def _start(home: Home, execution: str, started: _Started) -> None:
     started.execution = execution
-    for name in trackers_of(home, execution):
-        log = folder_of(home, execution) / f"{name}.log"
+    for name in trackers_of(home.run(execution)):
+        log = home.trackers(execution) / f"{name}.log"
         log.parent.mkdir(exist_ok=True)
         with log.open("ab") as output:
             started.programs[name] = subprocess.Popen(
@@ -75,6 +75,8 @@ def _finish(home: Home, started: _Started) -> list[str]:
             _kill(program)
             problem = f"{name} took more than {PATIENCE_S:g} s"
         else:
+            from drivetrain.targets.local.organising.told import Told
+
             problem = Told.load(home, started.execution, name).problem
             if not problem and program.returncode:
                 problem = f"{name} ended with exit code {program.returncode}"

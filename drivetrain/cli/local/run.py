@@ -120,7 +120,6 @@ def run(
     from drivetrain.cli.progress import watch
     from drivetrain.targets.local.options import Options
     from drivetrain.targets.target import DEFAULT
-    from drivetrain.trackers.tracker import checked
 
     # Everything that was typed is looked at before the pipeline is built, which may take a while.
     parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
@@ -170,7 +169,7 @@ def run(
         origin=work.origin,
         settings=work.settings,
         tags=tags,
-        trackers=checked(work.local.trackers),
+        trackers=run_options.trackers(work.local.trackers),
         region=work.region,
     )
     return watch.start(

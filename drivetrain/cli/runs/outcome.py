@@ -73,7 +73,7 @@ def results(run: RunFacts) -> list[str]:
         lines += [line for found in run.evaluations for line in evaluation_lines(found)]
         lines += [line for found in run.decisions for line in decision_lines(found)]
     for measured in run.plain_numbers():
-        from drivetrain.report.charts.curves import overall
+        from drivetrain.report.content.measured import overall
 
         found = overall(measured)
         order = sorted(found, key=lambda name: (name != "accuracy", name != "loss"))

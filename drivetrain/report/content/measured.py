@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, cast
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 # What a step returns are a few numbers; a larger file is somebody's data.
 MAX_NUMBERS_BYTES = 1024 * 1024
 MAX_NUMBERS = 1_000
+_PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")
 
 
 def measured_by(home: Home, rows: Iterable[StepRow], definition: Definition | None) -> Iterator[Measured]:
@@ -78,3 +80,27 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, float]]:
             yield from _flat(item, f"{path}.{key}" if path else key)
     elif isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and path:
         yield path, value
+
+
+def per_class(measured: Measured) -> dict[str, list[tuple[str, float]]]:
+    """Measure -> (class, number), classes in their natural order."""
+    found: dict[str, list[tuple[str, float]]] = {}
+    for name, value in measured.numbers.items():
+        if match := _PER_CLASS.match(name):
+            found.setdefault(match[1], []).append((match[2], value))
+    return {name: sorted(bars, key=lambda bar: natural(bar[0])) for name, bars in found.items()}
+
+
+def overall(measured: Measured) -> dict[str, float]:
+    """The numbers that are not one class's."""
+    return {name: value for name, value in measured.numbers.items() if not _PER_CLASS.match(name)}
+
+
+def words(name: str) -> str:
+    """`samples_per_second` -> `samples per second`."""
+    return name.replace("_", " ")
+
+
+def natural(name: str) -> tuple[float, str]:
+    """A key to sort by: numbers in their order, then names in theirs."""
+    return (float(name), "") if re.fullmatch(r"-?\d+(\.\d+)?", name) else (float("inf"), name)

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 from drivetrain.base.formatting import count, duration, moment, moment_with_zone, number
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report.charts.curves import words
 from drivetrain.report.charts.sparkline import sparkline
 from drivetrain.report.content.index import Index, Line
+from drivetrain.report.content.measured import words
 from drivetrain.report.document import Around, document, section
 from drivetrain.report.page.steps_section import status_mark
 

@@ -76,8 +76,8 @@ def _header(run: RunFacts) -> Markup:
     ]
     evaluated = [one for one in run.evaluations if one.measures]
     for evaluation in evaluated[-1:]:
-        from drivetrain.report.charts.curves import words
         from drivetrain.report.content.evaluation import interval_words, value_words
+        from drivetrain.report.content.measured import words
 
         tiles += [
             tile(words(one.name), value_words(one), interval_words(one) or f"by {evaluation.step}")
@@ -86,7 +86,7 @@ def _header(run: RunFacts) -> Markup:
     # An iteration's number is one of many, and no headline.
     single = [one for one in run.plain_numbers() if (step := run.step(one.step)) is None or step.parent is None]
     for measured in single[-1:] if not evaluated else ():
-        from drivetrain.report.charts.curves import overall, words
+        from drivetrain.report.content.measured import overall, words
 
         shown = sorted(overall(measured).items(), key=lambda item: (item[0] != "accuracy", item[0] == "num_samples"))
         tiles += [tile(words(name), number(value), f"by {measured.step}") for name, value in shown[:2]]

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import approval_words, moment, number
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report.charts.curves import overall, words
 from drivetrain.report.content.facts import Measured
+from drivetrain.report.content.measured import overall, words
 from drivetrain.report.document import Around, document, section
 
 if TYPE_CHECKING:

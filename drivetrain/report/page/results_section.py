@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Markup, el
-from drivetrain.report.charts.charts import Series, bar_chart, line_chart
-from drivetrain.report.charts.curves import MAX_BARS, class_charts, overall, words
 from drivetrain.report.content.facts import Measured, RunFacts, StepFacts
+from drivetrain.report.content.measured import overall, per_class, words
 from drivetrain.report.document import section
 
 MAX_CHARTS = 12
@@ -31,10 +30,11 @@ def results_section(run: RunFacts) -> Markup | None:
     single += [items[0][1] for items in loops.values() if len(items) == 1]
     tables = [_table(one) for one in single if overall(one)]
     charts = [chart for body, items in loops.items() if len(items) > 1 for chart in _by_item(body, items)]
-    return section(
-        "Results", el("div", el("div", tables) if tables else None, charts, class_charts(single), class_="charts"),
-        id="results",
-    )  # fmt: skip
+    if any(map(per_class, single)):
+        from drivetrain.report.charts.curves import class_charts
+
+        charts += class_charts(single)
+    return section("Results", el("div", el("div", tables) if tables else None, charts, class_="charts"), id="results")
 
 
 def _table(one: Measured) -> Markup:
@@ -48,6 +48,9 @@ def _table(one: Measured) -> Markup:
 
 def _by_item(body: str, items: Sequence[tuple[StepFacts, Measured]]) -> list[Markup]:
     """A chart for each number that a step of a loop's body returned: a line where the items are numbers, else bars."""
+    from drivetrain.report.charts.charts import Series, bar_chart, line_chart
+    from drivetrain.report.charts.curves import MAX_BARS
+
     names = dict.fromkeys(name for _, one in items for name in overall(one))
     charts: list[Markup] = []
     for name in list(names)[:MAX_CHARTS]:

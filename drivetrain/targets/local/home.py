@@ -59,6 +59,10 @@ class Home:
         """The folder of one execution."""
         return self.runs / execution
 
+    def trackers(self, execution: str) -> Path:
+        """What trackers were told of an execution, a file a tracker, with a log of the program that told it."""
+        return self.run(execution) / ".trackers"
+
     def attempt(self, execution: str, step: str, number: int) -> Path:
         """The folder of one attempt at a step, counted from 1."""
         return self.run(execution) / step / f"attempt-{number}"

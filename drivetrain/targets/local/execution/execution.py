@@ -44,8 +44,8 @@ from drivetrain.targets.local.step_types import find
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
-from drivetrain.targets.sagemaker.document.conditions import outcome
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.step_types import outcome
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.selecting import Selection

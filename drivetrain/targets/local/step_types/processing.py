@@ -6,13 +6,13 @@ The response has the shape of DescribeProcessingJob.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.assets.image import SPARK_SUBMIT
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs, programs
-from drivetrain.targets.local.spark import here as spark
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, member, text
 from drivetrain.targets.local.storage.outputs import Publication, merge
@@ -34,8 +34,10 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
         command = programs.entry_point(step.name, app, image, plan.options)
         if command is None:
             problems.append(programs.nothing_to_start(step.name, image))
-        elif spark.is_used(command) and (problem := spark.problem(step.name)):
-            problems.append(problem)
+        elif SPARK_SUBMIT in command:
+            from drivetrain.targets.local.spark import here as spark
+
+            problems += filter(None, [spark.problem(step.name)])
     except UserError as error:
         problems.append(str(error))
     return problems
@@ -90,7 +92,7 @@ def run(context: StepContext) -> StepResult:
     started = time.time()
     job = Job(
         command=command,
-        environment=jobs.job_environment(context, spark.with_smspark(context) if spark.is_used(command) else None),
+        environment=jobs.job_environment(context, _of_the_image(context, command)),
         hosts=hosts,
         log_folder=context.logs,
         time_limit_s=programs.time_limit_s(arguments),
@@ -113,6 +115,15 @@ def run(context: StepContext) -> StepResult:
         "ProcessingEndTime": time.time(),
     }
     return StepResult(response=response, publication=publication, inputs=read)
+
+
+def _of_the_image(context: StepContext, command: Sequence[str]) -> dict[str, str]:
+    """Variables that a job finds by what its image has."""
+    if SPARK_SUBMIT not in command:
+        return {}
+    from drivetrain.targets.local.spark.here import with_smspark
+
+    return with_smspark(context)
 
 
 def _resources(arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -7,7 +7,8 @@ How a type runs on this machine is told by its file in `targets/local/step_types
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 TOP_LEVEL = frozenset(("Version", "Metadata", "Parameters", "PipelineExperimentConfig", "MlflowConfig", "Steps"))
 EVERY_STEP = frozenset(
@@ -224,3 +225,12 @@ def job_of(name: str) -> Job | None:
 def is_processing(name: str) -> bool:
     """Whether a step of the type is a processing job, checks included."""
     return job_of(name) is _PROCESSING
+
+
+# What a Get of Steps.X.Outcome gives, as the service spells it.
+TRUE, FALSE = "True", "False"
+
+
+def outcome(step_type: str, response: Mapping[str, Any]) -> bool | None:
+    """What a Condition step came to, by its response; None for a step of another type."""
+    return response.get("Outcome") == TRUE if step_type == "Condition" else None
