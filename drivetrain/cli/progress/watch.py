@@ -16,8 +16,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.events import Event, Observer, Summary
 
 if TYPE_CHECKING:
-    from drivetrain.cli.progress.progress import RunView
-    from drivetrain.report.content.facts import RunFacts
+    from drivetrain.cli.progress import RunView
+    from drivetrain.report.content import RunFacts
     from drivetrain.targets.local.home import Home
     from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
     from drivetrain.targets.local.options import Options
@@ -144,7 +144,7 @@ def watched(
     home: Home, run: Callable[[Observer], Summary], *, as_json: bool, quiet: bool = False, home_option: str
 ) -> int:
     """Show what `run` tells its observer, then what came of it; gives the exit code."""
-    from drivetrain.trackers.starting import told_to_trackers
+    from drivetrain.trackers import told_to_trackers
 
     watcher = Watcher(new_progress(as_json=as_json, quiet=quiet))
     with told_to_trackers(home, watcher) as observer:

@@ -16,7 +16,7 @@ from drivetrain.report.content.evaluation import (
     value_words,
     worst_slices,
 )
-from drivetrain.report.content.measured import natural
+from drivetrain.report.content.findings import natural
 
 MAX_SHOWN = 4
 MAX_ROWS = 60

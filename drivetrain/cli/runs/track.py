@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.home import local_home
+from drivetrain.cli import local_home
 from drivetrain.cli.options import Execution, Home, Json
 
 

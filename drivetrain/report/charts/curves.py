@@ -10,9 +10,9 @@ from collections.abc import Iterable, Sequence
 from drivetrain.base.formatting import count, duration
 from drivetrain.base.markup import Markup
 from drivetrain.report.charts.charts import Cut, Series, bar_chart, line_chart
-from drivetrain.report.content.facts import Curve, Measured
+from drivetrain.report.content import Curve, Measured
+from drivetrain.report.content.findings import per_class, words
 from drivetrain.report.content.goodput import Break, JobTimes, breaks
-from drivetrain.report.content.measured import per_class, words
 
 # train_loss and validation_loss are two curves of one chart.
 _SPLIT = re.compile(

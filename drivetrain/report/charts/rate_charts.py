@@ -11,7 +11,7 @@ from drivetrain.base.formatting import number
 from drivetrain.base.markup import Markup
 from drivetrain.report.charts.square_chart import MAX_NAMED, Line, square_chart
 from drivetrain.report.content.evaluation import EvaluationFacts
-from drivetrain.report.content.measured import words
+from drivetrain.report.content.findings import words
 from drivetrain.report.content.plotted import PlottedCurve
 
 MAX_CHARTS = 12

@@ -10,19 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import duration, printable
-from drivetrain.report.content.facts import (
-    ArtifactFacts,
-    CheckpointFacts,
-    Curve,
-    ModelFacts,
-    RunFacts,
-    SavedState,
-    StepFacts,
-)
+from drivetrain.report.content import ArtifactFacts, CheckpointFacts, Curve, ModelFacts, RunFacts, SavedState, StepFacts
+from drivetrain.report.content.findings import measured_by
 from drivetrain.report.content.given import changed_since_last, commands_of, settings
-from drivetrain.report.content.measured import measured_by
 from drivetrain.report.content.reasons import is_bad_input
-from drivetrain.report.dag.dag import Dag, Node
+from drivetrain.report.dag import Dag, Node
 from drivetrain.targets.local.ledger.run_values import values_of
 from drivetrain.targets.local.request import why_not_resumed
 from drivetrain.targets.sagemaker.document.members import object_in

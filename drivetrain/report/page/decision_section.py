@@ -7,7 +7,7 @@ from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.dot_plot import Row, dot_plot
 from drivetrain.report.content.decision import DecisionFacts, floor_limit, name_of, sentence
 from drivetrain.report.content.evaluation import Measure, value_words
-from drivetrain.report.content.measured import words
+from drivetrain.report.content.findings import words
 from drivetrain.report.content.untrusted_json import drawable
 
 MAX_ROWS = 10

@@ -16,7 +16,7 @@ from drivetrain.report.content.evaluation import (
     value_words,
     worst_slices,
 )
-from drivetrain.report.content.measured import words
+from drivetrain.report.content.findings import words
 from drivetrain.report.content.plotted import PlottedMatrix
 from drivetrain.report.content.untrusted_json import drawable
 from drivetrain.report.page.metric_table import MAX_OPEN, class_table, metric_table

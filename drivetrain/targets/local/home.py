@@ -20,7 +20,7 @@ from pathlib import Path
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.travelling import HOME_MARK
-from drivetrain.targets.local.storage.disk import NO_SPACE
+from drivetrain.targets.local.storage import NO_SPACE
 
 VARIABLE = "DRIVETRAIN_HOME"
 DEFAULT = ".drivetrain"

@@ -19,9 +19,9 @@ from drivetrain.base.call_site import blamed_on_place
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.json_text import text_of
 from drivetrain.catalog import quotas
-from drivetrain.spec.file_systems import is_file_system
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Parameter, Pipeline
+from drivetrain.spec.resources import is_file_system
 from drivetrain.spec.steps import (
     ConditionStep,
     FailStep,
@@ -42,10 +42,9 @@ from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_ass
 from drivetrain.targets.assets.image import Image, missing, runs_on_spark, says_framework
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
-from drivetrain.targets.sagemaker.compile import checks
+from drivetrain.targets.sagemaker.compile import checks, described_path, spell, text
+from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
-from drivetrain.targets.sagemaker.compile.policies import cache_fields, retry_fields
-from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
 from drivetrain.targets.sagemaker.settings import settings_of

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.spec.graph import Graph
-from drivetrain.spec.program import FolderPath
-from drivetrain.spec.resources import Spot
+from drivetrain.spec.resources import FolderPath, Spot
 from drivetrain.spec.steps import JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
 from drivetrain.steps.contract import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT, START_COMMAND
 from drivetrain.targets.assets.assets import Code
+from drivetrain.targets.sagemaker.compile import get, join, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import (
     EFA_VARIABLES,
     channel,
@@ -21,7 +21,6 @@ from drivetrain.targets.sagemaker.compile.job_options import (
     network_fields,
     training_options,
 )
-from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.step_contract import REGISTRY_VARIABLE, checkpoint_folder, environment_of, flag
 

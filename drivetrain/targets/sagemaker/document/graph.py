@@ -10,10 +10,9 @@ from itertools import islice
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
-from drivetrain.targets.sagemaker.document import for_each
+from drivetrain.targets.sagemaker.document import descend, for_each, name_of_entry
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import EXECUTION_FIELDS, Get, is_expression
-from drivetrain.targets.sagemaker.document.paths import descend, name_of_entry
 
 # Completed is what a plain name means: the SDK writes it so.
 TRIGGERS = ("Completed", "Failed", "Stopped", "Any")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.local.jobs.loaded_ahead import loaded_ahead
+from drivetrain.targets.local.containers.spares import loaded_ahead
 from drivetrain.targets.local.storage.objects import ObjectStore
 
 CODE = "s3://bucket/pipelines/p/code/1"

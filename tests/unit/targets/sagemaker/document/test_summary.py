@@ -1,7 +1,7 @@
 from pathlib import Path
 
+from drivetrain.report.content.from_definition import Edge, Node, picture
 from drivetrain.targets.sagemaker.document.document import from_json, read
-from drivetrain.targets.sagemaker.document.summary import Edge, Node, picture
 
 FIXTURES = Path(__file__).parents[4] / "fixtures" / "definitions"
 
