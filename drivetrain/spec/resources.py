@@ -18,6 +18,7 @@ from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from drivetrain.catalog import quotas
+from drivetrain.catalog.instances import DEFAULT_TYPE
 from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Matching
 from drivetrain.spec.values import ParameterRef, Pending, Value
 
@@ -177,8 +178,6 @@ class Cluster(Frozen):
         """The instance type, where one is given or the default counts; None where `resources` stand alone."""
         if self.instance_type is not None or self.resources is not None:
             return self.instance_type
-        from drivetrain.catalog.instances import DEFAULT_TYPE
-
         return DEFAULT_TYPE
 
 
