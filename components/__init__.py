@@ -4,9 +4,23 @@ Only the standard library is imported here and at the top of every file of this 
 into every container; heavy libraries are imported inside the program that needs them.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
 from drivetrain.base.bounds import Bounds
-from drivetrain.steps.card import Card
 from drivetrain.steps.contract import Checkpoints, Input, Output, Since, Value
 from drivetrain.steps.declaration import Component, component
 
+if TYPE_CHECKING:
+    from drivetrain.steps.card import Card
+
 __all__ = ["Bounds", "Card", "Checkpoints", "Component", "Input", "Output", "Since", "Value", "component"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Card":  # which few steps make
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from drivetrain.steps.card import Card
+
+    return Card

@@ -91,7 +91,7 @@ def _check_installed() -> None:
 def _synthesize(given: argparse.Namespace) -> None:
     from drivetrain.authoring.loading import load
     from drivetrain.infra.options import read_options
-    from drivetrain.studio.compiling import compile_edited
+    from drivetrain.studio import compile_edited
     from drivetrain.targets.sagemaker.deploy.desired import check_place
     from drivetrain.targets.sagemaker.settings import settings_of
 

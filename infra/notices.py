@@ -15,10 +15,10 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
+from drivetrain import triggers
 from drivetrain.infra.options import Options
 from drivetrain.infra.storage import let_services_notify
 from drivetrain.targets.sagemaker.permissions.names import Names
-from drivetrain.triggers import detail_types
 
 
 class Notices(Construct):
@@ -77,7 +77,7 @@ class Notices(Construct):
             description=f"Executions of pipeline {names.pipeline} that end",
             event_pattern={
                 "source": ["aws.sagemaker"],
-                "detail-type": [detail_types.EXECUTION],
+                "detail-type": [triggers.EXECUTION],
                 "detail": {
                     "pipelineArn": list(names.spellings(f"pipeline/{names.pipeline}")),
                     "currentPipelineExecutionStatus": list(options.notify_on),

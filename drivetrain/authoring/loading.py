@@ -27,7 +27,7 @@ from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.call_site import place_in, place_of_function
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
 from drivetrain.spec.deployment import Deployment
-from drivetrain.steps.argument_help import argument_help
+from drivetrain.steps.contract import argument_help
 
 READY = Path(drivetrain.__file__).parent / "pipelines"
 

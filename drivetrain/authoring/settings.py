@@ -24,8 +24,7 @@ from pydantic_core import PydanticCustomError, PydanticUndefined
 
 from drivetrain.base.call_site import place_of_field
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, shown
-from drivetrain.base.secret_names import looks_secret
-from drivetrain.base.secret_shapes import MASK
+from drivetrain.base.secrets import MASK, looks_secret
 from drivetrain.spec.deployment import (
     DEFAULT,
     Deployment,

@@ -18,8 +18,7 @@ from typing import Any
 
 from drivetrain.authoring.binding import bind, dependencies, refuse_unknown, retries
 from drivetrain.base.errors import SpecError, shown
-from drivetrain.spec.program import FolderPath, Program
-from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
+from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, FolderPath, Program, RetryPolicy
 from drivetrain.spec.steps import (
     BaseStep,
     ConditionStep,

@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 from drivetrain.authoring.binding import declared_parameter, dependencies, refuse_beyond
 from drivetrain.base.errors import SpecError, did_you_mean, shown
-from drivetrain.spec.search import Between, OneOf, Range, Scale, Search
 from drivetrain.spec.steps import BaseStep, Dependency, TrainingStep, TuningStep
+from drivetrain.spec.training_options import Between, OneOf, Range, Scale, Search
 from drivetrain.spec.values import Reference, as_value
 
 # Words of the names of metrics.

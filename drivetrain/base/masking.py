@@ -3,22 +3,18 @@
 A secret does not belong in a definition (the service shows its parameters and environment to whoever may describe the
 pipeline), but people put them there all the same. What looks like one by its name is passed to the program and to
 nothing else; where its value turns up under another name, or in a message, it is masked as well. So is what looks like
-one by its shape (secret_shapes.py), and the value of each variable of this process whose name looks like a secret's.
+one by its shape (secrets.py), and the value of each variable of this process whose name looks like a secret's.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, cast
 
-from drivetrain.base import secret_names
-from drivetrain.base.secret_shapes import MASK, without
+from drivetrain.base.secrets import MASK, looks_secret, without
 
 __all__ = ["MASK", "Masking", "contains_mask", "environment_secrets", "looks_secret", "mask", "without_secrets"]
-# Every step brings the same names several times.
-looks_secret = lru_cache(4096)(secret_names.looks_secret)
 # Shorter values (true, admin, 1234) stand in other places by chance.
 _SHORTEST = 8
 

@@ -1,1 +1,32 @@
-"""The command line: one file a group of commands, each imported when it is used."""
+"""The command line: one file a group of commands, each imported when it is used. Here is the folder of runs and
+models that a command works on.
+"""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.home import Home
+
+
+def local_home(given: Path | None) -> Home:
+    """The home at `--home`, `$DRIVETRAIN_HOME` or `.drivetrain`.
+
+    Raises:
+        UserError: it is no folder.
+    """
+    from drivetrain.base.errors import UserError
+    from drivetrain.targets.local.home import VARIABLE, Home
+
+    home = Home(given)
+    if home.root.exists() and not home.root.is_dir():
+        raise UserError(f"{home.root} is a file. Give a folder by --home or ${VARIABLE}.")
+    return home
+
+
+def home_option(given: Path | None) -> str:
+    """What a suggested command must repeat, so that it finds the same runs."""
+    return "" if given is None else f" --home {shlex.quote(str(given))}"

@@ -51,7 +51,7 @@ def complete(commands: typer.Typer) -> int:
 def runs(incomplete: str) -> list[str]:
     """Names and ids of runs here that begin so; none where the ledger cannot be read."""
     from drivetrain.base.errors import UserError
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
     from drivetrain.targets.local.ledger.reader import Ledger
 
     try:

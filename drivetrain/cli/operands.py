@@ -154,7 +154,7 @@ def _load(target: str, config: Path | None, overrides: Sequence[str] | None) -> 
 
 
 def _compile(loaded: Loaded, *, local: bool) -> Compiled:
-    from drivetrain.studio.compiling import compile_edited
+    from drivetrain.studio import compile_edited
 
     return compile_edited(loaded, wheels_optional=local, edits_optional=local)
 

@@ -16,7 +16,7 @@ from drivetrain.targets.local.home import Home
 
 if TYPE_CHECKING:
     from drivetrain.client.models import Model
-    from drivetrain.report.content.facts import RunFacts, StepFacts
+    from drivetrain.report.content import RunFacts, StepFacts
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.local.ledger.rows import ExecutionRow
 

@@ -33,7 +33,7 @@ def start(
 ) -> str:
     """Run a pipeline, or go on with the same run where it was interrupted; gives the execution. See `dt.run`."""
     from drivetrain.authoring.settings import values_of
-    from drivetrain.studio.compiling import compile_edited
+    from drivetrain.studio import compile_edited
     from drivetrain.targets.local.options import Options
     from drivetrain.targets.local.organising.labels import checked_tags
     from drivetrain.trackers.tracker import checked
@@ -149,7 +149,7 @@ def _watched(home: Home, begin: Callable[[Runner], Summary], *, quiet: bool) -> 
     from drivetrain.cli.progress.watch import Watcher, new_progress
     from drivetrain.report.content.concluding import conclude
     from drivetrain.targets.local.runner import Runner
-    from drivetrain.trackers.starting import told_to_trackers
+    from drivetrain.trackers import told_to_trackers
 
     watcher = Watcher(NoProgress() if quiet else new_progress(as_json=False))
     with told_to_trackers(home, watcher) as observer:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
-from drivetrain.report.document import Around
+from drivetrain.report import Around
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion

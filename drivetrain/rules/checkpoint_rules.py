@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from drivetrain.rules.rule_book import RuleBook
+from drivetrain.rules import RuleBook
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import TrainingStep, is_our_training
 from drivetrain.spec.values import ParameterRef

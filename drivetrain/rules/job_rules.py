@@ -6,11 +6,10 @@ import re
 from collections.abc import Iterator
 
 from drivetrain.base.errors import did_you_mean
-from drivetrain.base.secret_names import looks_secret
-from drivetrain.base.secret_shapes import without_shapes
-from drivetrain.rules.rule_book import RuleBook
+from drivetrain.base.secrets import looks_secret, without_shapes
+from drivetrain.rules import RuleBook
 from drivetrain.spec.graph import Graph
-from drivetrain.spec.program import FolderPath
+from drivetrain.spec.resources import FolderPath
 from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.spec.values import ParameterRef, ValueType, value_type
 

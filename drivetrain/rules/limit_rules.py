@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drivetrain.catalog import quotas
-from drivetrain.rules.rule_book import RuleBook
+from drivetrain.catalog.instances import find_instance, processing_instance_type
+from drivetrain.rules import RuleBook
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import JobStep, TrainingStep
 
@@ -87,8 +88,6 @@ def warm_pools_are_of_trainings(graph: Graph) -> Iterator[str]:
 
 @rule
 def processing_jobs_have_the_machine(graph: Graph) -> Iterator[str]:
-    from drivetrain.catalog.instances import find_instance, processing_instance_type
-
     for step in graph.steps:
         kind = step.cluster.machine if isinstance(step, JobStep) else None
         if not isinstance(kind, str) or isinstance(step, TrainingStep):

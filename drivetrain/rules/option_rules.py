@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog import quotas
-from drivetrain.rules.rule_book import RuleBook
-from drivetrain.spec import file_systems
+from drivetrain.rules import RuleBook
+from drivetrain.spec import resources
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.resources import Network
 from drivetrain.spec.steps import TRAIN, JobStep, TrainingStep
@@ -242,12 +242,12 @@ def channels_come_as_they_can(graph: Graph) -> Iterator[str]:
         if not isinstance(step, JobStep):
             continue
         for name, value in step.inputs.items():
-            if not file_systems.is_file_system(value):
+            if not resources.is_file_system(value):
                 continue
             if not isinstance(step, TrainingStep):
                 yield f"input {name!r} of step {step.name!r} is {value!r}: only training jobs mount a file system."
-            elif file_systems.file_system(str(value)) is None:
-                yield f"input {name!r} of step {step.name!r} is {value!r}. Allowed: {file_systems.ALLOWED}."
+            elif resources.file_system(str(value)) is None:
+                yield f"input {name!r} of step {step.name!r} is {value!r}. Allowed: {resources.ALLOWED}."
             elif not network_of(step, graph).subnets:
                 yield (
                     f"input {name!r} of step {step.name!r} lies on a file system, which is only reached from its VPC. "

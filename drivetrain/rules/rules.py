@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drivetrain.base.errors import SpecError
-from drivetrain.rules import graph_rules, job_rules, limit_rules, option_rules
-from drivetrain.rules.rule_book import RuleBook
+from drivetrain.rules import RuleBook, graph_rules, job_rules, limit_rules, option_rules
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.steps import ForEachStep, TrainingStep, TuningStep

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drivetrain.base.errors import InputError
-from drivetrain.rules.rule_book import RuleBook
+from drivetrain.rules import RuleBook
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import TRAIN_SCRIPT, TrainingStep
 

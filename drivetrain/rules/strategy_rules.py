@@ -23,7 +23,7 @@ from drivetrain.catalog.strategies import (
     refused_fields,
     strategy_names,
 )
-from drivetrain.rules.rule_book import RuleBook
+from drivetrain.rules import RuleBook
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.trainings import Training, trainings
 from drivetrain.spec.values import ParameterRef

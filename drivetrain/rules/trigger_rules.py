@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.catalog import quotas
-from drivetrain.rules.rule_book import RuleBook
+from drivetrain.rules import RuleBook
 from drivetrain.rules.written_places import written_places
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.model_groups import model_group, synced_group

@@ -8,7 +8,7 @@ from typing import Any
 
 from drivetrain.catalog import quotas
 from drivetrain.schemas import DIALECT
-from drivetrain.targets.sagemaker.compile.policies import EXCEPTIONS
+from drivetrain.targets.sagemaker.compile.job_options import EXCEPTIONS
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.conditions import OPERATORS
 from drivetrain.targets.sagemaker.document.graph import TRIGGERS
@@ -24,7 +24,7 @@ _TEXT_OR_EXPRESSION = {"anyOf": [_TEXT, _EXPRESSION]}
 
 def definition_schema() -> dict[str, Any]:
     """The schema of a definition. Steps of types that are not documented may hold anything."""
-    from drivetrain.targets.sagemaker.document.service.service_model import service
+    from drivetrain.targets.sagemaker.document.service import service
 
     shapes = service()["shapes"]
     arguments: dict[str, Any] = {

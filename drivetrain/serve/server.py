@@ -20,7 +20,7 @@ from drivetrain.serve.runs import QueuedStart, Runs, Served
 from drivetrain.spec.triggers import EventTrigger, Schedule
 from drivetrain.targets.local.home import write_whole
 from drivetrain.targets.local.options import region_of
-from drivetrain.triggers.detail_types import MODEL_PACKAGE
+from drivetrain.triggers import MODEL_PACKAGE
 from drivetrain.triggers.replay import replay
 from drivetrain.triggers.resources import text
 from drivetrain.triggers.schedules import Clock, clock

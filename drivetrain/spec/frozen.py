@@ -1,7 +1,11 @@
-"""The base of every model of the spec: immutable all the way down, and without unknown fields."""
+"""The base of every model of the spec: immutable all the way down, and without unknown fields;
+and texts of a certain form, whose refusal says in words what is allowed.
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from functools import cached_property
 from math import isfinite
 from typing import Annotated, Any, NoReturn, TypeVar, get_args
@@ -15,7 +19,32 @@ from pydantic import (
     GetJsonSchemaHandler,
     TypeAdapter,
 )
-from pydantic_core.core_schema import CoreSchema, no_info_plain_validator_function
+from pydantic_core import PydanticCustomError
+from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function, no_info_plain_validator_function
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Of a field of text: `Annotated[str, Matching(r"[a-z]+", "lower-case letters, such as team")]`.
+
+    The whole text matches `pattern`; `allowed` says the same for people, with an example.
+    """
+
+    pattern: str
+    allowed: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), "pattern": f"^{self.pattern}$", "$comment": self.allowed}
+
+    def _checked(self, text: str) -> str:
+        if re.fullmatch(self.pattern, text) is None:
+            # Not a ValueError, before whose message pydantic writes its own word.
+            raise PydanticCustomError("form", "give {allowed}", {"allowed": self.allowed})
+        return text
+
 
 T = TypeVar("T")
 

@@ -1,16 +1,73 @@
-"""On what a step runs and under which rules: machines, spot, retries, cache, checkpoints."""
+"""What a step runs, on what, and under which rules: programs, machines, spot, retries, cache, checkpoints, file
+systems.
+
+Training data may lie on a file system that is there already: `fsx://fs-0123456789abcdef0/mount/folder`, `efs://fs-.../folder`.
+
+It is mounted instead of copied, read-only unless the URI ends with `?access=rw`. The path is whole: that of FSx for
+Lustre begins with the file system's mount name.
+https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_FileSystemDataSource.html
+"""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
 from drivetrain.catalog import quotas
-from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
-from drivetrain.spec.matching import Matching
+from drivetrain.catalog.instances import DEFAULT_TYPE
+from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Matching
 from drivetrain.spec.values import ParameterRef, Pending, Value
+
+
+class Program(Frozen, defer_build=False):
+    """What runs: a component (`module:function`) or a script of the user's (a path below the source folder)."""
+
+    kind: Literal["component", "script"]
+    target: str
+    needs: tuple[str, ...] = ()
+    """Distributions that the program imports; those the image lacks travel with the code."""
+
+
+class FolderPath(Frozen):
+    """In a script's arguments: the place where the platform puts this input or collects this output."""
+
+    kind: Literal["folder"] = "folder"
+    flow: Literal["input", "output"]
+    name: str
+
+
+SCHEMES = {"fsx": "FSxLustre", "efs": "EFS"}
+_URI = re.compile(r"(?P<scheme>fsx|efs)://(?P<id>fs-[0-9a-f]{8,18})(?P<path>/[^?#]*)(?:\?access=(?P<access>ro|rw))?")
+ALLOWED = (
+    "fsx://fs-0123456789abcdef0/mount/folder, efs://fs-0123456789abcdef0/folder, with ?access=rw where it is written"
+)
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """A folder of a file system, in the service's words: `FSxLustre` or `EFS`, access `ro` or `rw`."""
+
+    type: str
+    id: str
+    path: str
+    access: str
+
+
+def is_file_system(value: object) -> bool:
+    """Whether a value means one, well written or not."""
+    return isinstance(value, str) and value.partition("://")[0] in SCHEMES and "://" in value
+
+
+def file_system(uri: str) -> FileSystem | None:
+    """What a URI names; None for one that is not written as it must be."""
+    found = _URI.fullmatch(uri)
+    if found is None or ".." in found["path"].split("/"):
+        return None
+    return FileSystem(SCHEMES[found["scheme"]], found["id"], found["path"], found["access"] or "ro")
 
 
 class Spot(Frozen):
@@ -121,8 +178,6 @@ class Cluster(Frozen):
         """The instance type, where one is given or the default counts; None where `resources` stand alone."""
         if self.instance_type is not None or self.resources is not None:
             return self.instance_type
-        from drivetrain.catalog.instances import DEFAULT_TYPE
-
         return DEFAULT_TYPE
 
 

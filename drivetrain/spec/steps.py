@@ -12,10 +12,8 @@ from drivetrain.base.call_site import place_of_caller
 from drivetrain.base.errors import SpecError, did_you_mean
 from drivetrain.catalog import quotas
 from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Lazily
-from drivetrain.spec.program import FolderPath, Program
-from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, RetryPolicy
-from drivetrain.spec.search import Search
-from drivetrain.spec.training_options import TrainingOptions
+from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, FolderPath, Program, RetryPolicy
+from drivetrain.spec.training_options import Search, TrainingOptions
 from drivetrain.spec.values import (
     BestRef,
     Condition,

@@ -1,11 +1,13 @@
 """What a component declares: folders, parameters, what comes back, and what else the platform must know.
 
 declaration.py makes it of a function. Folders are `pathlib.Path` to the function and to the type checker; `Input`,
-`Output` and `Checkpoints` only say which way the data flows.
+`Output` and `Checkpoints` only say which way the data flows. The help of its parameters is what its docstring says of
+them (`argument_help`).
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType
@@ -217,3 +219,24 @@ class Declaration(NamedTuple, Generic[P, R]):
     def file(self) -> Path:
         """The source file, from which the folder that travels with the user's code is found."""
         return Path(cast(FunctionType, self.function).__code__.co_filename).resolve()
+
+
+def argument_help(doc: str) -> dict[str, str]:
+    """`name: text` entries of the docstring's section Args or Attributes, folded to one line each."""
+    if "Args:" not in doc and "Attributes:" not in doc:
+        return {}
+    section = re.search(
+        r"^\s*(?:Args|Attributes):\s*\n(.*?)(?:^\s*(?:Returns|Raises|Yields):|\Z)", doc, re.MULTILINE | re.DOTALL
+    )
+    if section is None:
+        return {}
+    found: dict[str, str] = {}
+    name, indent = "", None
+    for line in section.group(1).splitlines():
+        entry = re.match(r"^(\s+)(\w+):\s+(.*)$", line)
+        if entry and (indent is None or len(entry.group(1)) <= indent):
+            indent, name = len(entry.group(1)), entry.group(2)
+            found[name] = entry.group(3).strip()
+        elif name and line.strip():
+            found[name] += " " + line.strip()
+    return found

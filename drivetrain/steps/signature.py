@@ -15,7 +15,6 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from drivetrain.base.bounds import Bounds
-from drivetrain.steps.argument_help import argument_help
 from drivetrain.steps.contract import (
     CHECKPOINTS,
     CODE_CHANNEL,
@@ -30,6 +29,7 @@ from drivetrain.steps.contract import (
     Job,
     Scalar,
     Since,
+    argument_help,
 )
 
 # Bits of a code object's flags (the table of the `inspect` module's documentation).

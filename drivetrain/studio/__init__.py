@@ -1,6 +1,58 @@
-"""Edits made in SageMaker Studio, kept: merged with the code, written beside it, laid on every compile."""
+"""Edits made in SageMaker Studio, kept: merged with the code, written beside it, laid on every compile.
 
+What every command deploys, runs and shows is the compiled pipeline with the edits that are kept beside it:
+
+    built = compile_edited(load("retraining", Path("production.yaml"), ["epochs=30"]))
+
+`compile_pipeline` alone gives what the code says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from drivetrain.authoring.loading import Loaded
+    from drivetrain.targets.sagemaker.compile.compile import Compiled
+
+
+def compile_edited(loaded: Loaded, *, wheels_optional: bool = False, edits_optional: bool = False) -> Compiled:
+    """Compile a loaded pipeline and lay on what was edited in Studio (its NAME.studio.yaml).
+
+    Args:
+        wheels_optional: as of `compile_pipeline`.
+        edits_optional: leave out an edit that does not fit, and say so in the notes; for a run on this machine, where
+            settings that were changed for it win.
+
+    Raises:
+        UserError: a pipeline that cannot be compiled, an edit that does not fit, or edits that make a definition that
+            could not run.
+    """
+    from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+
+    built = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, wheels_optional=wheels_optional)
+    file = edits_file(loaded)
+    return _edited(built, file, edits_optional) if file.exists() else built
+
+
+def edits_file(loaded: Loaded) -> Path:
+    """Where the edits of a pipeline are kept that were made in Studio."""
+    return file_of(loaded.pipeline.name, loaded.source or Path.cwd())
+
+
+def _edited(built: Compiled, file: Path, edits_optional: bool) -> Compiled:
+    from drivetrain.studio.patch import read
+    from drivetrain.targets.sagemaker.document.document import from_json
+    from drivetrain.targets.sagemaker.document.graph import check
+
+    patch = read(file, built.pipeline.name)
+    left_out: list[str] = []
+    definition = patch.apply(built.definition, left_out if edits_optional else None)
+    check(from_json(definition, f"{built.pipeline.name} with {file.name}"))
+    return replace(built, definition=definition, notes=(*built.notes, *left_out))
+
 
 SUFFIX = ".studio.yaml"
 

@@ -111,7 +111,7 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     Raises:
         UserError: nothing is deployed, or it is not ours and `adopt` is not given; a pipeline that cannot be compiled.
     """
-    from drivetrain.studio.compiling import edits_file
+    from drivetrain.studio import edits_file
     from drivetrain.studio.patch import read
     from drivetrain.targets.sagemaker.account import Account
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline

@@ -2,6 +2,94 @@
 
 tracker.py     what a tracker is told, and its settings
 follow.py      the program that reads a run from the ledger and tells one tracker; one process a tracker
-starting.py    starts these programs with a run, and waits for them at its end, for a bounded time
 backends/      a tracker a file, found by its name
+
+This file starts these programs when a run begins, and waits for them at its end, for a bounded time. Each tracker has a
+process of its own: one that hangs, or takes long to import, neither fails nor slows the run. What was not told is said
+once, at the end.
 """
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from drivetrain.targets.events import Event, ExecutionStarted, Observer
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.request import trackers_of
+
+PATIENCE_S = 30.0
+"""How long the end of a run waits for all trackers together."""
+
+
+@dataclass
+class _Started:
+    execution: str = ""
+    programs: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict[str, "subprocess.Popen[bytes]"])
+
+
+@contextmanager
+def told_to_trackers(home: Home, observer: Observer) -> Generator[Observer]:
+    """An observer that also tells the run's trackers, until the end of the `with`; by then the page must be written."""
+    started = _Started()
+
+    def seen(event: Event) -> None:
+        if isinstance(event, ExecutionStarted):
+            _start(home, event.execution, started)
+        observer(event)
+
+    try:
+        yield seen
+    finally:
+        for problem in _finish(home, started):
+            print(f"warning: {problem}", file=sys.stderr)
+
+
+def _start(home: Home, execution: str, started: _Started) -> None:
+    started.execution = execution
+    for name in trackers_of(home.run(execution)):
+        log = home.trackers(execution) / f"{name}.log"
+        log.parent.mkdir(exist_ok=True)
+        with log.open("ab") as output:
+            started.programs[name] = subprocess.Popen(
+                [sys.executable, "-m", "drivetrain.trackers.follow", str(home.root), execution, name],
+                stdin=subprocess.PIPE,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,  # a Ctrl-C stops the run, of whose end the tracker is still told
+            )
+
+
+def _finish(home: Home, started: _Started) -> list[str]:
+    """Wait for the programs; gives what was not told, a sentence each."""
+    for program in started.programs.values():
+        assert program.stdin is not None
+        program.stdin.close()
+    deadline = time.monotonic() + PATIENCE_S
+    problems: list[str] = []
+    for name, program in started.programs.items():
+        try:
+            program.wait(max(deadline - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            _kill(program)
+            problem = f"{name} took more than {PATIENCE_S:g} s"
+        else:
+            from drivetrain.targets.local.organising.told import Told
+
+            problem = Told.load(home, started.execution, name).problem
+            if not problem and program.returncode:
+                problem = f"{name} ended with exit code {program.returncode}"
+        if problem:
+            problems.append(f"{problem}. Tell it again: drivetrain runs track {started.execution}")
+    return problems
+
+
+def _kill(program: subprocess.Popen[bytes]) -> None:
+    os.killpg(program.pid, signal.SIGKILL)
+    program.wait()

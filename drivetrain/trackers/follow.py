@@ -20,7 +20,8 @@ from drivetrain.base.errors import said
 from drivetrain.report.content.from_ledger import REPORT_FILE
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.organising.told import Told, folder_of, trackers_of
+from drivetrain.targets.local.organising.told import Told
+from drivetrain.targets.local.request import trackers_of
 from drivetrain.trackers.tracker import Point, TrackedRun, Tracker, TrackerSettings, backend
 
 EVERY_S = 1.0
@@ -49,7 +50,7 @@ def follow(home: Home, execution: str, name: str, settings: dict[str, Any], wait
     try:
         _follow(home, execution, name, settings, wait, told)
     except Exception as error:
-        with (folder_of(home, execution) / f"{name}.log").open("a", encoding="utf-8") as log:
+        with (home.trackers(execution) / f"{name}.log").open("a", encoding="utf-8") as log:
             traceback.print_exc(file=log)
         address = str(settings.get("uri") or settings.get("folder") or settings.get("project") or "")
         told.problem = f"{name} ({address}) was not told all of run {execution}: {said(error)[:300]}"
@@ -158,7 +159,7 @@ def main() -> None:
     root, execution, name = sys.argv[1:]
     home = Home(root)
     os.nice(10)  # the run goes first
-    told = follow(home, execution, name, trackers_of(home, execution)[name], _until_closed)
+    told = follow(home, execution, name, trackers_of(home.run(execution))[name], _until_closed)
     sys.exit(1 if told.problem else 0)
 
 

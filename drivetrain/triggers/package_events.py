@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.registry.package_mapping import request_of
-from drivetrain.triggers.detail_types import MODEL_PACKAGE
+from drivetrain.triggers import MODEL_PACKAGE
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelEvent, ModelVersion

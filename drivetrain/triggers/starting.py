@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.triggers.detail_types import MODEL_PACKAGE
+from drivetrain.triggers import MODEL_PACKAGE
 from drivetrain.triggers.event_values import ParameterSource, parameters
 
 LOOKED_BACK = timedelta(days=2)

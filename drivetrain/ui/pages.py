@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.base.markup import Markup, el
+from drivetrain.report import Around, document, section
 from drivetrain.report.content.logs import tail
-from drivetrain.report.document import Around, document, section
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from drivetrain.registry.registry import ModelVersion, Registry
-    from drivetrain.report.content.facts import RunFacts
+    from drivetrain.report.content import RunFacts
 
 LINKS = (("Runs", "/"), ("Models", "/models"), ("Triggers", "/starts"))
 SCRIPT = "/live.js"

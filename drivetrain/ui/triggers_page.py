@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report.document import Around, document, section
+from drivetrain.report import Around, document, section
 from drivetrain.targets.local.home import Home
 
 MAX_STARTS = 200

@@ -13,7 +13,7 @@ import drivetrain
 
 HANDLER = "handler.handler"
 
-_TRIGGERS = ("__init__.py", "detail_types.py", "event_values.py", "starting.py")
+_TRIGGERS = ("__init__.py", "event_values.py", "starting.py")
 _BASE = ("__init__.py", "errors.py")
 _FILES = (
     *(f"base/{name}" for name in _BASE),

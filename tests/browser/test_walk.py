@@ -14,8 +14,8 @@ import pytest
 
 from drivetrain.components import Card
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.report.content import RunFacts
 from drivetrain.report.content.card import read_card
-from drivetrain.report.content.facts import RunFacts
 from drivetrain.report.page.page import render
 from drivetrain.targets.local.home import Home
 from drivetrain.training.launch.processes.parent import follows_parent

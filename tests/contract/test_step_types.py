@@ -24,8 +24,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.local import step_types
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.step_types import _absent
-from drivetrain.targets.sagemaker.document.paths import descend, parse_path
-from drivetrain.targets.sagemaker.document.service.properties import property_type
+from drivetrain.targets.sagemaker.document import descend, parse_path
+from drivetrain.targets.sagemaker.document.service import property_type
 from tests.fixtures.local_runs import LocalRuns
 
 CASES = Path(__file__).parent / "step_types"

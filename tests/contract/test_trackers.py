@@ -29,8 +29,8 @@ from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.organising.told import Told, links_of
 from drivetrain.targets.local.request import Request
+from drivetrain.trackers import told_to_trackers
 from drivetrain.trackers.follow import follow
-from drivetrain.trackers.starting import told_to_trackers
 from drivetrain.trackers.tracker import checked, names
 from tests.contract.trackers.seen import Seen
 
@@ -184,7 +184,7 @@ def test_the_end_of_a_run_waits_for_a_tracker_that_hangs_for_a_bounded_time(
 ) -> None:
     home = Home(tmp_path / "home")
     OneRun(home, "tensorboard", checked({"tensorboard": {"folder": str(tmp_path)}})["tensorboard"])
-    monkeypatch.setattr("drivetrain.trackers.starting.PATIENCE_S", 0.05)
+    monkeypatch.setattr("drivetrain.trackers.PATIENCE_S", 0.05)
     begun: list[subprocess.Popen[bytes]] = []
     popen = subprocess.Popen
 

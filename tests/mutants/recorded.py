@@ -450,7 +450,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("expressions: joined by a comma unless said", 'operand.get("On", "")', 'operand.get("On", ",")'),
     ),
     *_of(
-        "drivetrain/targets/sagemaker/document/paths.py",
+        "drivetrain/targets/sagemaker/document/__init__.py",
         ("targets/sagemaker/document/test_paths.py",),
         ("paths: one behind the end of a list", "segment < len(value)", "segment <= len(value)"),
         ("paths: from the first key in brackets to the last", "\\['(.*?)'\\]", "\\['(.*)'\\]"),

@@ -85,7 +85,7 @@ def _unpatched(built: Compiled) -> list[str]:
 
 def _write(output: Path, definition: Compiled, home: Path | None) -> None:
     from drivetrain.base.files import write_text
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
     from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
 
     write_text(output, definition.text)

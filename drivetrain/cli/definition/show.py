@@ -12,7 +12,7 @@ from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Home, Json, Set
 
 if TYPE_CHECKING:
-    from drivetrain.report.dag.dag import Dag
+    from drivetrain.report.dag import Dag
 
 app = new_app()
 
@@ -71,7 +71,7 @@ def _read(target: str, config: Path | None, set_: list[str] | None, home: Path |
         built = compiled(target, config, set_, local=True)
         return built.pipeline.name, dag_of(read(built.text, target))
     from drivetrain.authoring.loading import ready_pipelines
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
     from drivetrain.report.content.from_ledger import run_facts
     from drivetrain.targets.local.ledger.reader import Ledger
 

@@ -55,7 +55,7 @@ def logs(
       drivetrain logs nightly --execution latest --region eu-west-1 -n 50
     """
     if target == LATEST and execution == LATEST and region is config is on is None and not set_:
-        from drivetrain.cli.home import local_home
+        from drivetrain.cli import local_home
         from drivetrain.cli.runs.logs import print_logs
         from drivetrain.targets.local.ledger.reader import Ledger
 

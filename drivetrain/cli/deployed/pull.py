@@ -128,8 +128,8 @@ def _give_up(target: str, config: Path | None, set_: Sequence[str], names: list[
     """Take edits out of the file beside the pipeline; no account is asked."""
     from drivetrain.authoring.loading import load
     from drivetrain.cli.terminal import say, say_json
+    from drivetrain.studio import edits_file
     from drivetrain.studio import patch as patches
-    from drivetrain.studio.compiling import edits_file
     from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
     from drivetrain.targets.sagemaker.document.difference.value_words import masked
 

@@ -114,13 +114,12 @@ def run(
       drivetrain run --definition pipeline.json --stub deploy=deployed.json
       drivetrain run retraining --target kubeflow
     """
-    from drivetrain.cli.definition.needs import refuse_lacking
-    from drivetrain.cli.home import home_option, local_home
+    from drivetrain.cli import home_option, local_home
     from drivetrain.cli.local import run_options
+    from drivetrain.cli.local.needs import refuse_lacking
     from drivetrain.cli.progress import watch
     from drivetrain.targets.local.options import Options
     from drivetrain.targets.target import DEFAULT
-    from drivetrain.trackers.tracker import checked
 
     # Everything that was typed is looked at before the pipeline is built, which may take a while.
     parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
@@ -170,7 +169,7 @@ def run(
         origin=work.origin,
         settings=work.settings,
         tags=tags,
-        trackers=checked(work.local.trackers),
+        trackers=run_options.trackers(work.local.trackers),
         region=work.region,
     )
     return watch.start(
@@ -228,7 +227,7 @@ def _run_on(
     quiet: bool,
 ) -> int:
     """Run a pipeline as another target's own local runner does."""
-    from drivetrain.cli.home import home_option, local_home
+    from drivetrain.cli import home_option, local_home
     from drivetrain.cli.operands import compiled_for
     from drivetrain.cli.progress import watch
     from drivetrain.targets.target import RunsHere, find_target

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,8 @@ def tags(given: Iterable[str] | None) -> dict[str, str]:
     Raises:
         UserError: what no tag can be.
     """
+    if not given:
+        return {}
     from drivetrain.targets.local.organising.labels import checked_tags
 
     return checked_tags(pairs("--tag", given, "NAME=TEXT, such as team=vision"))
@@ -115,6 +117,19 @@ def interruptions(given: Iterable[str] | None) -> tuple[Interruption, ...]:
     from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
 
     return parse_all(given)
+
+
+def trackers(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The settings of trackers, as they are kept with a run.
+
+    Raises:
+        UserError: as `checked` of drivetrain/trackers/tracker.py.
+    """
+    if not given:
+        return {}
+    from drivetrain.trackers.tracker import checked
+
+    return checked(given)
 
 
 def data(given: Iterable[str] | None) -> dict[str, str]:

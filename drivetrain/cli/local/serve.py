@@ -54,7 +54,7 @@ def serve(
     import queue
     import signal
 
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
     from drivetrain.cli.models.registry import opened
     from drivetrain.serve.server import Server
 

@@ -67,8 +67,8 @@ def run_here(
     Raises:
         UserError: what is wrong with any of it, before anything starts.
     """
-    from drivetrain.cli.definition.needs import refuse_lacking
-    from drivetrain.cli.home import home_option, local_home
+    from drivetrain.cli import home_option, local_home
+    from drivetrain.cli.local.needs import refuse_lacking
     from drivetrain.cli.progress import watch
     from drivetrain.targets.local.options import Options
     from drivetrain.targets.target import DEFAULT, find_target

@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
+from drivetrain.cli import local_home
 from drivetrain.cli.groups import new_app
-from drivetrain.cli.home import local_home
 from drivetrain.cli.options import Home
 
 app = new_app()

@@ -137,7 +137,7 @@ def check(version: ModelVersion, path: Path) -> None:
 @contextmanager
 def _local_store(registry: str | None, home: Path | None) -> Generator[None]:
     """What a registry of local runs names in S3 lies in the folder of those runs."""
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
     from drivetrain.registry.artifacts import OBJECT_STORE
     from drivetrain.registry.registry import REGISTRY_VARIABLE
 

@@ -35,7 +35,7 @@ def opened(url: str | None, home: Path | None, *, called: str = "--registry ") -
     """
     import os
 
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
     from drivetrain.registry.backends.local import LocalRegistry
     from drivetrain.registry.registry import REGISTRY_VARIABLE, open_registry
 
@@ -57,6 +57,6 @@ def opened(url: str | None, home: Path | None, *, called: str = "--registry ") -
 
 def registry_option(url: str | None, home: Path | None) -> str:
     """What a suggested command must repeat, so that it finds the same models."""
-    from drivetrain.cli.home import home_option
+    from drivetrain.cli import home_option
 
     return home_option(home) + ("" if url is None else f" --registry {shlex.quote(url)}")

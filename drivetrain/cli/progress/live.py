@@ -10,8 +10,8 @@ from rich.live import Live
 from rich.text import Text
 
 from drivetrain.base.formatting import SIGNS, cells, count, duration, printable, status_word
+from drivetrain.cli.progress import Clock, RunView, StepView
 from drivetrain.cli.progress.plain import explanation
-from drivetrain.cli.progress.progress import Clock, RunView, StepView
 from drivetrain.targets.events import CacheExplained, Event, ExecutionStarted, StepExpanded, StepFinished, StepNoted
 
 if TYPE_CHECKING:

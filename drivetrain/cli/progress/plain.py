@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from drivetrain.base.formatting import count, duration, printable, status_word
-from drivetrain.cli.progress.progress import Clock, RunView, StepView, interruption
+from drivetrain.cli.progress import Clock, RunView, StepView, interruption
 from drivetrain.report.content.reasons import in_a_line
 from drivetrain.targets.events import (
     CacheExplained,

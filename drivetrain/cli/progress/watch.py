@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.errors import BAD_INPUT, INTERRUPTED
 from drivetrain.targets.events import Event, Observer, Summary
 
 if TYPE_CHECKING:
-    from drivetrain.cli.progress.progress import RunView
-    from drivetrain.report.content.facts import RunFacts
+    from drivetrain.cli.progress import RunView
+    from drivetrain.report.content import RunFacts
     from drivetrain.targets.local.home import Home
     from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
     from drivetrain.targets.local.options import Options
@@ -145,7 +144,7 @@ def watched(
     home: Home, run: Callable[[Observer], Summary], *, as_json: bool, quiet: bool = False, home_option: str
 ) -> int:
     """Show what `run` tells its observer, then what came of it; gives the exit code."""
-    from drivetrain.trackers.starting import told_to_trackers
+    from drivetrain.trackers import told_to_trackers
 
     watcher = Watcher(new_progress(as_json=as_json, quiet=quiet))
     with told_to_trackers(home, watcher) as observer:
@@ -271,12 +270,13 @@ def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, 
 
 def exit_code(facts: RunFacts) -> int:
     """0 when the run did what it should, 1 when it failed, 2 when it failed by bad input, 130 when it was stopped."""
-    if facts.status == "Stopped":
-        return INTERRUPTED
     if facts.status in ("Succeeded", "CompletedWithFailures"):
         return 0
+    from drivetrain.cli.errors import BAD_INPUT, INTERRUPTED
     from drivetrain.report.content.reasons import is_bad_input
 
+    if facts.status == "Stopped":
+        return INTERRUPTED
     failed = [step for step in facts.steps if step.status == "Failed"]
     return BAD_INPUT if failed and all(is_bad_input(step.reason) for step in failed) else FAILED
 

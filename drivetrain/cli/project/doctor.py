@@ -86,7 +86,7 @@ def _python() -> Finding:
 
 
 def _disk(home: Path | None) -> Finding:
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
 
     root = local_home(home).root
     place = next(each for each in (root, *root.parents) if each.exists())

@@ -50,7 +50,7 @@ def setup(
     """
     import time
 
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
     from drivetrain.cli.terminal import say
 
     begun = time.monotonic()

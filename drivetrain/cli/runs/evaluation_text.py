@@ -7,7 +7,6 @@ from typing import Any
 
 from drivetrain.base.formatting import count, number, printable
 from drivetrain.cli.terminal import paint, table
-from drivetrain.report.charts.curves import natural
 from drivetrain.report.content.decision import DecisionFacts, sentence
 from drivetrain.report.content.evaluation import (
     EvaluationFacts,
@@ -17,6 +16,7 @@ from drivetrain.report.content.evaluation import (
     value_words,
     worst_slices,
 )
+from drivetrain.report.content.findings import natural
 
 MAX_SHOWN = 4
 MAX_ROWS = 60

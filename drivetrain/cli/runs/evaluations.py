@@ -73,7 +73,7 @@ def _read(what: str, home: Path | None) -> tuple[str, tuple[EvaluationFacts, ...
     folder = Path(what)
     if folder.is_dir() or "/" in what or folder.is_file():
         return _of_folder(folder)
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
     from drivetrain.report.content.from_ledger import run_facts
     from drivetrain.targets.local.ledger.reader import Ledger
 

@@ -18,7 +18,7 @@ from drivetrain.targets.local.execution.outcomes import for_run
 from drivetrain.targets.local.request import masking_of
 
 if TYPE_CHECKING:
-    from drivetrain.report.content.facts import StepFacts
+    from drivetrain.report.content import StepFacts
     from drivetrain.targets.local.home import Home
 
 MAX_LINES = 15

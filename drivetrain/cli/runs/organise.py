@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drivetrain.cli.home import local_home
+from drivetrain.cli import local_home
 from drivetrain.cli.options import Execution, Home, Json
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, it is only shown.")]

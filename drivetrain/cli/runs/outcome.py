@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import SIGNS, approval_words, duration, moment, number, place, printable, status_word
 from drivetrain.cli.terminal import paint, shorten, table, width
-from drivetrain.report.content.facts import ModelFacts, RunFacts, StepFacts
+from drivetrain.report.content import ModelFacts, RunFacts, StepFacts
 from drivetrain.report.content.reasons import in_a_line, known_paths
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def results(run: RunFacts) -> list[str]:
         lines += [line for found in run.evaluations for line in evaluation_lines(found)]
         lines += [line for found in run.decisions for line in decision_lines(found)]
     for measured in run.plain_numbers():
-        from drivetrain.report.charts.curves import overall
+        from drivetrain.report.content.findings import overall
 
         found = overall(measured)
         order = sorted(found, key=lambda name: (name != "accuracy", name != "loss"))

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
+from drivetrain.cli import home_option, local_home
 from drivetrain.cli.groups import CommandGroup, new_app
-from drivetrain.cli.home import home_option, local_home
 from drivetrain.cli.options import Execution, Home, Interrupt, Json, Quiet, Set
 from drivetrain.cli.runs import organise
 from drivetrain.cli.runs.track import track

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.home import local_home
+from drivetrain.cli import local_home
 
 
 def write(folder: Path, execution: str, home: Path | None) -> Path:

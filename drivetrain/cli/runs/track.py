@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.home import local_home
+from drivetrain.cli import local_home
 from drivetrain.cli.options import Execution, Home, Json
 
 
@@ -31,14 +31,14 @@ def track(
     """
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.organising.told import trackers_of
+    from drivetrain.targets.local.request import trackers_of
     from drivetrain.trackers.follow import follow
     from drivetrain.trackers.tracker import checked, names
 
     place = local_home(home)
     with Ledger(place) as ledger:
         id = ledger.execution(execution).id
-    trackers = checked(_read(settings)) if settings else trackers_of(place, id)
+    trackers = checked(_read(settings)) if settings else trackers_of(place.run(id))
     if not trackers:
         raise UserError(
             f"Run {id} names no tracker. Say where one is, such as mlflow.uri=http://127.0.0.1:5000. Trackers: "

@@ -33,7 +33,7 @@ def attach(
       drivetrain attach
       drivetrain attach latest --rank 1
     """
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.training.launch.processes.stacks import ranks_with, stack_of

@@ -48,7 +48,7 @@ def find_place(where: str, step: str | None, training: str | None, home: Path | 
         if step is not None:
             raise UserError(f"--step names a step of a run, and {where} is a place. Give a run's id, or no --step.")
         return where if "://" in where else str(Path(where).expanduser())
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
     from drivetrain.targets.local.interruption_simulation.journal import own_training
     from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.targets.local.storage.objects import ObjectStore

@@ -31,7 +31,7 @@ def recorded(what: str, step: str | None, home: Path | None) -> Generator[Path]:
             raise UserError(f"--step names a step of a run, and {what} is a folder. Give a run's id, or no --step.")
         yield folder
         return
-    from drivetrain.cli.home import local_home
+    from drivetrain.cli import local_home
     from drivetrain.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger, tempfile.TemporaryDirectory(prefix="drivetrain-health-") as temporary:

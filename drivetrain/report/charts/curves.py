@@ -10,7 +10,8 @@ from collections.abc import Iterable, Sequence
 from drivetrain.base.formatting import count, duration
 from drivetrain.base.markup import Markup
 from drivetrain.report.charts.charts import Cut, Series, bar_chart, line_chart
-from drivetrain.report.content.facts import Curve, Measured
+from drivetrain.report.content import Curve, Measured
+from drivetrain.report.content.findings import per_class, words
 from drivetrain.report.content.goodput import Break, JobTimes, breaks
 
 # train_loss and validation_loss are two curves of one chart.
@@ -19,7 +20,6 @@ _SPLIT = re.compile(
 )
 # Numbers to place others by, not to draw.
 _POSITIONS = ("epoch", "step")
-_PER_CLASS = re.compile(r"^(.+?)_class_(.+)$")
 MAX_BARS = 40
 
 
@@ -82,25 +82,6 @@ def class_charts(measured: Iterable[Measured]) -> list[Markup]:
     return charts
 
 
-def per_class(measured: Measured) -> dict[str, list[tuple[str, float]]]:
-    """Measure -> (class, number), classes in their natural order."""
-    found: dict[str, list[tuple[str, float]]] = {}
-    for name, value in measured.numbers.items():
-        if match := _PER_CLASS.match(name):
-            found.setdefault(match[1], []).append((match[2], value))
-    return {name: sorted(bars, key=lambda bar: natural(bar[0])) for name, bars in found.items()}
-
-
-def overall(measured: Measured) -> dict[str, float]:
-    """The numbers that are not one class's."""
-    return {name: value for name, value in measured.numbers.items() if not _PER_CLASS.match(name)}
-
-
-def words(name: str) -> str:
-    """`samples_per_second` -> `samples per second`."""
-    return name.replace("_", " ")
-
-
 def _split(name: str) -> tuple[str, str]:
     """`train_loss` -> (`train`, `loss`); a name without a split is its own measure."""
     match = _SPLIT.match(name)
@@ -133,8 +114,3 @@ def over_steps(curve: Curve) -> tuple[tuple[float, float], ...]:
     counts."""
     values = (value for _, value in curve.points)
     return tuple(sorted(dict(zip(curve.positions, values, strict=True)).items()))
-
-
-def natural(name: str) -> tuple[float, str]:
-    """A key to sort by: numbers in their order, then names in theirs."""
-    return (float(name), "") if re.fullmatch(r"-?\d+(\.\d+)?", name) else (float("inf"), name)

@@ -9,9 +9,9 @@ from statistics import NormalDist
 
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Markup
-from drivetrain.report.charts.curves import words
 from drivetrain.report.charts.square_chart import MAX_NAMED, Line, square_chart
 from drivetrain.report.content.evaluation import EvaluationFacts
+from drivetrain.report.content.findings import words
 from drivetrain.report.content.plotted import PlottedCurve
 
 MAX_CHARTS = 12

@@ -1,1 +1,198 @@
-"""What reports tell: plain values, read from the ledger, definitions and the files of steps."""
+"""What reports tell, read from the ledger, definitions and the files of steps. Here is what the page of a run tells:
+plain values, wherever they came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from drivetrain.report.dag import Dag
+
+if TYPE_CHECKING:
+    from drivetrain.report.content.card import CardFacts
+    from drivetrain.report.content.datasets import DatasetFacts
+    from drivetrain.report.content.decision import DecisionFacts
+    from drivetrain.report.content.evaluation import EvaluationFacts
+    from drivetrain.report.content.goodput import JobTimes
+    from drivetrain.report.content.health import HealthFacts
+    from drivetrain.report.content.tuning import TuningFacts
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepFacts:
+    """One step of the run. Times are seconds since the epoch, `seconds` is wall time, retries included.
+
+    `why` says what made it run (`max_digits 4 -> 3`), `cache_of` names the execution whose result it took, `value` what
+    came out in a word (`version 3`), `reason` what went wrong. `settings` are the program's parameters and the machine.
+    A step of an iteration of a ForEach names that in `parent`, and what the iteration is for in `item`.
+    """
+
+    name: str
+    type: str
+    title: str
+    status: str
+    started: float | None = None
+    ended: float | None = None
+    seconds: float | None = None
+    attempts: int = 0
+    cache_of: str | None = None
+    reason: str | None = None
+    value: str | None = None
+    why: tuple[str, ...] = ()
+    settings: Mapping[str, str] = field(default_factory=dict[str, str])
+    parent: str | None = None
+    item: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curve:
+    """One training metric of one step: (seconds since the attempt started, value). `positions` are the training's steps
+    at the points, where the log says them; else empty."""
+
+    step: str
+    name: str
+    points: tuple[tuple[float, float], ...]
+    positions: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedState:
+    """A checkpoint from which a training can go on."""
+
+    training_step: int
+    uri: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckpointFacts:
+    """A checkpoint that a step saved and that still lies in its store. `saved` is in seconds since the epoch; `whole`
+    says that all of its files are there."""
+
+    step: str
+    training_step: int
+    uri: str
+    saved: float
+    bytes: int
+    whole: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """The numbers that a step returned, by name."""
+
+    step: str
+    numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactFacts:
+    """What a step read (`flow` input) or wrote (output); `digest` is the hash of its content."""
+
+    step: str
+    flow: str
+    name: str
+    uri: str
+    digest: str
+    files: int
+    bytes: int
+    from_step: str | None = None
+    from_execution: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFacts:
+    """A registered version and where it came from."""
+
+    group: str
+    version: int
+    status: str
+    model_uri: str = ""
+    content_hash: str = ""
+    numbers: Mapping[str, float] = field(default_factory=dict[str, float])
+    registered_by: str | None = None
+    """The execution that registered this content first; another one when it was registered already."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Changed:
+    """`values` are (before, now) by parameter, or `STEP.SETTING`; None where one of the runs has no such value. `since`
+    is the execution before."""
+
+    since: str
+    values: Mapping[str, tuple[Any, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFacts:
+    """One execution of a pipeline.
+
+    `parameters` are masked already; `environment` says on what and with what the run was made; `code_hash` is that of
+    the archive with the steps' programs, `definition_hash` that of the compiled definition.
+    """
+
+    id: str
+    pipeline: str
+    status: str
+    started: float
+    ended: float | None
+    idle: float = 0.0
+    """Seconds between an interruption or an end and the moment at which it went on."""
+    reason: str | None = None
+    definition_hash: str = ""
+    code_hash: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    steps: tuple[StepFacts, ...] = ()
+    dag: Dag = field(default_factory=lambda: Dag((), ()))
+    curves: tuple[Curve, ...] = ()
+    ended_early: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Training step -> why early stopping ended it, in its own words."""
+    job_times: tuple[JobTimes, ...] = ()
+    """Of the trainings that were interrupted, or ran on machines that can be taken away."""
+    goes_on_from: Mapping[str, SavedState] = field(default_factory=dict[str, "SavedState"])
+    """Training step that is not done -> the newest checkpoint that lies in its store."""
+    checkpoints: tuple[CheckpointFacts, ...] = ()
+    tunings: tuple[TuningFacts, ...] = ()
+    measured: tuple[Measured, ...] = ()
+    healths: tuple[HealthFacts, ...] = ()
+    """Of the trainings that were watched."""
+    datasets: tuple[DatasetFacts, ...] = ()
+    evaluations: tuple[EvaluationFacts, ...] = ()
+    decisions: tuple[DecisionFacts, ...] = ()
+    cards: tuple[CardFacts, ...] = ()
+    changed: Changed | None = None
+    """Since the pipeline's run before; None of its first."""
+    commands: tuple[tuple[str, str], ...] = ()
+    """How to go on from the run: (words, command)."""
+    artifacts: tuple[ArtifactFacts, ...] = ()
+    models: tuple[ModelFacts, ...] = ()
+    environment: Mapping[str, str] = field(default_factory=dict[str, str])
+    trackers: Mapping[str, str] = field(default_factory=dict[str, str])
+    """Experiment tracker -> where it shows the run."""
+    written: float = 0.0
+    """When these facts were read."""
+    name: str | None = None
+    """What the user calls it; `note` is what they wrote about it, `tags` what they marked it with."""
+    note: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    can_go_on: bool = True
+    """Whether the run can be resumed if it did not succeed."""
+
+    @property
+    def seconds(self) -> float:
+        """Wall time until the end, or until now while it runs, without the time in which nobody ran it."""
+        return (self.ended if self.ended is not None else self.written) - self.started - self.idle
+
+    def plain_numbers(self) -> tuple[Measured, ...]:
+        """What steps returned whose findings are not told in another way."""
+        told = {one.step for one in (*self.evaluations, *self.decisions) if not one.problem}
+        return tuple(one for one in self.measured if one.step not in told)
+
+    def failures(self) -> tuple[StepFacts, ...]:
+        """The steps that failed by themselves: of a ForEach the steps of its iterations, where these did."""
+        inner = {step.parent for step in self.steps if step.status == "Failed"}
+        return tuple(step for step in self.steps if step.status == "Failed" and step.name not in inner)
+
+    def step(self, name: str) -> StepFacts | None:
+        return next((step for step in self.steps if step.name == name), None)

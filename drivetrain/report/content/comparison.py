@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import InputError, UserError
-from drivetrain.report.content.facts import RunFacts
+from drivetrain.report.content import RunFacts
 from drivetrain.report.content.given import differing
 from drivetrain.steps.contract import CODE_CHANNEL
 

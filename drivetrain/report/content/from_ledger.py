@@ -10,27 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import duration, printable
-from drivetrain.report.content.facts import (
-    ArtifactFacts,
-    CheckpointFacts,
-    Curve,
-    ModelFacts,
-    RunFacts,
-    SavedState,
-    StepFacts,
-)
+from drivetrain.report.content import ArtifactFacts, CheckpointFacts, Curve, ModelFacts, RunFacts, SavedState, StepFacts
+from drivetrain.report.content.findings import measured_by
 from drivetrain.report.content.given import changed_since_last, commands_of, settings
-from drivetrain.report.content.health import healths_of
-from drivetrain.report.content.measured import measured_by
 from drivetrain.report.content.reasons import is_bad_input
-from drivetrain.report.dag.dag import Dag, Node
+from drivetrain.report.dag import Dag, Node
 from drivetrain.targets.local.ledger.run_values import values_of
-from drivetrain.targets.local.organising.told import links_of
 from drivetrain.targets.local.request import why_not_resumed
 from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
     from drivetrain.report.content.goodput import JobTimes
+    from drivetrain.report.content.health import HealthFacts
     from drivetrain.report.content.spot_savings import Prices
     from drivetrain.report.content.tuning import TuningFacts
     from drivetrain.targets.local.home import Home
@@ -97,7 +88,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         checkpoints=tuple(_checkpoints(ledger.home, rows)),
         tunings=tuple(_tunings(ledger.home, rows, made_by)),
         measured=tuple(measured_by(ledger.home, rows, definition)),
-        healths=healths_of(ledger, rows, made_by),
+        healths=_healths(ledger, rows, made_by),
         **_findings(ledger.home, artifacts),
         artifacts=artifacts,
         models=tuple(_models(ledger.home, rows)),
@@ -106,7 +97,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         ),
         commands=commands_of(ledger, row),
         environment=_environment(ledger.home, row.id),
-        trackers=links_of(ledger.home, row.id),
+        trackers=_trackers(ledger.home, row.id),
         can_go_on=why_not_resumed(ledger.home.run(row.id)) is None,
         written=time.time(),
     )
@@ -235,6 +226,22 @@ def _checkpoints(home: Home, rows: Iterable[StepRow]) -> Iterator[CheckpointFact
         from drivetrain.report.content.saved_state import checkpoints_since
 
         yield from checkpoints_since(home, row.arguments, row.name, row.started, row.ended)
+
+
+def _healths(ledger: Ledger, rows: list[StepRow], made_by: Mapping[str, str]) -> tuple[HealthFacts, ...]:
+    if not any(row.type == "Training" for row in rows):
+        return ()
+    from drivetrain.report.content.health import healths_of
+
+    return healths_of(ledger, rows, made_by)
+
+
+def _trackers(home: Home, execution: str) -> dict[str, str]:
+    if not home.trackers(execution).exists():
+        return {}
+    from drivetrain.targets.local.organising.told import links_of
+
+    return links_of(home, execution)
 
 
 def _findings(home: Home, artifacts: Iterable[ArtifactFacts]) -> dict[str, Any]:

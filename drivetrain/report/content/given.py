@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.report.content.facts import Changed
+from drivetrain.report.content import Changed
 from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.report.content import Curve
 from drivetrain.report.content.concluding import main_curve, thinned
-from drivetrain.report.content.facts import Curve
 from drivetrain.targets.local.ledger.run_values import CURVE, KINDS, value_named, values_of
 from drivetrain.targets.local.organising.search import FIELDS, search
 from drivetrain.targets.local.organising.where import names_in

@@ -17,7 +17,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.report.content.facts import CheckpointFacts, SavedState
+from drivetrain.report.content import CheckpointFacts, SavedState
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from drivetrain.base.formatting import count
-from drivetrain.report.dag.dag import Dag, Edge, Node
+from drivetrain.report.dag import Dag, Edge, Node
 from drivetrain.report.dag.layout import layers_of
 
 MAX_SIDE_BY_SIDE = 8

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from drivetrain.base.formatting import SIGNS, cells, printable, status_word
-from drivetrain.report.dag.dag import Dag, Edge, Node
+from drivetrain.report.dag import Dag, Edge, Node
 from drivetrain.report.dag.layout import Layout, arrange, place
 
 Paint = Callable[[str, str], str]

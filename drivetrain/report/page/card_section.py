@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.report import section
 from drivetrain.report.charts.charts import Series, line_chart
 from drivetrain.report.content.card import CardFacts, ChartPart, HtmlPart, ImagePart, Part, TablePart, TextPart
-from drivetrain.report.document import section
 
 
 def card_sections(cards: Sequence[CardFacts]) -> list[Markup]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from drivetrain.base.formatting import count, moment, size
 from drivetrain.base.markup import Markup, el
-from drivetrain.report.content.facts import RunFacts
-from drivetrain.report.document import place_code, section
+from drivetrain.report import place_code, section
+from drivetrain.report.content import RunFacts
 
 
 def checkpoints_section(run: RunFacts) -> Markup | None:

@@ -8,11 +8,12 @@ from typing import Any
 
 from drivetrain.base.formatting import duration, moment_with_zone, number, signed
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.report import Around, document, section
 from drivetrain.report.charts.charts import MAX_SERIES, Series, line_chart
-from drivetrain.report.charts.curves import over_steps, words
+from drivetrain.report.charts.curves import over_steps
 from drivetrain.report.content.comparison import COST, Compared, Comparison
-from drivetrain.report.document import Around, document, section
-from drivetrain.report.page.steps_section import short_value, status_mark
+from drivetrain.report.content.findings import words
+from drivetrain.report.page.sections import short_value, status_mark
 
 MAX_CHARTS = 24
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from drivetrain.base.formatting import count, number, share, size
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.report import section
 from drivetrain.report.content.datasets import ColumnFacts, DatasetFacts
-from drivetrain.report.document import section
 
 WIDTH, HEIGHT = 96.0, 18.0
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from drivetrain.base.formatting import count, number, signed
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report.charts.curves import words
 from drivetrain.report.charts.dot_plot import Row, dot_plot
 from drivetrain.report.content.decision import DecisionFacts, floor_limit, name_of, sentence
 from drivetrain.report.content.evaluation import Measure, value_words
+from drivetrain.report.content.findings import words
 from drivetrain.report.content.untrusted_json import drawable
 
 MAX_ROWS = 10

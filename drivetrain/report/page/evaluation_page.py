@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import moment_with_zone
 from drivetrain.base.markup import Markup, el
+from drivetrain.report import document, section
 from drivetrain.report.content.decision import DecisionFacts
 from drivetrain.report.content.evaluation import EvaluationFacts
-from drivetrain.report.document import document, section
 from drivetrain.report.page.decision_section import decision_section, verdict
 from drivetrain.report.page.evaluation_section import evaluation_section
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from drivetrain.base.formatting import count
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report.charts.curves import words
 from drivetrain.report.charts.dot_plot import Row, dot_plot
 from drivetrain.report.charts.heat_map import heat_map
 from drivetrain.report.charts.rate_charts import rate_charts
@@ -17,6 +16,7 @@ from drivetrain.report.content.evaluation import (
     value_words,
     worst_slices,
 )
+from drivetrain.report.content.findings import words
 from drivetrain.report.content.plotted import PlottedMatrix
 from drivetrain.report.content.untrusted_json import drawable
 from drivetrain.report.page.metric_table import MAX_OPEN, class_table, metric_table

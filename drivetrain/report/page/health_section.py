@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from drivetrain.base.formatting import duration, share
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.report import section
 from drivetrain.report.content.health import HealthFacts
-from drivetrain.report.document import section
 
 WIDTH, LEFT, ROW, STACK = 1080.0, 62.0, 18.0, 130.0
 # In the order in which they lie upon each other: what computes below, what waits above.

@@ -10,11 +10,11 @@ from urllib.parse import urlencode
 
 from drivetrain.base.formatting import count, duration, moment, moment_with_zone, number
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report.charts.curves import words
+from drivetrain.report import Around, document, section
 from drivetrain.report.charts.sparkline import sparkline
+from drivetrain.report.content.findings import words
 from drivetrain.report.content.index import Index, Line
-from drivetrain.report.document import Around, document, section
-from drivetrain.report.page.steps_section import status_mark
+from drivetrain.report.page.sections import status_mark
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from drivetrain.base.formatting import count
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.charts.charts import tick_text, ticks
-from drivetrain.report.charts.curves import natural, words
 from drivetrain.report.content.evaluation import EvaluationFacts, Measure, interval_words, value_words
+from drivetrain.report.content.findings import natural, words
 from drivetrain.report.content.untrusted_json import drawable
 
 MAX_OPEN = 16

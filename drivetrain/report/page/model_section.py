@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from drivetrain.base.formatting import approval_words, number
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report.charts.curves import overall, words
-from drivetrain.report.content.facts import Measured, ModelFacts, RunFacts
-from drivetrain.report.document import definitions, place_code, section
+from drivetrain.report import definitions, place_code, section
+from drivetrain.report.content import Measured, ModelFacts, RunFacts
+from drivetrain.report.content.findings import overall, words
 
 MAX_NUMBERS = 12
 

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report.content.facts import RunFacts
+from drivetrain.report import Around, definitions, document, place_code, section, tile
+from drivetrain.report.content import RunFacts
 from drivetrain.report.content.reasons import known_paths
 from drivetrain.report.dag.folding import folded
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
-from drivetrain.report.document import Around, definitions, document, place_code, section, tile
-from drivetrain.report.page.steps_section import status_mark, steps_section
-from drivetrain.report.page.values_section import commands_section, parameters_section
+from drivetrain.report.page.sections import commands_section, parameters_section, status_mark, steps_section
 
 if TYPE_CHECKING:
     from drivetrain.report.content.evaluation import EvaluationFacts, Measure
@@ -76,8 +75,8 @@ def _header(run: RunFacts) -> Markup:
     ]
     evaluated = [one for one in run.evaluations if one.measures]
     for evaluation in evaluated[-1:]:
-        from drivetrain.report.charts.curves import words
         from drivetrain.report.content.evaluation import interval_words, value_words
+        from drivetrain.report.content.findings import words
 
         tiles += [
             tile(words(one.name), value_words(one), interval_words(one) or f"by {evaluation.step}")
@@ -86,7 +85,7 @@ def _header(run: RunFacts) -> Markup:
     # An iteration's number is one of many, and no headline.
     single = [one for one in run.plain_numbers() if (step := run.step(one.step)) is None or step.parent is None]
     for measured in single[-1:] if not evaluated else ():
-        from drivetrain.report.charts.curves import overall, words
+        from drivetrain.report.content.findings import overall, words
 
         shown = sorted(overall(measured).items(), key=lambda item: (item[0] != "accuracy", item[0] == "num_samples"))
         tiles += [tile(words(name), number(value), f"by {measured.step}") for name, value in shown[:2]]
@@ -261,7 +260,7 @@ def _interruptions(run: RunFacts, prices: Prices | None) -> Markup | None:
 def _measured(run: RunFacts) -> Content:
     if not run.plain_numbers():
         return None
-    from drivetrain.report.page.results_section import results_section
+    from drivetrain.report.page.sections import results_section
 
     return results_section(run)
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import approval_words, moment, number
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report.charts.curves import overall, words
-from drivetrain.report.content.facts import Measured
-from drivetrain.report.document import Around, document, section
+from drivetrain.report import Around, document, section
+from drivetrain.report.content import Measured
+from drivetrain.report.content.findings import overall, words
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion

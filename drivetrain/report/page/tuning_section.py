@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from drivetrain.base.formatting import duration, number, status_class
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.report import section, tile
 from drivetrain.report.charts.tuning_charts import by_epoch, by_parameter, by_training
 from drivetrain.report.content.tuning import TrainingFacts, TuningFacts
-from drivetrain.report.document import section, tile
 
 STYLE = "tuning.css"
 MAX_CHARTS = 8

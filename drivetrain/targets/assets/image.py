@@ -9,7 +9,10 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from drivetrain.spec.steps import JobStep, ProcessingStep
+from drivetrain.spec.steps import JobStep, ProcessingStep, is_our_training
+
+SPARK_SUBMIT = "smspark-submit"
+"""The command that starts a program in SageMaker's managed Spark image."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,16 @@ def runs_on_spark(step: JobStep) -> bool:
     if step.program.target.partition(":")[0] == "drivetrain.components.transform_data":
         return step.parameters.get("engine") == "spark"
     return any(map(is_pyspark, step.program.needs))
+
+
+def says_framework(step: JobStep) -> bool:
+    """Whether anything of a step says which framework it runs on: it needs one, trains by one of our strategies, or is
+    started by a launcher."""
+    return (
+        is_our_training(step)
+        or "launcher" in step.parameters
+        or not {"torch", "tensorflow"}.isdisjoint(step.program.needs)
+    )
 
 
 def is_pyspark(need: str) -> bool:

@@ -21,8 +21,7 @@ from pydantic_core import PydanticCustomError
 from drivetrain.base import addresses
 from drivetrain.base.errors import did_you_mean
 from drivetrain.spec.deployment import Deployment, block_of
-from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
-from drivetrain.spec.matching import Matching
+from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Matching
 from drivetrain.targets.kubeflow import image_names
 
 NAME = "kubeflow"

@@ -16,10 +16,9 @@ from drivetrain.targets.local.execution.context import RunPlan
 from drivetrain.targets.local.execution.scope import STUBBED_FILES, ExecutionScope, IterationScope, resolve_known
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.storage.objects import ObjectStore
-from drivetrain.targets.sagemaker.document import for_each, graph
+from drivetrain.targets.sagemaker.document import for_each, graph, path_text
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import FUNCTIONS, Scope, UnresolvedReference
-from drivetrain.targets.sagemaker.document.paths import path_text
 
 _MOST_SHOWN = 20
 # In JSON's spelling, and not after a backslash that is one itself.
@@ -198,7 +197,7 @@ def _wrong_types(step: StepNode, plan: RunPlan) -> list[str]:
 
 def _lost_references(step: StepNode, nodes: Mapping[str, StepNode], options: Options) -> Iterator[str]:
     """References to properties that no step of that type has."""
-    from drivetrain.targets.sagemaker.document.service.properties import UnknownPropertyError, property_type
+    from drivetrain.targets.sagemaker.document.service import UnknownPropertyError, property_type
 
     for get in step.references:
         source = None if get.step is None else nodes.get(get.step)

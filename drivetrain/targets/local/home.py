@@ -20,7 +20,7 @@ from pathlib import Path
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.travelling import HOME_MARK
-from drivetrain.targets.local.storage.disk import NO_SPACE
+from drivetrain.targets.local.storage import NO_SPACE
 
 VARIABLE = "DRIVETRAIN_HOME"
 DEFAULT = ".drivetrain"
@@ -58,6 +58,10 @@ class Home:
     def run(self, execution: str) -> Path:
         """The folder of one execution."""
         return self.runs / execution
+
+    def trackers(self, execution: str) -> Path:
+        """What trackers were told of an execution, a file a tracker, with a log of the program that told it."""
+        return self.run(execution) / ".trackers"
 
     def attempt(self, execution: str, step: str, number: int) -> Path:
         """The folder of one attempt at a step, counted from 1."""

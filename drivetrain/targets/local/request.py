@@ -84,6 +84,15 @@ def why_not_resumed(folder: Path) -> str | None:
     return file.read_text(encoding="utf-8") if file.is_file() else None
 
 
+def trackers_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """The trackers that a run is told to, with their settings; none where its folder was removed."""
+    try:
+        given = Request.load(folder).options.trackers
+    except UserError:
+        return {}
+    return {name: dict(values) for name, values in given.items()}
+
+
 def masking_of(folder: Path) -> Masking:
     """For the secrets that a run was given: a program may have printed one, and a terminal is looked at by others."""
     try:

@@ -26,7 +26,7 @@ from drivetrain.targets.local.ledger.run_values import begun_with
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.request import Request, why_not_resumed
-from drivetrain.targets.local.storage.disk import go_on, no_space
+from drivetrain.targets.local.storage import go_on, no_space
 from drivetrain.targets.local.storage.objects import Asset, ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document import graph
 from drivetrain.targets.sagemaker.document.document import Definition, read

@@ -15,8 +15,7 @@ from typing import Annotated
 from pydantic import Field
 
 from drivetrain.spec.deployment import Deployment, block_of
-from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
-from drivetrain.spec.matching import Matching
+from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Matching
 from drivetrain.spec.resources import Mlflow, Network
 
 NAME = "sagemaker"

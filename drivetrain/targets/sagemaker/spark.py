@@ -17,8 +17,6 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.targets.assets.image import Image
 from drivetrain.targets.sagemaker.images import JOB_IMAGE
 
-SUBMIT = "smspark-submit"
-
 
 def spark_image(region: str) -> Image:
     """The newest managed Spark image, in a region.

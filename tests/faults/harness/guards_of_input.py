@@ -22,7 +22,7 @@ import yaml
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from drivetrain.targets.local.containers import supervised
-from drivetrain.targets.local.jobs import programs
+from drivetrain.targets.local.jobs import jobs
 from tests.faults import canary_secrets, malicious_input
 from tests.faults.harness.families import Trial, family
 
@@ -190,7 +190,7 @@ def trained_with_variables(case: Any, data: Path, folder: Path) -> None:
     (folder / "state").write_bytes(gzip.compress(json.dumps(dict(os.environ)).encode()))
 
 
-_environment, _specification = programs.environment, supervised.specification
+_environment, _specification = jobs.environment, supervised.specification
 SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     "shell": (
         canary_secrets.in_the_shell,
@@ -204,7 +204,7 @@ SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "shapes": (
         canary_secrets.by_shape,
-        {f"{OURS}.base.secret_shapes.without_shapes": lambda text, found=None: text},
+        {f"{OURS}.base.secrets.without_shapes": lambda text, found=None: text},
         "the secrets of",
     ),
     "environment": (

@@ -17,10 +17,10 @@ from drivetrain.catalog.instances import (
     processing_instance_type,
     this_machine,
 )
-from drivetrain.targets.sagemaker.document.service import service_model
+from drivetrain.targets.sagemaker.document import service
 from drivetrain.targets.sagemaker.images import has_gpu
 
-SHAPES = Path(service_model.__file__).with_name("shapes.json")
+SHAPES = Path(service.__file__).with_name("shapes.json")
 TABLE = json.loads(instances.TABLE.read_text(encoding="utf-8"))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drivetrain.catalog import quotas
-from drivetrain.targets.sagemaker.document.service.service_model import service
+from drivetrain.targets.sagemaker.document.service import service
 from drivetrain.triggers import event_values
 
 

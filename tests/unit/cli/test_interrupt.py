@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from drivetrain.cli.progress import RunView
 from drivetrain.cli.progress.live import LiveProgress
 from drivetrain.cli.progress.plain import EventLines, PlainProgress
-from drivetrain.cli.progress.progress import RunView
 from drivetrain.targets.events import ExecutionStarted, StepFinished, StepInterrupted, StepRestarted, StepStarted
 
 STEPS = (("train", "Training", "train"),)

@@ -171,6 +171,38 @@ def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
         assert not found & names, line
 
 
+TWO_STEPS = """
+from drivetrain import Pipeline, Settings, step
+from drivetrain.components import Input, Output, component
+
+@component
+def one(out: Output, n: int = 1) -> None:
+    (out / "a").write_text(str(n))
+
+@component
+def two(data: Input) -> dict[str, float]:
+    return {"n": float((data / "a").read_text())}
+
+def pipeline(settings: Settings) -> Pipeline:
+    first = step(one, n=3)
+    return Pipeline(name="two", steps=[first, step(two, data=first["out"])])
+"""
+# Packages included. It may only shrink: what a run does not need is imported where it is needed.
+MOST_MODULES = 143
+
+
+def test_a_run_of_two_steps_loads_what_it_needs(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(TWO_STEPS)
+    done = in_new_process(COMMAND, "run", "two.py", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "two: n 3.000" in done.stdout
+    ours = [name for name in done.stderr.split("LOADED ")[1].split() if name.partition(".")[0] == "drivetrain"]
+    assert "drivetrain.targets.local.runner" in ours
+    assert len(ours) <= MOST_MODULES, ours
+    rooms = ("recommend", "registry", "report.charts", "targets.local.spark", "training", "trackers.tracker")
+    assert [name for name in ours if name.startswith(tuple(f"drivetrain.{room}" for room in rooms))] == []
+
+
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     code = "from drivetrain.cli.main import main; main()"
     process = subprocess.Popen(

@@ -10,8 +10,8 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from drivetrain.report import notices
-from drivetrain.report.content.facts import ModelFacts, RunFacts, StepFacts
+from drivetrain.report.content import ModelFacts, RunFacts, StepFacts
+from drivetrain.report.content import concluding as notices
 
 RUN = RunFacts(
     id="abc",

@@ -24,7 +24,7 @@ from drivetrain import (
 from drivetrain.catalog import quotas
 from drivetrain.components import Input, Output, component
 from drivetrain.components.train import train
-from drivetrain.spec.file_systems import FileSystem, file_system
+from drivetrain.spec.resources import FileSystem, file_system
 from drivetrain.targets.sagemaker.settings import Roles
 
 SERVER = "arn:aws:sagemaker:eu-west-1:111122223333:mlflow-tracking-server/runs"

@@ -29,7 +29,7 @@ from drivetrain import (
     when,
 )
 from drivetrain.rules import graph_rules, job_rules, limit_rules, rules
-from drivetrain.spec.program import Program
+from drivetrain.spec.resources import Program
 from drivetrain.spec.steps import LambdaStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import LambdaOutputRef, MetricRef, OutputRef, ParameterRef
 
@@ -74,7 +74,7 @@ def test_a_pipeline_of_two_steps_does_not_wait_for_rules_about_what_it_does_not_
         "print(*sorted(name for name in sys.modules if name.startswith('drivetrain.rules.')))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    names = ("graph_rules", "job_rules", "limit_rules", "option_rules", "rule_book", "rules")
+    names = ("graph_rules", "job_rules", "limit_rules", "option_rules", "rules")
     assert done.stdout.split() == [f"drivetrain.rules.{name}" for name in names]
 
 

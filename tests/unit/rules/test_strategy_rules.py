@@ -16,7 +16,7 @@ from drivetrain.catalog.strategies import refused_fields
 from drivetrain.components.train import train
 from drivetrain.rules import strategy_rules
 from drivetrain.spec import steps, trainings
-from drivetrain.spec.program import Program
+from drivetrain.spec.resources import Program
 from drivetrain.spec.steps import TrainingStep
 
 HOSTS = Cluster(instance_type="ml.p4d.24xlarge", count=2)

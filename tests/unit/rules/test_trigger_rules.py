@@ -27,7 +27,7 @@ from drivetrain import (
 )
 from drivetrain.components.register_model import register_model
 from drivetrain.rules import trigger_rules
-from drivetrain.spec.program import Program
+from drivetrain.spec.resources import Program
 from drivetrain.spec.steps import NativeStep, TrainingStep
 
 NIGHTLY = Schedule(name="nightly", cron="0 2 * * ? *")

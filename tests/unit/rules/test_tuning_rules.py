@@ -10,10 +10,9 @@ import pytest
 
 from drivetrain import Alternative, Checkpoint, Cluster, Parameter, Pipeline, SpecError, Spot
 from drivetrain.rules import tuning_rules
-from drivetrain.spec.program import Program
-from drivetrain.spec.search import Between, OneOf, Search
+from drivetrain.spec.resources import Program
 from drivetrain.spec.steps import TuningStep
-from drivetrain.spec.training_options import TrainingOptions
+from drivetrain.spec.training_options import Between, OneOf, Search, TrainingOptions
 
 RATE = Between(low=0.1, high=1.0)
 

@@ -21,7 +21,7 @@ from drivetrain import (
     smallest,
     tune,
 )
-from drivetrain.spec.program import Program
+from drivetrain.spec.resources import Program
 from drivetrain.spec.steps import ProcessingStep, TrainingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.document import document, graph

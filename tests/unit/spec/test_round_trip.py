@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from drivetrain import Cluster, Parameter, Pipeline, RetryPolicy, fail, join, register, when
-from drivetrain.spec.program import Program
-from drivetrain.spec.resources import CachePolicy, Checkpoint, Spot
+from drivetrain.spec.resources import CachePolicy, Checkpoint, Program, Spot
 from drivetrain.spec.steps import ProcessingStep, TrainingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 

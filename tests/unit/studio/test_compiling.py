@@ -7,12 +7,12 @@ import pytest
 
 from drivetrain.authoring.loading import Loaded, load
 from drivetrain.base.errors import UserError
-from drivetrain.studio.compiling import compile_edited
+from drivetrain.studio import compile_edited
 
 ROOT = Path(__file__).parents[3]
 # What compiles without the edits, and why.
 WITHOUT_EDITS = {
-    "drivetrain/studio/compiling.py": "lays them on",
+    "drivetrain/studio/__init__.py": "lays them on",
     "drivetrain/studio/suggestions.py": "asks which setting gives a value of the code",
     "drivetrain/studio/pulling.py": "tells what the code says from what was edited, and lays them on itself",
     "drivetrain/targets/sagemaker/target.py": "a spec, as the protocol of targets has it",

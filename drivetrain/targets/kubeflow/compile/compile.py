@@ -16,8 +16,7 @@ from typing import Any
 
 from drivetrain.base.call_site import blamed_on_place
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.program import FolderPath
-from drivetrain.spec.resources import Cluster, Resources
+from drivetrain.spec.resources import Cluster, FolderPath, Resources
 from drivetrain.spec.steps import (
     ConditionStep,
     FailStep,

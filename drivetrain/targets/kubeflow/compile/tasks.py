@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from drivetrain.base.errors import SpecError
-from drivetrain.spec.program import FolderPath
+from drivetrain.spec.resources import FolderPath
 from drivetrain.spec.steps import BaseStep, JobStep, ProcessingStep, TrainingStep
 from drivetrain.steps.contract import START_KUBEFLOW_TASK
 from drivetrain.targets.assets.assets import Code

@@ -34,7 +34,7 @@ from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.request import Request, forbid_resume
-from drivetrain.targets.local.storage.disk import no_space
+from drivetrain.targets.local.storage import no_space
 from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document.document import read
 from drivetrain.targets.sagemaker.document.parameters import bind

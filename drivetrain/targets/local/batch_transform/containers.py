@@ -17,7 +17,7 @@ from drivetrain.registry.package_mapping import request_of
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps.contract import CODE_CHANNEL
 from drivetrain.targets.local.containers.mounts import BASE
-from drivetrain.targets.local.jobs.programs import environment, image_command
+from drivetrain.targets.local.jobs.jobs import environment_of, image_command
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.storage.channels import entries, member, missing, text
 from drivetrain.targets.sagemaker.document.members import object_in
@@ -129,7 +129,7 @@ def serving(container: Mapping[str, Any], root: Path, folder: str, options: Opti
     Raises:
         UserError: nobody says how.
     """
-    given = environment(container)
+    given = environment_of(container)
     variables = {**given, MODEL_FOLDER: f"{BASE}/{folder}model"}
     command = image_command(container.get("Image"), options)
     if command is not None:

@@ -12,7 +12,7 @@ from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry.model_folder import unpack
 from drivetrain.targets.local.batch_transform import driver
 from drivetrain.targets.local.batch_transform.containers import SUBMIT_DIRECTORY
-from drivetrain.targets.local.jobs import jobs, programs
+from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import member, text
@@ -89,7 +89,7 @@ def bring_model(
             if not objects:
                 raise UserError(channels.missing("ModelDataSource", uri, context.store))
             read.append(_fetched(context, f"model{suffix}", uri, objects, root / "model"))
-    submitted = programs.environment(container).get(SUBMIT_DIRECTORY, "")
+    submitted = jobs.environment_of(container).get(SUBMIT_DIRECTORY, "")
     if submitted.startswith("s3://"):
         (root / "code").mkdir()
         read.append(_unpacked(context, f"code{suffix}", submitted, root / "code"))

@@ -1,17 +1,128 @@
-"""Supervisors that are started before their steps, so that a step does not wait for an interpreter."""
+"""Supervisors that are started before their steps, so that a step does not wait for an interpreter,
+and what its program will load, so that this can be loaded while the step before is at work.
+"""
 
 from __future__ import annotations
 
+import ast
 import os
 import socket
 import subprocess
 import sys
+import tarfile
 import threading
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from drivetrain.base.errors import UserError
+from drivetrain.steps.contract import CODE_CHANNEL, START_COMMAND
+from drivetrain.targets.local.storage.channels import entries
+from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.containers.supervised import Spare
+
+
+# Components whose processes are other programs, which load this before they do anything.
+_OF_OURS = {
+    "drivetrain.components.train:train": ("torch", "torch._dynamo"),
+    "drivetrain.components.evaluate:evaluate": ("torch",),
+    "drivetrain.components.batch_predict:batch_predict": ("torch",),
+}
+# Packages that take long to load and may be loaded before a fork: they start no threads of which a fork must know, and
+# read no variables that a step sets (one that sets others than the platform's is executed anyway).
+_PACKAGES = ("numpy", "pandas", "scipy", "sklearn", "torch")
+
+
+def prepare_spare(spares: Spares, step: str, arguments: Mapping[str, Any], store: ObjectStore) -> None:
+    """Have a supervisor wait for a step, unless its program is somebody else's and could not go on in it."""
+    if is_of_ours(arguments):
+        spares.prepare(step, loaded_ahead(arguments, store))
+
+
+def is_of_ours(arguments: Mapping[str, Any]) -> bool:
+    """Whether a job's command begins with our start file, so that it may go on in an interpreter that waits for it
+    (`can_go_on` of containers/supervised.py). A job that names no command may.
+
+    Args:
+        arguments: those of the step, as the definition has them.
+    """
+    for app in ("AppSpecification", "AlgorithmSpecification"):
+        words = object_in(arguments, app).get("ContainerEntrypoint")
+        if isinstance(words, list):
+            return tuple(cast("list[Any]", words)[: len(START_COMMAND)]) == START_COMMAND
+    return True
+
+
+def loaded_ahead(arguments: Mapping[str, Any], store: ObjectStore) -> tuple[str, ...]:
+    """The modules that a job's component will import: those of its file and of its function that are worth it.
+
+    Args:
+        arguments: those of the step, as the definition has them.
+    """
+    for app in ("AppSpecification", "AlgorithmSpecification"):
+        words = object_in(arguments, app).get("ContainerArguments")
+        if not isinstance(words, list) or "--code" not in words[:-1]:
+            continue
+        given = [str(word) for word in cast("list[Any]", words)]
+        sha256 = given[given.index("--code") + 1]
+        target = next((word for word in given if ":" in word and not word.startswith("-")), "")
+        if target in _OF_OURS:
+            return _OF_OURS[target]
+        module, _, function = target.partition(":")
+        for uri in _code(arguments):
+            return _imports_of(_archive(store, uri, sha256), f"source/{module.replace('.', '/')}.py", function)
+    return ()
+
+
+def _code(arguments: Mapping[str, Any]) -> Iterator[str]:
+    """Where the code of a job lies, if the definition says it in one word."""
+    for channel in entries(arguments, "ProcessingInputs"):
+        uri = object_in(channel, "S3Input").get("S3Uri")
+        if channel.get("InputName") == CODE_CHANNEL and isinstance(uri, str):
+            yield uri
+    for channel in entries(arguments, "InputDataConfig"):
+        uri = object_in(object_in(channel, "DataSource"), "S3DataSource").get("S3Uri")
+        if channel.get("ChannelName") == CODE_CHANNEL and isinstance(uri, str):
+            yield uri
+
+
+def _archive(store: ObjectStore, uri: str, sha256: str) -> Path:
+    try:
+        return store.path(f"{uri.rstrip('/')}/{sha256}.tar")
+    except UserError:  # no URI of an object; the job itself will say so
+        return Path()
+
+
+@cache
+def _imports_of(archive: Path, name: str, function: str) -> tuple[str, ...]:
+    """The modules that a file of an archive imports, outside of its other functions."""
+    if not archive.is_file():
+        return ()
+    try:
+        with tarfile.open(archive) as tar:
+            file = tar.extractfile(name)
+            tree = ast.parse(file.read() if file is not None else b"")
+    except (KeyError, tarfile.TarError, SyntaxError, ValueError):  # the job itself will say so
+        return ()
+    found: dict[str, None] = {}
+    for node in tree.body:
+        if not isinstance(node, ast.FunctionDef | ast.ClassDef) or node.name == function:
+            for inner in ast.walk(node):
+                found |= dict.fromkeys(_modules(inner))
+    return tuple(name for name in found if name.partition(".")[0] in _PACKAGES)
+
+
+def _modules(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        return [node.module]
+    return []
+
 
 # What the start file and a component without imports of its own need of the standard library.
 STANDARD = (

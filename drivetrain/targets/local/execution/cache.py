@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.masking import Masking
 from drivetrain.targets.local.storage.objects import ObjectStore, digest_of, sha256_of, stamp_of
-from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.step_types import step_type
+from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of, step_type
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.cache_differences import Difference

@@ -27,25 +27,23 @@ from drivetrain.targets.events import (
     StepFinished,
     StepStarted,
 )
+from drivetrain.targets.local.containers.spares import prepare_spare
 from drivetrain.targets.local.execution import cache
-from drivetrain.targets.local.execution.context import Control, Slots
+from drivetrain.targets.local.execution.context import Control, Slots, stop_on_signals
 from drivetrain.targets.local.execution.outcomes import BAD_INPUT, StepFailedError
 from drivetrain.targets.local.execution.scheduler import Loop, Scheduler
 from drivetrain.targets.local.execution.scope import ExecutionScope, moment_of_step
-from drivetrain.targets.local.execution.stop_signals import stop_on_signals
 from drivetrain.targets.local.execution.worker import Done, Worker
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
-from drivetrain.targets.local.jobs.loaded_ahead import prepare_spare
-from drivetrain.targets.local.ledger.full import LedgerFullError
+from drivetrain.targets.local.ledger.schema import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.step_types import find
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document import for_each
-from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
-from drivetrain.targets.sagemaker.document.conditions import outcome
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of, outcome
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.selecting import Selection

@@ -17,9 +17,9 @@ from drivetrain.targets.local.execution.scheduler import DONE, outer_waits
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import StepRow
 from drivetrain.targets.local.storage.objects import ObjectStore
-from drivetrain.targets.sagemaker.document.conditions import FALSE, TRUE
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.selection import check_selection
+from drivetrain.targets.sagemaker.document.step_types import FALSE, TRUE
 
 _REFERENCES = ("Succeeded", "CompletedWithFailures", "Failed", "Stopped")
 

@@ -1,32 +1,68 @@
-"""Runs one step in a thread: attempts, retries, and moving its outputs to their places."""
+"""Runs one step in a thread: attempts, retries, and moving its outputs to their places.
+
+What a job prints is masked as it is written (containers/scribe.py). An attempt's logs are masked here once more, for
+what others write to a log, and for a secret of a name that only the end of a step made known.
+"""
 
 from __future__ import annotations
 
 import errno
+import os
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.masking import Masking
 from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.targets.local.execution.context import Control, StepContext, StepResult
 from drivetrain.targets.local.execution.outcomes import BAD_INPUT, StepFailedError, StepStoppedError, for_run
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.jobs import jobs
-from drivetrain.targets.local.jobs.masked_logs import mask_logs
-from drivetrain.targets.local.ledger.full import LedgerFullError
 from drivetrain.targets.local.ledger.rows import Move
+from drivetrain.targets.local.ledger.schema import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.step_types import find
-from drivetrain.targets.local.storage.disk import DiskFullError, go_on, no_space
+from drivetrain.targets.local.storage import DiskFullError, go_on, no_space
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.local.storage.outputs import STAGE
 from drivetrain.targets.sagemaker.document.document import Retry, StepNode
+
+_PIECE = 1 << 20
+_LONGEST_KEY = 64 * 1024
+
+
+def mask_logs(folder: Path, masking: Masking) -> None:
+    """Rewrite every log below the folder that holds a secret."""
+    for log in sorted(folder.rglob("*.log")):
+        if not any(masking.message(piece) != piece for piece in _pieces(log)):
+            continue
+        beside = log.with_name(f"{log.name}.part")
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.writelines(map(masking.message, _pieces(log)))
+        beside.replace(log)
+
+
+def _pieces(log: Path) -> Iterator[str]:
+    """Whole lines, about 1 MiB at a time; a private key, which has many lines, is not divided."""
+    piece: list[str] = []
+    size, key = 0, 0
+    with open(log, encoding="utf-8", errors="surrogateescape", newline="") as file:
+        for line in file:
+            piece.append(line)
+            size += len(line)
+            key = size if "-----BEGIN " in line else 0 if "-----END " in line else key
+            if size > _PIECE and (not key or size - key > _LONGEST_KEY):
+                yield "".join(piece)
+                piece, size, key = [], 0, 0
+    yield "".join(piece)
+
 
 # Data that this user may not read, names that no file can have: the step's trouble, not the runner's.
 _REFUSALS = frozenset((errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.ELOOP, errno.EISDIR, errno.ENOTDIR))

@@ -22,7 +22,7 @@ from drivetrain.targets.local.interruption_simulation.interruptions import Inter
 from drivetrain.targets.local.interruption_simulation.limits import limit
 from drivetrain.targets.local.interruption_simulation.simulation import Rehearsal
 from drivetrain.targets.local.interruption_simulation.transitions import Transitions
-from drivetrain.targets.local.jobs import jobs, programs
+from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
 from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.storage import channels
@@ -73,7 +73,7 @@ class TrainingJob:
         self._exceeded: str | None = None
         arguments = context.arguments
         self._resources = object_in(arguments, "ResourceConfig")
-        self._num_hosts = programs.host_count(context.step.name, self._resources)
+        self._num_hosts = jobs.host_count(context.step.name, self._resources)
         self._checkpoint = member(arguments, "CheckpointConfig")
         self._checkpoint_path = str((self._checkpoint or {}).get("LocalPath") or DEFAULT_PATH)
         self._is_spot = arguments.get("EnableManagedSpotTraining") is True
@@ -150,15 +150,15 @@ class TrainingJob:
 
     def _lay_out(self) -> tuple[Host, ...]:
         """Hosts as new as the first ones were: nothing of an earlier start is left on them."""
-        from drivetrain.targets.local.containers import opt_ml
+        from drivetrain.targets.local.containers import container
 
         context = self._context
         if (context.folder / jobs.HOSTS).exists():
             shutil.rmtree(context.folder / jobs.HOSTS)
         hosts = jobs.hosts(context, self._num_hosts)
-        cluster = opt_ml.Cluster(tuple(host.name for host in hosts), programs.instance_type(self._resources))
+        cluster = container.Cluster(tuple(host.name for host in hosts), jobs.instance_type(self._resources))
         for host in hosts:
-            opt_ml.lay_out_training(
+            container.lay_out_training(
                 host.root,
                 cluster,
                 host.name,

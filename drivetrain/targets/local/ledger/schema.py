@@ -1,4 +1,4 @@
-"""The tables of the ledger, and how its file is opened.
+"""The tables of the ledger, how its file is opened, and one clear error where it cannot be written.
 
 WAL with synchronous=NORMAL: a transaction is in the file's journal when it commits, so that a killed process loses
 nothing and corrupts nothing; only a crash of the whole machine may lose the last ones, and leaves the file whole.
@@ -19,6 +19,7 @@ from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
     import sqlite3
+
 
 VERSION = 5
 _BUSY_TIMEOUT_S = 10.0
@@ -248,3 +249,25 @@ def _unreadable(path: Path, error: sqlite3.Error) -> UserError:
     if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return UserError(f"{path} is locked by another program, for more than {_BUSY_TIMEOUT_S:.0f} s. End that first.")
     return UserError(f"{path} cannot be used as a ledger: {error}. Move it aside, or give another folder by --home.")
+
+
+class LedgerFullError(UserError):
+    """The ledger could not be written. What was in it is untouched."""
+
+
+@contextmanager
+def full_ledger_errors(path: Path) -> Generator[None]:
+    """Turn SQLite's error about a ledger that cannot be written into a clear one.
+
+    Raises:
+        LedgerFullError: in place of SQLite's error.
+    """
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        raise LedgerFullError(
+            f"The ledger {path} could not be written: {error}. {advice(error)}; what it holds is whole, and the run "
+            "can be resumed."
+        ) from error

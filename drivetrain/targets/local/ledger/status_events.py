@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.rows import dump
-from drivetrain.triggers.detail_types import EXECUTION
+from drivetrain.triggers import EXECUTION
 
 if TYPE_CHECKING:
     import sqlite3

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import UserError
 from drivetrain.targets.local.home import Home, write_whole
 
 
@@ -39,28 +38,12 @@ class Told:
         write_whole(file, json.dumps(asdict(self)))
 
 
-def folder_of(home: Home, execution: str) -> Path:
-    """Where it is noted, a file a tracker, with a log of the program that told it."""
-    return home.run(execution) / ".trackers"
-
-
 def _file(home: Home, execution: str, name: str) -> Path:
-    return folder_of(home, execution) / f"{name}.json"
+    return home.trackers(execution) / f"{name}.json"
 
 
 def links_of(home: Home, execution: str) -> dict[str, str]:
     """Tracker -> where it shows the run."""
-    files = sorted(folder_of(home, execution).glob("*.json"))
+    files = sorted(home.trackers(execution).glob("*.json"))
     found = {file.stem: Told.load(home, execution, file.stem).url for file in files}
     return {name: url for name, url in found.items() if url}
-
-
-def trackers_of(home: Home, execution: str) -> dict[str, dict[str, Any]]:
-    """The trackers that a run is told to, with their settings; none where its folder was removed."""
-    from drivetrain.targets.local.request import Request
-
-    try:
-        given = Request.load(home.run(execution)).options.trackers
-    except UserError:
-        return {}
-    return {name: dict(values) for name, values in given.items()}

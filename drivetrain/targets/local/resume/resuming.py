@@ -15,9 +15,9 @@ from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import StepRow
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.storage.objects import ObjectStore
-from drivetrain.targets.sagemaker.document.conditions import outcome
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.for_each import child_name
+from drivetrain.targets.sagemaker.document.step_types import outcome
 
 
 def settle_earlier_attempts(execution: str, home: Home, store: ObjectStore, ledger: LedgerWriter) -> None:

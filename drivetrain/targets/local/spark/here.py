@@ -9,23 +9,18 @@ import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from drivetrain.targets.assets.image import SPARK_SUBMIT
 from drivetrain.targets.local.containers.mounts import search_path
 from drivetrain.targets.local.execution.context import StepContext
 from drivetrain.targets.local.spark import submit
 from drivetrain.targets.local.storage.objects import ObjectStore, parse
 
-SMSPARK = "smspark-submit"
 _HADOOP = "spark.hadoop"
 _BUCKET = re.compile(r"s3[an]?://[A-Za-z0-9][A-Za-z0-9._-]*")
 PROGRAM = Path(submit.__file__)
-
-
-def is_used(command: Sequence[str]) -> bool:
-    """Whether a job's command is the one of SageMaker's Spark image."""
-    return SMSPARK in command
 
 
 def problem(step: str) -> str | None:
@@ -57,7 +52,7 @@ def with_smspark(context: StepContext) -> dict[str, str]:
     """Variables with which a job in SageMaker's Spark image finds its command smspark-submit."""
     commands = context.folder / "commands"
     commands.mkdir()
-    starts = commands / SMSPARK
+    starts = commands / SPARK_SUBMIT
     starts.write_text(f'#!/bin/sh\nexec {shlex.join(command())} "$@"\n', encoding="utf-8")
     starts.chmod(0o755)
     named = _BUCKET.findall(json.dumps(context.arguments))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.sagemaker.document.conditions import FALSE, TRUE, evaluate
+from drivetrain.targets.sagemaker.document.conditions import evaluate
 from drivetrain.targets.sagemaker.document.document import StepNode
+from drivetrain.targets.sagemaker.document.step_types import FALSE, TRUE
 
 INLINE = True
 

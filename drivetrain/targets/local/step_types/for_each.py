@@ -17,9 +17,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.events import StepStatus
 from drivetrain.targets.local.execution.context import Ended, RunPlan, StepContext, StepResult
 from drivetrain.targets.local.execution.outcomes import BAD_INPUT
-from drivetrain.targets.sagemaker.document import for_each
+from drivetrain.targets.sagemaker.document import descend, for_each, path_text
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.paths import descend, path_text
 
 STOPPED = "not all of its steps ran to their ends"
 _DONE = ("Succeeded", "Cached")

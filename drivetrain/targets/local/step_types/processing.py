@@ -6,13 +6,13 @@ The response has the shape of DescribeProcessingJob.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.assets.image import SPARK_SUBMIT
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.jobs import jobs, programs
-from drivetrain.targets.local.spark import here as spark
+from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, member, text
 from drivetrain.targets.local.storage.outputs import Publication, merge
@@ -31,11 +31,13 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
     ]
     image = app.get("ImageUri")
     try:
-        command = programs.entry_point(step.name, app, image, plan.options)
+        command = jobs.entry_point(step.name, app, image, plan.options)
         if command is None:
-            problems.append(programs.nothing_to_start(step.name, image))
-        elif spark.is_used(command) and (problem := spark.problem(step.name)):
-            problems.append(problem)
+            problems.append(jobs.nothing_to_start(step.name, image))
+        elif SPARK_SUBMIT in command:
+            from drivetrain.targets.local.spark import here as spark
+
+            problems += filter(None, [spark.problem(step.name)])
     except UserError as error:
         problems.append(str(error))
     return problems
@@ -58,7 +60,7 @@ def described(context: StepContext) -> dict[str, Any]:
 
 
 def run(context: StepContext) -> StepResult:
-    from drivetrain.targets.local.containers import opt_ml
+    from drivetrain.targets.local.containers import container
     from drivetrain.targets.local.containers.container import Job
     from drivetrain.targets.local.containers.mounts import host_path
 
@@ -72,10 +74,10 @@ def run(context: StepContext) -> StepResult:
         raise UserError("; ".join(problems))
     outputs = entries(object_in(arguments, "ProcessingOutputConfig"), "Outputs")
     resources = _resources(arguments)
-    hosts = jobs.hosts(context, programs.host_count(context.step.name, resources))
-    cluster = opt_ml.Cluster(tuple(host.name for host in hosts), programs.instance_type(resources))
+    hosts = jobs.hosts(context, jobs.host_count(context.step.name, resources))
+    cluster = container.Cluster(tuple(host.name for host in hosts), jobs.instance_type(resources))
     for host in hosts:
-        opt_ml.lay_out_processing(
+        container.lay_out_processing(
             host.root,
             cluster,
             host.name,
@@ -85,15 +87,15 @@ def run(context: StepContext) -> StepResult:
     inputs = channels.processing_channels(arguments)
     read = jobs.bring_inputs(context, inputs, hosts)
     app = arguments["AppSpecification"]
-    command = programs.entry_point(context.step.name, app, app.get("ImageUri"), context.options)
+    command = jobs.entry_point(context.step.name, app, app.get("ImageUri"), context.options)
     assert command is not None, "checked before the run"
     started = time.time()
     job = Job(
         command=command,
-        environment=jobs.job_environment(context, spark.with_smspark(context) if spark.is_used(command) else None),
+        environment=jobs.job_environment(context, _of_the_image(context, command)),
         hosts=hosts,
         log_folder=context.logs,
-        time_limit_s=programs.time_limit_s(arguments),
+        time_limit_s=jobs.time_limit_s(arguments),
         mode=context.options.mode,
         code=tuple(channel.local_path or "" for channel in inputs if channel.name == "code"),
     )
@@ -113,6 +115,15 @@ def run(context: StepContext) -> StepResult:
         "ProcessingEndTime": time.time(),
     }
     return StepResult(response=response, publication=publication, inputs=read)
+
+
+def _of_the_image(context: StepContext, command: Sequence[str]) -> dict[str, str]:
+    """Variables that a job finds by what its image has."""
+    if SPARK_SUBMIT not in command:
+        return {}
+    from drivetrain.targets.local.spark.here import with_smspark
+
+    return with_smspark(context)
 
 
 def _resources(arguments: Mapping[str, Any]) -> Mapping[str, Any]:

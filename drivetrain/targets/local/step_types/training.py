@@ -14,7 +14,7 @@ from drivetrain.base import archive
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.identifiers import JOB_PREFIX
-from drivetrain.targets.local.jobs import jobs, notebook_jobs, programs, remote_function
+from drivetrain.targets.local.jobs import jobs, notebook_jobs, remote_function
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
 from drivetrain.targets.local.jobs.spot_rules import spot_problems
 from drivetrain.targets.local.storage import channels, outputs
@@ -44,14 +44,14 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
         problems += notebook_jobs.problems(step, arguments)
     try:
         MetricReader(entries(algorithm, "MetricDefinitions"), ())
-        command = programs.entry_point(step.name, algorithm, algorithm.get("TrainingImage"), plan.options)
+        command = jobs.entry_point(step.name, algorithm, algorithm.get("TrainingImage"), plan.options)
         if command is None:
-            if toolkit.is_used(object_in(arguments, "HyperParameters"), programs.environment(arguments)):
+            if toolkit.is_used(object_in(arguments, "HyperParameters"), jobs.environment_of(arguments)):
                 problems += _submit_directory_problems(step, plan)
                 if problem := toolkit.unsupported(_strings(object_in(arguments, "HyperParameters"))):
                     problems.append(f"step {step.name!r}: {problem}")
             else:
-                problems.append(programs.nothing_to_start(step.name, algorithm.get("TrainingImage")))
+                problems.append(jobs.nothing_to_start(step.name, algorithm.get("TrainingImage")))
     except UserError as error:
         problems.append(f"step {step.name!r}: {error}")
     output_config = object_in(arguments, "OutputDataConfig")
@@ -152,7 +152,7 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
     command = (
         notebook_jobs.command()
         if notebook_jobs.is_one(arguments)
-        else programs.entry_point(context.step.name, algorithm, algorithm.get("TrainingImage"), context.options)
+        else jobs.entry_point(context.step.name, algorithm, algorithm.get("TrainingImage"), context.options)
     )
     working_folder = "/opt/ml"
     if command is None:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from drivetrain.targets.local.storage.copying import copy
+from drivetrain.targets.local.storage import copy
 from drivetrain.targets.local.storage.objects import ObjectStore, walk
 
 DEFAULT_PATH = "/opt/ml/checkpoints"

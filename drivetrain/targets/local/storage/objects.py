@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Protocol
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.storage.copying import copy, copy_and_hash, decompress
-from drivetrain.targets.local.storage.disk import make_durable
+from drivetrain.targets.local.storage import copy, copy_and_hash, decompress, make_durable
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _MAX_KEY_BYTES = 1024

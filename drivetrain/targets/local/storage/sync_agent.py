@@ -20,8 +20,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from drivetrain.targets.local.storage import copy
 from drivetrain.targets.local.storage.checkpoints import is_fresh
-from drivetrain.targets.local.storage.copying import copy
 from drivetrain.targets.local.storage.objects import ObjectStore, walk
 
 UPLOADING, UPLOADED = ".sagemaker-uploading", ".sagemaker-uploaded"

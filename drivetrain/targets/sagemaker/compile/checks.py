@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from drivetrain.rules.rules import problems_on
 from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.steps import JobStep, Step, flatten
+from drivetrain.spec.steps import JobStep, Step, TrainingStep, flatten
 from drivetrain.targets.assets.image import runs_on_spark
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import Problem
-from drivetrain.targets.vendor_libraries import Needed, libraries_of
+
+if TYPE_CHECKING:
+    from drivetrain.targets.vendor_libraries import Needed
 
 _TRANSFORM = "drivetrain.components.transform_data:transform_data"
 _ON_ONE_HOST = (
@@ -30,7 +33,10 @@ def check(pipeline: Pipeline) -> list[Problem]:
         if isinstance(step, JobStep) and step.cluster.machine is None
     ]
     found += [problem for step in flatten(pipeline.steps) if (problem := _hosts_problem(step))]
-    found += [problem for needed in libraries_of(pipeline) for problem in _library_problems(needed, pipeline)]
+    if any(isinstance(step, TrainingStep) for step in flatten(pipeline.steps)):
+        from drivetrain.targets.vendor_libraries import libraries_of
+
+        found += [problem for needed in libraries_of(pipeline) for problem in _library_problems(needed, pipeline)]
     return found or [Problem("", "", message) for message in problems_on(pipeline, NAME)]
 
 

@@ -19,9 +19,9 @@ from drivetrain.base.call_site import blamed_on_place
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.json_text import text_of
 from drivetrain.catalog import quotas
-from drivetrain.spec.file_systems import is_file_system
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.pipeline import Parameter, Pipeline
+from drivetrain.spec.resources import is_file_system
 from drivetrain.spec.steps import (
     ConditionStep,
     FailStep,
@@ -39,20 +39,16 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
-from drivetrain.targets.assets.image import Image, missing, runs_on_spark
+from drivetrain.targets.assets.image import Image, missing, runs_on_spark, says_framework
 from drivetrain.targets.assets.programs import check_program
 from drivetrain.targets.assets.travelling import source_files
-from drivetrain.targets.sagemaker.compile import checks
+from drivetrain.targets.sagemaker.compile import checks, described_path, spell, text
+from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
-from drivetrain.targets.sagemaker.compile.policies import cache_fields, retry_fields
-from drivetrain.targets.sagemaker.compile.spark_job import image_for, spark_job
-from drivetrain.targets.sagemaker.compile.values import described_path, spell, text
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
 from drivetrain.targets.sagemaker.settings import settings_of
-from drivetrain.targets.sagemaker.spark import is_spark_image
 from drivetrain.targets.target import refuse
-from drivetrain.targets.vendor_libraries import library_of
 
 if TYPE_CHECKING:
     from drivetrain.targets.assets.wheels import Wheel
@@ -277,30 +273,19 @@ class _Compiler:
     def site(self, step: JobStep) -> Site:
         """The job's image and code, found once for all steps alike."""
         check_program(step, self.source, self.travelling)
-        from drivetrain.catalog.strategies import TORCH
-        from drivetrain.recommend.framework import framework_of_step, framework_problem, needs_of, recipe_needs
-
         own = step.image or self.place.image
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock, lacking, on_spark = None, (), runs_on_spark(step)
         if own is None and on_spark:
+            from drivetrain.targets.sagemaker.compile.spark_job import image_for
+
             stock, lacking = image_for(step, self.place.region, self.instance_types(step))
         elif own is None:
             try:
-                framework = framework_of_step(step, self.graph)
-                stock = self.stock(gpu=self.on_gpu(step), framework=framework)
-                if isinstance(step, TrainingStep) and library_of(step, self.pipeline):
-                    from drivetrain.targets.sagemaker.libraries import library_image
-
-                    stock = library_image(self.place.region)
+                framework, stock = self.framework_and_image(step)
             except UserError as error:
                 raise SpecError(f"Step {step.name!r}: {error}") from None
-            if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
-                raise SpecError(f"Step {step.name!r}: {problem}")
-            needs = needs_of(step, self.graph, framework)
-            if TORCH in needs:  # where models of torch run, what the pipeline's recipes need, too
-                needs = (*needs, *recipe_needs(self.pipeline, self.source or self.base))
-            lacking = missing(needs, stock)
+            lacking = missing(self.needs(step, framework, stock), stock)
         if lacking not in self._code:
             self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
             self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
@@ -309,10 +294,43 @@ class _Compiler:
             if problem := machine_problem(image, kind):
                 raise SpecError(f"Step {step.name!r}: {problem}")
         spark = None
-        if on_spark and is_spark_image(image):
-            spark = spark_job(step, self.root)
-            self.assets |= {asset.uri: asset for asset in spark.assets}
+        if on_spark:
+            from drivetrain.targets.sagemaker.compile.spark_job import spark_job
+
+            spark = spark_job(step, self.root, image)
+            self.assets |= {asset.uri: asset for asset in (spark.assets if spark else ())}
         return Site(self.graph, image, self._code[lacking], self.uri, spark)
+
+    def framework_and_image(self, step: JobStep) -> tuple[str, Image]:
+        """The framework that a step runs on, and the stock image that holds it."""
+        framework = "torch"  # whose image runs plain Python, too
+        if says_framework(step):
+            from drivetrain.recommend.framework import framework_of_step
+
+            framework = framework_of_step(step, self.graph)
+        stock = self.stock(gpu=self.on_gpu(step), framework=framework)
+        if isinstance(step, TrainingStep):
+            from drivetrain.targets.vendor_libraries import library_of
+
+            if library_of(step, self.pipeline):
+                from drivetrain.targets.sagemaker.libraries import library_image
+
+                stock = library_image(self.place.region)
+        return framework, stock
+
+    def needs(self, step: JobStep, framework: str, stock: Image) -> tuple[str, ...]:
+        """What a step's program imports on a framework; refused where the image's version of it is too old."""
+        if not says_framework(step):
+            return step.program.needs
+        from drivetrain.catalog.strategies import TORCH
+        from drivetrain.recommend.framework import framework_problem, needs_of, recipe_needs
+
+        if framework == TORCH and (problem := framework_problem(step, self.pipeline.parameters, stock.version)):
+            raise SpecError(f"Step {step.name!r}: {problem}")
+        needs = needs_of(step, self.graph, framework)
+        if TORCH in needs:  # where models of torch run, what the pipeline's recipes need, too
+            needs = (*needs, *recipe_needs(self.pipeline, self.source or self.base))
+        return needs
 
     def wheels(self, lacking: tuple[str, ...], stock: Image | None) -> tuple[Wheel, ...]:
         """What travels because the image lacks it."""

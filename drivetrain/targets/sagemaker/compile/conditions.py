@@ -12,7 +12,7 @@ from typing import Any
 from drivetrain.base.errors import SpecError
 from drivetrain.spec.graph import Graph
 from drivetrain.spec.values import All, Comparison, Condition, In, Not
-from drivetrain.targets.sagemaker.compile.values import spell
+from drivetrain.targets.sagemaker.compile import spell
 
 MAX_CLAUSES = 200
 # Numbers have no NaN here (metrics are finite), so an order is negated by its opposite. `Not` itself stays rare: the

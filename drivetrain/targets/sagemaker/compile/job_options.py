@@ -1,4 +1,6 @@
-"""The fields of a job's request that say on what it runs, in which network, and how its data comes."""
+"""The fields of a job's request that say on what it runs, in which network, how its data comes,
+and how its step is cached and retried.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +8,40 @@ from collections.abc import Sequence
 from typing import Any
 
 from drivetrain.rules.option_rules import MAIN_GROUP, instance_types, network_of
-from drivetrain.spec.file_systems import file_system
 from drivetrain.spec.graph import Graph
-from drivetrain.spec.resources import Cluster, Mlflow
+from drivetrain.spec.resources import CachePolicy, Cluster, Mlflow, RetryCause, RetryPolicy, file_system
 from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.spec.values import OutputRef, Value
-from drivetrain.targets.sagemaker.compile.values import join, spell
+from drivetrain.targets.sagemaker.compile import join, spell
 from drivetrain.targets.sagemaker.settings import settings_of
+
+# https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-retry-policy.html
+EXCEPTIONS: dict[RetryCause, str] = {
+    "service_error": "Step.SERVICE_FAULT",
+    "throttling": "Step.THROTTLING",
+    "job_error": "SageMaker.JOB_INTERNAL_ERROR",
+    "no_capacity": "SageMaker.CAPACITY_ERROR",
+    "quota": "SageMaker.RESOURCE_LIMIT",
+}
+
+
+def cache_fields(policy: CachePolicy) -> Json:
+    if not policy.enabled:
+        return {}
+    config: Json = {"Enabled": True}
+    if policy.expire_after:
+        config["ExpireAfter"] = policy.expire_after
+    return {"CacheConfig": config}
+
+
+def retry_fields(policy: RetryPolicy) -> Json:
+    return {
+        "ExceptionType": [EXCEPTIONS[cause] for cause in policy.causes],
+        "IntervalSeconds": policy.interval_seconds,
+        "BackoffRate": policy.backoff_rate,
+        "MaxAttempts": policy.max_attempts,
+    }
+
 
 Json = dict[str, Any]
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.spec.graph import Graph
-from drivetrain.spec.program import FolderPath
-from drivetrain.spec.resources import Spot
+from drivetrain.spec.resources import FolderPath, Spot
 from drivetrain.spec.steps import JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
 from drivetrain.steps.contract import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT, START_COMMAND
 from drivetrain.targets.assets.assets import Code
+from drivetrain.targets.sagemaker.compile import get, join, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import (
     EFA_VARIABLES,
     channel,
@@ -21,10 +21,11 @@ from drivetrain.targets.sagemaker.compile.job_options import (
     network_fields,
     training_options,
 )
-from drivetrain.targets.sagemaker.compile.spark_job import SparkJob, submit
-from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.step_contract import REGISTRY_VARIABLE, checkpoint_folder, environment_of, flag
+
+if TYPE_CHECKING:
+    from drivetrain.targets.sagemaker.compile.spark_job import SparkJob
 
 Json = dict[str, Any]
 
@@ -76,13 +77,18 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
     prefix = output_prefix(step, site)["Std:Join"]["Values"]
     environment = _environment(step, graph)
     folder = f"{PROCESSING_INPUT}/{CODE_CHANNEL}"
+    entry_point = start(folder, site.code.start_sha256)
+    if site.spark:
+        from drivetrain.targets.sagemaker.compile.spark_job import submit
+
+        entry_point = submit(folder, site.code.start_sha256)
     arguments: Json = {
         "ProcessingResources": {
             "ClusterConfig": machines(step, graph),
         },
         "AppSpecification": {
             "ImageUri": site.image,
-            "ContainerEntrypoint": (submit if site.spark else start)(folder, site.code.start_sha256),
+            "ContainerEntrypoint": entry_point,
             "ContainerArguments": ["--code", site.code.sha256, *_command(step, graph)],
         },
         "RoleArn": job_role(step, graph),

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.base.errors import SpecError
-from drivetrain.catalog.strategies import TORCH
-from drivetrain.recommend.framework import framework_of_step
 from drivetrain.registry.model_package import (
     CONTENT_HASH,
     CONTENT_SAID,
@@ -22,7 +20,8 @@ from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
 from drivetrain.steps.contract import METRICS_FILE
-from drivetrain.targets.sagemaker.compile.values import get, join, spell, text
+from drivetrain.targets.assets.image import says_framework
+from drivetrain.targets.sagemaker.compile import get, join, spell, text
 from drivetrain.targets.sagemaker.images import SERVING_IMAGE, STOCK, has_gpu, inference_image, machine_problem
 from drivetrain.targets.sagemaker.settings import Settings
 
@@ -59,6 +58,8 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     container: Json = {"Image": image, "ModelDataUrl": spell(step.model, graph)}
     ours = producer is not None and producer.program.target == TRAIN
     if producer is not None and ours:
+        from drivetrain.recommend.framework import framework_of_step
+
         of = framework_of_step(producer, graph)
         container["Environment"] = dict(SERVING_OF_TENSORFLOW if of == "tensorflow" else SERVING)
     arguments: Json = {
@@ -102,7 +103,11 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
     image = step.image or place.serving_image
     if image is None:
         gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
-        framework = framework_of_step(producer, graph) if producer is not None else TORCH
+        framework = "torch"
+        if producer is not None and says_framework(producer):
+            from drivetrain.recommend.framework import framework_of_step
+
+            framework = framework_of_step(producer, graph)
         image = inference_image(place.region, gpu, STOCK.get(framework, framework))
     for kind in step.instance_types or SERVING_TYPES:
         if problem := machine_problem(image, kind):

@@ -17,9 +17,9 @@ from drivetrain.base.errors import InputError, SpecError, UserError
 from drivetrain.data.spark_settings import read_settings
 from drivetrain.spec.steps import JobStep
 from drivetrain.targets.assets.assets import Asset
-from drivetrain.targets.assets.image import Image, is_pyspark, missing
+from drivetrain.targets.assets.image import SPARK_SUBMIT, Image, is_pyspark, missing
 from drivetrain.targets.sagemaker.images import has_gpu
-from drivetrain.targets.sagemaker.spark import SUBMIT, spark_image
+from drivetrain.targets.sagemaker.spark import is_spark_image, spark_image
 
 CONFIGURATION, FILE = "conf", "configuration.json"
 # As START_COMMAND: what runs first stands in the definition, and starts nothing but the start file of this hash. Spark
@@ -34,7 +34,7 @@ _CHECKED = (
 def submit(folder: str, sha256: str) -> list[str]:
     """The entry point: give the start file to Spark, where it has this hash."""
     start = f"{folder}/start.py"
-    return [*_CHECKED, sha256, start, SUBMIT, start]
+    return [*_CHECKED, sha256, start, SPARK_SUBMIT, start]
 
 
 @dataclass(frozen=True)
@@ -45,15 +45,18 @@ class SparkJob:
     assets: tuple[Asset, ...] = ()
 
 
-def spark_job(step: JobStep, root: str) -> SparkJob:
-    """The settings of Spark as configuration.json.
+def spark_job(step: JobStep, root: str, image: str) -> SparkJob | None:
+    """The settings of Spark as configuration.json; None of a step whose image is no managed one.
 
     Args:
         root: URI of the pipeline's own folder.
+        image: URI of the step's image.
 
     Raises:
         SpecError: settings that are none, or known only when the pipeline runs.
     """
+    if not is_spark_image(image):
+        return None
     given = step.parameters.get("spark_settings")
     if given is None:
         return SparkJob()

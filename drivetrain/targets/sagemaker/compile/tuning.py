@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from drivetrain.spec.search import Between, OneOf, Search
 from drivetrain.spec.steps import TuningStep
+from drivetrain.spec.training_options import Between, OneOf, Search
 from drivetrain.spec.values import Scalar
+from drivetrain.targets.sagemaker.compile import spell, text
 from drivetrain.targets.sagemaker.compile.jobs import TRAINING_CODE, Site, training_arguments
-from drivetrain.targets.sagemaker.compile.values import spell, text
 
 Json = dict[str, Any]
 START_VARIABLE = "DRIVETRAIN_START"

@@ -1,0 +1,100 @@
+"""The definition: read, compared, evaluated. Here are paths into JSON, as `Get` and `Std:JsonGet` write them:
+`a.b`, `Outputs['train'].S3Output`, `Summaries[0].Name`."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.json_text import Json
+
+Segment = str | int
+
+# A key in brackets ends at its quote and bracket: the SDK writes it without any escaping.
+_SEGMENT = re.compile(r"""\.([^.\[\]'"]+)|\[([0-9]{1,9})\]|\['(.*?)'\]|\["(.*?)"\]""", re.DOTALL)
+
+# Where a describe call gives a list, the service lets a path select an entry by its name.
+_NAMES_OF_ENTRIES = ("OutputName", "InputName", "MetricName", "ChannelName", "Name", "Key")
+
+
+@lru_cache(maxsize=8192)
+def parse_path(text: str) -> tuple[Segment, ...]:
+    """The segments of a path: keys as text, positions in a list as int.
+
+    Raises:
+        UserError: naming the place from which the text is no path.
+    """
+    dotted = text if text.startswith("[") else "." + text
+    found: list[Segment] = []
+    position = 0
+    while position < len(dotted):
+        segment = _SEGMENT.match(dotted, position)
+        if segment is None:
+            rest = dotted[position:] if position else text
+            raise UserError(
+                f"{text[:120]!r} is not a path: cannot read {rest[:40]!r}. Allowed: names with dots, ['key'] and [0]."
+            )
+        name, index, single, double = segment.groups()
+        if index is not None:
+            found.append(int(index))
+        else:
+            found.append(next(key for key in (name, single, double) if key is not None))
+        position = segment.end()
+    return tuple(found)
+
+
+def path_text(path: tuple[Segment, ...]) -> str:
+    """A path as people write it."""
+    text = ""
+    for segment in path:
+        if isinstance(segment, int):
+            text += f"[{segment}]"
+        elif re.fullmatch(r"[\w-]+", segment):
+            text += f".{segment}" if text else segment
+        else:
+            text += f"['{segment}']"
+    return text
+
+
+def descend(value: Json, path: tuple[Segment, ...]) -> Json:
+    """What lies at `path`.
+
+    Raises:
+        LookupError: whose text says how far the path leads and what is there.
+    """
+    for depth, segment in enumerate(path):
+        if isinstance(value, dict):
+            if segment in value:
+                value = value[segment]  # type: ignore[reportArgumentType]  # an int is in no JSON object
+                continue
+            available = list(value)
+        elif isinstance(value, list):
+            if isinstance(segment, int) and segment < len(value):
+                value = value[segment]
+                continue
+            entries = {name: entry for entry in value if (name := name_of_entry(entry)) is not None}
+            if isinstance(segment, str) and segment in entries:
+                value = entries[segment]
+                continue
+            available = list(entries) if isinstance(segment, str) else []
+            if not available:
+                raise LookupError(f"{_there(path[:depth])} is a list of {len(value)}, without {segment!r}.")
+        else:
+            raise LookupError(f"{_there(path[:depth])} is a single value, without {segment!r}.")
+        hint = did_you_mean(str(segment), available) if available else "It is empty."
+        raise LookupError(f"{_there(path[:depth])} has no {segment!r}. {hint}")
+    return value
+
+
+def name_of_entry(entry: Json) -> str | None:
+    """The name by which a path may select an entry of a list."""
+    if isinstance(entry, dict):
+        for field in _NAMES_OF_ENTRIES:
+            if isinstance(name := entry.get(field), str):
+                return name
+    return None
+
+
+def _there(path: tuple[Segment, ...]) -> str:
+    return path_text(path) or "it"

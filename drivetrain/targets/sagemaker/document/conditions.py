@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
@@ -19,13 +19,6 @@ _COMPARISONS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
     "LessThanOrEqualTo": ("<=", operator.le),
 }
 OPERATORS = (*_COMPARISONS, "In", "Not", "Or")
-# What a Get of Steps.X.Outcome gives, as the service spells it.
-TRUE, FALSE = "True", "False"
-
-
-def outcome(step_type: str, response: Mapping[str, Any]) -> bool | None:
-    """What a Condition step came to, by its response; None for a step of another type."""
-    return response.get("Outcome") == TRUE if step_type == "Condition" else None
 
 
 def evaluate(condition: Any, resolve: Resolve) -> bool:

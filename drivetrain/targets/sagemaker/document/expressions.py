@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
-from drivetrain.targets.sagemaker.document.paths import Segment, descend, parse_path, path_text
+from drivetrain.targets.sagemaker.document import Segment, descend, parse_path, path_text
 
 ROOTS = ("Parameters", "Execution", "Steps", "ForEach", "IterationOutput", "PipelineExperimentConfig")
 FUNCTIONS = ("Std:Join", "Std:JsonGet")

@@ -10,11 +10,9 @@ from itertools import islice
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
-from drivetrain.targets.sagemaker.document import for_each
-from drivetrain.targets.sagemaker.document.conditions import check_condition
+from drivetrain.targets.sagemaker.document import descend, for_each, name_of_entry
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import EXECUTION_FIELDS, Get, is_expression
-from drivetrain.targets.sagemaker.document.paths import descend, name_of_entry
 
 # Completed is what a plain name means: the SDK writes it so.
 TRIGGERS = ("Completed", "Failed", "Stopped", "Any")
@@ -143,6 +141,8 @@ def _read_settings(step: StepNode) -> None:
     """Everything that is only read when it is used."""
     _ = (step.cache, step.retry_policies, step.property_files, step.output_parameters)
     if step.type == "Condition":
+        from drivetrain.targets.sagemaker.document.conditions import check_condition
+
         conditions: Json = step.arguments.get("Conditions")
         if not isinstance(conditions, list) or not conditions:
             raise UserError(f"{step.place}: Conditions is {conditions!r:.80}. Allowed: a filled list.")

@@ -37,7 +37,7 @@ def to_sagemaker_sdk(
 
     Args:
         pipeline: a compiled pipeline, or one to compile, as the code says it: without the edits made in Studio, which
-            `drivetrain.studio.compiling.compile_edited` lays on.
+            `drivetrain.studio.compile_edited` lays on.
         source: as of `compile_pipeline`, for a pipeline that is not compiled.
         base: likewise.
         session: the SDK's Session to work with; by default a new one in the deployment's region, with the credentials

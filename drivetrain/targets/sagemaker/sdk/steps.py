@@ -14,7 +14,7 @@ from typing import Any, cast
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.targets.sagemaker.document.expressions import is_expression
-from drivetrain.targets.sagemaker.document.service.service_model import service
+from drivetrain.targets.sagemaker.document.service import service
 
 _steps: Any = importlib.import_module("sagemaker.mlops.workflow.steps")
 _dependency: Any = importlib.import_module("sagemaker.mlops.workflow.step_dependency")

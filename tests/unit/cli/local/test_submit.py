@@ -19,7 +19,7 @@ from drivetrain.cli.local.submitted import (
 )
 from drivetrain.steps import declaration
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
-from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
+from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of
 
 COUNTING = '''
 from drivetrain.components import Input, Output, component

@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
-from drivetrain.cli.progress.progress import RunView
+from drivetrain.cli.progress import RunView
 from drivetrain.cli.progress.watch import Watcher, exit_code, told_of_signals
-from drivetrain.report.content.facts import RunFacts, StepFacts
+from drivetrain.report.content import RunFacts, StepFacts
 from drivetrain.targets.events import Event, ExecutionStarted, StepStarted
 
 

@@ -13,9 +13,9 @@ from drivetrain.cli.runs.evaluation_text import (
 )
 from drivetrain.cli.runs.outcome import as_json as run_as_json
 from drivetrain.cli.runs.outcome import summary
+from drivetrain.report.content import Measured, RunFacts
 from drivetrain.report.content.decision import decision
 from drivetrain.report.content.evaluation import EvaluationFacts, evaluation
-from drivetrain.report.content.facts import Measured, RunFacts
 
 
 def test_the_end_of_a_run_has_the_main_metrics_and_the_worst_slice(evaluation_json: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from drivetrain.cli.runs import failure
 from drivetrain.cli.runs.failure import MAX_LINES, end_of_log, failure_block, telling_lines
-from drivetrain.report.content.facts import StepFacts
+from drivetrain.report.content import StepFacts
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.jobs.bounded_matching import Matcher
 from drivetrain.targets.local.options import Options

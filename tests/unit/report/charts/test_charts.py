@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from drivetrain.report.charts.charts import MAX_POINTS, Series, bar_chart, line_chart, tick_text, ticks
-from drivetrain.report.charts.curves import class_charts, overall, per_class, training_charts
-from drivetrain.report.content.facts import Curve, Measured
+from drivetrain.report.charts.curves import class_charts, training_charts
+from drivetrain.report.content import Curve, Measured
+from drivetrain.report.content.findings import overall, per_class
 from drivetrain.report.content.goodput import Attempt, JobTimes
 
 

@@ -6,8 +6,8 @@ import re
 
 from drivetrain.cli.runs.compare import comparison_text
 from drivetrain.client.comparison import Comparison as Shown
+from drivetrain.report.content import ArtifactFacts, RunFacts
 from drivetrain.report.content.comparison import Compared, Comparison
-from drivetrain.report.content.facts import ArtifactFacts, RunFacts
 from drivetrain.report.page.comparison_page import comparison_page
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.package_mapping import record_of
-from drivetrain.report.content.facts import RunFacts
+from drivetrain.report.content import RunFacts
 from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page
 from drivetrain.report.content.given import settings
 from drivetrain.report.content.goodput import account

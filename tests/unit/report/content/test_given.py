@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.report.content.facts import Changed, Measured, RunFacts, StepFacts
+from drivetrain.report.content import Changed, Measured, RunFacts, StepFacts
 from drivetrain.report.content.from_ledger import run_facts
 from drivetrain.report.page.page import render
 from drivetrain.targets.local.ledger.reader import Ledger

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.report.content.facts import RunFacts, SavedState
+from drivetrain.report.content import RunFacts, SavedState
 from drivetrain.report.content.saved_state import checkpoints_since, newest_checkpoint
 from drivetrain.report.page.page import render
 from drivetrain.targets.local.home import Home

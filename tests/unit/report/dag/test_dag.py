@@ -4,7 +4,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.report.content.from_definition import dag_of
-from drivetrain.report.dag.dag import Dag, Edge, Node, implied_edges
+from drivetrain.report.dag import Dag, Edge, Node, implied_edges
 from drivetrain.targets.sagemaker.document.document import read
 
 DEFINITION = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from drivetrain.report.dag.dag import Dag, Edge, Node
+from drivetrain.report.dag import Dag, Edge, Node
 from drivetrain.report.dag.folding import MAX_SIDE_BY_SIDE, folded
 
 WIDE = MAX_SIDE_BY_SIDE + 4

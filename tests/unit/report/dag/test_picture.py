@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from drivetrain.report.dag.dag import STATUSES, Dag, Edge, Node
+from drivetrain.report.dag import STATUSES, Dag, Edge, Node
 from drivetrain.report.dag.picture import MAX_NODES, PAGE_WIDTH, dag_page, dag_svg
 
 SVG = "{http://www.w3.org/2000/svg}"

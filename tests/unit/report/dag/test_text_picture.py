@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from drivetrain.report.dag.dag import Dag, Edge, Node
+from drivetrain.report.dag import Dag, Edge, Node
 from drivetrain.report.dag.text_picture import MAX_NODES, draw
 
 RETRAINING = """\

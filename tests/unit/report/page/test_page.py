@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from drivetrain.report.content import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, SavedState, StepFacts
 from drivetrain.report.content.decision import DecisionFacts, decision
 from drivetrain.report.content.evaluation import evaluation
-from drivetrain.report.content.facts import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, SavedState, StepFacts
 from drivetrain.report.content.goodput import Interruption, JobTimes
-from drivetrain.report.dag.dag import Dag, Edge, Node
+from drivetrain.report.dag import Dag, Edge, Node
 from drivetrain.report.page import page as page_module
 from drivetrain.report.page.page import render
 

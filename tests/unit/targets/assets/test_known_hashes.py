@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.assets import assets, known_hashes
-from drivetrain.targets.assets.assets import CodeArchive
-from drivetrain.targets.assets.known_hashes import keep_hash, known_hash, stamp_of
+from drivetrain.targets.assets import assets
+from drivetrain.targets.assets.assets import CodeArchive, keep_hash, known_hash, stamp_of
 
 HASH = "0123456789abcdef" * 4
 ROOMS = ("base", "components", "data", "decision", "registry", "steps", "training", "training_scripts")
@@ -45,7 +44,7 @@ def another_process() -> None:
 
 def later(monkeypatch: pytest.MonkeyPatch) -> None:
     """The files of now count as settled."""
-    monkeypatch.setattr(known_hashes, "SETTLED_S", -60.0)
+    monkeypatch.setattr(assets, "SETTLED_S", -60.0)
 
 
 def refuse_reading(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,12 +147,12 @@ def test_without_a_place_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_newest_entries_stay(kept: Path) -> None:
     kept.mkdir(parents=True)
-    for number in range(known_hashes.MOST_KEPT + 5):
+    for number in range(assets.MOST_KEPT + 5):
         (kept / f"old-{number}").write_text(HASH)
         os.utime(kept / f"old-{number}", (number, number))
     keep_hash("new", HASH)
     left = {path.name for path in kept.iterdir()}
-    assert len(left) == known_hashes.MOST_KEPT
+    assert len(left) == assets.MOST_KEPT
     assert "new" in left and "old-0" not in left
 
 

@@ -20,7 +20,7 @@ from drivetrain.targets.local.containers.processes import alive
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
-from drivetrain.targets.local.storage.disk import DiskFullError
+from drivetrain.targets.local.storage import DiskFullError
 from tests.fixtures.local_runs import BUCKET, LocalRuns, output_of
 
 ROOT = Path(__file__).parents[4]

@@ -13,7 +13,7 @@ from drivetrain.catalog.debugger_rules import OURS_ALONE, SERVICE_RULES, Service
 from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
 from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
-from drivetrain.targets.sagemaker.document.service.service_model import service
+from drivetrain.targets.sagemaker.document.service import service
 from drivetrain.training import plugins
 from drivetrain.training.health.rule import FAMILY
 

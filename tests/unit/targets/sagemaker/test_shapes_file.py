@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.sagemaker.document.service import extract_shapes
-from drivetrain.targets.sagemaker.document.service.service_model import service
+from drivetrain.targets.sagemaker.document.service import extract_shapes, service
 
 
 def test_the_file_is_that_of_the_installed_botocore() -> None:

@@ -8,8 +8,7 @@ import unicodedata
 
 import pytest
 
-from drivetrain.targets.sagemaker.document.service import patterns
-from drivetrain.targets.sagemaker.document.service.service_model import service
+from drivetrain.targets.sagemaker.document.service import service, shapes
 
 ALL = sorted({shape["pattern"] for shape in service()["shapes"].values() if "pattern" in shape})
 BLOCKS = (
@@ -32,12 +31,12 @@ BLOCKS = (
 
 @pytest.mark.parametrize("pattern", ALL)
 def test_every_pattern_answers_at_once_whatever_it_is_given(pattern: str) -> None:
-    patterns.matches(pattern, "")
+    shapes.matches(pattern, "")
     start = time.process_time()
     for block in BLOCKS:
         for tail in ("", "\0", "\n", "!"):
-            longest = block * (patterns.MAX_CHARACTERS // len(block))
-            patterns.matches(pattern, longest[: patterns.MAX_CHARACTERS - 1] + tail)
+            longest = block * (shapes.MAX_CHARACTERS // len(block))
+            shapes.matches(pattern, longest[: shapes.MAX_CHARACTERS - 1] + tail)
     # 56 values of 16,384 characters take about 20 ms; an exponential pattern would take for ever with any of them.
     assert time.process_time() - start < 5
 
@@ -50,31 +49,31 @@ def test_unicode_classes_hold_exactly_their_characters(name: str) -> None:
     wrong = [
         character
         for character in sample
-        if patterns.matches(f"[\\p{{{name}}}\\x07]", character) != unicodedata.category(character).startswith(name)
+        if shapes.matches(f"[\\p{{{name}}}\\x07]", character) != unicodedata.category(character).startswith(name)
     ]
     assert wrong == []
 
 
 def test_the_whole_value_must_match() -> None:
-    assert patterns.matches("[a-z]+", "abc")
-    assert not patterns.matches("[a-z]+", "abc\n")
-    assert not patterns.matches("[a-z]+", "abc1")
+    assert shapes.matches("[a-z]+", "abc")
+    assert not shapes.matches("[a-z]+", "abc\n")
+    assert not shapes.matches("[a-z]+", "abc1")
 
 
 def test_java_s_classes_are_ascii() -> None:
-    assert not patterns.matches(r"\w+", "é")
-    assert not patterns.matches(r"\d+", "٣")
-    assert not patterns.matches(r"arn:[\p{Alnum}\-]+", "arn:é")
+    assert not shapes.matches(r"\w+", "é")
+    assert not shapes.matches(r"\d+", "٣")
+    assert not shapes.matches(r"arn:[\p{Alnum}\-]+", "arn:é")
 
 
 def test_a_counted_end_and_a_pair_of_surrogates_are_read() -> None:
     tag = r"([\p{L}\p{Z}\p{N}_.:\/=+\-@]*)${1,256}"
-    assert patterns.matches(tag, "kosten: müller")
-    assert not patterns.matches(tag, "a;b")
+    assert shapes.matches(tag, "kosten: müller")
+    assert not shapes.matches(tag, "a;b")
     text = r"[\u0020-\uD7FF\uE000-\uFFFD\uD800\uDC00-\uDBFF\uDFFF\t]*"
-    assert patterns.matches(text, "ascii, ü and 😀")
-    assert not patterns.matches(text, "\0")
+    assert shapes.matches(text, "ascii, ü and 😀")
+    assert not shapes.matches(text, "\0")
 
 
 def test_a_value_that_is_far_too_long_is_left_to_its_maximum() -> None:
-    assert patterns.matches("[a-z]+", "1" * (patterns.MAX_CHARACTERS + 1))
+    assert shapes.matches("[a-z]+", "1" * (shapes.MAX_CHARACTERS + 1))

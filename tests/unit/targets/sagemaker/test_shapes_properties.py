@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drivetrain.targets.sagemaker.document.service.properties import UnknownPropertyError, property_type
+from drivetrain.targets.sagemaker.document.service import UnknownPropertyError, property_type
 
 
 @pytest.mark.parametrize(

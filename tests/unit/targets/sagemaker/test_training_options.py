@@ -24,7 +24,7 @@ from drivetrain import (
 from drivetrain.components import Checkpoints, Input, Output, component
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.compile.job_options import EFA_VARIABLES
-from drivetrain.targets.sagemaker.document.service.service_model import service
+from drivetrain.targets.sagemaker.document.service import service
 
 SERVER = "arn:aws:sagemaker:eu-west-1:111122223333:mlflow-tracking-server/runs"
 VPC = Network(subnets=("subnet-0a1b", "subnet-2c3d"), security_groups=("sg-0e1f",))

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from drivetrain.targets.sagemaker.document.cache_key import compared, counts
+from drivetrain.targets.sagemaker.document import descend
 from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
 from drivetrain.targets.sagemaker.document.difference.difference import Change
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode, from_json
 from drivetrain.targets.sagemaker.document.expressions import PROPERTY_FILES, Get, expressions
-from drivetrain.targets.sagemaker.document.paths import descend
-from drivetrain.targets.sagemaker.document.step_types import step_type
+from drivetrain.targets.sagemaker.document.step_types import compared, counts, step_type
 
 MAX_REASONS = 3
 OF_THE_EXECUTION = ("PipelineExecutionId", "PipelineExecutionArn", "CurrentDateTime", "StartDateTime")

@@ -11,7 +11,7 @@ from typing import Any, cast
 from drivetrain.base.json_text import Json
 from drivetrain.base.masking import MASK, mask
 from drivetrain.base.masking import without_secrets as text_without_secrets
-from drivetrain.base.secret_names import looks_secret
+from drivetrain.base.secrets import looks_secret
 from drivetrain.targets.sagemaker.document.conditions import expression_text
 from drivetrain.targets.sagemaker.document.difference import place as places
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value

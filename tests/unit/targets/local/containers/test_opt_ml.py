@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.local.containers.container import Cluster, lay_out_processing, lay_out_training, loopback_hosts
 from drivetrain.targets.local.containers.mounts import rewrite_configuration
-from drivetrain.targets.local.containers.opt_ml import Cluster, lay_out_processing, lay_out_training, loopback_hosts
 
 CLUSTER = Cluster(("127.0.0.1", "127.0.0.2"), "ml.g5.xlarge")
 CHANNEL = {

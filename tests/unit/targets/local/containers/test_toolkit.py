@@ -18,8 +18,7 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.steps.start import FREE_BYTES
 from drivetrain.targets.local.containers import mounts, toolkit
-from drivetrain.targets.local.containers.container import Host, Job, start
-from drivetrain.targets.local.containers.opt_ml import Cluster, lay_out_training
+from drivetrain.targets.local.containers.container import Cluster, Host, Job, lay_out_training, start
 from tests.fixtures.public_forms import FORMS
 
 ROOT = Path(__file__).parents[5]

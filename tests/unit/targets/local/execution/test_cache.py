@@ -14,9 +14,8 @@ from drivetrain.targets.events import CacheExplained, StepFinished, StepStarted
 from drivetrain.targets.local.execution.cache import look_up
 from drivetrain.targets.local.execution.cache_differences import differences, reasons
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.sagemaker.document.cache_key import key_fields, key_of
 from drivetrain.targets.sagemaker.document.document import from_json
-from drivetrain.targets.sagemaker.document.step_types import STEP_TYPES
+from drivetrain.targets.sagemaker.document.step_types import STEP_TYPES, key_fields, key_of
 from tests.fixtures.local_runs import BUCKET, LocalRuns, model_of, output_of
 
 COUNT = """

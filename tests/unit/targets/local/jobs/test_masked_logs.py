@@ -11,8 +11,8 @@ import pytest
 
 from drivetrain.base.masking import MASK, Masking
 from drivetrain.cli.main import run
-from drivetrain.targets.local.jobs import masked_logs
-from drivetrain.targets.local.jobs.masked_logs import mask_logs
+from drivetrain.targets.local.execution import worker
+from drivetrain.targets.local.execution.worker import mask_logs
 
 KEY = "-----BEGIN PRIVATE KEY-----\nabc\ndef\n-----END PRIVATE KEY-----\n"
 
@@ -21,7 +21,7 @@ def test_a_key_at_the_end_of_a_piece_is_masked_whole(tmp_path: Path) -> None:
     log = tmp_path / "1" / "a.log"
     log.parent.mkdir()
     log.write_bytes(b"one\r\n\xff\n" + KEY.encode() + b"last")
-    with mock.patch.object(masked_logs, "_PIECE", 8):
+    with mock.patch.object(worker, "_PIECE", 8):
         mask_logs(tmp_path, Masking())
     assert log.read_bytes() == f"one\r\n\udcff\n{MASK}\nlast".encode("utf-8", "surrogateescape")
     assert log.stat().st_mode & 0o777 == 0o600

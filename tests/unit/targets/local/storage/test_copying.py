@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.storage.copying import copy, copy_and_hash, decompress
+from drivetrain.targets.local.storage import copy, copy_and_hash, decompress
 
 
 @pytest.mark.parametrize("size", [0, 1, (3 << 20) + 7])

@@ -22,7 +22,7 @@ from drivetrain.targets.local.ledger.rows import ObjectEntry
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.local.step_types import training as training_step
-from drivetrain.targets.local.storage.disk import DiskFullError
+from drivetrain.targets.local.storage import DiskFullError
 from drivetrain.targets.local.tuning.trials import Trial, Trials
 from drivetrain.targets.local.tuning.tuner import Tuner
 from tests.fixtures.local_runs import BUCKET, LocalRuns

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import parse, text_of
+from drivetrain.report.content import from_definition
 from drivetrain.spec.graph import find_cycle
-from drivetrain.targets.sagemaker.document import graph, parameters, summary
+from drivetrain.targets.sagemaker.document import graph, parameters
 from drivetrain.targets.sagemaker.document.conditions import check_condition, described, evaluate
 from drivetrain.targets.sagemaker.document.document import Definition, from_json, read, write
 from drivetrain.targets.sagemaker.document.expressions import Scope, resolve
@@ -79,7 +80,7 @@ def use(definition: Definition, value: Any) -> None:
         graph.check(definition)
         assert find_cycle(graph.dependencies(definition)) is None
     with contextlib.suppress(UserError):
-        nodes, edges = summary.picture(definition)
+        nodes, edges = from_definition.picture(definition)
         assert len(nodes) == len(definition.walk())
         assert {edge.target for edge in edges} <= {node.name for node in nodes}
     with contextlib.suppress(UserError):

@@ -1,7 +1,7 @@
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.sagemaker.document.paths import descend, parse_path, path_text
+from drivetrain.targets.sagemaker.document import descend, parse_path, path_text
 
 JSON = {
     "metrics": {"mse": {"value": 2.5}, "a.b": [10, {"it's": 1}], "": "empty"},

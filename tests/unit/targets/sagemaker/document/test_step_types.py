@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.targets.local import step_types as local
-from drivetrain.targets.sagemaker.document.service.service_model import service
+from drivetrain.targets.sagemaker.document.service import service
 from drivetrain.targets.sagemaker.document.step_types import (
     JOBS_OF_METADATA,
     STEP_TYPES,

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from drivetrain.targets.sagemaker.deploy.planning.forecast import forecast
-from drivetrain.targets.sagemaker.document.cache_key import key_fields
 from drivetrain.targets.sagemaker.document.difference.difference import differences
+from drivetrain.targets.sagemaker.document.step_types import key_fields
 
 STEPS: dict[str, Any] = {
     "Tuning": {

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.assets.requirements import Requirement
     from drivetrain.targets.local.runner import Asset
 
+
 # Of what reaches AWS. On this machine most runs do without; who opens s3:// or a registry there says what to install.
 _ELSEWHERE = {"boto3"}
 # Modules whose distribution has another name.

@@ -1,16 +1,57 @@
-"""Secrets known by their shape, whatever their name: credentials in URLs, keys of services, private keys, JWTs.
+"""Secrets, told by their name or by their shape: refused in a pipeline, and masked in what a run leaves behind.
 
-Each pattern takes linear time, for it begins with a literal that it cannot meet again before it has ended. The standard
-library only, and quick to import, since the supervisors of steps use it: `re` compiles a pattern, and keeps it, when a
-text has the literal.
+By shape, whatever their name: credentials in URLs, keys of services, private keys, JWTs. Each pattern takes linear
+time, for it begins with a literal that it cannot meet again before it has ended. The standard library only, and quick
+to import, since the supervisors of steps use it: `re` compiles a pattern, and keeps it, when a text has the literal.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
-from drivetrain.base.secret_names import looks_secret
+# Whole words only, after splitting names like apiKey, API_KEY and api-key: max_tokens and tokenizer are no secrets.
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+_SECRET_WORDS = frozenset(
+    [
+        "secret",
+        "secrets",
+        "password",
+        "passwd",
+        "passphrase",
+        "pwd",
+        "credential",
+        "credentials",
+        "token",
+        "apikey",
+        "auth",
+        "authorization",
+    ]
+)
+# Unmistakable inside longer words, too: dbpassword, APITOKEN, MYSECRET.
+_SECRET_PARTS = ("secret", "password", "passwd", "passphrase", "credential", "apikey", "apitoken", "authtoken")
+_KEY_OWNERS = frozenset(["access", "api", "private", "secret", "account", "encryption", "signing", "license", "ssh"])
+# eos_token, pad_token: words of a tokenizer's vocabulary.
+_VOCABULARY = frozenset(
+    ["eos", "bos", "pad", "unk", "sep", "cls", "mask", "special", "additional", "stop", "start", "end", "per"]
+)
+
+
+@lru_cache(maxsize=4096)
+def looks_secret(name: str) -> bool:
+    """Whether a variable, parameter or flag of this name would hold a secret."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    for index, word in enumerate(words):
+        before = words[index - 1] if index else ""
+        if any(part in word for part in _SECRET_PARTS):
+            return True
+        if word in _SECRET_WORDS and not (word == "token" and before in _VOCABULARY):
+            return True
+        if word in ("key", "keys") and before in _KEY_OWNERS:
+            return True
+    return False
+
 
 MASK = "***"
 # https://user:password@host, and https://TOKEN@host
