@@ -19,8 +19,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from rich.console import Console
-from rich.text import Text
+from rich.console import Console  # noqa: TID251
+from rich.text import Text  # noqa: TID251
 
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.targets.local.home import Home
@@ -38,7 +38,7 @@ MAX_HEIGHT = 5000
 QUALITY = 36
 MAX_BYTES = 800_000
 # What clears the lines of the progress before they are printed again.
-_ERASED = re.compile(r"(?:\x1b\[2K(?:\x1b\[1A)?)+")
+_ERASED = re.compile(r"\x1b\[\d+F\x1b\[J")
 
 
 def on_a_terminal(command: list[str], folder: Path) -> str:

@@ -6,10 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Home, Set
 from drivetrain.cli.options import Target as On
 
@@ -18,17 +16,15 @@ if TYPE_CHECKING:
 
     from drivetrain.targets.target import Compiled
 
-app = new_app()
+app = App()
 
 
 @app.command(name="compile")
 def compile_(
-    target: Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the definition there.")
-    ] = None,
+    target: Annotated[str, Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
+    output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the definition there.")] = None,
     list_code: Annotated[
-        bool, typer.Option("--list-code", help="List the files of yours that travel into the containers, and end.")
+        bool, Option("--list-code", help="List the files of yours that travel into the containers, and end.")
     ] = False,
     on: On = None,
     config: Config = None,

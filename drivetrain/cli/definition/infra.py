@@ -9,16 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Set
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
 
-app = new_app()
+app = App()
 
 
 class Manifests(Protocol):
@@ -39,11 +37,11 @@ class Manifests(Protocol):
 
 @app.command()
 def infra(
-    on: Annotated[str, typer.Argument(metavar="TARGET", help="For which target: kubeflow.")],
-    target: Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
+    on: Annotated[str, Argument(metavar="TARGET", help="For which target: kubeflow.")],
+    target: Annotated[str, Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Write the files there, for `kubectl apply -k`."),
+        Option("--output", "-o", metavar="FOLDER", help="Write the files there, for `kubectl apply -k`."),
     ] = None,
     config: Config = None,
     set_: Set = None,

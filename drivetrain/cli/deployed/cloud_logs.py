@@ -5,17 +5,15 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.deployed.deployment import ExecutionOption, Region
-from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Set
 from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
     from drivetrain.targets.deployer import LogLine
 
-app = new_app()
+app = App()
 
 LATEST = "latest"
 
@@ -24,7 +22,7 @@ LATEST = "latest"
 def logs(
     target: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="PIPELINE",
             help="The name of a deployed pipeline, or FILE.py[:FUNCTION]; `latest` is the latest local run.",
             show_default=False,
@@ -32,13 +30,11 @@ def logs(
     ],
     step: Annotated[
         str | None,
-        typer.Argument(
-            metavar="STEP", help="A step; the failed, running or last one unless given.", show_default=False
-        ),
+        Argument(metavar="STEP", help="A step; the failed, running or last one unless given.", show_default=False),
     ] = None,
     execution: ExecutionOption = LATEST,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the step ends.")] = False,
-    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on until the step ends.")] = False,
+    lines: Annotated[int | None, Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
     on: On = None,
     config: Config = None,
     set_: Set = None,

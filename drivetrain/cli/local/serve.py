@@ -6,10 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Home, Set
 from drivetrain.cli.options import Target as On
 
@@ -17,21 +15,21 @@ if TYPE_CHECKING:
     from drivetrain.serve.runs import Served
     from drivetrain.spec.pipeline import Pipeline
 
-app = new_app()
+app = App()
 
 
 @app.command()
 def serve(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PIPELINE", help="Pipelines' names or FILE.py[:FUNCTION]; all here unless given."),
+        Argument(metavar="PIPELINE", help="Pipelines' names or FILE.py[:FUNCTION]; all here unless given."),
     ] = None,
     config: Config = None,
     set_: Set = None,
     home: Home = None,
     on: On = None,
     poll: Annotated[
-        float, typer.Option("--poll", min=1.0, max=3600.0, metavar="SECONDS", help="With --target: between two looks.")
+        float, Option("--poll", min=1.0, max=3600.0, metavar="SECONDS", help="With --target: between two looks.")
     ] = 60.0,
 ) -> None:
     """Start pipelines here: on schedules, approvals, ends of runs.

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Option
 from drivetrain.cli.home import local_home
 from drivetrain.cli.options import Home
 
-app = new_app()
+app = App()
 
 
 @app.command()
 def ui(
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65_535, metavar="N", help="Of this machine  [default: a free one]")
+        int, Option("--port", min=0, max=65_535, metavar="N", help="Of this machine  [default: a free one]")
     ] = 0,
-    open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    open_: Annotated[bool, Option("--open", help="Show it in the browser.")] = False,
     home: Home = None,
 ) -> None:
     """Look at runs and models in the browser, while they go on.

@@ -9,12 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Protocol, cast
 
-import typer
-
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Home
 
-app = new_app()
+app = App()
 
 
 class Environment(Protocol):
@@ -29,10 +27,10 @@ class Environment(Protocol):
 
 @app.command()
 def setup(
-    environment: Annotated[str, typer.Argument(metavar="ENVIRONMENT", help="debugger", show_default=False)],
+    environment: Annotated[str, Argument(metavar="ENVIRONMENT", help="debugger", show_default=False)],
     into: Annotated[
         Path | None,
-        typer.Option("--into", metavar="DIR", help="Where  [default: environments/ENVIRONMENT in the home]"),
+        Option("--into", metavar="DIR", help="Where  [default: environments/ENVIRONMENT in the home]"),
     ] = None,
     home: Home = None,
 ) -> None:

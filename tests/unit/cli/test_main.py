@@ -92,7 +92,7 @@ def test_every_module_is_a_file_of_the_folder() -> None:
 
 def test_shells_complete_commands_pipelines_and_runs(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     for shell in ("bash", "zsh", "fish"):
-        assert f"_DRIVETRAIN_COMPLETE=complete_{shell}" in drivetrain("completion", shell)
+        assert f"_DRIVETRAIN_COMPLETE={shell}_complete" in drivetrain("completion", shell)
     assert "'bash', 'zsh', 'fish'" in drivetrain.error("completion", "csh")
     drivetrain.run()
     drivetrain("runs", "name", "latest", "best-of-all", "--home", drivetrain.home)
@@ -102,10 +102,10 @@ def test_shells_complete_commands_pipelines_and_runs(drivetrain, monkeypatch: py
     def words(line: str) -> list[str]:
         """What bash is told of the last word."""
         with monkeypatch.context() as shell:
-            shell.setenv(main.COMPLETE, "complete_bash")
+            shell.setenv(main.COMPLETE, "bash_complete")
             shell.setenv("COMP_WORDS", line)
             shell.setenv("COMP_CWORD", str(line.count(" ")))
-            return drivetrain().split()
+            return [line.partition(",")[2] for line in drivetrain().splitlines() if line]
 
     assert words("drivetrain ru") == ["run", "runs"]
     assert words("drivetrain runs show be") == ["best-of-all"]
