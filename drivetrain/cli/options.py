@@ -12,6 +12,7 @@ Home = Annotated[
     Option("--home", metavar="DIR", help="Folder of runs and models  [default: $DRIVETRAIN_HOME or .drivetrain]"),
 ]
 Json = Annotated[bool, Option("--json", help="Print JSON, for scripts.")]
+JsonLines = Annotated[bool, Option("--json", help="Print JSON lines, for scripts.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print the run's id alone; what failed, on stderr.")]
 Config = Annotated[Path | None, Option("--config", "-c", metavar="FILE", help="YAML file with settings.")]
 Set = Annotated[

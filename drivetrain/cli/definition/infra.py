@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Argument, Option
-from drivetrain.cli.options import Config, Set
+from drivetrain.cli.options import Config, Json, Set
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
@@ -45,6 +45,7 @@ def infra(
     ] = None,
     config: Config = None,
     set_: Set = None,
+    as_json: Json = False,
 ) -> None:
     """Write what a cluster must have for a pipeline.
 
@@ -58,19 +59,27 @@ def infra(
       kubectl apply -k build/infra
     """
     from drivetrain.cli.operands import load_for
+    from drivetrain.cli.terminal import say_json
     from drivetrain.targets.target import find_target, refuse
 
     chosen = find_target(on)
     manifests = _manifests(on)
     loaded, _ = load_for(target, config, set_, on)
     refuse(chosen.check(loaded.pipeline), chosen.TITLE)
+    notes = manifests.notes(loaded.pipeline)
     if output is None:
         texts = manifests.files(loaded.pipeline)
+        if as_json:
+            say_json({"files": texts, "notes": notes})
+            return
         sys.stdout.write("---\n".join(text for name, text in texts.items() if name != "kustomization.yaml"))
     else:
         names = manifests.write(loaded.pipeline, output)
+        if as_json:
+            say_json({"folder": str(output), "files": names, "notes": notes})
+            return
         print(f"Wrote {output}: {', '.join(names)}. Read them, then: kubectl apply -k {output}", file=sys.stderr)
-    for note in manifests.notes(loaded.pipeline):
+    for note in notes:
         print(f"note: {note}", file=sys.stderr)
 
 

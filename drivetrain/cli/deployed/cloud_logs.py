@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.deployed.deployment import ExecutionOption, Region
-from drivetrain.cli.options import Config, Set
+from drivetrain.cli.options import Config, JsonLines, Set
 from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
@@ -39,6 +38,7 @@ def logs(
     config: Config = None,
     set_: Set = None,
     region: Region = None,
+    as_json: JsonLines = False,
 ) -> None:
     """Print the log of a step of a deployed pipeline.
 
@@ -56,19 +56,17 @@ def logs(
         from drivetrain.targets.local.ledger.reader import Ledger
 
         with Ledger(local_home(None)) as ledger:
-            print_logs(ledger, LATEST, step, attempt=None, follow=follow, num_lines=lines)
+            print_logs(ledger, LATEST, step, attempt=None, follow=follow, num_lines=lines, as_json=as_json)
         return
     from drivetrain.base.masking import without_secrets
     from drivetrain.cli.deployed.deployment import deployer_of
+    from drivetrain.cli.runs.logs import LinePrinter
 
     deployer, pipeline = deployer_of(target, config, set_, region, on)
     handle = deployer.find(pipeline, execution)
-    hosts: set[str] = set()
+    printed = LinePrinter(as_json=as_json)
 
     def write(line: LogLine) -> None:
-        hosts.add(line.host)
-        text = without_secrets(line.text)
-        sys.stdout.write(f"{line.host}: {text}\n" if len(hosts) > 1 else f"{text}\n")
-        sys.stdout.flush()
+        printed(line.host, without_secrets(line.text))
 
     deployer.read_log(handle, step, write, follow=follow, num_lines=lines)

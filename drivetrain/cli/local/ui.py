@@ -18,6 +18,9 @@ def ui(
     ] = 0,
     open_: Annotated[bool, Option("--open", help="Show it in the browser.")] = False,
     home: Home = None,
+    as_json: Annotated[
+        bool, Option("--json", help="Print address, token, port and process id as JSON, for scripts.")
+    ] = False,
 ) -> None:
     """Look at runs and models in the browser, while they go on.
 
@@ -29,6 +32,8 @@ def ui(
       drivetrain ui
       drivetrain ui --open --port 8300
     """
+    import json
+    import os
     import signal
     import sys
     import threading
@@ -48,7 +53,11 @@ def ui(
     thread = threading.Thread(target=server.serve_forever, name="ui", daemon=True)
     thread.start()
     try:
-        say(f"{server.address}\nCtrl-C ends.")
+        if as_json:
+            where = {"url": server.address, "token": server.token, "port": server.server_port, "pid": os.getpid()}
+            say(json.dumps(where))
+        else:
+            say(f"{server.address}\nCtrl-C ends.")
         sys.stdout.flush()
         if open_:
             import webbrowser
@@ -56,7 +65,8 @@ def ui(
             webbrowser.open(server.address)
         ended.wait()
     except KeyboardInterrupt:
-        say()  # the terminal shows ^C
+        if not as_json:
+            say()  # the terminal shows ^C
     finally:
         server.shutdown()
         server.server_close()

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Protocol, cast
 
 from drivetrain.cli.declared import App, Argument, Option
-from drivetrain.cli.options import Home
+from drivetrain.cli.options import Home, Json
 
 app = App()
 
@@ -33,6 +33,7 @@ def setup(
         Option("--into", metavar="DIR", help="Where  [default: environments/ENVIRONMENT in the home]"),
     ] = None,
     home: Home = None,
+    as_json: Json = False,
 ) -> None:
     """Make an environment for a library with other pins.
 
@@ -49,7 +50,7 @@ def setup(
     import time
 
     from drivetrain.cli.home import local_home
-    from drivetrain.cli.terminal import say
+    from drivetrain.cli.terminal import say, say_json
 
     begun = time.monotonic()
 
@@ -60,7 +61,10 @@ def setup(
     recipe = _environment(environment)
     python = recipe.make(folder, told)
     told(f"ready: {recipe.SUMMARY}; run scripts by this Python:")
-    say(str(python))
+    if as_json:
+        say_json({"environment": environment, "python": str(python)})
+    else:
+        say(str(python))
 
 
 def _environment(name: str) -> Environment:

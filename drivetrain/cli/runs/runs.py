@@ -7,7 +7,7 @@ from typing import Annotated
 
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.home import home_option, local_home
-from drivetrain.cli.options import Execution, Home, Interrupt, Json, Quiet, Set
+from drivetrain.cli.options import Execution, Home, Interrupt, Json, JsonLines, Quiet, Set
 from drivetrain.cli.runs import organise
 from drivetrain.cli.runs.track import track
 
@@ -174,6 +174,7 @@ def logs(
     ] = None,
     lines: Annotated[int | None, Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
     home: Home = None,
+    as_json: JsonLines = False,
 ) -> None:
     """Print the log of a step.
 
@@ -186,7 +187,7 @@ def logs(
     from drivetrain.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
-        print_logs(ledger, execution, step, attempt=attempt, follow=follow, num_lines=lines)
+        print_logs(ledger, execution, step, attempt=attempt, follow=follow, num_lines=lines, as_json=as_json)
 
 
 @app.command()

@@ -3,8 +3,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from drivetrain.cli import main
@@ -52,6 +54,29 @@ def test_every_command_has_help(drivetrain, command: tuple[str, ...], monkeypatc
 @pytest.mark.parametrize("command", EXEMPLARY, ids="-".join)
 def test_help_has_examples_that_begin_with_the_command(drivetrain, command: tuple[str, ...]) -> None:
     assert f"Examples:\n    drivetrain {' '.join(command)}" in drivetrain(*command, "--help")
+
+
+# These print what is not for a script to take apart: a JSON Schema as it is, and the script of a shell.
+WITHOUT_JSON = {("completion",), ("schema", "settings"), ("schema", "definition"), ("schema", "patch")}
+
+
+def test_every_command_speaks_json() -> None:
+    def commands(group: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+        if not isinstance(group, click.Group):
+            yield words, group
+            return
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            found = group.get_command(context, name)
+            assert found is not None
+            yield from commands(found, (*words, name))
+
+    def speaks_json(command: click.Command) -> bool:
+        return any("--json" in parameter.opts for parameter in command.params)
+
+    found = dict(commands(main.app, ()))
+    assert len(found) > 60
+    assert {words for words, command in found.items() if not speaks_json(command)} == WITHOUT_JSON
 
 
 GROUPS = ("checkpoints", "evaluations", "health", "models", "prices", "runs", "schema", "triggers")
