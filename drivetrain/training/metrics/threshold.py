@@ -21,7 +21,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Floats, Ints, Kind, Task, Value
+from drivetrain.training.metric import Floats, Ints, Kind, Range, Task, Value
 from drivetrain.training.metric_states.ranking.score_histogram import lower_edges
 from drivetrain.training.metrics._one_versus_rest import HISTOGRAM, OneVersusRest, both_sides
 from drivetrain.training.metrics._score_curve import MOST_POINTS, thinned
@@ -86,7 +86,7 @@ class Metric(OneVersusRest):
         found, missed, wrong = (chosen[f"{name}s"] for name in ("true_positive", "false_negative", "false_positive"))
         return {
             "": Value(chosen["threshold"], better="neither"),
-            "cost": Value(self._cost(chosen)),
+            "cost": Value(self._cost(chosen), value_range=self._cost_range),
             "precision": Value(found / (found + wrong) if found else 0.0, better="higher"),
             "recall": Value(found / (found + missed), better="higher"),
         }
@@ -117,6 +117,10 @@ class Metric(OneVersusRest):
                 ],
             }
         }
+
+    @property
+    def _cost_range(self) -> Range:
+        return 0.0, max(self.false_positive_cost, self.false_negative_cost)
 
     @property
     def _costs(self) -> tuple[int, int, int]:
