@@ -136,6 +136,8 @@ class Value:
     """Confidence -> the interval of the value for samples that are independent, where there is a closed form
     (uncertainty/intervals.py has some, and `worth` for those of one's own). The bootstrap's then only widens it;
     without one it stands alone, and needs more samples."""
+    limits_suffice: bool = field(default=False, compare=False, repr=False)
+    """The bootstrap widens `limits` only where samples share keys: its replicates are of something else."""
     num_samples: int | None = field(default=None, compare=False, repr=False)
     """Of how many samples the value is, where not of all (those of a class)."""
     scale: tuple[Callable[[Any], Any], Callable[[float], float]] | None = field(default=None, compare=False, repr=False)

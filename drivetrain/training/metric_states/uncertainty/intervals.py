@@ -98,7 +98,7 @@ def interval(
             of = "wrong" if rarer == num_samples - num_right else "right"
             rarer = math.floor(rarer * each)
             return Interval(None, f"too few samples: {rarer} with a {of} prediction, and {FEWEST_OUTCOMES} are needed")
-    if len(defined) < 2:
+    if len(defined) < 2 or (value.limits_suffice and num_keys is None):
         if known:
             return Interval((max(known[0], least), min(known[1], most)))
         return Interval(None, "too few replicates define it")
