@@ -121,6 +121,7 @@ class Metric(OneVersusRest):
                 "y_label": "cost a sample",
                 "precision": [p / max(p + n, 1) for p, n in zip(positives.tolist(), negatives.tolist(), strict=True)],
                 "recall": (positives / thresholds.positives[-1]).tolist(),
+                "best_at_some_costs": _hull(thresholds),
                 "costs": {"false_positive": self.false_positive_cost, "false_negative": self.false_negative_cost},
                 "chosen": self._row(_confusion(thresholds, _cheapest(thresholds, self._costs))),
                 "at_half": self._row(_at_half(self.columns(task, counted)[""], self._edges(task))),
@@ -195,6 +196,24 @@ def _cheapest(thresholds: Thresholds, costs: tuple[int, int, int]) -> int:
     best = np.flatnonzero(total == total.min())
     calibrated = costs[0] / (costs[0] + costs[1])
     return int(best[np.argmin(np.abs(thresholds.scores[best] - calibrated))])
+
+
+def _hull(thresholds: Thresholds) -> dict[str, list[float]]:
+    """The thresholds of which one is the cheapest, whatever errors cost, and what each takes for class 1.
+
+    They are the corners of the convex hull of the ROC curve (F. Provost and T. Fawcett, "Robust Classification for
+    Imprecise Environments", 2001)."""
+    corners: list[tuple[float, int, int]] = []
+    for score, ones, zeros in zip(*(column.tolist() for column in thresholds), strict=True):
+        while len(corners) > 1:
+            (_, p, n), (_, p_before, n_before) = corners[-1], corners[-2]
+            if (ones - p) * (n - n_before) < (p - p_before) * (zeros - n):
+                break
+            corners.pop()
+        corners.append((score, ones, zeros))
+    kept = corners[:: -(-len(corners) // MOST_POINTS)]
+    names = ("threshold", "true_positives", "false_positives")
+    return {name: list(column) for name, column in zip(names, zip(*kept, strict=True), strict=True)}
 
 
 def _confusion(thresholds: Thresholds, at: int) -> dict[str, float]:

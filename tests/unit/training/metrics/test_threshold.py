@@ -89,6 +89,25 @@ def test_its_curve_has_the_cost_at_one_half_and_at_other_costs() -> None:
     assert curve["recall"][0] == 1.0 and curve["recall"][-1] == 0.0
 
 
+@settings(deadline=None)
+@given(drawn(), COSTS)
+def test_one_of_the_corners_is_the_cheapest_at_any_costs(
+    given: tuple[list[float], list[bool]], costs: tuple[float, float]
+) -> None:
+    samples = binary(*given)
+    if len(set(given[1])) < 2:
+        return
+    counts = counted(Metric(8), BINARY, samples)
+    corners = Metric(8).curves(BINARY, counts)[""]["best_at_some_costs"]
+    cheapest = Metric(8, *costs).compute(BINARY, counts)["cost"].value
+    of_corners = [float(cost_at(threshold, samples, costs)) for threshold in corners["threshold"]]
+    assert min(of_corners) == cheapest
+    positives = sum(given[1])
+    for threshold, ones, zeros in zip(*corners.values(), strict=True):
+        exact = Fraction(str(costs[0])) * zeros + Fraction(str(costs[1])) * (positives - ones)
+        assert exact / len(given[1]) == cost_at(threshold, samples, costs)
+
+
 @pytest.mark.parametrize("cost", [0.0, -1.0, float("inf"), float("nan"), 1e10])
 def test_a_cost_that_is_none_is_refused(cost: float) -> None:
     with pytest.raises(InputError, match=r"false_negative_cost=.*allowed are costs above 0"):
