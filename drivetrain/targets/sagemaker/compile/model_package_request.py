@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from drivetrain.base.errors import SpecError
 from drivetrain.catalog.strategies import TORCH
-from drivetrain.recommend.framework import framework_of_step
+from drivetrain.recommend.framework import framework_of_step, frameworks_of
 from drivetrain.registry.model_package import (
     CONTENT_HASH,
     CONTENT_SAID,
@@ -32,6 +32,8 @@ Json = dict[str, Any]
 MODEL_QUALITY_FILE = "model_quality.json"
 DECISION_FILE = "decision.json"
 JSON_TYPE = "application/json"
+# As SageMaker's images call it, and as it is imported.
+SKLEARN = "sklearn"
 # Of a model that says nothing of the machines that serve it.
 SERVING_TYPES = ("ml.m5.large",)
 # What drivetrain/training/serving reads and answers.
@@ -58,6 +60,8 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     producer = producer_of(step, graph)
     container: Json = {"Image": image, "ModelDataUrl": spell(step.model, graph)}
     ours = producer is not None and producer.program.target == TRAIN
+    if is_of_sklearn(producer, graph):
+        container["Environment"] = dict(SERVING)
     if producer is not None and ours:
         of = framework_of_step(producer, graph)
         container["Environment"] = dict(SERVING_OF_TENSORFLOW if of == "tensorflow" else SERVING)
@@ -92,7 +96,7 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
 
 def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
     """The container that serves the model: the step's, or the deployment's, or the stock inference image of the
-    framework that the model was trained with.
+    framework that the model was trained with: scikit-learn where the step needs that and no other.
 
     Raises:
         SpecError: a training image, by its name.
@@ -103,6 +107,8 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
     if image is None:
         gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
         framework = framework_of_step(producer, graph) if producer is not None else TORCH
+        if is_of_sklearn(producer, graph):
+            framework = SKLEARN
         image = inference_image(place.region, gpu, STOCK.get(framework, framework))
     for kind in step.instance_types or SERVING_TYPES:
         if problem := machine_problem(image, kind):
@@ -114,6 +120,18 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
             f"({SERVING_IMAGE}, or register(image=...)), or none for the stock inference image."
         )
     return image
+
+
+def is_of_sklearn(producer: JobStep | None, graph: Graph) -> bool:
+    """Whether a step makes a model of scikit-learn: it imports that, or says that it needs it, and no other library by
+    which models are made."""
+    if producer is None or frameworks_of(producer, graph):
+        return False
+    from drivetrain.targets.assets.requirements import parse
+
+    program = producer.program
+    declared = any(need == SKLEARN or parse(need).name == "scikit-learn" for need in program.needs)
+    return {*program.libraries, *([SKLEARN] if declared else [])} == {SKLEARN}
 
 
 def producer_of(step: RegisterStep, graph: Graph) -> JobStep | None:
