@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Collection, Mapping
 from typing import ClassVar
@@ -42,5 +43,11 @@ class LazyGroup(CommandGroup):
         return self._built(cmd_name)
 
     def _built(self, name: str) -> click.Command:
-        command: click.Command = importlib.import_module(f"drivetrain.cli.{self.modules[name]}").app.built(name)
-        return command
+        return _command(self.modules[name], name)
+
+
+@functools.cache
+def _command(module: str, name: str) -> click.Command:
+    """A process that runs several command lines reads the signatures of a command once."""
+    command: click.Command = importlib.import_module(f"drivetrain.cli.{module}").app.built(name)
+    return command
