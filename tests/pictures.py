@@ -3,7 +3,7 @@
 docs/pictures/run.svg    what `drivetrain run retraining` prints on a terminal
 docs/pictures/page.png   the page of that run
 docs/pictures/ui.png     the runs in the browser (drivetrain ui)
-docs/pictures/pages/     every page, on a phone, a tablet and a desk (docs/pages.md)
+docs/pictures/pages/     every page, light, on a phone, a small and a large window (docs/pages.md)
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import tempfile
 import threading
 from pathlib import Path
 
-from rich.console import Console
-from rich.text import Text
+from rich.console import Console  # noqa: TID251
+from rich.text import Text  # noqa: TID251
 
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.targets.local.home import Home
@@ -31,14 +31,12 @@ from tests.fixtures.browser import Browser
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WIDTH = 104
-WIDTHS = (390, 820, 1440)
-DARK = 820
-"""At this width the pages are drawn dark."""
+WIDTHS = (400, 1000, 1800)
 MAX_HEIGHT = 5000
 QUALITY = 36
 MAX_BYTES = 800_000
 # What clears the lines of the progress before they are printed again.
-_ERASED = re.compile(r"(?:\x1b\[2K(?:\x1b\[1A)?)+")
+_ERASED = re.compile(r"\x1b\[\d+F\x1b\[J")
 
 
 def on_a_terminal(command: list[str], folder: Path) -> str:
@@ -98,7 +96,7 @@ def draw_pages(home: Home, list_file: Path, folder: Path) -> None:
         }
         for name, path in pages.items():
             for width in WIDTHS:
-                browser.look(width, dark=width == DARK)
+                browser.look(width)
                 browser.open(server.address.partition("/?")[0] + path)
                 tall, wide = browser.run("[document.body.scrollHeight, document.documentElement.scrollWidth]")
                 if wide > width:

@@ -80,17 +80,14 @@ def _python() -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
-    import typer.main
-
     from drivetrain.cli.main import GROUPS, app
 
     yield "# Command line\n\nThe help of each command, as `drivetrain COMMAND --help` prints it.\n"
-    group: Any = typer.main.get_command(app)
-    context = group.make_context("drivetrain", [], resilient_parsing=True)
+    context = app.make_context("drivetrain", [], resilient_parsing=True)
     for heading, names in GROUPS.items():
         yield f"\n## {heading}\n"
         for name in names:
-            yield from _help(group.get_command(context, name), f"drivetrain {name}", context)
+            yield from _help(app.get_command(context, name), f"drivetrain {name}", context)
 
 
 def _help(command: Any, words: str, above: Any) -> Iterator[str]:

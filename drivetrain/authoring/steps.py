@@ -14,11 +14,20 @@ Each builds a value of the spec; nothing runs, and what does not fit is refused 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from types import CodeType, ModuleType
 from typing import Any
 
 from drivetrain.authoring.binding import bind, dependencies, refuse_unknown, retries
 from drivetrain.base.errors import SpecError, shown
-from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, FolderPath, Program, RetryPolicy
+from drivetrain.spec.resources import (
+    MODEL_LIBRARIES,
+    CachePolicy,
+    Checkpoint,
+    Cluster,
+    FolderPath,
+    Program,
+    RetryPolicy,
+)
 from drivetrain.spec.steps import (
     BaseStep,
     ConditionStep,
@@ -79,7 +88,12 @@ def step(
         "display_name": display_name,
         "description": description or component.summary or None,
         "depends_on": dependencies(after),
-        "program": Program(kind="component", target=_target(component), needs=component.needs),
+        "program": Program(
+            kind="component",
+            target=_target(component),
+            needs=component.needs,
+            libraries=_libraries(component),
+        ),
         "inputs": inputs,
         "parameters": parameters,
         "cluster": cluster or Cluster(),
@@ -118,6 +132,22 @@ def _target(component: Component[..., Any]) -> str:
     from drivetrain.authoring.cells import target_of
 
     return target_of(component)
+
+
+def _libraries(component: Component[..., Any]) -> tuple[str, ...]:
+    """Those of MODEL_LIBRARIES that the function imports, within or above it, without importing anything."""
+    pending: list[Any] = [getattr(component.function, "__code__", None)]
+    names: set[str] = set()
+    while pending:
+        if isinstance(code := pending.pop(), CodeType):
+            names.update(code.co_names)
+            pending += code.co_consts
+    known: dict[str, Any] = getattr(component.function, "__globals__", {})
+    values = [known[name] for name in names if name in known]
+    modules = [
+        value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "") for value in values
+    ]
+    return tuple(sorted(MODEL_LIBRARIES & {str(name).partition(".")[0] for name in (*names, *modules)}))
 
 
 def _as_before(component: Component[..., Any], parameters: Mapping[str, Any]) -> list[str]:

@@ -1,24 +1,26 @@
 """`drivetrain completion`: what a shell needs to complete commands, options, pipelines and runs.
 
-The script that it prints asks this program, by a variable, for the words that may come next (Typer's protocol).
+The script that it prints asks this program, by a variable, for the words that may come next (click's protocol).
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
+from drivetrain.cli.declared import App, Argument
+from drivetrain.cli.groups import COMPLETE
 
-from drivetrain.cli.groups import COMPLETE, new_app
+if TYPE_CHECKING:
+    import click
 
-app = new_app()
+app = App()
 MOST_RUNS = 50
 
 
 @app.command()
 def completion(
-    shell: Annotated[Literal["bash", "zsh", "fish"], typer.Argument(metavar="SHELL", help="bash, zsh or fish.")],
+    shell: Annotated[Literal["bash", "zsh", "fish"], Argument(metavar="SHELL", help="bash, zsh or fish.")],
 ) -> None:
     """Print the script by which a shell completes drivetrain.
 
@@ -27,25 +29,19 @@ def completion(
       eval "$(drivetrain completion bash)"
       drivetrain completion fish > ~/.config/fish/completions/drivetrain.fish
     """
-    from typer.completion import get_completion_inspect_parameters, shell_complete
+    import click
+    from click.shell_completion import shell_complete
 
-    get_completion_inspect_parameters()  # makes its scripts known
-    shell_complete(typer.main.get_command(app), {}, "drivetrain", COMPLETE, f"source_{shell}")
+    shell_complete(click.get_current_context().find_root().command, {}, "drivetrain", COMPLETE, f"{shell}_source")
 
 
-def complete(commands: typer.Typer) -> int:
+def complete(commands: click.Command) -> int:
     """Print the words that may come next, as the script of a shell asks for them; gives the exit code."""
-    import sys
+    import os
 
-    from typer.completion import get_completion_inspect_parameters
+    from click.shell_completion import shell_complete
 
-    get_completion_inspect_parameters()  # makes what answers the scripts known
-    try:
-        commands(prog_name="drivetrain", standalone_mode=False)
-    except SystemExit as error:
-        sys.stdout.flush()
-        return error.code if isinstance(error.code, int) else 0
-    return 0
+    return shell_complete(commands, {}, "drivetrain", COMPLETE, os.environ[COMPLETE])
 
 
 def runs(incomplete: str) -> list[str]:

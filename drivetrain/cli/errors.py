@@ -75,16 +75,18 @@ def _message(text: str) -> str:
 
 
 def is_usage_error(error: BaseException) -> bool:
-    """Whether the argument parser refused the command line. (Where its classes live depends on typer's version.)"""
+    """Whether click refused the command line (told without importing click)."""
     return hasattr(type(error), "format_message") and hasattr(type(error), "exit_code")
 
 
 def _usage(error: Any) -> str:
-    message = " ".join(str(error.format_message()).split())
+    likely = getattr(error, "possibilities", None)
+    message = " ".join(str(error.message if likely else error.format_message()).split())
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "drivetrain"
-    option = getattr(error, "option_name", None)
-    if option and "Possible options" not in message and context is not None and "No such" in message:
+    if likely:
+        message = f"{message.rstrip('.')}. Did you mean {', '.join(map(repr, sorted(likely)))}?"
+    elif (option := getattr(error, "option_name", None)) and context is not None and "No such" in message:
         known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
         message = f"{message.rstrip('.')}. {did_you_mean(option, known).partition(' Allowed:')[0]}"
     return f"error: {message}\nTry `{path} --help`."

@@ -13,9 +13,8 @@ import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn, TextIO
 
-import typer
-
-from drivetrain.cli.groups import COMPLETE, CommandGroup, LazyGroup
+from drivetrain.cli.declared import SETTINGS, Option, help_without_command, parameters_of
+from drivetrain.cli.groups import COMPLETE, LazyGroup
 
 # Heading of the help -> command -> the module below this folder that holds it, as `--help` lists them.
 GROUPS: dict[str, dict[str, str]] = {
@@ -78,21 +77,7 @@ class Main(LazyGroup):
     headings = GROUPS
 
 
-app = typer.Typer(
-    name="drivetrain",
-    cls=Main,
-    rich_markup_mode=None,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    context_settings=CommandGroup.settings,
-)
-
-
-@app.callback(invoke_without_command=True)
-def drivetrain(
-    context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
-) -> None:
+def drivetrain(version: Annotated[bool, Option("--version", help="Print the version.")] = False) -> None:
     """Pipelines that keep models fresh: here, on SageMaker and on Kubeflow.
 
     \b
@@ -106,8 +91,18 @@ def drivetrain(
         from drivetrain.cli.version import say_version
 
         say_version()
-    elif context.invoked_subcommand is None:
-        print(context.get_help())
+    else:
+        help_without_command()
+
+
+app = Main(
+    "drivetrain",
+    help=drivetrain.__doc__,
+    callback=drivetrain,
+    params=parameters_of(drivetrain),
+    invoke_without_command=True,
+    context_settings=SETTINGS,
+)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -123,7 +118,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             result = app(args=given, prog_name="drivetrain", standalone_mode=False)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
-    except (BrokenPipeError, SystemExit):  # typer exits by itself for a broken pipe, and for nothing else
+    except (BrokenPipeError, SystemExit):  # click exits by itself for a broken pipe, and for nothing else
         return _reader_went_away()
     except (KeyboardInterrupt, Exception) as error:
         from drivetrain.cli.errors import report_error

@@ -5,22 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from drivetrain.cli.declared import Argument, Option
 
 Home = Annotated[
     Path | None,
-    typer.Option("--home", metavar="DIR", help="Folder of runs and models  [default: $DRIVETRAIN_HOME or .drivetrain]"),
+    Option("--home", metavar="DIR", help="Folder of runs and models  [default: $DRIVETRAIN_HOME or .drivetrain]"),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON, for scripts.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print the run's id alone; what failed, on stderr.")]
-Config = Annotated[Path | None, typer.Option("--config", "-c", metavar="FILE", help="YAML file with settings.")]
+Json = Annotated[bool, Option("--json", help="Print JSON, for scripts.")]
+JsonLines = Annotated[bool, Option("--json", help="Print JSON lines, for scripts.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="Print the run's id alone; what failed, on stderr.")]
+Config = Annotated[Path | None, Option("--config", "-c", metavar="FILE", help="YAML file with settings.")]
 Set = Annotated[
     list[str] | None,
-    typer.Option("--set", "-s", metavar="KEY=VALUE", help="Change a setting, such as epochs=20. Repeatable."),
+    Option("--set", "-s", metavar="KEY=VALUE", help="Change a setting, such as epochs=20. Repeatable."),
 ]
 Target = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--target",
         "-t",
         metavar="NAME",
@@ -29,7 +30,7 @@ Target = Annotated[
 ]
 Interrupt = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--interrupt",
         metavar="STEP@WHEN",
         help="Rehearse the loss of a training's machines: train@step=120, train@poisson=60s,notice=2s. Repeatable.",
@@ -45,10 +46,10 @@ def _runs(incomplete: str) -> list[str]:
 
 Execution = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="ID",
         help="A run's id, the beginning of it, its name, `latest`, or `latest~1` (the one before).",
         show_default=False,
-        autocompletion=_runs,
+        complete=_runs,
     ),
 ]

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from drivetrain.base.formatting import cells, printable
+from drivetrain.base.formatting import cells, cut, printable
 
 STYLES = {
     "bold": "1",
@@ -42,10 +42,10 @@ def has_color(stream: TextIO | None = None) -> bool:
     return (stream or sys.stdout).isatty() and os.environ.get("TERM") != "dumb"
 
 
-def paint(text: str, style: str) -> str:
-    """`text` in a style, where stdout shows colours; an unknown style leaves it plain."""
+def paint(text: str, style: str, stream: TextIO | None = None) -> str:
+    """`text` in a style, where the stream (stdout) shows colours; an unknown style leaves it plain."""
     code = STYLES.get(style)
-    return f"\x1b[{code}m{text}\x1b[0m" if code and text and has_color() else text
+    return f"\x1b[{code}m{text}\x1b[0m" if code and text and has_color(stream) else text
 
 
 def width() -> int:
@@ -63,18 +63,6 @@ def say(text: str = "") -> None:
 def say_json(value: Any) -> None:
     """A value for scripts."""
     print(json.dumps(value, indent=2, ensure_ascii=False, default=str))
-
-
-def shorten(text: str, length: int) -> str:
-    """Cut to at most `length` columns, with an ellipsis where something is missing."""
-    if cells(text) <= length:
-        return text
-    kept = ""
-    for char in text:
-        if cells(kept + char) > length - 1:
-            break
-        kept += char
-    return kept.rstrip() + "…"
 
 
 def table(
@@ -105,7 +93,7 @@ def _row(row: Sequence[str], widths: Sequence[int], last_room: int, styles: Sequ
     parts: list[str] = []
     for place, cell in enumerate(row):
         last = place == len(row) - 1
-        text = shorten(cell, last_room) if last else cell
+        text = cut(cell, last_room) if last else cell
         padding = "" if last else " " * (widths[place] - cells(text))
         parts.append((paint(text, styles[place]) if styles else text) + padding)
     return "  ".join(parts).rstrip()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import platform
 
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App
 from drivetrain.cli.options import Json
 from drivetrain.cli.terminal import say, say_json
 
-app = new_app()
+app = App()
 
 
 @app.command()

@@ -1,18 +1,20 @@
 """What people see of a pipeline and of a run: the DAG as a picture, and the page of a run. Here is
-what all pages are: an HTML file that needs nothing else. No script runs in it, and nothing is fetched, whatever it
-tells of.
+what all pages are: an HTML file that needs nothing else. Nothing is fetched, whatever it tells of. Of scripts only ours
+run, and only in pages that need one: the policy names them by their hashes.
 """
 
 from __future__ import annotations
 
+from base64 import b64encode
 from dataclasses import dataclass
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 
 from drivetrain.base.formatting import place
 from drivetrain.base.markup import Content, Markup, el, join
 
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,12 +26,6 @@ class Around:
     here: str = ""
     scripts: tuple[str, ...] = ()
     """Addresses of scripts on the page's own server; a page with some may fetch from there, and send forms to it."""
-
-    @property
-    def policy(self) -> str:
-        """What the page may load: nothing, unless it is served."""
-        own = "script-src 'self'; connect-src 'self'; form-action 'self'" if self.scripts else "form-action 'none'"
-        return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; {own}"
 
     def head(self) -> list[Markup]:
         return [el("script", src=address, defer=True) for address in self.scripts]
@@ -44,17 +40,25 @@ class Around:
         return [skip, el("nav", el("b", "drivetrain"), links, aria_label="Pages", class_="pages")]
 
 
-def document(title: str, *content: Content, styles: tuple[str, ...] = (), around: Around | None = None) -> str:
-    """The whole file; `styles` are further style sheets of this folder."""
+def document(
+    title: str,
+    *content: Content,
+    styles: tuple[str, ...] = (),
+    scripts: tuple[str, ...] = (),
+    around: Around | None = None,
+) -> str:
+    """The whole file; `styles` and `scripts` are further files of this folder."""
+    policy = _policy(scripts, served=around is not None and bool(around.scripts))
     sheets = ("palette.css", "dag.css", "page.css", *styles, *(("pages.css",) if around else ()))
     head = join(
         [
             el("meta", charset="utf-8"),
-            el("meta", http_equiv="Content-Security-Policy", content=around.policy if around else _POLICY),
+            el("meta", http_equiv="Content-Security-Policy", content=policy),
             el("meta", name="viewport", content="width=device-width, initial-scale=1"),
             el("meta", name="generator", content="drivetrain"),
             el("title", title),
             el("style", Markup("".join(map(asset, sheets)))),
+            *(el("script", Markup(asset(name))) for name in scripts),
             *(around.head() if around else ()),
         ],
         "\n",
@@ -63,9 +67,26 @@ def document(title: str, *content: Content, styles: tuple[str, ...] = (), around
     return f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
 
 
+def _policy(scripts: tuple[str, ...], *, served: bool) -> str:
+    """What the page may load and run: nothing but these scripts; one that is served, what its server has, too."""
+    allowed = [f"'sha256-{_hash(name)}'" for name in scripts] + ["'self'"] * served
+    return "; ".join(
+        [
+            _POLICY,
+            *([f"script-src {' '.join(allowed)}"] if allowed else []),
+            *(["connect-src 'self'", "form-action 'self'"] if served else ["form-action 'none'"]),
+        ]
+    )
+
+
+@cache
+def _hash(name: str) -> str:
+    return b64encode(sha256(asset(name).encode()).digest()).decode()
+
+
 @cache
 def asset(name: str) -> str:
-    """The text of a style sheet beside this file."""
+    """The text of a style sheet or script beside this file."""
     return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 

@@ -22,6 +22,11 @@ from drivetrain.catalog.instances import DEFAULT_TYPE
 from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Matching
 from drivetrain.spec.values import ParameterRef, Pending, Value
 
+MODEL_LIBRARIES = frozenset(
+    ("catboost", "jax", "keras", "lightgbm", "sklearn", "tensorflow", "torch", "transformers", "xgboost")
+)
+"""By their imports: the libraries by which models are made, which decide who can serve them."""
+
 
 class Program(Frozen, defer_build=False):
     """What runs: a component (`module:function`) or a script of the user's (a path below the source folder)."""
@@ -30,6 +35,8 @@ class Program(Frozen, defer_build=False):
     target: str
     needs: tuple[str, ...] = ()
     """Distributions that the program imports; those the image lacks travel with the code."""
+    libraries: tuple[str, ...] = ()
+    """Those of MODEL_LIBRARIES that a component's function imports."""
 
 
 class FolderPath(Frozen):

@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import dataclasses
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, runtime_checkable
@@ -35,6 +36,14 @@ Amount = Literal["bool", "float"]
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+
+Range = tuple[float, float]
+"""The least and the greatest that a value can be."""
+SHARE: Range = (0.0, 1.0)
+CORRELATION: Range = (-1.0, 1.0)
+FROM_ZERO: Range = (0.0, math.inf)
+ANY: Range = (-math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -127,6 +136,8 @@ class Value:
     """Confidence -> the interval of the value for samples that are independent, where there is a closed form
     (uncertainty/intervals.py has some, and `worth` for those of one's own). The bootstrap's then only widens it;
     without one it stands alone, and needs more samples."""
+    limits_suffice: bool = field(default=False, compare=False, repr=False)
+    """The bootstrap widens `limits` only where samples share keys: its replicates are of something else."""
     num_samples: int | None = field(default=None, compare=False, repr=False)
     """Of how many samples the value is, where not of all (those of a class)."""
     scale: tuple[Callable[[Any], Any], Callable[[float], float]] | None = field(default=None, compare=False, repr=False)
@@ -136,6 +147,8 @@ class Value:
         default="as the metric", compare=False, repr=False
     )
     """Which way is better."""
+    value_range: Range | None = field(default=None, compare=False, repr=False)
+    """Where it can lie; None where the metric's `value_range` says so. Its interval ends there."""
 
 
 class UndefinedError(ValueError):
@@ -167,6 +180,13 @@ class Metric(Protocol):
             UndefinedError: the samples do not define it.
         """
         ...
+
+
+@runtime_checkable
+class HasRange(Protocol):
+    """A metric that says where its values can lie: no interval goes beyond. One that does not may be anything."""
+
+    value_range: ClassVar[Range]
 
 
 @runtime_checkable

@@ -18,7 +18,7 @@ def records(bench: Bench) -> Iterator[Record]:
         unit="packages",
         ours=bench.ours.packages,
         peers={name: environment.packages for name, environment in peers.items()},
-        target=15,
+        target=12,
         note=bench.note(*PEERS),
     )
     yield Record(

@@ -10,15 +10,20 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from drivetrain.components import Card
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.report.content import RunFacts
 from drivetrain.report.content.card import read_card
+from drivetrain.report.content.evaluation import evaluation
+from drivetrain.report.page.evaluation_page import evaluation_page
 from drivetrain.report.page.page import render
 from drivetrain.targets.local.home import Home
 from drivetrain.training.launch.processes.parent import follows_parent
+from drivetrain.training.metric import Samples, Task
+from drivetrain.training.metrics.threshold import Metric
 from drivetrain.ui.pages import Pages
 from drivetrain.ui.server import Server
 from tests.fixtures.browser import Browser, program, until
@@ -225,3 +230,39 @@ def test_a_step_cannot_run_scripts_on_the_page(tmp_path: Path, browser: Browser)
     until(lambda: browser.run("document.title") == "taken")  # it would be seen
     browser.open(page.as_uri())  # it is there when its frames are
     assert browser.run("document.title").startswith("p") and browser.run("document.scripts.length") == 0
+
+
+def test_costs_are_tried_by_the_keyboard_on_a_page_without_a_server(tmp_path: Path, browser: Browser) -> None:
+    random = np.random.default_rng(0)
+    scores = random.random(2_000)
+    samples = Samples(scores=scores, targets=(random.random(2_000) < scores).astype(np.int64))
+    task, metric = Task("binary", 2), Metric()
+    cells = tally_of(metric, task, samples)
+    given = {"metrics": {"overall": {}}, "num_samples": 2_000}
+    found = evaluation("e", given, {"threshold": metric.curves(task, cells)[""]})
+    page = tmp_path / "page.html"
+    page.write_text(evaluation_page("e", [found], [], written=0.0))
+    browser.look(400)
+    browser.open(page.as_uri())
+    before = browser.text(".costs .found")
+    assert browser.run("document.querySelectorAll('.costs input').length") == 2 and "Cheapest threshold" in before
+    assert browser.run(WRONG) == []
+    browser.run("document.querySelectorAll('.costs input')[1].focus()")
+    for _ in range(20):  # ten times as dear
+        browser.press("ArrowRight", 39)
+    assert browser.run("document.activeElement.getAttribute('aria-valuetext')") == "10"
+    dear = Metric(false_negative_cost=10.0)
+    chosen = dear.compute(task, tally_of(dear, task, samples))
+    said = browser.text(".costs .found")
+    assert f"cost a sample {chosen['cost'].value:.4g}, " in said and said != before
+    assert f"recall {chosen['recall'].value:.4g};" in said
+    assert browser.errors == []
+
+
+def tally_of(metric: Metric, task: Task, samples: Samples) -> dict[str, np.ndarray]:
+    """What the metric counts of the samples."""
+    found: dict[str, np.ndarray] = {}
+    for name, tally in metric.tallies(task).items():
+        cells, _ = tally.count(samples)
+        found[name] = np.bincount(cells.ravel(), minlength=tally.size)
+    return found

@@ -78,6 +78,8 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     assert store.runs[run]["runtime_config"]["parameters"] == {"MinAccuracy": 0.5}
     store.advance(run, "prepare", "RUNNING", log="reading\n")
     assert kubeflow("logs", "nightly.py", "prepare") == "reading\n"
+    (line,) = kubeflow("logs", "nightly.py", "prepare", "--json").splitlines()
+    assert json.loads(line)["text"] == "reading"
     store.advance(run, "prepare", "SUCCEEDED", seconds=75)
     store.advance(run, "evaluate", "CACHED")
     text = kubeflow("status", "nightly.py")

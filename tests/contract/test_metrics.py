@@ -24,6 +24,7 @@ from drivetrain.training.metric import (
     HasCurves,
     HasExact,
     HasExactCurves,
+    HasRange,
     HasResolution,
     Kind,
     Metric,
@@ -36,6 +37,7 @@ from drivetrain.training.metric import (
     load_metrics,
 )
 from drivetrain.training.metric_states.ranking.ranking import rank_exactly
+from drivetrain.training.metric_states.uncertainty.intervals import interval
 from drivetrain.training.process import Process
 from tests.unit.training.metrics.sampling import counted, samples_of, take
 
@@ -195,6 +197,25 @@ def test_values_are_finite_and_bounded(name: str, kind: Kind) -> None:
                 continue
             assert math.isfinite(value.value), suffix
             assert math.isfinite(value.bound) and value.bound >= 0 and isinstance(value.advice, str)
+
+
+@pytest.mark.parametrize(("name", "kind"), CASES)
+def test_values_and_their_intervals_lie_in_its_range(name: str, kind: Kind) -> None:
+    metric, random = loaded(name)(), np.random.default_rng(3)
+    assert isinstance(metric, HasRange)
+    for label, samples in batches(kind).items():
+        found = outcome(metric, task_of(kind), samples)
+        for suffix, value in {} if isinstance(found, str) else found.items():
+            if math.isnan(value.value):
+                continue
+            least, most = value.value_range or metric.value_range
+            assert least <= value.value <= most, (label, suffix)
+            # Replicates that are far off, and bounds that are wide.
+            far = (value.value + random.normal(0, 200, 100)).tolist()
+            with np.errstate(invalid="ignore"):  # some have no logarithm
+                limits = interval(value, far, 0.95, num_samples=60, bound=1.0, value_range=(least, most)).limits
+            assert limits is not None, (label, suffix)
+            assert least <= limits[0] <= value.value <= limits[1] <= most, (label, suffix)
 
 
 @pytest.mark.parametrize(("name", "kind"), CASES)

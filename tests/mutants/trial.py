@@ -25,7 +25,7 @@ from tests.mutants.mutant import Mutant
 LIMIT = 180.0
 """Seconds; on a quiet core a mutation takes one or two, and the slowest ten."""
 
-_HEAVY = ("numpy", "torch", "pydantic", "yaml", "rich", "typer", "hypothesis", "safetensors.torch", "packaging.version")
+_HEAVY = ("numpy", "torch", "pydantic", "yaml", "click", "hypothesis", "safetensors.torch", "packaging.version")
 _SITE = """
 import sys
 for finder in sys.meta_path:

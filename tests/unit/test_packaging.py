@@ -6,6 +6,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from graphlib import TopologicalSorter
+from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
@@ -370,6 +371,21 @@ def test_a_wheel_holds_every_file(tmp_path: Path) -> None:
     with (tmp_path / "installed" / "drivetrain" / "training_scripts" / "train.py").open("a") as travels:
         travels.write("# edited\n")
     assert code() != first
+
+
+def test_a_core_install_is_ten_packages_beside_our_own() -> None:
+    """`make bench ARGS="--only install"` weighs them, and those of other tools."""
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        asked = tomllib.load(file)["project"]["dependencies"]
+    found: set[str] = set()
+    while asked:
+        needed = Requirement(asked.pop())
+        name = canonicalize_name(needed.name)
+        if name not in found and (needed.marker is None or needed.marker.evaluate({"extra": ""})):
+            found.add(name)
+            asked += requires(name) or []
+    pydantic = {"annotated-types", "pydantic", "pydantic-core", "typing-extensions", "typing-inspection"}
+    assert found == pydantic | {"click", "markdown-it-py", "mdurl", "packaging", "pyyaml"}
 
 
 def test_these_rooms_travel_and_no_others() -> None:

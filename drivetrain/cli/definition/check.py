@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
     from drivetrain.targets.target import Inspection
 
-app = new_app()
+app = App()
 
 REFUSED = 1
 
@@ -22,7 +20,7 @@ REFUSED = 1
 @app.command()
 def check(
     target: Annotated[
-        str, typer.Argument(metavar="WHAT", help="A definition's FILE, a pipeline's name, or FILE.py[:FUNCTION].")
+        str, Argument(metavar="WHAT", help="A definition's FILE, a pipeline's name, or FILE.py[:FUNCTION].")
     ],
     on: On = None,
     config: Config = None,

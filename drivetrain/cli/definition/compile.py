@@ -6,10 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Home, Set
 from drivetrain.cli.options import Target as On
 
@@ -18,22 +16,23 @@ if TYPE_CHECKING:
 
     from drivetrain.targets.target import Compiled
 
-app = new_app()
+app = App()
 
 
 @app.command(name="compile")
 def compile_(
-    target: Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the definition there.")
-    ] = None,
+    target: Annotated[str, Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
+    output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the definition there.")] = None,
     list_code: Annotated[
-        bool, typer.Option("--list-code", help="List the files of yours that travel into the containers, and end.")
+        bool, Option("--list-code", help="List the files of yours that travel into the containers, and end.")
     ] = False,
     on: On = None,
     config: Config = None,
     set_: Set = None,
     home: Home = None,
+    as_json: Annotated[
+        bool, Option("--json", help="For scripts: what was compiled or written with its warnings, or what travels.")
+    ] = False,
 ) -> None:
     """Compile a pipeline to what its target takes, such as JSON.
 
@@ -51,10 +50,11 @@ def compile_(
     if list_code:
         if output is not None:
             raise UserError("--list-code and --output are both given. Give one: a list is printed, nothing is written.")
-        _list_code(target, config, set_)
+        _list_code(target, config, set_, as_json=as_json)
         return
     from drivetrain.authoring.loading import settings_file
     from drivetrain.cli.operands import compiled_for, load_for
+    from drivetrain.cli.terminal import say_json
 
     if output is not None and output.resolve() in {each.resolve() for each in (settings_file(target), config) if each}:
         raise UserError(
@@ -63,11 +63,21 @@ def compile_(
         )
     loaded, name = load_for(target, config, set_, on)
     built = compiled_for(loaded, name)
-    if output is None:
+    warnings = [*built.notes, *_unpatched(built)]
+    objects = None if output is None else _write(output, built, home)
+    if as_json:
+        written = {"definition": built.text} if objects is None else {"file": str(output), "objects": str(objects)}
+        say_json({**written, "warnings": warnings})
+        return
+    if objects is None:
         sys.stdout.write(built.text)
     else:
-        _write(output, built, home)
-    for note in (*built.notes, *_unpatched(built)):
+        print(
+            f"Wrote {output}: {len(built.pipeline.steps)} steps at the top level. "
+            f"The {len(built.assets)} objects that it names are in {objects}.",
+            file=sys.stderr,
+        )
+    for note in warnings:
         print(f"warning: {note}", file=sys.stderr)
 
 
@@ -83,7 +93,8 @@ def _unpatched(built: Compiled) -> list[str]:
     return list(unpatched(definition, datetime.now(UTC).date()))
 
 
-def _write(output: Path, definition: Compiled, home: Path | None) -> None:
+def _write(output: Path, definition: Compiled, home: Path | None) -> Path:
+    """Write the definition, and what it names into the home; gives the folder of the latter."""
     from drivetrain.base.files import write_text
     from drivetrain.cli import local_home
     from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
@@ -92,23 +103,25 @@ def _write(output: Path, definition: Compiled, home: Path | None) -> None:
     folder = local_home(home)
     folder.create()
     put_assets(ObjectStore(folder.objects), definition.assets)
-    print(
-        f"Wrote {output}: {len(definition.pipeline.steps)} steps at the top level. "
-        f"The {len(definition.assets)} objects that it names are in {folder.objects}.",
-        file=sys.stderr,
-    )
+    return folder.objects
 
 
-def _list_code(target: str, config: Path | None, overrides: list[str] | None) -> None:
+def _list_code(target: str, config: Path | None, overrides: list[str] | None, *, as_json: bool) -> None:
     """Print path and size of each file that travels, and how much that is of what may."""
     from drivetrain.authoring.loading import load
+    from drivetrain.cli.terminal import say_json
     from drivetrain.targets.assets.travelling import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
 
     source = load(target, config, overrides or ()).source
+    files = {} if source is None else {file.relative_to(source).as_posix(): file for file in source_files(source)}
+    sizes = {name: file.stat().st_size for name, file in files.items()}
+    if as_json:
+        most = {"most_files": MAX_SOURCE_FILES, "most_bytes": MAX_SOURCE_BYTES}
+        say_json({"folder": None if source is None else str(source), "bytes": sizes, **most})
+        return
     if source is None:
         print(f"{target} comes with the package: no file of yours travels.", file=sys.stderr)
         return
-    sizes = {file.relative_to(source).as_posix(): file.stat().st_size for file in source_files(source)}
     for name, size in sizes.items():
         print(f"{size:>10,}  {name}")
     print(

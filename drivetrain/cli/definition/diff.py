@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Json, Set
 
-app = new_app()
+app = App()
 
 DIFFERENT = 1
 
-What = typer.Argument(metavar="WHAT", help="A definition FILE.json, a pipeline's name, or FILE.py[:FUNCTION].")
+What = Argument(metavar="WHAT", help="A definition FILE.json, a pipeline's name, or FILE.py[:FUNCTION].")
 
 
 @app.command()
@@ -23,7 +21,7 @@ def diff(
     new: Annotated[str, What],
     config: Config = None,
     set_: Set = None,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 when there are differences.")] = False,
+    exit_code: Annotated[bool, Option("--exit-code", help="End with 1 when there are differences.")] = False,
     as_json: Json = False,
 ) -> int:
     """Show what differs between two definitions.

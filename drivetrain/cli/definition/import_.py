@@ -5,20 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Json
 
-app = new_app()
+app = App()
 
 
 @app.command(name="import")
 def import_(
-    file: Annotated[Path, typer.Argument(metavar="FILE.json", help="A definition, as DescribePipeline gives it.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the definition there.")
-    ] = None,
+    file: Annotated[Path, Argument(metavar="FILE.json", help="A definition, as DescribePipeline gives it.")],
+    output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write the definition there.")] = None,
     as_json: Json = False,
 ) -> None:
     """Read any SageMaker definition, and say what it is.

@@ -9,16 +9,14 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, cast
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import new_app
-from drivetrain.cli.options import Config, Set
+from drivetrain.cli.declared import App, Argument, Option
+from drivetrain.cli.options import Config, Json, Set
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
 
-app = new_app()
+app = App()
 
 
 class Manifests(Protocol):
@@ -39,14 +37,15 @@ class Manifests(Protocol):
 
 @app.command()
 def infra(
-    on: Annotated[str, typer.Argument(metavar="TARGET", help="For which target: kubeflow.")],
-    target: Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
+    on: Annotated[str, Argument(metavar="TARGET", help="For which target: kubeflow.")],
+    target: Annotated[str, Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Write the files there, for `kubectl apply -k`."),
+        Option("--output", "-o", metavar="FOLDER", help="Write the files there, for `kubectl apply -k`."),
     ] = None,
     config: Config = None,
     set_: Set = None,
+    as_json: Json = False,
 ) -> None:
     """Write what a cluster must have for a pipeline.
 
@@ -60,19 +59,27 @@ def infra(
       kubectl apply -k build/infra
     """
     from drivetrain.cli.operands import load_for
+    from drivetrain.cli.terminal import say_json
     from drivetrain.targets.target import find_target, refuse
 
     chosen = find_target(on)
     manifests = _manifests(on)
     loaded, _ = load_for(target, config, set_, on)
     refuse(chosen.check(loaded.pipeline), chosen.TITLE)
+    notes = manifests.notes(loaded.pipeline)
     if output is None:
         texts = manifests.files(loaded.pipeline)
+        if as_json:
+            say_json({"files": texts, "notes": notes})
+            return
         sys.stdout.write("---\n".join(text for name, text in texts.items() if name != "kustomization.yaml"))
     else:
         names = manifests.write(loaded.pipeline, output)
+        if as_json:
+            say_json({"folder": str(output), "files": names, "notes": notes})
+            return
         print(f"Wrote {output}: {', '.join(names)}. Read them, then: kubectl apply -k {output}", file=sys.stderr)
-    for note in manifests.notes(loaded.pipeline):
+    for note in notes:
         print(f"note: {note}", file=sys.stderr)
 
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Option
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 from drivetrain.cli.terminal import paint, say, say_json, table
 
-app = new_app()
+app = App()
 
 # A folder with more files than this is not one that somebody keeps pipelines in.
 MAX_FILES = 200
@@ -22,14 +20,12 @@ MAX_FILE_BYTES = 512 * 1024
 
 @app.command(name="list")
 def list_(
-    deployed: Annotated[
-        bool, typer.Option("--deployed", help="Those that are deployed, and what became of them.")
-    ] = False,
+    deployed: Annotated[bool, Option("--deployed", help="Those that are deployed, and what became of them.")] = False,
     region: Annotated[
-        str | None, typer.Option("--region", metavar="REGION", help="With --deployed: where  [default: AWS_REGION]")
+        str | None, Option("--region", metavar="REGION", help="With --deployed: where  [default: AWS_REGION]")
     ] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=10_000, metavar="N", help="With --deployed: how many.")
+        int, Option("--limit", "-n", min=1, max=10_000, metavar="N", help="With --deployed: how many.")
     ] = 50,
     on: On = None,
     config: Config = None,

@@ -5,24 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from drivetrain.cli.declared import App, Argument, Option
 
-from drivetrain.cli.groups import CommandGroup, new_app
-
-app = new_app(
-    cls=CommandGroup,
-    no_args_is_help=True,
+app = App(
     help="Print JSON Schemas, by which editors find mistakes.\n\n"
     "With one an editor completes names and underlines what is wrong. For YAML, begin the file with "
     "`# yaml-language-server: $schema=FILE`.",
 )
 
-Output = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write it there.")]
+Output = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="Write it there.")]
 
 
 @app.command()
 def settings(
-    target: Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
+    target: Annotated[str, Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")],
     output: Output = None,
 ) -> None:
     """Print that of a pipeline's settings file.

@@ -5,28 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Home, Json, Set
 
 if TYPE_CHECKING:
     from drivetrain.report.dag import Dag
 
-app = new_app()
+app = App()
 
 
 @app.command()
 def show(
     target: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="WHAT", help="A pipeline's name, FILE.py[:FUNCTION], a definition FILE.json, a run's id, `latest`."
         ),
     ],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write FILE.svg or FILE.html instead.")
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write FILE.svg or FILE.html instead.")
     ] = None,
     config: Config = None,
     set_: Set = None,

@@ -6,11 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from drivetrain.base.errors import UserError
+from drivetrain.cli.declared import App, Option
 from drivetrain.cli.deployed.deployment import DefinitionFile, Discard, Name, Target, Yes
-from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from drivetrain.cli.deployed.deployment import DeploymentRequest
     from drivetrain.targets.deployer import Plan
 
-app = new_app()
+app = App()
 
 
 @app.command()
@@ -30,7 +28,7 @@ def apply(
     config: Config = None,
     set_: Set = None,
     plan: Annotated[
-        Path | None, typer.Option("--plan", metavar="FILE", help="Apply this plan, made by `drivetrain plan --out`.")
+        Path | None, Option("--plan", metavar="FILE", help="Apply this plan, made by `drivetrain plan --out`.")
     ] = None,
     discard: Discard = None,
     yes: Yes = False,

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.deployed.deployment import ExecutionOption, Region
-from drivetrain.cli.groups import new_app
-from drivetrain.cli.options import Config, Set
+from drivetrain.cli.options import Config, JsonLines, Set
 from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
     from drivetrain.targets.deployer import LogLine
 
-app = new_app()
+app = App()
 
 LATEST = "latest"
 
@@ -24,7 +21,7 @@ LATEST = "latest"
 def logs(
     target: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="PIPELINE",
             help="The name of a deployed pipeline, or FILE.py[:FUNCTION]; `latest` is the latest local run.",
             show_default=False,
@@ -32,17 +29,16 @@ def logs(
     ],
     step: Annotated[
         str | None,
-        typer.Argument(
-            metavar="STEP", help="A step; the failed, running or last one unless given.", show_default=False
-        ),
+        Argument(metavar="STEP", help="A step; the failed, running or last one unless given.", show_default=False),
     ] = None,
     execution: ExecutionOption = LATEST,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the step ends.")] = False,
-    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on until the step ends.")] = False,
+    lines: Annotated[int | None, Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
     on: On = None,
     config: Config = None,
     set_: Set = None,
     region: Region = None,
+    as_json: JsonLines = False,
 ) -> None:
     """Print the log of a step of a deployed pipeline.
 
@@ -60,19 +56,17 @@ def logs(
         from drivetrain.targets.local.ledger.reader import Ledger
 
         with Ledger(local_home(None)) as ledger:
-            print_logs(ledger, LATEST, step, attempt=None, follow=follow, num_lines=lines)
+            print_logs(ledger, LATEST, step, attempt=None, follow=follow, num_lines=lines, as_json=as_json)
         return
     from drivetrain.base.masking import without_secrets
     from drivetrain.cli.deployed.deployment import deployer_of
+    from drivetrain.cli.runs.logs import LinePrinter
 
     deployer, pipeline = deployer_of(target, config, set_, region, on)
     handle = deployer.find(pipeline, execution)
-    hosts: set[str] = set()
+    printed = LinePrinter(as_json=as_json)
 
     def write(line: LogLine) -> None:
-        hosts.add(line.host)
-        text = without_secrets(line.text)
-        sys.stdout.write(f"{line.host}: {text}\n" if len(hosts) > 1 else f"{text}\n")
-        sys.stdout.flush()
+        printed(line.host, without_secrets(line.text))
 
     deployer.read_log(handle, step, write, follow=follow, num_lines=lines)

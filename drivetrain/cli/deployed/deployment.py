@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from drivetrain.base.errors import UserError
+from drivetrain.cli.declared import Argument, Option
 
 if TYPE_CHECKING:
     from drivetrain.spec.deployment import Deployment
@@ -19,36 +18,34 @@ if TYPE_CHECKING:
 
 Target = Annotated[
     str | None,
-    typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].", show_default=False),
+    Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].", show_default=False),
 ]
 DefinitionFile = Annotated[
-    Path | None, typer.Option("--definition", "-d", metavar="FILE.json", help="A definition instead of a pipeline.")
+    Path | None, Option("--definition", "-d", metavar="FILE.json", help="A definition instead of a pipeline.")
 ]
 Name = Annotated[
     str | None,
-    typer.Option("--name", metavar="NAME", help="The name of a definition's pipeline  [default: its file's]"),
+    Option("--name", metavar="NAME", help="The name of a definition's pipeline  [default: its file's]"),
 ]
 Discard = Annotated[
     list[str] | None,
-    typer.Option("--discard", metavar="PLACE", help="Give up what others edited there, or `all`. Repeatable."),
+    Option("--discard", metavar="PLACE", help="Give up what others edited there, or `all`. Repeatable."),
 ]
 Deployed = Annotated[
     str,
-    typer.Argument(
-        metavar="PIPELINE", help="The name of a deployed pipeline, or FILE.py[:FUNCTION].", show_default=False
-    ),
+    Argument(metavar="PIPELINE", help="The name of a deployed pipeline, or FILE.py[:FUNCTION].", show_default=False),
 ]
 ExecutionId = Annotated[
-    str, typer.Argument(metavar="ID", help="An execution's id, the beginning of it, or `latest`.", show_default=False)
+    str, Argument(metavar="ID", help="An execution's id, the beginning of it, or `latest`.", show_default=False)
 ]
 ExecutionOption = Annotated[
-    str, typer.Option("--execution", "-e", metavar="ID", help="An execution's id, or the beginning of it.")
+    str, Option("--execution", "-e", metavar="ID", help="An execution's id, or the beginning of it.")
 ]
 Region = Annotated[
     str | None,
-    typer.Option("--region", metavar="REGION", help="Where it is  [default: of the settings, or AWS_REGION]"),
+    Option("--region", metavar="REGION", help="Where it is  [default: of the settings, or AWS_REGION]"),
 ]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 
 
 @dataclass(frozen=True)

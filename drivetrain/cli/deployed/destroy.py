@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.deployed.deployment import Yes
-from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
-app = new_app()
+app = App()
 
 
 @app.command()
 def destroy(
     target: Annotated[
-        str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].", show_default=False)
+        str, Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].", show_default=False)
     ],
     on: On = None,
     config: Config = None,
     set_: Set = None,
-    foreign: Annotated[bool, typer.Option("--foreign", help="Also what apply did not surely make.")] = False,
+    foreign: Annotated[bool, Option("--foreign", help="Also what apply did not surely make.")] = False,
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from drivetrain.cli.declared import App, Option
 from drivetrain.cli.deployed.deployment import Deployed, Region
-from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
-app = new_app()
+app = App()
 
 
 @app.command()
 def executions(
     target: Deployed,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, metavar="N", help="How many.")] = 20,
+    limit: Annotated[int, Option("--limit", "-n", min=1, max=100_000, metavar="N", help="How many.")] = 20,
     on: On = None,
     config: Config = None,
     set_: Set = None,

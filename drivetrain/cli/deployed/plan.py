@@ -6,10 +6,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
+from drivetrain.cli.declared import App, Option
 from drivetrain.cli.deployed.deployment import DefinitionFile, Discard, Name, Target
-from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
@@ -17,7 +15,7 @@ if TYPE_CHECKING:
     from drivetrain.cli.deployed.deployment import DeploymentRequest
     from drivetrain.targets.deployer import Plan
 
-app = new_app()
+app = App()
 
 DIFFERENT = 1
 
@@ -33,9 +31,9 @@ def plan(
     discard: Discard = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="Keep the plan there, for `drivetrain apply --plan`."),
+        Option("--out", "-o", metavar="FILE", help="Keep the plan there, for `drivetrain apply --plan`."),
     ] = None,
-    exit_code: Annotated[bool, typer.Option("--exit-code", help="End with 1 when something would change.")] = False,
+    exit_code: Annotated[bool, Option("--exit-code", help="End with 1 when something would change.")] = False,
     as_json: Json = False,
 ) -> int:
     """Show what apply would change on the target.

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Json
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.prices.table import PriceTable, Sheet
 
-app = new_app(no_args_is_help=True, help="What SageMaker charges: show what is known, fetch it anew.")
+app = App(help="What SageMaker charges: show what is known, fetch it anew.")
 
-Regions = Annotated[
-    list[str] | None, typer.Option("--region", metavar="REGION", help="Only of this region. Repeatable.")
-]
-Types = Annotated[
-    list[str] | None, typer.Argument(metavar="TYPE", help="Only of these instance types.", show_default=False)
-]
+Regions = Annotated[list[str] | None, Option("--region", metavar="REGION", help="Only of this region. Repeatable.")]
+Types = Annotated[list[str] | None, Argument(metavar="TYPE", help="Only of these instance types.", show_default=False)]
 
 
 @app.command()
@@ -53,9 +47,7 @@ def show(types: Types = None, region: Regions = None, as_json: Json = False) -> 
 def update(
     region: Annotated[
         list[str] | None,
-        typer.Option(
-            "--region", metavar="REGION", help="Repeatable.  [default: the region of $AWS_REGION or the profile]"
-        ),
+        Option("--region", metavar="REGION", help="Repeatable.  [default: the region of $AWS_REGION or the profile]"),
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -6,18 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from drivetrain.base.errors import UserError
+from drivetrain.cli.declared import App, Option
 from drivetrain.cli.deployed.deployment import DefinitionFile, Name, Target, one_of_both
-from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
 
 if TYPE_CHECKING:
     from drivetrain.studio.merge import Merged, Side
     from drivetrain.studio.pulling import Sides
 
-app = new_app()
+app = App()
 
 CONFLICTS = 1
 
@@ -31,23 +29,23 @@ def pull(
     set_: Set = None,
     take_studio: Annotated[
         list[str] | None,
-        typer.Option(metavar="PLACE", help="Of conflicts there and below: take what Studio has. Repeatable."),
+        Option(metavar="PLACE", help="Of conflicts there and below: take what Studio has. Repeatable."),
     ] = None,
     take_code: Annotated[
         list[str] | None,
-        typer.Option(metavar="PLACE", help="Of conflicts and edits there and below: keep the code. Repeatable."),
+        Option(metavar="PLACE", help="Of conflicts and edits there and below: keep the code. Repeatable."),
     ] = None,
     give_up: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             metavar="PLACE",
             help="Take an edit, those below a place, or `all` out of the file, such as one that no longer fits.",
         ),
     ] = None,
     adopt: Annotated[
-        bool, typer.Option("--adopt", help="Take a pipeline over that apply did not make: all that differs is an edit.")
+        bool, Option("--adopt", help="Take a pipeline over that apply did not make: all that differs is an edit.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the edits, and write nothing.")] = False,
+    dry_run: Annotated[bool, Option("--dry-run", help="Show the edits, and write nothing.")] = False,
     as_json: Json = False,
 ) -> int:
     """Bring edits that were made in Studio into the code.

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from drivetrain.cli.declared import App, Option
 from drivetrain.cli.deployed.deployment import Deployed, Region
-from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
-app = new_app()
+app = App()
 
 
 @app.command()
@@ -19,21 +17,21 @@ def start(
     target: Deployed,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter of the pipeline. Repeatable."),
+        Option("--param", "-p", metavar="NAME=VALUE", help="A parameter of the pipeline. Repeatable."),
     ] = None,
     select: Annotated[
         list[str] | None,
-        typer.Option("--select", metavar="STEP,...", help="Run these steps only, the rest is an earlier execution's."),
+        Option("--select", metavar="STEP,...", help="Run these steps only, the rest is an earlier execution's."),
     ] = None,
     source: Annotated[
         str | None,
-        typer.Option("--from", metavar="ID", help="Whose results stand for the other steps  [default: the latest]"),
+        Option("--from", metavar="ID", help="Whose results stand for the other steps  [default: the latest]"),
     ] = None,
-    parallel: Annotated[int | None, typer.Option("--parallel", min=1, metavar="N", help="Steps at a time.")] = None,
-    version: Annotated[int | None, typer.Option("--version", min=1, metavar="N", help="A version of it.")] = None,
-    alias: Annotated[str | None, typer.Option("--alias", metavar="NAME", help="The version of that alias.")] = None,
-    name: Annotated[str | None, typer.Option("--name", metavar="NAME", help="What the execution is called.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show how it goes, until it ends.")] = False,
+    parallel: Annotated[int | None, Option("--parallel", min=1, metavar="N", help="Steps at a time.")] = None,
+    version: Annotated[int | None, Option("--version", min=1, metavar="N", help="A version of it.")] = None,
+    alias: Annotated[str | None, Option("--alias", metavar="NAME", help="The version of that alias.")] = None,
+    name: Annotated[str | None, Option("--name", metavar="NAME", help="What the execution is called.")] = None,
+    follow: Annotated[bool, Option("--follow", "-f", help="Show how it goes, until it ends.")] = False,
     on: On = None,
     config: Config = None,
     set_: Set = None,

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from drivetrain.cli.declared import App, Option
 from drivetrain.cli.deployed.deployment import Deployed, ExecutionId, Region
-from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
-app = new_app()
+app = App()
 
 
 @app.command()
 def status(
     target: Deployed,
     execution: ExecutionId = "latest",
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show how it goes, until it ends.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Show how it goes, until it ends.")] = False,
     compare: Annotated[
         list[str] | None,
-        typer.Option("--compare", metavar="ID", help="Show time and cost beside those of another; may be repeated."),
+        Option("--compare", metavar="ID", help="Show time and cost beside those of another; may be repeated."),
     ] = None,
     on: On = None,
     config: Config = None,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from drivetrain.cli.declared import App
 from drivetrain.cli.deployed.deployment import Deployed, ExecutionId, Region
-from drivetrain.cli.groups import new_app
 from drivetrain.cli.options import Config, Json, Set
 from drivetrain.cli.options import Target as On
 
-app = new_app()
+app = App()
 
 
 @app.command()

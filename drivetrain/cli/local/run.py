@@ -7,10 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Home, Interrupt, Quiet, Set
 from drivetrain.cli.options import Target as On
 
@@ -18,7 +16,7 @@ if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
     from drivetrain.cli.operands import Work
 
-app = new_app()
+app = App()
 
 
 def _pipelines(incomplete: str) -> list[str]:
@@ -31,73 +29,69 @@ def _pipelines(incomplete: str) -> list[str]:
 def run(
     target: Annotated[
         str | None,
-        typer.Argument(
+        Argument(
             metavar="PIPELINE",
             help="A pipeline's name (see `drivetrain list`), or FILE.py[:FUNCTION].",
-            autocompletion=_pipelines,
+            complete=_pipelines,
         ),
     ] = None,
     definition: Annotated[
         Path | None,
-        typer.Option("--definition", "-d", metavar="FILE.json", help="Run a SageMaker definition instead."),
+        Option("--definition", "-d", metavar="FILE.json", help="Run a SageMaker definition instead."),
     ] = None,
     on: On = None,
     config: Config = None,
     set_: Set = None,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", metavar="NAME=VALUE", help="A parameter of the pipeline. Repeatable."),
+        Option("--param", "-p", metavar="NAME=VALUE", help="A parameter of the pipeline. Repeatable."),
     ] = None,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Run every step.")] = False,
+    no_cache: Annotated[bool, Option("--no-cache", help="Run every step.")] = False,
     explain_cache: Annotated[
-        bool, typer.Option("--explain-cache", help="Say, field by field, why a step is taken from the cache or not.")
+        bool, Option("--explain-cache", help="Say, field by field, why a step is taken from the cache or not.")
     ] = False,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start anew, even where the same run was interrupted.")
-    ] = False,
+    fresh: Annotated[bool, Option("--fresh", help="Start anew, even where the same run was interrupted.")] = False,
     parallel: Annotated[
-        int | None, typer.Option("--parallel", min=1, metavar="N", help="Steps at a time  [default: processors]")
+        int | None, Option("--parallel", min=1, metavar="N", help="Steps at a time  [default: processors]")
     ] = None,
     select: Annotated[
         list[str] | None,
-        typer.Option("--select", metavar="STEP,...", help="Run these steps only, the rest is an earlier run's."),
+        Option("--select", metavar="STEP,...", help="Run these steps only, the rest is an earlier run's."),
     ] = None,
     from_: Annotated[
-        str | None, typer.Option("--from", metavar="RUN", help="The earlier run, for --select  [default: the latest]")
+        str | None, Option("--from", metavar="RUN", help="The earlier run, for --select  [default: the latest]")
     ] = None,
     stub: Annotated[
         list[str] | None,
-        typer.Option("--stub", metavar="STEP[=FILE]", help="Do not run the step; what it gives is in this JSON file."),
+        Option("--stub", metavar="STEP[=FILE]", help="Do not run the step; what it gives is in this JSON file."),
     ] = None,
     image_command: Annotated[
         list[str] | None,
-        typer.Option("--image-command", metavar="IMAGE=CMD", help="What to run in the place of this image."),
+        Option("--image-command", metavar="IMAGE=CMD", help="What to run in the place of this image."),
     ] = None,
     function: Annotated[
         list[str] | None,
-        typer.Option("--lambda", metavar="ARN=HANDLER", help="Python for a Lambda: FILE.py:FUNCTION, MODULE:FUNCTION."),
+        Option("--lambda", metavar="ARN=HANDLER", help="Python for a Lambda: FILE.py:FUNCTION, MODULE:FUNCTION."),
     ] = None,
     callback: Annotated[
         list[str] | None,
-        typer.Option(
-            "--callback", metavar="STEP=HANDLER", help="Python that answers a Callback step, as for --lambda."
-        ),
+        Option("--callback", metavar="STEP=HANDLER", help="Python that answers a Callback step, as for --lambda."),
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
+        Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
     ] = None,
     tag: Annotated[
-        list[str] | None, typer.Option("--tag", metavar="NAME=TEXT", help="Mark the run, to find it. Repeatable.")
+        list[str] | None, Option("--tag", metavar="NAME=TEXT", help="Mark the run, to find it. Repeatable.")
     ] = None,
     interrupt: Interrupt = None,
     paths: Annotated[
         Literal["auto", "namespace", "rewrite"],
-        typer.Option("--paths", help="How programs find /opt/ml: a private mount, or paths rewritten."),
+        Option("--paths", help="How programs find /opt/ml: a private mount, or paths rewritten."),
     ] = "auto",
     home: Home = None,
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines, for scripts.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print events as JSON lines, for scripts.")] = False,
 ) -> int:
     """Run a pipeline on this machine.
 

@@ -2,37 +2,37 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import new_app
-from drivetrain.cli.options import Config, Home, Set
+from drivetrain.cli.declared import App, Argument, Option
+from drivetrain.cli.options import Config, Home, JsonLines, Set
 from drivetrain.cli.options import Target as On
 
 if TYPE_CHECKING:
     from drivetrain.serve.runs import Served
     from drivetrain.spec.pipeline import Pipeline
 
-app = new_app()
+app = App()
 
 
 @app.command()
 def serve(
     targets: Annotated[
         list[str] | None,
-        typer.Argument(metavar="PIPELINE", help="Pipelines' names or FILE.py[:FUNCTION]; all here unless given."),
+        Argument(metavar="PIPELINE", help="Pipelines' names or FILE.py[:FUNCTION]; all here unless given."),
     ] = None,
     config: Config = None,
     set_: Set = None,
     home: Home = None,
     on: On = None,
     poll: Annotated[
-        float, typer.Option("--poll", min=1.0, max=3600.0, metavar="SECONDS", help="With --target: between two looks.")
+        float, Option("--poll", min=1.0, max=3600.0, metavar="SECONDS", help="With --target: between two looks.")
     ] = 60.0,
+    as_json: JsonLines = False,
 ) -> None:
     """Start pipelines here: on schedules, approvals, ends of runs.
 
@@ -48,8 +48,9 @@ def serve(
       drivetrain serve                     every pipeline here that has triggers
       drivetrain serve retraining.py --target kubeflow -c production.yaml
     """
+    say = Says(as_json=as_json)
     if on is not None:
-        _serve_deployed(targets or [], config, set_ or [], on, poll)
+        _serve_deployed(targets or [], config, set_ or [], on, poll, say)
         return
     import queue
     import signal
@@ -61,7 +62,7 @@ def serve(
     place = local_home(home)
     served = _served(targets or [], config, set_ or [], place.root)
     place.create()
-    server = Server(served, opened("local", place.root), place, _say)
+    server = Server(served, opened("local", place.root), place, say)
     ends: queue.SimpleQueue[int] = queue.SimpleQueue()  # a signal handler may put into it, which it may not an Event
 
     def end(number: int, frame: object) -> None:
@@ -70,18 +71,20 @@ def serve(
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         for one in served:
-            _announce(one.pipeline)
+            _announce(one.pipeline, say)
         server.start()
-        _say("serving; Ctrl-C ends")
+        say("serving; Ctrl-C ends", event="serving", pid=os.getpid())
         ends.get()
-        _say("ending")
+        say("ending", event="ending")
     finally:
         server.stop()
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
-def _serve_deployed(targets: list[str], config: Path | None, overrides: list[str], on: str, poll: float) -> None:
+def _serve_deployed(
+    targets: list[str], config: Path | None, overrides: list[str], on: str, poll: float, say: Says
+) -> None:
     """Look at the registry every so often, and start what is deployed."""
     import queue
     import signal
@@ -94,7 +97,7 @@ def _serve_deployed(targets: list[str], config: Path | None, overrides: list[str
         raise UserError("With --target one pipeline is served. Name it: drivetrain serve PIPELINE --target NAME")
     loaded, _ = load_for(targets[0], config, overrides, on)
     deployer, _ = deployer_of(targets[0], config, overrides, on=on)
-    starter = deployer.starter(loaded.pipeline, _say)
+    starter = deployer.starter(loaded.pipeline, say)
     ends: queue.SimpleQueue[int] = queue.SimpleQueue()
 
     def end(number: int, frame: object) -> None:
@@ -102,18 +105,19 @@ def _serve_deployed(targets: list[str], config: Path | None, overrides: list[str
 
     before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
-        _say(f"serving {loaded.pipeline.name} in {deployer.where}; Ctrl-C ends")
+        serving = f"serving {loaded.pipeline.name} in {deployer.where}; Ctrl-C ends"
+        say(serving, event="serving", pid=os.getpid())
         while True:
             try:
                 starter.poll()
             except (UserError, InputError) as error:
-                _say(f"failed, and is tried again in {poll:g} s: {error}")
+                say(f"failed, and is tried again in {poll:g} s: {error}")
             try:
                 ends.get(timeout=poll)
                 break
             except queue.Empty:
                 continue
-        _say("ending")
+        say("ending", event="ending")
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -149,7 +153,7 @@ def _served(targets: list[str], config: Path | None, overrides: list[str], home:
     return tuple(found.values())
 
 
-def _announce(pipeline: Pipeline) -> None:
+def _announce(pipeline: Pipeline, say: Says) -> None:
     from datetime import UTC, datetime
 
     from drivetrain.serve.local_events import is_seen
@@ -159,6 +163,7 @@ def _announce(pipeline: Pipeline) -> None:
 
     for trigger in pipeline.triggers:
         notes: list[str] = []
+        following: datetime | None = None
         if not trigger.enabled:
             notes.append("switched off")
         elif isinstance(trigger, Schedule):
@@ -167,14 +172,33 @@ def _announce(pipeline: Pipeline) -> None:
         if not is_seen(trigger):
             notes.append("not seen here")
         told = "".join(f" ({note})" for note in notes)
-        _say(f"{pipeline.name} / {trigger.name}: {when(trigger)}{told}")
+        say(
+            f"{pipeline.name} / {trigger.name}: {when(trigger)}{told}",
+            event="trigger",
+            pipeline=pipeline.name,
+            trigger=trigger.name,
+            enabled=trigger.enabled,
+            seen=is_seen(trigger),
+            next=None if following is None else following.isoformat(),
+        )
 
 
-def _say(line: str) -> None:
-    import time
+class Says:
+    """Prints what happens: lines with the time, or JSON lines with `event`, `time`, `text` and what is known of it."""
 
-    from drivetrain.base.formatting import printable
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
 
-    shown = "\n".join(printable(part) for part in line.splitlines())
-    sys.stdout.write(f"{time.strftime('%H:%M:%S')}  {shown}\n")
-    sys.stdout.flush()
+    def __call__(self, line: str, *, event: str = "said", **known: object) -> None:
+        import json
+        import time
+
+        from drivetrain.base.formatting import printable
+
+        if self.as_json:
+            text = json.dumps({"event": event, "time": time.time(), "text": line, **known}, ensure_ascii=False)
+        else:
+            shown = "\n".join(printable(part) for part in line.splitlines())
+            text = f"{time.strftime('%H:%M:%S')}  {shown}"
+        sys.stdout.write(f"{text}\n")
+        sys.stdout.flush()

@@ -5,16 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-import typer.core
+import click
 
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Home, Interrupt
 
-app = new_app()
+app = App()
 
 
-class SubmitCommand(typer.core.TyperCommand):
+class SubmitCommand(click.Command):
     """Help that also lists what can be set of the component that is named beside `--help`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -39,7 +38,7 @@ _WORDS = "drivetrain.submit.words"
 def submit(
     component: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="COMPONENT",
             help="A component of the package, such as train, or FILE.py:FUNCTION.",
             show_default=False,
@@ -47,20 +46,20 @@ def submit(
     ],
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", "-s", metavar="NAME=VALUE", help="An input folder or a parameter. Repeatable."),
+        Option("--set", "-s", metavar="NAME=VALUE", help="An input folder or a parameter. Repeatable."),
     ] = None,
     config: Config = None,
-    target: Annotated[Literal["local"], typer.Option("--target", help="Where the job runs.")] = "local",
+    target: Annotated[Literal["local"], Option("--target", help="Where the job runs.")] = "local",
     instance: Annotated[
-        str, typer.Option("--instance", metavar="TYPE", help="The instance type that it is made for.")
+        str, Option("--instance", metavar="TYPE", help="The instance type that it is made for.")
     ] = "ml.m5.xlarge",
-    hosts: Annotated[int, typer.Option("--hosts", min=1, metavar="N", help="Hosts.")] = 1,
+    hosts: Annotated[int, Option("--hosts", min=1, metavar="N", help="Hosts.")] = 1,
     processes: Annotated[
-        int | None, typer.Option("--processes", min=1, metavar="N", help="Processes a host  [default: one a GPU]")
+        int | None, Option("--processes", min=1, metavar="N", help="Processes a host  [default: one a GPU]")
     ] = None,
     source: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--source",
             metavar="DIR",
             help="Folder whose Python files go along  [default: this one, where your script or recipe lies in it]",
@@ -68,7 +67,7 @@ def submit(
     ] = None,
     env: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--env",
             metavar="NAME=VALUE",
             help="A variable of the job, such as DRIVETRAIN_MAX_RESTARTS=2. Repeatable.",
@@ -76,19 +75,17 @@ def submit(
     ] = None,
     data: Annotated[
         list[str] | None,
-        typer.Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
+        Option("--data", metavar="S3URI=PATH", help="A file or folder here that stands for this URI."),
     ] = None,
     interrupt: Interrupt = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", metavar="DIR", help="Copy the outputs there too, each into a folder of its name."),
+        Option("--out", metavar="DIR", help="Copy the outputs there too, each into a folder of its name."),
     ] = None,
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Start anew, even where the same job was interrupted.")
-    ] = False,
-    no_cache: Annotated[bool, typer.Option("--no-cache", help="Run it, even where it has run before.")] = False,
+    fresh: Annotated[bool, Option("--fresh", help="Start anew, even where the same job was interrupted.")] = False,
+    no_cache: Annotated[bool, Option("--no-cache", help="Run it, even where it has run before.")] = False,
     home: Home = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines, for scripts.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print events as JSON lines, for scripts.")] = False,
 ) -> int:
     """Run one component as a job, without writing a pipeline.
 

@@ -7,10 +7,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import CommandGroup, new_app
+from drivetrain.cli.declared import App, Argument
 from drivetrain.cli.options import Config, Json, Set
 
 if TYPE_CHECKING:
@@ -22,14 +20,12 @@ if TYPE_CHECKING:
 
 NEXT_TIMES = 3
 
-app = new_app(
-    cls=CommandGroup, no_args_is_help=True, help="Look at what starts a pipeline by itself, try it on an event."
-)
+app = App(help="Look at what starts a pipeline by itself, try it on an event.")
 
-Target = Annotated[str, typer.Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")]
+Target = Annotated[str, Argument(metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION].")]
 MaybeTarget = Annotated[
     str | None,
-    typer.Argument(
+    Argument(
         metavar="PIPELINE", help="A pipeline's name, or FILE.py[:FUNCTION]; all that are found here unless given."
     ),
 ]
@@ -74,7 +70,7 @@ def list_(target: Target, config: Config = None, set_: Set = None, as_json: Json
 
 @app.command()
 def replay(
-    file: Annotated[Path, typer.Argument(metavar="EVENT", help="JSON: an event of EventBridge, or a list of them.")],
+    file: Annotated[Path, Argument(metavar="EVENT", help="JSON: an event of EventBridge, or a list of them.")],
     target: MaybeTarget = None,
     config: Config = None,
     set_: Set = None,

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from drivetrain.cli import local_home
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Option
 from drivetrain.cli.options import Home
 
-app = new_app()
+app = App()
 
 
 @app.command()
 def ui(
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65_535, metavar="N", help="Of this machine  [default: a free one]")
+        int, Option("--port", min=0, max=65_535, metavar="N", help="Of this machine  [default: a free one]")
     ] = 0,
-    open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    open_: Annotated[bool, Option("--open", help="Show it in the browser.")] = False,
     home: Home = None,
+    as_json: Annotated[
+        bool, Option("--json", help="Print address, token, port and process id as JSON, for scripts.")
+    ] = False,
 ) -> None:
     """Look at runs and models in the browser, while they go on.
 
@@ -31,6 +32,8 @@ def ui(
       drivetrain ui
       drivetrain ui --open --port 8300
     """
+    import json
+    import os
     import signal
     import sys
     import threading
@@ -50,7 +53,11 @@ def ui(
     thread = threading.Thread(target=server.serve_forever, name="ui", daemon=True)
     thread.start()
     try:
-        say(f"{server.address}\nCtrl-C ends.")
+        if as_json:
+            where = {"url": server.address, "token": server.token, "port": server.server_port, "pid": os.getpid()}
+            say(json.dumps(where))
+        else:
+            say(f"{server.address}\nCtrl-C ends.")
         sys.stdout.flush()
         if open_:
             import webbrowser
@@ -58,7 +65,8 @@ def ui(
             webbrowser.open(server.address)
         ended.wait()
     except KeyboardInterrupt:
-        say()  # the terminal shows ^C
+        if not as_json:
+            say()  # the terminal shows ^C
     finally:
         server.shutdown()
         server.server_close()

@@ -5,19 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from drivetrain.base.errors import UserError
+from drivetrain.cli.declared import Argument, Option
 from drivetrain.cli.models.registry import RegistryUrl
 from drivetrain.cli.options import Home, Json
 
 
 def card(
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The model group.")],
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")] = "latest",
+    group: Annotated[str, Argument(metavar="GROUP", help="The model group.")],
+    version: Annotated[str, Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")] = "latest",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write it there: Markdown (.md) or a page (.html)."),
+        Option("--output", "-o", metavar="FILE", help="Write it there: Markdown (.md) or a page (.html)."),
     ] = None,
     registry: RegistryUrl = None,
     home: Home = None,

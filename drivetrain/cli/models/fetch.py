@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from drivetrain.base.errors import UserError
+from drivetrain.cli.declared import Argument, Option
 from drivetrain.cli.models.registry import RegistryUrl
 from drivetrain.cli.options import Home, Json
 
@@ -20,11 +19,11 @@ if TYPE_CHECKING:
 
 
 def fetch(
-    group: Annotated[str, typer.Argument(metavar="GROUP", help="The model group.")],
-    version: Annotated[str, typer.Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")] = "approved",
+    group: Annotated[str, Argument(metavar="GROUP", help="The model group.")],
+    version: Annotated[str, Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")] = "approved",
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Keep the files there; it must not exist or be empty."),
+        Option("--output", "-o", metavar="FOLDER", help="Keep the files there; it must not exist or be empty."),
     ] = None,
     registry: RegistryUrl = None,
     home: Home = None,

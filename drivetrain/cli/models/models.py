@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from drivetrain.cli.groups import CommandGroup, new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.models import card, fetch, predict
 from drivetrain.cli.models.registry import RegistryUrl
 from drivetrain.cli.options import Home, Json
@@ -15,16 +13,16 @@ from drivetrain.cli.options import Home, Json
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion
 
-app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at registered models, approve or reject them.")
+app = App(help="Look at registered models, approve or reject them.")
 
-Group = Annotated[str, typer.Argument(metavar="GROUP", help="The model group.")]
-Version = Annotated[str, typer.Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")]
-Reason = Annotated[str | None, typer.Option("--reason", "-m", metavar="TEXT", help="Why; kept with the decision.")]
+Group = Annotated[str, Argument(metavar="GROUP", help="The model group.")]
+Version = Annotated[str, Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")]
+Reason = Annotated[str | None, Option("--reason", "-m", metavar="TEXT", help="Why; kept with the decision.")]
 
 
 @app.command(name="list")
 def list_(
-    group: Annotated[str | None, typer.Argument(metavar="GROUP", help="The versions of this group.")] = None,
+    group: Annotated[str | None, Argument(metavar="GROUP", help="The versions of this group.")] = None,
     registry: RegistryUrl = None,
     home: Home = None,
     as_json: Json = False,
@@ -87,7 +85,7 @@ def list_(
 def show(
     group: Group,
     version: Version = "latest",
-    card: Annotated[bool, typer.Option("--card", help="Print the card as the registry keeps it instead.")] = False,
+    card: Annotated[bool, Option("--card", help="Print the card as the registry keeps it instead.")] = False,
     registry: RegistryUrl = None,
     home: Home = None,
     as_json: Json = False,
@@ -125,8 +123,8 @@ def show(
 @app.command()
 def compare(
     group: Group,
-    a: Annotated[str, typer.Argument(metavar="A", help="A version: a number, `latest`, or `approved`.")] = "approved",
-    b: Annotated[str, typer.Argument(metavar="B", help="Another one.")] = "latest",
+    a: Annotated[str, Argument(metavar="A", help="A version: a number, `latest`, or `approved`.")] = "approved",
+    b: Annotated[str, Argument(metavar="B", help="Another one.")] = "latest",
     registry: RegistryUrl = None,
     home: Home = None,
     as_json: Json = False,
@@ -188,7 +186,7 @@ def rollback(
     group: Group,
     to: Annotated[
         int | None,
-        typer.Option("--to", metavar="VERSION", help="The approved version that is to be the champion again."),
+        Option("--to", metavar="VERSION", help="The approved version that is to be the champion again."),
     ] = None,
     reason: Reason = None,
     registry: RegistryUrl = None,

@@ -10,9 +10,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from drivetrain.base.errors import UserError
+from drivetrain.cli.declared import Argument, Option
 from drivetrain.cli.models.fetch import check, fetched
 from drivetrain.cli.models.registry import RegistryUrl
 from drivetrain.cli.options import Home, Json
@@ -27,21 +26,21 @@ TIME_LIMIT_S = 3600.0
 
 
 def predict(
-    group: Annotated[str, typer.Argument(metavar="NAME", help="The model group.")],
+    group: Annotated[str, Argument(metavar="NAME", help="The model group.")],
     source: Annotated[
-        Path, typer.Option("--input", "-i", metavar="FILE", help="Rows: .csv, .json, .jsonl, .npy or .parquet.")
+        Path, Option("--input", "-i", metavar="FILE", help="Rows: .csv, .json, .jsonl, .npy or .parquet.")
     ],
     version: Annotated[
-        str, typer.Option("--version", metavar="VERSION", help="A number, `latest`, or `approved`.")
+        str, Option("--version", metavar="VERSION", help="A number, `latest`, or `approved`.")
     ] = "latest",
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write all answers, in the ending's format.")
+        Path | None, Option("--output", "-o", metavar="FILE", help="Write all answers, in the ending's format.")
     ] = None,
     keep: Annotated[
-        str, typer.Option("--keep", metavar="COLUMNS", help="Columns of the input to hand on, such as id,site.")
+        str, Option("--keep", metavar="COLUMNS", help="Columns of the input to hand on, such as id,site.")
     ] = "",
     time_limit: Annotated[
-        float, typer.Option("--time-limit", metavar="SECONDS", help="The model's code is ended after so long.")
+        float, Option("--time-limit", metavar="SECONDS", help="The model's code is ended after so long.")
     ] = TIME_LIMIT_S,
     registry: RegistryUrl = None,
     home: Home = None,

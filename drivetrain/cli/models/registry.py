@@ -6,16 +6,15 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from drivetrain.base.errors import UserError
+from drivetrain.cli.declared import Option
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import Registry
 
 RegistryUrl = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--registry", metavar="URL", help="KIND:LOCATION  [default: $DRIVETRAIN_REGISTRY, or that of the runs here]"
     ),
 ]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
-from drivetrain.base.formatting import approval_words, moment, printable
+from drivetrain.base.formatting import approval_words, cut, moment, printable
 from drivetrain.cli.runs.evaluation_text import decision_lines, metrics_table, per_class_lines
-from drivetrain.cli.terminal import paint, shorten
+from drivetrain.cli.terminal import paint
 from drivetrain.registry.record import CARD_RECORD
 from drivetrain.report.content.decision import DecisionFacts, decision
 from drivetrain.report.content.evaluation import Measure, ranked
@@ -153,7 +153,7 @@ def _tree(value: object, depth: int) -> Iterator[str]:
 
 
 def _plain(value: object) -> str:
-    return "–" if value in (None, "", [], {}) else shorten(str(value), MAX_CARD_CHARACTERS)
+    return "–" if value in (None, "", [], {}) else cut(str(value), MAX_CARD_CHARACTERS)
 
 
 def _facts(facts: Mapping[str, str]) -> str:

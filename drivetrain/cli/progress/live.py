@@ -2,98 +2,102 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TextIO
 
-from rich.console import Console
-from rich.live import Live
-from rich.text import Text
-
-from drivetrain.base.formatting import SIGNS, cells, count, duration, printable, status_word
+from drivetrain.base.formatting import SIGNS, cells, count, cut, duration, printable, status_word
 from drivetrain.cli.progress import Clock, RunView, StepView
 from drivetrain.cli.progress.plain import explanation
+from drivetrain.cli.progress.redrawn import Redrawn
+from drivetrain.cli.terminal import paint
 from drivetrain.targets.events import CacheExplained, Event, ExecutionStarted, StepExpanded, StepFinished, StepNoted
 
-if TYPE_CHECKING:
-    from rich.console import ConsoleOptions, RenderResult
-
-STYLES = {
-    "Succeeded": "green",
-    "Cached": "cyan",
-    "Executing": "blue",
-    "Retrying": "yellow",
-    "Interrupted": "yellow",
-    "Waiting": "dim",
-    "Failed": "bold red",
-    "Stopped": "yellow",
-    "NotExecuted": "dim",
-}
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 FRAMES_PER_SECOND = 8
 # Below this width the status words go: the signs say the same.
 NARROW = 64
 
+Size = Callable[[], tuple[int, int]]
+"""Columns and lines of the terminal, as they are now."""
+
+
+def _terminal_size() -> tuple[int, int]:
+    return shutil.get_terminal_size((100, 24))
+
 
 class LiveProgress:
     """A line a step. Where there are more steps than lines, finished ones scroll away and waiting ones are counted."""
 
-    def __init__(self, console: Console | None = None, clock: Clock = time.monotonic) -> None:
+    def __init__(
+        self, stream: TextIO | None = None, clock: Clock = time.monotonic, size: Size = _terminal_size
+    ) -> None:
         self.view = RunView(clock)
-        self.console = console or Console(highlight=False)
+        self._size = size
+        self._stream = stream or sys.stdout
         self._longest_name = 8
-        self._live = Live(
-            self, console=self.console, refresh_per_second=FRAMES_PER_SECOND, vertical_overflow="crop", transient=False
-        )
+        self._redrawn = Redrawn(self.lines, self._stream, FRAMES_PER_SECOND)
 
     def __enter__(self) -> LiveProgress:
-        self._live.start()
+        self._redrawn.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._live.stop()
+        self._redrawn.stop()
 
     def __call__(self, event: Event) -> None:
         step = self.view.apply(event)
+        above: list[str] = []
         if isinstance(event, ExecutionStarted | StepExpanded):
             self._longest_name = max((cells(printable(other.title)) for other in self.view.steps.values()), default=8)
         if isinstance(event, CacheExplained):
-            for line in explanation(event):
-                self.console.print(Text(printable(line), style="dim"), soft_wrap=True)
+            above = [paint(printable(line), "dim", self._stream) for line in explanation(event)]
         elif isinstance(event, StepNoted) and event.asks:
-            self.console.print(Text(printable(f"{event.step} {event.note}")), soft_wrap=True)
+            above = [printable(f"{event.step} {event.note}")]
         elif isinstance(event, StepFinished) and step is not None and not self._all_fit():
-            self.console.print(self._line(step, self.console.width))
+            above = [self._line(step, self._size()[0])]
         else:
             return
-        self._live.refresh()
+        self._redrawn.draw("".join(f"{line}\n" for line in above))
 
     def _all_fit(self) -> bool:
-        return len(self.view.steps) + 2 < self.console.height
+        return len(self.view.steps) + 2 < self._size()[1]
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+    def lines(self) -> list[str]:
+        """What is drawn now: lines that the terminal has room for."""
         if not self.view.steps:
-            return
-        yield self._head(options.max_width)
+            return []
+        width, height = self._size()
         steps = list(self.view.steps.values())
         if self._all_fit():
-            yield from (self._line(step, options.max_width) for step in steps)
-            return
+            return [self._head(width), *(self._line(step, width) for step in steps)]
         running = [step for step in steps if step.status in ("Executing", "Retrying", "Interrupted")]
-        room = max(self.console.height - 4, 1)
-        yield from (self._line(step, options.max_width) for step in running[:room])
+        room = max(height - 4, 1)
         more = [f"{len(running) - room} more running"] if len(running) > room else []
         done = sum(step.done for step in steps)
         waiting = sum(step.status == "Waiting" for step in steps)
-        yield Text(", ".join([*more, f"{done} of {count(len(steps), 'step')} done", f"{waiting} waiting"]), style="dim")
+        rest = ", ".join([*more, f"{done} of {count(len(steps), 'step')} done", f"{waiting} waiting"])
+        shown = [self._head(width), *(self._line(step, width) for step in running[:room])]
+        return [*shown, self._fitted([(rest, "dim")], width)][-max(height - 1, 1) :]
 
-    def _head(self, width: int) -> Text:
+    def _head(self, width: int) -> str:
         view = self.view
-        head = Text(no_wrap=True, overflow="ellipsis")
-        head.append(printable(view.pipeline), style="bold")
-        head.append(f"  {duration(view.elapsed)}", style="default")
-        head.append(f"  {view.execution}" + ("  goes on" if view.resumed else ""), style="dim")
-        head.truncate(width, overflow="ellipsis")
-        return head
+        goes_on = "  goes on" if view.resumed else ""
+        parts = [(printable(view.pipeline), "bold"), (f"  {duration(view.elapsed)}", "")]
+        return self._fitted([*parts, (f"  {view.execution}{goes_on}", "dim")], width)
+
+    def _fitted(self, parts: list[tuple[str, str]], width: int) -> str:
+        """Texts with their styles as one line, cut where it is wider than that."""
+        line = ""
+        for text, style in parts:
+            if width <= 0:
+                break
+            kept = cut(text, width)
+            width -= cells(text)
+            line += paint(kept, style, self._stream)
+        return line
 
     def _detail(self, step: StepView, room: int) -> str:
         """As many metrics as there is room for: half a number is none."""
@@ -103,22 +107,19 @@ class LiveProgress:
                 break
         return detail
 
-    def _line(self, step: StepView, width: int) -> Text:
+    def _line(self, step: StepView, width: int) -> str:
         name_room = min(self._longest_name, max(width // 3, 8))
-        style = STYLES.get(step.status, "default")
         sign = SIGNS.get(step.status, "•")
         if step.status == "Executing":
             sign = SPINNER[int(self.view.clock() * FRAMES_PER_SECOND) % len(SPINNER)]
-        line = Text(no_wrap=True)
-        line.append(f"{sign} ", style=style)
-        name = Text(printable(step.title), style="dim" if step.status in ("Waiting", "NotExecuted") else "bold")
-        name.truncate(name_room, overflow="ellipsis", pad=True)
-        line.append_text(name)
-        if width >= NARROW:
-            line.append(f"  {status_word(step.status):<9}", style=style)
+        name = cut(printable(step.title), name_room)
         seconds = self.view.seconds(step)
-        line.append(f"  {duration(seconds) if seconds is not None else '':>9}")
-        if detail := self._detail(step, width - line.cell_len - 2):
-            line.append(f"  {detail}", style="red" if step.status == "Failed" else "dim")
-        line.truncate(width, overflow="ellipsis")
-        return line
+        parts = [
+            (f"{sign} ", step.status),
+            (name + " " * (name_room - cells(name)), "dim" if step.status in ("Waiting", "NotExecuted") else "bold"),
+            (f"  {status_word(step.status):<9}" if width >= NARROW else "", step.status),
+            (f"  {duration(seconds) if seconds is not None else '':>9}", ""),
+        ]
+        if detail := self._detail(step, width - sum(cells(text) for text, _ in parts) - 2):
+            parts.append((f"  {detail}", "Failed" if step.status == "Failed" else "dim"))
+        return self._fitted(parts, width)

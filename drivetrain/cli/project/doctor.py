@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App
 from drivetrain.cli.options import Home, Json
 
-app = new_app()
+app = App()
 State = Literal["ok", "note", "wrong"]
 # Distribution -> what it is for, and the extra that brings it.
 _EXTRAS = {

@@ -5,13 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument
 from drivetrain.cli.options import Json
 
-app = new_app()
+app = App()
 TEMPLATE = Path(__file__).with_name("template")
 # File of the template -> its place in the project, where that is another one. Programs of the template are no modules
 # of ours, so their names end otherwise.
@@ -22,7 +20,7 @@ _IGNORED = ".drivetrain/\n__pycache__/\n"
 @app.command()
 def init(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="Where to write it  [default: this folder]", show_default=False)
+        Path, Argument(metavar="FOLDER", help="Where to write it  [default: this folder]", show_default=False)
     ] = Path(),
     as_json: Json = False,
 ) -> None:

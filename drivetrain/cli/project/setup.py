@@ -9,12 +9,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Protocol, cast
 
-import typer
+from drivetrain.cli.declared import App, Argument, Option
+from drivetrain.cli.options import Home, Json
 
-from drivetrain.cli.groups import new_app
-from drivetrain.cli.options import Home
-
-app = new_app()
+app = App()
 
 
 class Environment(Protocol):
@@ -29,12 +27,13 @@ class Environment(Protocol):
 
 @app.command()
 def setup(
-    environment: Annotated[str, typer.Argument(metavar="ENVIRONMENT", help="debugger", show_default=False)],
+    environment: Annotated[str, Argument(metavar="ENVIRONMENT", help="debugger", show_default=False)],
     into: Annotated[
         Path | None,
-        typer.Option("--into", metavar="DIR", help="Where  [default: environments/ENVIRONMENT in the home]"),
+        Option("--into", metavar="DIR", help="Where  [default: environments/ENVIRONMENT in the home]"),
     ] = None,
     home: Home = None,
+    as_json: Json = False,
 ) -> None:
     """Make an environment for a library with other pins.
 
@@ -51,7 +50,7 @@ def setup(
     import time
 
     from drivetrain.cli import local_home
-    from drivetrain.cli.terminal import say
+    from drivetrain.cli.terminal import say, say_json
 
     begun = time.monotonic()
 
@@ -62,7 +61,10 @@ def setup(
     recipe = _environment(environment)
     python = recipe.make(folder, told)
     told(f"ready: {recipe.SUMMARY}; run scripts by this Python:")
-    say(str(python))
+    if as_json:
+        say_json({"environment": environment, "python": str(python)})
+    else:
+        say(str(python))
 
 
 def _environment(name: str) -> Environment:

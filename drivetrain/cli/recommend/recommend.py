@@ -6,56 +6,54 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Config, Json, Set
 
-app = new_app()
+app = App()
 
 
 @app.command()
 def recommend(
     target: Annotated[
         str | None,
-        typer.Argument(metavar="PIPELINE", help="Take recipe, batch and machines from this pipeline's training steps."),
+        Argument(metavar="PIPELINE", help="Take recipe, batch and machines from this pipeline's training steps."),
     ] = None,
     recipe: Annotated[
-        str | None, typer.Option("--recipe", metavar="NAME", help="A recipe of the package, or a module of your own.")
+        str | None, Option("--recipe", metavar="NAME", help="A recipe of the package, or a module of your own.")
     ] = None,
     recipe_options: Annotated[
-        str | None, typer.Option("--recipe-options", metavar="JSON", help="The recipe's options  [default: {}]")
+        str | None, Option("--recipe-options", metavar="JSON", help="The recipe's options  [default: {}]")
     ] = None,
     instance: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--instance",
             metavar="TYPE",
             help="An instance type, or `local` (this machine). Repeatable.  [default: local]",
         ),
     ] = None,
-    hosts: Annotated[int | None, typer.Option("--hosts", min=1, metavar="N", help="Hosts  [default: 1]")] = None,
+    hosts: Annotated[int | None, Option("--hosts", min=1, metavar="N", help="Hosts  [default: 1]")] = None,
     processes: Annotated[
-        int | None, typer.Option("--processes", min=1, metavar="N", help="Processes a host  [default: one a GPU]")
+        int | None, Option("--processes", min=1, metavar="N", help="Processes a host  [default: one a GPU]")
     ] = None,
     global_batch: Annotated[
-        int | None, typer.Option("--global-batch", min=1, metavar="N", help="Samples a step  [default: 32]")
+        int | None, Option("--global-batch", min=1, metavar="N", help="Samples a step  [default: 32]")
     ] = None,
     precision: Annotated[
-        str | None, typer.Option("--precision", metavar="NAME", help="fp32, tf32, bf16, fp16, fp64  [default: fp32]")
+        str | None, Option("--precision", metavar="NAME", help="fp32, tf32, bf16, fp16, fp64  [default: fp32]")
     ] = None,
     accumulation: Annotated[
-        int | None, typer.Option("--accumulation", min=1, metavar="N", help="Pieces of a batch  [default: 1]")
+        int | None, Option("--accumulation", min=1, metavar="N", help="Pieces of a batch  [default: 1]")
     ] = None,
     activation_checkpointing: Annotated[
-        bool | None, typer.Option("--activation-checkpointing", help="Compute activations again.")
+        bool | None, Option("--activation-checkpointing", help="Compute activations again.")
     ] = None,
     write: Annotated[
-        bool, typer.Option("--write", help="Measure, and keep the facts beside the pipeline or in this folder.")
+        bool, Option("--write", help="Measure, and keep the facts beside the pipeline or in this folder.")
     ] = False,
     write_speed: Annotated[
         Path | None,
-        typer.Option("--write-speed", metavar="DIR", help="With --write: also measure this folder's disk."),
+        Option("--write-speed", metavar="DIR", help="With --write: also measure this folder's disk."),
     ] = None,
     config: Config = None,
     set_: Set = None,

@@ -5,30 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import CommandGroup, new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Home, Json
 
 if TYPE_CHECKING:
     from drivetrain.report.content.decision import DecisionFacts
     from drivetrain.report.content.evaluation import EvaluationFacts
 
-app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at what evaluations found and what was decided.")
-
-
-@app.callback()
-def evaluations() -> None:
-    """Look at what evaluations found and what was decided on them."""
+app = App(help="Look at what evaluations found and what was decided.")
 
 
 @app.command()
 def show(
     what: Annotated[
-        str, typer.Argument(metavar="WHAT", help="A folder that evaluate or compare wrote, a run's id, or `latest`.")
+        str, Argument(metavar="WHAT", help="A folder that evaluate or compare wrote, a run's id, or `latest`.")
     ] = "latest",
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the page of it instead.")] = None,
+    html: Annotated[Path | None, Option("--html", metavar="FILE", help="Write the page of it instead.")] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:

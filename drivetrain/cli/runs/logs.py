@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections import deque
@@ -19,8 +20,32 @@ if TYPE_CHECKING:
 POLL_S = 0.2
 
 
+class LinePrinter:
+    """Prints lines of a log: as they are, of several hosts with whose each is; as JSON an object a line."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        self.as_json = as_json
+        self._hosts: set[str] = set()
+
+    def __call__(self, host: str, text: str) -> None:
+        self._hosts.add(host)
+        if self.as_json:
+            shown = json.dumps({"host": host, "text": text}, ensure_ascii=False)
+        else:
+            shown = f"{host}: {text}" if len(self._hosts) > 1 else text
+        sys.stdout.write(f"{shown}\n")
+        sys.stdout.flush()
+
+
 def print_logs(
-    ledger: Ledger, execution: str, step: str | None, *, attempt: int | None, follow: bool, num_lines: int | None
+    ledger: Ledger,
+    execution: str,
+    step: str | None,
+    *,
+    attempt: int | None,
+    follow: bool,
+    num_lines: int | None,
+    as_json: bool = False,
 ) -> None:
     """Print what a step's hosts have logged; with `follow`, go on until it ends.
 
@@ -49,9 +74,10 @@ def print_logs(
         print(f"(cached: the log of {made_by})", file=sys.stderr)
     without = masking_of(ledger.home.run(made_by)).message
 
-    def write(data: bytes) -> None:
-        sys.stdout.write(without(data.decode("utf-8", "replace")))
-        sys.stdout.flush()
+    printed = LinePrinter(as_json=as_json)
+
+    def write(host: str, line: bytes) -> None:
+        printed(host, without(line.decode("utf-8", "replace")))
 
     over = False
     while not over:
@@ -87,9 +113,9 @@ def _why_none(row: StepRow) -> str:
 
 
 class LogReader:
-    """Copies the logs of a folder, each time what is new; of several hosts every line says whose it is."""
+    """Copies the logs of a folder, each time what is new: `write` is given the host and its line."""
 
-    def __init__(self, folder: Path, num_lines: int | None, write: Callable[[bytes], object]) -> None:
+    def __init__(self, folder: Path, num_lines: int | None, write: Callable[[str, bytes], object]) -> None:
         self.folder = folder
         self.num_lines = num_lines
         self._files: dict[str, BinaryIO] = {}
@@ -102,7 +128,7 @@ class LogReader:
     def __exit__(self, *_: object) -> None:
         for host, rest in self._rest.items():
             if rest:
-                self._write_line(host, rest + b"\n")
+                self._write(host, rest)
         for file in self._files.values():
             file.close()
 
@@ -117,7 +143,7 @@ class LogReader:
             *whole, rest = (self._rest.get(host, b"") + self._files[host].read()).split(b"\n")
             self._rest[host] = rest
             for line in whole:
-                self._write_line(host, line + b"\n")
+                self._write(host, line)
 
     @staticmethod
     def _skip_to_last(file: BinaryIO, num_lines: int) -> None:
@@ -126,6 +152,3 @@ class LogReader:
         for line in file:
             starts.append(starts[-1] + len(line))
         file.seek(starts[0] if num_lines else starts[-1])
-
-    def _write_line(self, host: str, line: bytes) -> None:
-        self._write(f"{host}: ".encode() + line if len(self._files) > 1 else line)

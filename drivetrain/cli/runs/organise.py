@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 from drivetrain.cli import local_home
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Execution, Home, Json
 
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it; without, it is only shown.")]
+Yes = Annotated[bool, Option("--yes", "-y", help="Do it; without, it is only shown.")]
 MOST_LISTED = 20
 
 
-def add_to(app: typer.Typer) -> None:
+def add_to(app: App) -> None:
     """Add these commands to those of `drivetrain runs`."""
     for command in (tag, name, note, delete, prune):
         app.command()(command)
@@ -21,9 +20,9 @@ def add_to(app: typer.Typer) -> None:
 
 def tag(
     execution: Execution,
-    tags: Annotated[list[str] | None, typer.Argument(metavar="NAME=TEXT...", help="Tags to give.")] = None,
+    tags: Annotated[list[str] | None, Argument(metavar="NAME=TEXT...", help="Tags to give.")] = None,
     remove: Annotated[
-        list[str] | None, typer.Option("--remove", metavar="NAME", help="A tag to take away. Repeatable.")
+        list[str] | None, Option("--remove", metavar="NAME", help="A tag to take away. Repeatable.")
     ] = None,
     home: Home = None,
     as_json: Json = False,
@@ -57,7 +56,7 @@ def tag(
 
 def name(
     execution: Execution,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The name; without, it loses its name.")] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="The name; without, it loses its name.")] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -80,7 +79,7 @@ def name(
 
 def note(
     execution: Execution,
-    text: Annotated[str | None, typer.Argument(metavar="TEXT", help="The note; without, it is taken away.")] = None,
+    text: Annotated[str | None, Argument(metavar="TEXT", help="The note; without, it is taken away.")] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -102,7 +101,7 @@ def note(
 
 def delete(
     executions: Annotated[
-        list[str], typer.Argument(metavar="ID...", help="Runs: ids, beginnings of ids, names, or `latest`.")
+        list[str], Argument(metavar="ID...", help="Runs: ids, beginnings of ids, names, or `latest`.")
     ],
     yes: Yes = False,
     home: Home = None,
@@ -121,11 +120,11 @@ def delete(
 
 
 def prune(
-    keep: Annotated[int, typer.Option("--keep", min=0, metavar="N", help="The newest N of each pipeline stay.")],
+    keep: Annotated[int, Option("--keep", min=0, metavar="N", help="The newest N of each pipeline stay.")],
     older_than: Annotated[
-        str | None, typer.Option("--older-than", metavar="AGE", help="Only runs older than that: 12h, 30d, 2w.")
+        str | None, Option("--older-than", metavar="AGE", help="Only runs older than that: 12h, 30d, 2w.")
     ] = None,
-    pipeline: Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Of this one only.")] = None,
+    pipeline: Annotated[str | None, Option("--pipeline", "-p", metavar="NAME", help="Of this one only.")] = None,
     yes: Yes = False,
     home: Home = None,
     as_json: Json = False,

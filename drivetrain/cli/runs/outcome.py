@@ -6,8 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.formatting import SIGNS, approval_words, duration, moment, number, place, printable, status_word
-from drivetrain.cli.terminal import paint, shorten, table, width
+from drivetrain.base.formatting import (
+    SIGNS,
+    approval_words,
+    cut,
+    duration,
+    moment,
+    number,
+    place,
+    printable,
+    status_word,
+)
+from drivetrain.cli.terminal import paint, table, width
 from drivetrain.report.content import ModelFacts, RunFacts, StepFacts
 from drivetrain.report.content.reasons import in_a_line, known_paths
 
@@ -126,7 +136,7 @@ def summary(
     blocks += ["\n".join(lines) for lines in (interrupted(run, prices), results(run), models(run)) if lines]
     closing: list[str] = []
     if run.reason and run.status not in ("Succeeded", "Stopped") and not any(s.status == "Failed" for s in run.steps):
-        closing.append(shorten(printable(known_paths(run.reason)), max(width(), 40)))
+        closing.append(cut(printable(known_paths(run.reason)), max(width(), 40)))
     closing += [
         f"{printable(step)} goes on from step {saved.training_step:,}: {printable(place(saved.uri))}"
         for step, saved in run.goes_on_from.items()

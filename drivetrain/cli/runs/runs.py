@@ -5,39 +5,35 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from drivetrain.cli import home_option, local_home
-from drivetrain.cli.groups import CommandGroup, new_app
-from drivetrain.cli.options import Execution, Home, Interrupt, Json, Quiet, Set
+from drivetrain.cli.declared import App, Argument, Option
+from drivetrain.cli.options import Execution, Home, Interrupt, Json, JsonLines, Quiet, Set
 from drivetrain.cli.runs import organise
 from drivetrain.cli.runs.track import track
 
 SpotDiscount = Annotated[
     float | None,
-    typer.Option(metavar="SHARE", help="What spot machines cost less, 0.7 for 70 % off: says what they saved."),
+    Option(metavar="SHARE", help="What spot machines cost less, 0.7 for 70 % off: says what they saved."),
 ]
 Price = Annotated[
-    str | None, typer.Option(metavar="PRICES", help="on_demand=1.20,spot=0.36 for an hour of a machine, instead.")
+    str | None, Option(metavar="PRICES", help="on_demand=1.20,spot=0.36 for an hour of a machine, instead.")
 ]
 
-app = new_app(
-    cls=CommandGroup, no_args_is_help=True, help="List, show, compare, resume and remove runs on this machine."
-)
+app = App(help="List, show, compare, resume and remove runs on this machine.")
 
 
 @app.command(name="list")
 def list_(
-    pipeline: Annotated[str | None, typer.Option("--pipeline", "-p", metavar="NAME", help="Of this one only.")] = None,
+    pipeline: Annotated[str | None, Option("--pipeline", "-p", metavar="NAME", help="Of this one only.")] = None,
     limit: Annotated[
-        int, typer.Option("--limit", "-n", min=1, max=1_000_000, metavar="N", help="How many, the newest first.")
+        int, Option("--limit", "-n", min=1, max=1_000_000, metavar="N", help="How many, the newest first.")
     ] = 20,
     where: Annotated[
         str | None,
-        typer.Option("--where", "-w", metavar="CONDITION", help='Only runs it holds for: "accuracy > 0.98".'),
+        Option("--where", "-w", metavar="CONDITION", help='Only runs it holds for: "accuracy > 0.98".'),
     ] = None,
     sort: Annotated[
-        str | None, typer.Option("--sort", metavar="NAME", help="By this value; -NAME for the greatest first.")
+        str | None, Option("--sort", metavar="NAME", help="By this value; -NAME for the greatest first.")
     ] = None,
     home: Home = None,
     as_json: Json = False,
@@ -87,7 +83,7 @@ def list_(
 def show(
     execution: Execution = "latest",
     events: Annotated[
-        bool, typer.Option("--events", help="Its changes of status instead, as EventBridge tells them.")
+        bool, Option("--events", help="Its changes of status instead, as EventBridge tells them.")
     ] = False,
     spot_discount: SpotDiscount = None,
     price: Price = None,
@@ -132,11 +128,11 @@ def show(
 def compare(
     executions: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID...", help="Two runs or more: ids, beginnings of ids, names, `latest`, `latest~1`."),
+        Argument(metavar="ID...", help="Two runs or more: ids, beginnings of ids, names, `latest`, `latest~1`."),
     ] = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE.html", help="Write its page (with --json, too)."),
+        Option("--output", "-o", metavar="FILE.html", help="Write its page (with --json, too)."),
     ] = None,
     home: Home = None,
     as_json: Json = False,
@@ -170,14 +166,15 @@ def compare(
 def logs(
     execution: Execution = "latest",
     step: Annotated[
-        str | None, typer.Argument(metavar="STEP", help="A step; the failed, running or last one unless given.")
+        str | None, Argument(metavar="STEP", help="A step; the failed, running or last one unless given.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the step ends.")] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Go on until the step ends.")] = False,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", min=1, metavar="N", help="Which try; the last unless given.")
+        int | None, Option("--attempt", min=1, metavar="N", help="Which try; the last unless given.")
     ] = None,
-    lines: Annotated[int | None, typer.Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
+    lines: Annotated[int | None, Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
     home: Home = None,
+    as_json: JsonLines = False,
 ) -> None:
     """Print the log of a step.
 
@@ -190,7 +187,7 @@ def logs(
     from drivetrain.targets.local.ledger.reader import Ledger
 
     with Ledger(local_home(home)) as ledger:
-        print_logs(ledger, execution, step, attempt=attempt, follow=follow, num_lines=lines)
+        print_logs(ledger, execution, step, attempt=attempt, follow=follow, num_lines=lines, as_json=as_json)
 
 
 @app.command()
@@ -200,7 +197,7 @@ def resume(
     interrupt: Interrupt = None,
     home: Home = None,
     quiet: Quiet = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print events as JSON lines.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print events as JSON lines.")] = False,
 ) -> int:
     """Go on with a run that was interrupted or failed.
 
@@ -230,15 +227,11 @@ def resume(
 
 @app.command()
 def callback(
-    token: Annotated[
-        str | None, typer.Argument(metavar="TOKEN", help="Whose question; all are listed without.")
-    ] = None,
+    token: Annotated[str | None, Argument(metavar="TOKEN", help="Whose question; all are listed without.")] = None,
     output: Annotated[
-        list[str] | None, typer.Option("--output", "-o", metavar="NAME=VALUE", help="What the step gives. Repeatable.")
+        list[str] | None, Option("--output", "-o", metavar="NAME=VALUE", help="What the step gives. Repeatable.")
     ] = None,
-    fail: Annotated[
-        str | None, typer.Option("--fail", metavar="REASON", help="The step fails, for this reason.")
-    ] = None,
+    fail: Annotated[str | None, Option("--fail", metavar="REASON", help="The step fails, for this reason.")] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
@@ -261,9 +254,9 @@ def callback(
 @app.command()
 def report(
     execution: Execution = "latest",
-    open_: Annotated[bool, typer.Option("--open", help="Show it in the browser.")] = False,
+    open_: Annotated[bool, Option("--open", help="Show it in the browser.")] = False,
     site: Annotated[
-        Path | None, typer.Option("--site", metavar="FOLDER", help="The pages of all runs and models, with their list.")
+        Path | None, Option("--site", metavar="FOLDER", help="The pages of all runs and models, with their list.")
     ] = None,
     spot_discount: SpotDiscount = None,
     price: Price = None,

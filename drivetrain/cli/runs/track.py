@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-import typer
-
 from drivetrain.base.errors import UserError
 from drivetrain.cli import local_home
+from drivetrain.cli.declared import Argument
 from drivetrain.cli.options import Execution, Home, Json
 
 
@@ -15,7 +14,7 @@ def track(
     execution: Execution = "latest",
     settings: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TRACKER.FIELD=VALUE...", help="Where the tracker is, if not where the run said."),
+        Argument(metavar="TRACKER.FIELD=VALUE...", help="Where the tracker is, if not where the run said."),
     ] = None,
     home: Home = None,
     as_json: Json = False,

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from drivetrain.base.errors import UserError
-from drivetrain.cli.groups import new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Home, Json
 
-app = new_app()
+app = App()
 
 
 @app.command()
 def attach(
     run: Annotated[
-        str, typer.Argument(metavar="RUN", help="A run's id, the beginning of it, or `latest`.", show_default=False)
+        str, Argument(metavar="RUN", help="A run's id, the beginning of it, or `latest`.", show_default=False)
     ] = "latest",
-    rank: Annotated[int | None, typer.Option("--rank", metavar="N", help="One rank alone.")] = None,
+    rank: Annotated[int | None, Option("--rank", metavar="N", help="One rank alone.")] = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:

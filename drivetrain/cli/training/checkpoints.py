@@ -5,16 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from drivetrain.cli.groups import CommandGroup, new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Home, Json
 
-app = new_app(cls=CommandGroup, no_args_is_help=True, help="Look at what trainings have saved, verify and export it.")
+app = App(help="Look at what trainings have saved, verify and export it.")
 
 Where = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="WHERE",
         help="A folder, s3://BUCKET/PREFIX, or a run (its id or the beginning of it, or `latest`): its own training.",
         show_default=False,
@@ -22,14 +20,12 @@ Where = Annotated[
 ]
 Checkpoint = Annotated[
     str,
-    typer.Argument(metavar="CHECKPOINT", help="A training step, `newest` (the default) or `best`.", show_default=False),
+    Argument(metavar="CHECKPOINT", help="A training step, `newest` (the default) or `best`.", show_default=False),
 ]
-Step = Annotated[
-    str | None, typer.Option("--step", metavar="NAME", help="The run's step, where several keep checkpoints.")
-]
+Step = Annotated[str | None, Option("--step", metavar="NAME", help="The run's step, where several keep checkpoints.")]
 Training = Annotated[
     str | None,
-    typer.Option("--training", metavar="ID", help="Which training of the place, as `list` names it."),
+    Option("--training", metavar="ID", help="Which training of the place, as `list` names it."),
 ]
 
 
@@ -70,8 +66,8 @@ def show(
 def verify(
     where: Where = "latest",
     checkpoint: Checkpoint = "newest",
-    all_: Annotated[bool, typer.Option("--all", help="Every checkpoint.")] = False,
-    quarantine: Annotated[bool, typer.Option("--quarantine", help="Set damaged ones aside, with a report.")] = False,
+    all_: Annotated[bool, Option("--all", help="Every checkpoint.")] = False,
+    quarantine: Annotated[bool, Option("--quarantine", help="Set damaged ones aside, with a report.")] = False,
     step: Step = None,
     training: Training = None,
     home: Home = None,
@@ -94,7 +90,7 @@ def verify(
 def export(
     out: Annotated[
         str,
-        typer.Option(
+        Option(
             "--out",
             "-o",
             metavar="PATH",
@@ -105,13 +101,13 @@ def export(
     where: Where = "latest",
     checkpoint: Checkpoint = "newest",
     no_average: Annotated[
-        bool, typer.Option("--no-average", help="The weights themselves, and not their moving average.")
+        bool, Option("--no-average", help="The weights themselves, and not their moving average.")
     ] = False,
-    best: Annotated[bool, typer.Option("--best", help="The model of the best validation, where it was kept.")] = False,
+    best: Annotated[bool, Option("--best", help="The model of the best validation, where it was kept.")] = False,
     optimizer: Annotated[
-        bool, typer.Option("--optimizer", help="Everything, the optimizer's state included, in one file.")
+        bool, Option("--optimizer", help="Everything, the optimizer's state included, in one file.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace what an earlier export wrote.")] = False,
+    force: Annotated[bool, Option("--force", help="Replace what an earlier export wrote.")] = False,
     step: Step = None,
     training: Training = None,
     home: Home = None,

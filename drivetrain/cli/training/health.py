@@ -5,28 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from drivetrain.cli.groups import CommandGroup, new_app
+from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.options import Home, Json
 
-app = new_app(cls=CommandGroup, no_args_is_help=True, help="See what health rules say of a training, and try others.")
+app = App(help="See what health rules say of a training, and try others.")
 
 What = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="WHAT",
         help="A run (its id, the beginning of it, or `latest`), or a training's output folder.",
         show_default=False,
     ),
 ]
-Step = Annotated[str | None, typer.Option("--step", metavar="NAME", help="The run's step, where several were trained.")]
+Step = Annotated[str | None, Option("--step", metavar="NAME", help="The run's step, where several were trained.")]
 
 
 @app.command()
 def show(
     what: What = "latest",
-    steps: Annotated[int, typer.Option("--steps", metavar="N", help="Of each rank's last steps so many.")] = 3,
+    steps: Annotated[int, Option("--steps", metavar="N", help="Of each rank's last steps so many.")] = 3,
     step: Step = None,
     home: Home = None,
     as_json: Json = False,
@@ -45,7 +43,7 @@ def show(
 def replay(
     what: What = "latest",
     rules: Annotated[
-        str, typer.Option("--rules", metavar="JSON", help="As health_rules of a training.", show_default=False)
+        str, Option("--rules", metavar="JSON", help="As health_rules of a training.", show_default=False)
     ] = "{}",
     step: Step = None,
     home: Home = None,

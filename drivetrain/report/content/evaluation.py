@@ -107,6 +107,11 @@ class EvaluationFacts:
     worst_key: str = ""
     """The column that names them."""
 
+    @property
+    def has_sliders(self) -> bool:
+        """Whether the page can choose a threshold for other costs."""
+        return self.threshold is not None and bool(self.threshold.corners)
+
     def overall(self) -> list[Measure]:
         """The metrics that are not one class's, in the order of `ranked`."""
         return ranked(one for one in self.measures.values() if one.per_class is None)

@@ -35,6 +35,8 @@ class ThresholdFacts:
     at_half: Outcome | None
     other_costs: tuple[Outcome, ...]
     points: tuple[tuple[float, float, float, float], ...]
+    corners: tuple[tuple[float, int, int], ...] = ()
+    """(threshold, true positives, false positives) of those that are the cheapest at some costs."""
 
 
 def threshold_facts(curves: Mapping[str, Any]) -> ThresholdFacts | None:
@@ -47,6 +49,10 @@ def threshold_facts(curves: Mapping[str, Any]) -> ThresholdFacts | None:
         return None
     columns = (listed(given.get(name))[:MAX_POINTS] for name in ("x", "y", "precision", "recall"))
     points = [tuple(map(drawable, point)) for point in zip(*columns, strict=False)]
+    best = mapping(given.get("best_at_some_costs"))
+    names = ("threshold", "true_positives", "false_positives")
+    rows = zip(*(listed(best.get(name))[:MAX_POINTS] for name in names), strict=False)
+    corners = [(drawable(score), whole(ones), whole(zeros)) for score, ones, zeros in rows]
     others = [_outcome(entry) for entry in objects(given.get("other_costs"), MAX_ROWS)]
     return ThresholdFacts(
         chosen=chosen,
@@ -56,6 +62,11 @@ def threshold_facts(curves: Mapping[str, Any]) -> ThresholdFacts | None:
             (x, cost, precision, recall)
             for x, cost, precision, recall in points
             if x is not None and cost is not None and precision is not None and recall is not None
+        ),
+        corners=tuple(
+            (score, ones, zeros)
+            for score, ones, zeros in corners
+            if score is not None and ones is not None and zeros is not None
         ),
     )
 

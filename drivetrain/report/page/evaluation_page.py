@@ -25,6 +25,7 @@ def evaluation_page(
         el("main", decision_sections(decisions), evaluation_sections(evaluations, decisions)),
         el("footer", f"Written by drivetrain at {moment_with_zone(written)}."),
         styles=(STYLE,),
+        scripts=("threshold.js",) if any(one.has_sliders for one in evaluations) else (),
     )
 
 

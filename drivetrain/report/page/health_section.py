@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from drivetrain.base.formatting import duration, share
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report import section
@@ -50,8 +52,7 @@ def _table(one: HealthFacts) -> Content:
         )
         for finding in one.findings
     ]
-    head = el("thead", el("tr", [el("th", name, scope="col") for name in ("Rule", "Action", "Step", "What it saw")]))
-    return el("div", el("table", head, el("tbody", rows)), class_="scroll health", tabindex=0)
+    return _table_of(("Rule", "Action", "Step", "What it saw"), {"Step"}, rows, "scroll health")
 
 
 def _stragglers(one: HealthFacts) -> Content:
@@ -68,8 +69,12 @@ def _stragglers(one: HealthFacts) -> Content:
         for slow in one.stragglers[:MAX_STRAGGLERS]
     ]
     names = ("Slowest ranks", "Shortest step before it meets the others", "Beside the median")
-    head = el("thead", el("tr", [el("th", name, scope="col") for name in names]))
-    return el("div", el("table", head, el("tbody", rows)), class_="scroll stragglers", tabindex=0)
+    return _table_of(names, set(names[1:]), rows, "scroll stragglers")
+
+
+def _table_of(names: Sequence[str], right: set[str], rows: list[Markup], class_: str) -> Markup:
+    head = [el("th", name, scope="col", class_="right" if name in right else None) for name in names]
+    return el("div", el("table", el("thead", el("tr", head)), el("tbody", rows)), class_=class_, tabindex=0)
 
 
 def _pictures(one: HealthFacts) -> Content:

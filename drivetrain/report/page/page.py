@@ -62,6 +62,7 @@ def render(run: RunFacts, prices: Prices | None = None, around: Around | None = 
             *(("data.css",) if run.datasets else ()),
             *(("card.css",) if run.cards else ()),
         ),
+        scripts=("threshold.js",) if any(one.has_sliders for one in run.evaluations) else (),
         around=around,
     )
 

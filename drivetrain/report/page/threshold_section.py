@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
 from drivetrain.base.formatting import number
 from drivetrain.base.markup import Markup, el
 from drivetrain.report.charts.square_chart import Line, square_chart
 from drivetrain.report.content.evaluation import EvaluationFacts, interval_words
 from drivetrain.report.content.threshold import Outcome, ThresholdFacts
+
+STEPS = 40
+"""A slider has so many steps to each side: from a hundredth of the cost to its hundredfold."""
 
 
 def threshold_part(found: EvaluationFacts) -> Markup | None:
@@ -18,6 +23,7 @@ def threshold_part(found: EvaluationFacts) -> Markup | None:
         "div",
         el("h3", "Threshold"),
         el("p", _sentence(found, facts)),
+        _sliders(facts) if facts.corners else None,
         el("div", _charts(found, facts), class_="charts") if len(facts.points) > 1 else None,
         _table(facts),
         class_="below",
@@ -34,6 +40,54 @@ def _sentence(found: EvaluationFacts, facts: ThresholdFacts) -> str:
     )
     said += f", and {number(half.cost)} at 0.5." if half is not None else "."
     return f"{said} It is chosen on these samples; on others it costs a little more."
+
+
+def _sliders(facts: ThresholdFacts) -> Markup:
+    """Two sliders of costs, which threshold.js reads; without scripts they are not shown, and the table has some."""
+    chosen = facts.chosen
+    outcomes = [chosen, *facts.other_costs]
+    candidates = {*facts.corners, *((one.threshold, one.true_positives, one.false_positives) for one in outcomes)}
+    costs = (
+        ("false positive", chosen.false_positive_cost, "class 0 taken for class 1"),
+        ("false negative", chosen.false_negative_cost, "class 1 taken for class 0"),
+    )
+    rows = [
+        el(
+            "div",
+            el("span", f"A {name} costs ", el("output", f"{cost:g}")),
+            el("input", type="range", min=-STEPS, max=STEPS, value=0, data_cost=cost, aria_valuetext=f"{cost:g}",
+               aria_label=f"cost of a {name}, {what}"),
+            el("small", what),
+        )
+        for name, cost, what in costs
+    ]  # fmt: skip
+    return el(
+        "fieldset",
+        el("legend", "Try other costs"),
+        rows,
+        el("p", _found(chosen), class_="found", role="status"),
+        class_="costs",
+        data_candidates=json.dumps(sorted(candidates)),
+        data_positives=chosen.true_positives + chosen.false_negatives,
+        data_negatives=chosen.false_positives + chosen.true_negatives,
+        data_steps=STEPS,
+    )
+
+
+def _found(one: Outcome) -> str:
+    """As threshold.js words it."""
+    positives, taken = one.true_positives + one.false_negatives, one.true_positives + one.false_positives
+    return (
+        f"Cheapest threshold {_digits(one.threshold)}: cost a sample {_digits(one.cost)}, "
+        f"precision {_digits(one.true_positives / taken if taken else 0.0)}, "
+        f"recall {_digits(one.true_positives / positives if positives else 0.0)}; "
+        f"{one.false_positives:,} false positives, {one.false_negatives:,} false negatives."
+    )
+
+
+def _digits(value: float) -> str:
+    """Four significant digits, as `Number(value.toPrecision(4))` prints them."""
+    return f"{value:.4g}"
 
 
 def _charts(found: EvaluationFacts, facts: ThresholdFacts) -> list[Markup]:

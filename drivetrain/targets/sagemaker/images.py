@@ -82,12 +82,20 @@ def inference_image(region: str, gpu: bool, framework: str = "pytorch") -> str:
         UserError: no such framework or region is documented.
     """
     table = _table()
-    images = [each for each in table["inference"] if each["framework"] == framework]
+    # Of those of libraries no day is documented on which patches end.
+    serving = [*table["inference"], *table["inference_of_libraries"]]
+    images = [each for each in serving if each["framework"] == framework]
     if not images:
-        known = {each["framework"] for each in table["inference"]}
+        known = {each["framework"] for each in serving}
         raise UserError(f"No stock image serves models of {framework!r}. {did_you_mean(framework, known)}")
-    entry = max(images, key=lambda each: each["patched_until"])
-    return _uri(region, entry["repository"], entry["tags"]["gpu" if gpu else "cpu"], setting=SERVING_IMAGE)
+    entry = max(images, key=lambda each: each.get("patched_until", ""))
+    tag = entry["tags"].get("gpu" if gpu else "cpu")
+    if tag is None:
+        raise UserError(
+            f"The stock image that serves models of {framework!r} uses no GPU. Name instance types without one "
+            f"(register(instance_types=...)), or give an image's URI: {SERVING_IMAGE}."
+        )
+    return _uri(region, entry["repository"], tag, setting=SERVING_IMAGE, accounts=entry.get("accounts"))
 
 
 def unpatched(definition: Any, today: datetime.date) -> tuple[str, ...]:
@@ -135,15 +143,18 @@ def _texts(value: Any) -> Iterator[str]:
             yield from _texts(each)
 
 
-def _uri(region: str, repository: str, tag: str, setting: str = JOB_IMAGE) -> str:
-    accounts = _table()["accounts"]
-    account = accounts.get(region)
-    if account is None and (host := _registry_of_sdk(region)) is not None:
+def _uri(
+    region: str, repository: str, tag: str, setting: str = JOB_IMAGE, accounts: Mapping[str, str] | None = None
+) -> str:
+    """`accounts`: region -> account, of an image that has accounts of its own."""
+    known = accounts or _table()["accounts"]
+    account = known.get(region)
+    if account is None and accounts is None and (host := _registry_of_sdk(region)) is not None:
         return f"{host}/{repository}:{tag}"
     if account is None:
         raise UserError(
             f"No account for stock images is documented for region {region!r}. "
-            f"{did_you_mean(region, accounts)} For another one, give an image's URI: {setting}."
+            f"{did_you_mean(region, known)} For another one, give an image's URI: {setting}."
         )
     suffix = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
     return f"{account}.dkr.ecr.{region}.{suffix}/{repository}:{tag}"

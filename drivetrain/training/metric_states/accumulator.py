@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.metric import (
+    ANY,
     HasCurves,
     HasExact,
     HasExactCurves,
+    HasRange,
     Ints,
     Metric,
     Ranked,
@@ -318,6 +320,7 @@ class Accumulator:
                 num_right=num_right,
                 num_keys=num_keys,
                 bound=bound,
+                value_range=value.value_range or (metric.value_range if isinstance(metric, HasRange) else ANY),
             )
         low, high = found.limits or (None, None)
         advice = [value.advice] if value.advice else []

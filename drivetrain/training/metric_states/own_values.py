@@ -10,7 +10,19 @@ from typing import ClassVar, get_args
 import numpy as np
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Amount, Counts, Ints, Kind, Metric, Samples, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import (
+    SHARE,
+    Amount,
+    Counts,
+    Ints,
+    Kind,
+    Metric,
+    Samples,
+    Tally,
+    Task,
+    UndefinedError,
+    Value,
+)
 from drivetrain.training.metric_states.numbers import exact_sum
 from drivetrain.training.metric_states.uncertainty.intervals import share
 
@@ -64,7 +76,9 @@ class ValueSum:
         sums = counted.reshape(len(samples), -1)
         if self.amount == "bool":
             return [
-                Value(true / (false + true), limits=share(true, false + true)) if false + true else Value(math.nan)
+                Value(true / (false + true), limits=share(true, false + true), value_range=SHARE)
+                if false + true
+                else Value(math.nan)
                 for false, true in sums.tolist()
             ]
         counts = samples.tolist()

@@ -21,14 +21,14 @@ class Measured:
     advice: str = ""
     """What to do about a wide bound, for people."""
     low: float | None = None
-    """The lower end of the interval (uncertainty/intervals.py); None where there is none. Where replicates are not
-    exact it is not cut off where values end: an interval of shares may begin below 0."""
+    """The lower end of the interval (uncertainty/intervals.py); None where there is none. It lies where
+    values can: that of a share in [0, 1]."""
     high: float | None = None
     no_interval: str = ""
     """Why there is none though there are replicates, as a clause: `too few samples: ...`."""
     interval_bound: float = 0.0
     """By how much both ends were moved outwards, for replicates are not exact: the interval that exact ones would have
-    given lies within this one. 0 where they are exact."""
+    given lies within this one. 0 where they are exact. (None was moved beyond where values can lie.)"""
     higher_is_better: bool | None = None
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.metric import Floats, Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Floats, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.outcomes import ClassTable, Outcomes
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, mean_of, share, with_absent
 
@@ -46,6 +46,7 @@ class ByClass(ABC):
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary", "multilabel", "segmentation")
     higher_is_better: ClassVar[bool | None] = True
+    value_range: ClassVar[Range] = SHARE
     shared_by: ClassVar[int] = 1
     """In how many classes' quotients a wrong sample counts: as one missed, as one claimed in vain, or both."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from drivetrain.training.metric import Ints, Kind, Tally, Task, Value
+from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
 from drivetrain.training.metric_states.output_errors import OutputError, OutputErrors
 
@@ -21,6 +21,7 @@ class ByOutput:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("regression",)
     higher_is_better: ClassVar[bool | None] = False
+    value_range: ClassVar[Range] = FROM_ZERO
     error: ClassVar[OutputError]
     scale: ClassVar[tuple[Callable[[Any], Any], Callable[[float], float]] | None] = None
     """As that of a Value."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from math import inf, isfinite, nan, sqrt
 from typing import ClassVar
 
-from drivetrain.training.metric import Ints, Kind, Ranked, Ranking, Samples, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Kind, Range, Ranked, Ranking, Samples, Task, UndefinedError, Value
 from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.numbers.enclosure import Enclosure, mean
 from drivetrain.training.metric_states.ranking.score_histogram import ScoreHistogram, check_resolution, resolution_for
@@ -60,6 +60,7 @@ class OneVersusRest:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("binary", "multiclass", "multilabel")
     higher_is_better: ClassVar[bool | None] = True
+    value_range: ClassVar[Range] = SHARE
 
     resolution: int = 0
     """2**resolution bins from 0 to 1, more of them near the ends; 0: as many as the number of classes lets fit into 16

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import CORRELATION, SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.outcomes import Outcomes
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, mean_of, share, with_absent
 
@@ -22,6 +22,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary", "segmentation")
     higher_is_better: ClassVar[bool | None] = True
+    value_range: ClassVar[Range] = CORRELATION
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {"outcomes": Outcomes(task.kind, task.num_classes)}
@@ -33,7 +34,7 @@ class Metric:
         limits = None if task.kind == "segmentation" else self._limits(task, table.found[there], table.actual[there])
         if not self.adjusted:
             value = math.fsum(table.found[there] / table.actual[there]) / num_classes
-            return {"": Value(value, limits=limits)}
+            return {"": Value(value, limits=limits, value_range=SHARE)}
         if num_classes == 1:
             raise UndefinedError("all samples are of one class, where guessing is always right")
         # (mean - 1 / C) / (1 - 1 / C), with one subtraction a class, so that what is near 0 keeps its digits.

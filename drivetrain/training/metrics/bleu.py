@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.texts import BleuCounts, library
 
 
@@ -20,6 +20,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("tokens", "values")
     higher_is_better: ClassVar[bool | None] = True
+    value_range: ClassVar[Range] = (0.0, 100.00000000000004)  # as sacrebleu rounds 100
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {"counts": BleuCounts()}

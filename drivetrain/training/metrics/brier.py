@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training.metric import Ints, Kind, Tally, Task, Value
+from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
 from drivetrain.training.metric_states.score_errors import ScoreErrors
 
@@ -19,6 +19,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary")
     higher_is_better: ClassVar[bool | None] = False
+    value_range: ClassVar[Range] = FROM_ZERO
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {"errors": ScoreErrors(task.kind, task.num_classes, "brier")}
@@ -26,4 +27,6 @@ class Metric:
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         halves = 2 if task.kind == "multiclass" and task.num_classes == 2 else 1
         (total,) = totals(counted["errors"])
-        return {"": Value(float(total / (num_samples(counted["errors"]) * halves)))}
+        most = 1 if task.kind == "binary" else task.num_classes / halves  # of probabilities that need not add up to 1
+        value = float(total / (num_samples(counted["errors"]) * halves))
+        return {"": Value(value, value_range=(0.0, most))}

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.confidence import BITS, Bin, Confidences, RoundedConfidences
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, worth
 
@@ -35,6 +35,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary")
     higher_is_better: ClassVar[bool | None] = False
+    value_range: ClassVar[Range] = SHARE
 
     _bound: ClassVar[float] = 0.0
 

@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import ClassVar
 
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import CORRELATION, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.confusion import Distances
 from drivetrain.training.metric_states.outcomes import Outcomes, beyond_chance
 
@@ -28,6 +28,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary")
     higher_is_better: ClassVar[bool | None] = True
+    value_range: ClassVar[Range] = CORRELATION
 
     def __post_init__(self) -> None:
         if self.weights not in WEIGHTS:

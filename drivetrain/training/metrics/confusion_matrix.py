@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.confusion import ConfusionMatrix
 
 MOST_SHOWN = 999
@@ -22,6 +22,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary", "segmentation")
     higher_is_better: ClassVar[bool | None] = None
+    value_range: ClassVar[Range] = SHARE
 
     def __post_init__(self) -> None:
         if not 0 <= self.shown <= MOST_SHOWN:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training.metric import Ints, Kind, Tally, Task, Value
+from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
 from drivetrain.training.metric_states.score_errors import ScoreErrors
 
@@ -21,6 +21,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary")
     higher_is_better: ClassVar[bool | None] = False
+    value_range: ClassVar[Range] = FROM_ZERO
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {"errors": ScoreErrors(task.kind, task.num_classes, "log")}

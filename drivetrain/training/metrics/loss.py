@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training.metric import Ints, Kind, Tally, Task, Value
+from drivetrain.training.metric import ANY, Ints, Kind, Range, Tally, Task, Value
 from drivetrain.training.metric_states.own_values import WeightedLoss
 
 LOSS = WeightedLoss()
@@ -27,6 +27,7 @@ class Metric:
         "values",
     )
     higher_is_better: ClassVar[bool | None] = False
+    value_range: ClassVar[Range] = ANY
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return LOSS.tallies(task)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from drivetrain.training.metric import Ints, Kind, Tally, Task, Value
+from drivetrain.training.metric import CORRELATION, Ints, Kind, Range, Tally, Task, Value
 from drivetrain.training.metric_states.numbers.sums import root
 from drivetrain.training.metric_states.outcomes import Outcomes, beyond_chance
 
@@ -22,6 +22,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary", "segmentation")
     higher_is_better: ClassVar[bool | None] = True
+    value_range: ClassVar[Range] = CORRELATION
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {"outcomes": Outcomes(task.kind, task.num_classes)}

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from drivetrain.training.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.own_values import WeightedLoss
 
 LOSS = WeightedLoss()
@@ -24,6 +24,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("tokens", "values")
     higher_is_better: ClassVar[bool | None] = False
+    value_range: ClassVar[Range] = FROM_ZERO
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return LOSS.tallies(task)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import ClassVar
 
-from drivetrain.training.metric import Ints, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import Ints, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
 from drivetrain.training.metric_states.output_errors import OutputError, OutputTargets
 from drivetrain.training.metrics._by_output import ByOutput
@@ -21,6 +22,7 @@ class Metric(ByOutput):
     """
 
     higher_is_better: ClassVar[bool | None] = True
+    value_range: ClassVar[Range] = (-inf, 1.0)
     error: ClassVar[OutputError] = "squared"
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.numbers import exact_sum
 from drivetrain.training.metric_states.own_values import NumSamples
 from drivetrain.training.metric_states.texts import RougeSum
@@ -28,6 +28,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("tokens", "values")
     higher_is_better: ClassVar[bool | None] = True
+    value_range: ClassVar[Range] = SHARE
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

@@ -6,8 +6,9 @@ scores, in the middle of the gap between the samples on both sides, so the count
 are compared in whole numbers. Of several thresholds that cost the same, the one is taken that is nearest to what a
 calibrated model would take: false_positive_cost / (false_positive_cost + false_negative_cost).
 
-The threshold is chosen on these samples, so its cost on other samples is a little higher. The bootstrap chooses anew in
-each replicate: the interval says how far the choice depends on the samples.
+The threshold is chosen on these samples, so its cost on other samples is a little higher: the intervals of cost,
+precision and recall reach further by what the choice gains (_optimism.py). That of the threshold is the bootstrap's,
+which chooses anew in each replicate.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache, partial
 from math import isfinite, lcm, nextafter
 from typing import Any, ClassVar, NamedTuple
 
@@ -23,7 +25,9 @@ import numpy as np
 from drivetrain.base.errors import InputError
 from drivetrain.training.metric import Floats, Ints, Kind, Task, Value
 from drivetrain.training.metric_states.ranking.score_histogram import lower_edges
+from drivetrain.training.metric_states.uncertainty.intervals import Limits, worth
 from drivetrain.training.metrics._one_versus_rest import HISTOGRAM, OneVersusRest, both_sides
+from drivetrain.training.metrics._optimism import limits, optimism
 from drivetrain.training.metrics._score_curve import MOST_POINTS, thinned
 
 HIGHEST_COST = 1e9
@@ -84,11 +88,20 @@ class Metric(OneVersusRest):
         at = _cheapest(thresholds, costs)
         chosen = _confusion(thresholds, at)
         found, missed, wrong = (chosen[f"{name}s"] for name in ("true_positive", "false_negative", "false_positive"))
+        costs = self.false_positive_cost, self.false_negative_cost
+        gains = cache(partial(optimism, *thresholds, costs))
+
+        def value(name: str, number: float, **more: Any) -> Value:
+            def interval(confidence: float) -> Limits:
+                return limits(name, chosen, costs, gains(worth())[name], confidence)
+
+            return Value(number, limits=interval, limits_suffice=True, **more)
+
         return {
             "": Value(chosen["threshold"], better="neither"),
-            "cost": Value(self._cost(chosen)),
-            "precision": Value(found / (found + wrong) if found else 0.0, better="higher"),
-            "recall": Value(found / (found + missed), better="higher"),
+            "cost": value("cost", self._cost(chosen), value_range=(0.0, max(costs))),
+            "precision": value("precision", found / (found + wrong) if found else 0.0, better="higher"),
+            "recall": value("recall", found / (found + missed), better="higher"),
         }
 
     def curves(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Mapping[str, Any]]:
@@ -108,6 +121,7 @@ class Metric(OneVersusRest):
                 "y_label": "cost a sample",
                 "precision": [p / max(p + n, 1) for p, n in zip(positives.tolist(), negatives.tolist(), strict=True)],
                 "recall": (positives / thresholds.positives[-1]).tolist(),
+                "best_at_some_costs": _hull(thresholds),
                 "costs": {"false_positive": self.false_positive_cost, "false_negative": self.false_negative_cost},
                 "chosen": self._row(_confusion(thresholds, _cheapest(thresholds, self._costs))),
                 "at_half": self._row(_at_half(self.columns(task, counted)[""], self._edges(task))),
@@ -182,6 +196,24 @@ def _cheapest(thresholds: Thresholds, costs: tuple[int, int, int]) -> int:
     best = np.flatnonzero(total == total.min())
     calibrated = costs[0] / (costs[0] + costs[1])
     return int(best[np.argmin(np.abs(thresholds.scores[best] - calibrated))])
+
+
+def _hull(thresholds: Thresholds) -> dict[str, list[float]]:
+    """The thresholds of which one is the cheapest, whatever errors cost, and what each takes for class 1.
+
+    They are the corners of the convex hull of the ROC curve (F. Provost and T. Fawcett, "Robust Classification for
+    Imprecise Environments", 2001)."""
+    corners: list[tuple[float, int, int]] = []
+    for score, ones, zeros in zip(*(column.tolist() for column in thresholds), strict=True):
+        while len(corners) > 1:
+            (_, p, n), (_, p_before, n_before) = corners[-1], corners[-2]
+            if (ones - p) * (n - n_before) < (p - p_before) * (zeros - n):
+                break
+            corners.pop()
+        corners.append((score, ones, zeros))
+    kept = corners[:: -(-len(corners) // MOST_POINTS)]
+    names = ("threshold", "true_positives", "false_positives")
+    return {name: list(column) for name, column in zip(names, zip(*kept, strict=True), strict=True)}
 
 
 def _confusion(thresholds: Thresholds, at: int) -> dict[str, float]:

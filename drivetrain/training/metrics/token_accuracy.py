@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from drivetrain.training.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.texts import TokenMatches
 
 
@@ -20,6 +20,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("tokens",)
     higher_is_better: ClassVar[bool | None] = True
+    value_range: ClassVar[Range] = SHARE
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {"matches": TokenMatches()}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Ints, Kind, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.ranking.ranks import Ranks
 from drivetrain.training.metric_states.uncertainty.intervals import share
 
@@ -24,6 +24,7 @@ class Metric:
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass",)
     higher_is_better: ClassVar[bool | None] = True
+    value_range: ClassVar[Range] = SHARE
 
     def __post_init__(self) -> None:
         if self.k < 1:

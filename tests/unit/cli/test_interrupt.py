@@ -8,7 +8,6 @@ import re
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from drivetrain.cli.progress import RunView
 from drivetrain.cli.progress.live import LiveProgress
@@ -105,14 +104,10 @@ def test_json_lines() -> None:
 
 
 def test_the_live_view() -> None:
-    console = Console(file=io.StringIO(), width=100, height=30, force_terminal=True, color_system=None)
-    progress = LiveProgress(console, lambda: 0.0)
+    progress = LiveProgress(io.StringIO(), lambda: 0.0, lambda: (100, 30))
 
     def line() -> str:
-        picture = Console(file=io.StringIO(), width=100, height=30, color_system=None)
-        with picture.capture() as capture:
-            picture.print(progress)
-        return capture.get().splitlines()[1]
+        return progress.lines()[1]
 
     for event in COURSE[:3]:
         progress(event)

@@ -3,8 +3,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 
 from drivetrain.cli import main
@@ -54,6 +56,29 @@ def test_help_has_examples_that_begin_with_the_command(drivetrain, command: tupl
     assert f"Examples:\n    drivetrain {' '.join(command)}" in drivetrain(*command, "--help")
 
 
+# These print what is not for a script to take apart: a JSON Schema as it is, and the script of a shell.
+WITHOUT_JSON = {("completion",), ("schema", "settings"), ("schema", "definition"), ("schema", "patch")}
+
+
+def test_every_command_speaks_json() -> None:
+    def commands(group: click.Command, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+        if not isinstance(group, click.Group):
+            yield words, group
+            return
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            found = group.get_command(context, name)
+            assert found is not None
+            yield from commands(found, (*words, name))
+
+    def speaks_json(command: click.Command) -> bool:
+        return any("--json" in parameter.opts for parameter in command.params)
+
+    found = dict(commands(main.app, ()))
+    assert len(found) > 60
+    assert {words for words, command in found.items() if not speaks_json(command)} == WITHOUT_JSON
+
+
 GROUPS = ("checkpoints", "evaluations", "health", "models", "prices", "runs", "schema", "triggers")
 
 
@@ -92,7 +117,7 @@ def test_every_module_is_a_file_of_the_folder() -> None:
 
 def test_shells_complete_commands_pipelines_and_runs(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     for shell in ("bash", "zsh", "fish"):
-        assert f"_DRIVETRAIN_COMPLETE=complete_{shell}" in drivetrain("completion", shell)
+        assert f"_DRIVETRAIN_COMPLETE={shell}_complete" in drivetrain("completion", shell)
     assert "'bash', 'zsh', 'fish'" in drivetrain.error("completion", "csh")
     drivetrain.run()
     drivetrain("runs", "name", "latest", "best-of-all", "--home", drivetrain.home)
@@ -102,10 +127,10 @@ def test_shells_complete_commands_pipelines_and_runs(drivetrain, monkeypatch: py
     def words(line: str) -> list[str]:
         """What bash is told of the last word."""
         with monkeypatch.context() as shell:
-            shell.setenv(main.COMPLETE, "complete_bash")
+            shell.setenv(main.COMPLETE, "bash_complete")
             shell.setenv("COMP_WORDS", line)
             shell.setenv("COMP_CWORD", str(line.count(" ")))
-            return drivetrain().split()
+            return [line.partition(",")[2] for line in drivetrain().splitlines() if line]
 
     assert words("drivetrain ru") == ["run", "runs"]
     assert words("drivetrain runs show be") == ["best-of-all"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,3 +29,5 @@ def test_its_python_is_printed(
     name, value = options
     folder = tmp_path / value / ("" if name == "--into" else "environments/debugger")
     assert drivetrain("setup", "debugger", name, tmp_path / value).strip() == str(folder / "bin/python")
+    told = json.loads(drivetrain("setup", "debugger", name, tmp_path / value, "--json"))
+    assert told == {"environment": "debugger", "python": str(folder / "bin/python")}

@@ -4,7 +4,8 @@ import io
 
 import pytest
 
-from drivetrain.cli.terminal import has_color, paint, shorten, table
+from drivetrain.base.formatting import cut
+from drivetrain.cli.terminal import has_color, paint, table
 
 
 def test_columns_are_aligned_and_the_last_is_cut() -> None:
@@ -18,7 +19,7 @@ def test_terminal_commands_in_a_cell_are_shown_and_not_obeyed() -> None:
 
 
 def test_shorten() -> None:
-    assert shorten("abc", 3) == "abc" and shorten("abcd", 3) == "ab…" and shorten("数据数据", 5) == "数据…"
+    assert cut("abc", 3) == "abc" and cut("abcd", 3) == "ab…" and cut("数据数据", 5) == "数据…"
 
 
 def test_colours_only_where_they_are_welcome(monkeypatch: pytest.MonkeyPatch) -> None:

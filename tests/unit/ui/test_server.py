@@ -5,11 +5,13 @@ from __future__ import annotations
 import fcntl
 import http.client
 import json
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import webbrowser
 from collections.abc import Iterator
 from contextlib import chdir
 from datetime import UTC, datetime
@@ -20,6 +22,7 @@ import pytest
 
 import drivetrain as dt
 from drivetrain.base.errors import UserError
+from drivetrain.cli import main
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.writer import LedgerWriter
@@ -255,6 +258,15 @@ def test_the_command_prints_the_address_and_ends_by_ctrl_c(place: Path, runs: li
         connection.close()
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0
+
+
+def test_a_script_is_told_where_it_is(
+    place: Path, runs: list[dt.Run], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webbrowser, "open", lambda address: os.kill(os.getpid(), signal.SIGTERM))
+    assert main.run(["ui", "--json", "--open"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["url"] == f"http://127.0.0.1:{told['port']}/?token={told['token']}" and told["pid"] == os.getpid()
 
 
 def test_a_port_that_is_taken_is_refused(ask: Asked) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.base.errors import SpecError
+from drivetrain.catalog.strategies import TORCH
+from drivetrain.recommend.framework import framework_of_step, frameworks_of
 from drivetrain.registry.model_package import (
     CONTENT_HASH,
     CONTENT_SAID,
@@ -20,7 +22,6 @@ from drivetrain.spec.graph import Graph
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
 from drivetrain.steps.contract import METRICS_FILE
-from drivetrain.targets.assets.image import says_framework
 from drivetrain.targets.sagemaker.compile import get, join, spell, text
 from drivetrain.targets.sagemaker.images import SERVING_IMAGE, STOCK, has_gpu, inference_image, machine_problem
 from drivetrain.targets.sagemaker.settings import Settings
@@ -31,6 +32,8 @@ Json = dict[str, Any]
 MODEL_QUALITY_FILE = "model_quality.json"
 DECISION_FILE = "decision.json"
 JSON_TYPE = "application/json"
+# As SageMaker's images call it, and as it is imported.
+SKLEARN = "sklearn"
 # Of a model that says nothing of the machines that serve it.
 SERVING_TYPES = ("ml.m5.large",)
 # What drivetrain/training/serving reads and answers.
@@ -57,6 +60,8 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     producer = producer_of(step, graph)
     container: Json = {"Image": image, "ModelDataUrl": spell(step.model, graph)}
     ours = producer is not None and producer.program.target == TRAIN
+    if is_of_sklearn(producer, graph):
+        container["Environment"] = dict(SERVING)
     if producer is not None and ours:
         from drivetrain.recommend.framework import framework_of_step
 
@@ -93,7 +98,7 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
 
 def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
     """The container that serves the model: the step's, or the deployment's, or the stock inference image of the
-    framework that the model was trained with.
+    framework that the model was trained with: scikit-learn where the step needs that and no other.
 
     Raises:
         SpecError: a training image, by its name.
@@ -103,11 +108,9 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
     image = step.image or place.serving_image
     if image is None:
         gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
-        framework = "torch"
-        if producer is not None and says_framework(producer):
-            from drivetrain.recommend.framework import framework_of_step
-
-            framework = framework_of_step(producer, graph)
+        framework = framework_of_step(producer, graph) if producer is not None else TORCH
+        if is_of_sklearn(producer, graph):
+            framework = SKLEARN
         image = inference_image(place.region, gpu, STOCK.get(framework, framework))
     for kind in step.instance_types or SERVING_TYPES:
         if problem := machine_problem(image, kind):
@@ -119,6 +122,18 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
             f"({SERVING_IMAGE}, or register(image=...)), or none for the stock inference image."
         )
     return image
+
+
+def is_of_sklearn(producer: JobStep | None, graph: Graph) -> bool:
+    """Whether a step makes a model of scikit-learn: it imports that, or says that it needs it, and no other library by
+    which models are made."""
+    if producer is None or frameworks_of(producer, graph):
+        return False
+    from drivetrain.targets.assets.requirements import parse
+
+    program = producer.program
+    declared = any(need == SKLEARN or parse(need).name == "scikit-learn" for need in program.needs)
+    return {*program.libraries, *([SKLEARN] if declared else [])} == {SKLEARN}
 
 
 def producer_of(step: RegisterStep, graph: Graph) -> JobStep | None:

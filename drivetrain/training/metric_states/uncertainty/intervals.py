@@ -29,7 +29,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from drivetrain.training.metric import Value
+from drivetrain.training.metric import ANY, Range, Value
 
 Limits = tuple[float, float]
 
@@ -68,6 +68,7 @@ def interval(
     num_right: int | None = None,
     num_keys: float | None = None,
     bound: float = 0.0,
+    value_range: Range = ANY,
 ) -> Interval:
     """The interval of a value.
 
@@ -77,7 +78,9 @@ def interval(
         num_right: of a classification, samples whose prediction is right; None where that is not known.
         num_keys: as how many keys of equal size the samples vary; None where each varies by itself.
         bound: how far at most a replicate's value may lie from the true one. Both ends are moved outwards by it.
+        value_range: where the value can lie: the interval ends there.
     """
+    least, most = value_range
     num_samples = num_samples if value.num_samples is None else value.num_samples
     if num_keys is not None and num_keys < FEWEST_KEYS:
         return Interval(None, f"too few keys: the samples vary as {num_keys:.0f} would, and {FEWEST_KEYS} are needed")
@@ -95,8 +98,10 @@ def interval(
             of = "wrong" if rarer == num_samples - num_right else "right"
             rarer = math.floor(rarer * each)
             return Interval(None, f"too few samples: {rarer} with a {of} prediction, and {FEWEST_OUTCOMES} are needed")
-    if len(defined) < 2:
-        return Interval(known, "" if known else "too few replicates define it")
+    if len(defined) < 2 or (value.limits_suffice and num_keys is None):
+        if known:
+            return Interval((max(known[0], least), min(known[1], most)))
+        return Interval(None, "too few replicates define it")
     low, high = (float(end) for end in np.quantile(defined, [(1 - confidence) / 2, (1 + confidence) / 2]))
     if known is None and np.ptp(defined) == 0:
         return Interval(None, "too few samples: they do not vary")
@@ -107,7 +112,7 @@ def interval(
     low, high = min(low, value.value, *(end for end, _ in others)), max(high, value.value, *(end for _, end in others))
     if bound:
         low, high = math.nextafter(low - bound, -math.inf), math.nextafter(high + bound, math.inf)
-    return Interval((low, high))
+    return Interval((max(low, least), min(high, most)))
 
 
 def keys_of_equal_size(num_samples: int, replicates: Sequence[int]) -> float | None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import os
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 
 def test_the_definition_on_stdout_and_in_a_file_is_the_same(drivetrain) -> None:
@@ -12,6 +13,10 @@ def test_the_definition_on_stdout_and_in_a_file_is_the_same(drivetrain) -> None:
     assert "Wrote" in drivetrain.err
     assert (drivetrain.folder / "r.json").read_text() == printed
     assert not list(drivetrain.folder.glob(".*part"))
+    told = json.loads(drivetrain("compile", "retraining", "--json"))
+    assert told["definition"] == printed and isinstance(told["warnings"], list)
+    told = json.loads(drivetrain("compile", "retraining", "-o", drivetrain.folder / "r.json", "--json"))
+    assert told["file"] == str(drivetrain.folder / "r.json") and list(Path(told["objects"]).rglob("*.gz"))
 
 
 def test_a_link_and_a_pipe_stay_what_they_are(drivetrain) -> None:

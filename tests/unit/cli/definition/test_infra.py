@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+
 import yaml
 
 SETTINGS = """\
@@ -24,6 +26,11 @@ def test_the_folder_holds_what_is_printed(drivetrain) -> None:
     names = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
     written = [each for name in names for each in yaml.safe_load_all((folder / name).read_text())]
     assert written == list(yaml.safe_load_all(printed))
+    told = json.loads(drivetrain("infra", "kubeflow", "retraining", "--json"))
+    assert (folder / "network.yaml").read_text().endswith(told["files"]["network.yaml"])
+    assert any("deployment.targets.kubeflow.root" in note for note in told["notes"])
+    told = json.loads(drivetrain("infra", "kubeflow", "retraining", "-o", folder, "--json"))
+    assert told["folder"] == str(folder) and "network.yaml" in told["files"] and drivetrain.err == ""
 
 
 def test_the_folder_can_be_written_again_unless_it_was_edited(drivetrain) -> None:

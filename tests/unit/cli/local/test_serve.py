@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -151,6 +152,12 @@ def test_what_never_comes_here_is_said(
     for name in ("promoted", "drift"):
         assert said[name].endswith(" (not seen here)"), name
     assert said["approved"].endswith("changed ModelApprovalStatus")
+    assert main.run(["serve", "served_seldom.py", "--json"]) == 0
+    *triggers, serving, ending = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (serving["event"], serving["pid"], ending["event"]) == ("serving", os.getpid(), "ending")
+    told = {each["trigger"]: each for each in triggers}
+    assert told.keys() == said.keys() and told["nightly"]["next"].endswith("T02:00:00+00:00")
+    assert not told["paused"]["enabled"] and not told["drift"]["seen"] and told["past"]["next"] is None
 
 
 @pytest.mark.slow

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import io
-
-from rich.console import Console
+import sys
 
 from drivetrain.cli.progress.live import LiveProgress
+from drivetrain.cli.progress.redrawn import Redrawn
 from drivetrain.targets.events import ExecutionStarted, MetricLogged, StepFinished, StepNoted, StepRetrying, StepStarted
 
 STEPS = (("prepare", "Processing", "prepare"), ("train", "Training", "Train it"), ("stop", "Fail", "stop"))
@@ -16,14 +16,10 @@ class Screen:
     def __init__(self, width: int = 100, height: int = 30) -> None:
         self.now = 0.0
         self.file = io.StringIO()
-        self.console = Console(file=self.file, width=width, height=height, force_terminal=True, color_system=None)
-        self.progress = LiveProgress(self.console, lambda: self.now)
+        self.progress = LiveProgress(self.file, lambda: self.now, lambda: (width, height))
 
     def lines(self) -> list[str]:
-        picture = Console(file=io.StringIO(), width=self.console.width, height=self.console.height, color_system=None)
-        with picture.capture() as capture:
-            picture.print(self.progress)
-        return [line.rstrip() for line in capture.get().splitlines()]
+        return [line.rstrip() for line in self.progress.lines()]
 
 
 def test_a_line_a_step_with_time_and_metrics() -> None:
@@ -107,3 +103,20 @@ def test_what_the_user_is_asked_is_told_whole_and_what_is_only_worth_knowing_is_
         # A terminal breaks the long line as it likes; copied, it is one.
         assert (f"train {asked}" in screen.file.getvalue()) == asks
         assert all(len(line) <= 60 for line in screen.lines())
+
+
+def test_what_is_printed_meanwhile_stands_above_what_is_drawn_again() -> None:
+    screen = io.StringIO()
+    drawn = ["a", "b"]
+    redrawn = Redrawn(lambda: drawn, screen, frames_per_second=1)
+    before = sys.stdout, sys.stderr
+    redrawn.start()
+    redrawn.draw()
+    print("said")
+    print("half", end="")
+    drawn.append("c")
+    redrawn.stop()
+    assert (sys.stdout, sys.stderr) == before
+    again = "\x1b[2F\x1b[J"
+    expected = ["\x1b[?25la\nb\n", "said\na\nb\n", "half\na\nb\nc\n"]
+    assert screen.getvalue() == again.join(expected) + "\x1b[3F\x1b[Ja\nb\nc\n\x1b[?25h"

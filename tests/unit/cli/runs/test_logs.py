@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,8 +17,8 @@ class Reading:
         self.written = b""
         self.reader = LogReader(folder, num_lines, self.write)
 
-    def write(self, data: bytes) -> None:
-        self.written += data
+    def write(self, host: str, line: bytes) -> None:
+        self.written += line + b"\n"
 
     def copy(self) -> str:
         """What one more look finds."""
@@ -39,12 +40,17 @@ def test_a_log_that_grows_is_copied_line_by_line(tmp_path: Path) -> None:
     assert reading.written == b"one\ntwo\nthree\n"
 
 
-def test_of_several_hosts_every_line_says_whose_it_is(tmp_path: Path) -> None:
-    (tmp_path / "127.0.0.1.log").write_text("a\n")
-    (tmp_path / "127.0.0.2.log").write_text("b\n")
-    reading = Reading(tmp_path)
-    reading.copy()
-    assert "127.0.0.2: b\n" in reading.written.decode()
+def test_of_several_hosts_every_line_says_whose_it_is(drivetrain) -> None:
+    drivetrain.run()
+    logged(drivetrain, "evaluate", "a\n")
+    logged(drivetrain, "evaluate", "b\n", host="127.0.0.2")
+    at_home = ("--home", drivetrain.home)
+    assert "127.0.0.2: b\n" in drivetrain("runs", "logs", "latest", "evaluate", *at_home)
+    lines = drivetrain("runs", "logs", "latest", "evaluate", "--json", *at_home).splitlines()
+    assert [json.loads(line) for line in lines] == [
+        {"host": "127.0.0.1", "text": "a"},
+        {"host": "127.0.0.2", "text": "b"},
+    ]
 
 
 @pytest.mark.parametrize(("num_lines", "shown"), [(2, "8\n9\n"), (0, ""), (99, "".join(f"{n}\n" for n in range(10)))])
@@ -53,11 +59,11 @@ def test_the_last_lines(tmp_path: Path, num_lines: int, shown: str) -> None:
     assert Reading(tmp_path, num_lines).copy() == shown
 
 
-def logged(drivetrain, step: str, text: str, attempt: int = 1) -> None:
+def logged(drivetrain, step: str, text: str, attempt: int = 1, host: str = "127.0.0.1") -> None:
     (execution,) = [path.name for path in (drivetrain.home / "runs").iterdir()]
     folder = drivetrain.home / "runs" / execution / step / f"attempt-{attempt}" / "logs"
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "127.0.0.1.log").write_text(text)
+    (folder / f"{host}.log").write_text(text)
 
 
 def test_the_log_of_a_step(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64encode
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +22,7 @@ from drivetrain.report.content.evaluation import (
     worst_slices,
 )
 from drivetrain.report.content.plotted import PlottedCurve, PlottedMatrix
+from drivetrain.report.page.evaluation_page import evaluation_page
 from drivetrain.report.page.evaluation_section import evaluation_section
 
 
@@ -192,3 +196,16 @@ def test_the_worst_samples_are_told_of_and_nothing_of_theirs_is_loaded(evaluatio
     assert "gallery" not in page and "largest losses" not in str(
         evaluation_section(evaluation("e", evaluation_json, {}))
     )
+
+
+def test_sliders_of_costs_are_the_only_script_and_the_policy_names_it(evaluation_json: dict[str, Any]) -> None:
+    best = {"threshold": [0.9, 0.3, "x"], "true_positives": [1, 8, 9], "false_positives": [0, 1, 5]}
+    found = evaluation("e", evaluation_json, {"threshold": {**THRESHOLD, "best_at_some_costs": best}})
+    assert found.threshold is not None and found.threshold.corners == ((0.9, 1, 0), (0.3, 8, 1))
+    page = evaluation_page("e", [found], [], written=0.0)
+    (script,) = re.findall(r"<script>(.*?)</script>", page, re.DOTALL)
+    digest = b64encode(sha256(script.encode()).digest()).decode()
+    assert f"script-src &#x27;sha256-{digest}&#x27;;" in page and "form-action &#x27;none&#x27;" in page
+    assert page.count('type="range"') == 2 and "Cheapest threshold 0.3: cost a sample 0.1, precision" in page
+    without = evaluation_page("e", [evaluation("e", evaluation_json, {"threshold": THRESHOLD})], [], written=0.0)
+    assert "<script" not in without and "script-src" not in without

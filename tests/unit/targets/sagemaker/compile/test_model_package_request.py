@@ -6,10 +6,11 @@ import json
 from typing import Any, TypedDict
 
 import pytest
+from sklearn.linear_model import LinearRegression
 
 from drivetrain import Deployment, Pipeline, register, step
 from drivetrain.base.errors import SpecError
-from drivetrain.components import Input, Output, component
+from drivetrain.components import Input, Output, Value, component
 from drivetrain.components.train import train
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.images import stock_image
@@ -119,6 +120,46 @@ def test_a_version_of_another_training_and_one_from_elsewhere() -> None:
     assert [each["name"] for each in _parameters(json.loads(found["ModelCard"]["ModelCardContent"]))] == ["rate"]
     brought = steps(register(model="s3://b/model.tar.gz", group="g"))["register-model"]["Arguments"]
     assert "CustomerMetadataProperties" not in brought and "ModelCard" not in brought
+
+
+@component(needs=["scikit-learn>=1.4"])
+def fit_declared(data: Input, model: Output) -> None:
+    """Fit by what it declares."""
+
+
+@component
+def fit_forest(data: Input) -> Value:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier()
+
+
+@component
+def fit_line(data: Input) -> Value:
+    return LinearRegression()
+
+
+@component
+def fit_both(data: Input) -> Value:
+    import torch
+    from sklearn.model_selection import train_test_split
+
+    return torch, train_test_split
+
+
+@pytest.mark.parametrize("of", [fit_declared, fit_forest, fit_line])
+def test_a_model_of_scikit_learn_is_served_by_its_image(of: Any) -> None:
+    fitted = step(of, data="s3://b/train/")
+    found = steps(fitted, register(model=fitted, group="g"))["register-model"]["Arguments"]
+    (container,) = found["InferenceSpecification"]["Containers"]
+    assert container["Image"] == "683313688378.dkr.ecr.us-east-1.amazonaws.com/sagemaker-scikit-learn:1.9-0-cpu-py3"
+    assert container["Environment"]["SAGEMAKER_PROGRAM"] == "inference.py"
+
+
+def test_a_model_of_torch_that_also_uses_scikit_learn_is_not() -> None:
+    fitted = step(fit_both, data="s3://b/train/")
+    found = steps(fitted, register(model=fitted, group="g"))["register-model"]["Arguments"]
+    assert "/pytorch-inference:" in found["InferenceSpecification"]["Containers"][0]["Image"]
 
 
 def test_an_image_of_ones_own() -> None:

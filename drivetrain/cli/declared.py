@@ -1,0 +1,181 @@
+"""Commands from functions: a parameter `Annotated[type, Option(...)]` becomes an option of click.
+
+The type says what is read: a text, a number, a path, one of a Literal, a list of these. The default is what an absent
+one is. Each command's file has an `app`; it is built when the command is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+
+import click
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Written = tuple[str | None, type[click.Command], Callable[..., Any]]
+Complete = Callable[[str], list[str]]
+"""From the beginning of a word to the words that begin so."""
+
+SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+
+
+class Option:
+    """`--name VALUE`, or a flag where the type is bool. Without `names` it is called like the parameter."""
+
+    def __init__(
+        self,
+        *names: str,
+        help: str,
+        metavar: str | None = None,
+        min: float | None = None,
+        max: float | None = None,
+        show_default: bool = True,
+    ) -> None:
+        self.names = names
+        self.help = help
+        self.metavar = metavar
+        self.min = min
+        self.max = max
+        self.show_default = show_default
+
+
+@dataclass(frozen=True, kw_only=True)
+class Argument:
+    """A word by its place; a parameter with a default may be left out."""
+
+    metavar: str
+    help: str
+    show_default: bool = True
+    complete: Complete | None = None
+
+
+class CommandGroup(click.Group):
+    """A group in the order in which its commands were written. Without a command it prints its help."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
+
+def help_without_command() -> None:
+    """Print the help of a group that was called without a command."""
+    context = click.get_current_context()
+    if context.invoked_subcommand is None:
+        print(context.get_help())
+
+
+@dataclass
+class App:
+    """The command of a file, or, where there is a `help`, the group of its commands."""
+
+    help: str | None = None
+    _written: list[Written] = field(default_factory=list["Written"])
+
+    def command(
+        self, name: str | None = None, cls: type[click.Command] = click.Command
+    ) -> Callable[[Function], Function]:
+        """Declare a function a command; it is called like the function, or by `name`."""
+
+        def declare(function: Function) -> Function:
+            self._written.append((name, cls, function))
+            return function
+
+        return declare
+
+    def built(self, name: str) -> click.Command:
+        """The command or group, called `name`."""
+        if self.help is None:
+            ((_, kind, function),) = self._written
+            return command_of(function, name, kind)
+        commands = [command_of(function, own or function.__name__, kind) for own, kind, function in self._written]
+        return CommandGroup(
+            name,
+            {str(command.name): command for command in commands},
+            help=self.help,
+            callback=help_without_command,
+            invoke_without_command=True,
+            context_settings=SETTINGS,
+        )
+
+
+def command_of(function: Callable[..., Any], name: str, kind: type[click.Command] = click.Command) -> click.Command:
+    """The command that calls `function`; its docstring is the help."""
+    return kind(
+        name, callback=function, params=parameters_of(function), help=function.__doc__, context_settings=SETTINGS
+    )
+
+
+def parameters_of(function: Callable[..., Any]) -> list[click.Parameter]:
+    """What click reads for each parameter of `function`, in their order."""
+    import inspect
+
+    hints = get_type_hints(function, include_extras=True)
+    return [
+        _parameter(name, hints[name], parameter.default, required=parameter.default is parameter.empty)
+        for name, parameter in inspect.signature(function).parameters.items()
+    ]
+
+
+def _parameter(name: str, hint: Any, default: Any, *, required: bool) -> click.Parameter:
+    assert get_origin(hint) is Annotated, name
+    kind, declared = get_args(hint)
+    if get_origin(kind) is UnionType:
+        (kind,) = (each for each in get_args(kind) if each is not NoneType)
+    many = get_origin(kind) is list
+    if many:
+        (kind,) = get_args(kind)
+    given: dict[str, Any] = {"required": required, "help": declared.help, "callback": _listed if many else None}
+    if not required and (default is not None or kind is bool):
+        given["default"] = default
+    if isinstance(declared, Argument):
+        return _Argument(declared, name, type=_read_as(kind), nargs=-1 if many else 1, **given)
+    names = [name, *(declared.names or [f"--{name.replace('_', '-')}"])]
+    if kind is bool:
+        given["is_flag"] = True
+    else:
+        given |= {"type": _read_as(kind, declared.min, declared.max), "multiple": many}
+        given |= {"metavar": declared.metavar, "show_default": declared.show_default and default != ""}
+    return click.Option(names, **given)
+
+
+class _Argument(click.Argument):
+    """In the usage `[ID]` where it may be left out, elsewhere `ID`."""
+
+    def __init__(self, declared: Argument, name: str, **given: Any) -> None:
+        shown = declared.metavar if given["required"] else f"[{declared.metavar}]"
+        super().__init__([name], metavar=shown, **given)
+        self.declared = declared
+
+    @property
+    def human_readable_name(self) -> str:
+        return self.declared.metavar
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
+        shown = self.declared.show_default and isinstance(self.default, str | int)
+        return self.declared.metavar, self.declared.help + (f"  [default: {self.default}]" if shown else "")
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
+        if self.declared.complete is None:
+            return super().shell_complete(ctx, incomplete)
+        from click.shell_completion import CompletionItem
+
+        return [CompletionItem(word) for word in self.declared.complete(incomplete)]
+
+
+def _read_as(kind: Any, least: float | None = None, most: float | None = None) -> Any:
+    """What click reads a word by."""
+    if get_origin(kind) is Literal:
+        return click.Choice(get_args(kind))
+    if kind is Path:
+        return click.Path(path_type=Path)
+    if (least, most) != (None, None):
+        ranges: dict[Any, Any] = {int: click.IntRange, float: click.FloatRange}
+        return ranges[kind](least, most)
+    return {str: click.STRING, int: click.INT, float: click.FLOAT}[kind]
+
+
+def _listed(context: click.Context, parameter: click.Parameter, value: tuple[Any, ...]) -> list[Any] | None:
+    """Several values as a list; None where none is given and the parameter may be left out."""
+    return list(value) or None
