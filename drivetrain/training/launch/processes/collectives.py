@@ -74,7 +74,7 @@ def begun(error: BaseException | None = None) -> list[Collective]:
     """The last collectives of this process; none where nothing records them.
 
     Args:
-        error: which the last one raised; it, or else what the main thread does, tells the line that torch does not know.
+        error: which the last one raised. It, or what the main thread does, tells the line where torch knows none.
     """
     torch_c: Any = sys.modules.get("torch._C._distributed_c10d")
     c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
