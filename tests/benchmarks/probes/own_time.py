@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 _waited = threading.local()
-_now = time.perf_counter
+true_time = time.perf_counter
+"""The clock as it was."""
 
 
 def _own(clock: Callable[[], float]) -> Callable[[], float]:
@@ -27,6 +28,6 @@ time.perf_counter, time.monotonic = _own(time.perf_counter), _own(time.monotonic
 @contextmanager
 def standing_still() -> Iterator[None]:
     """The clocks of this thread stand still inside."""
-    begun = _now()
+    begun = true_time()
     yield
-    _waited.seconds = getattr(_waited, "seconds", 0.0) + _now() - begun
+    _waited.seconds = getattr(_waited, "seconds", 0.0) + true_time() - begun
