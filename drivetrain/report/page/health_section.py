@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from drivetrain.base.formatting import duration, share
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report.content.health import HealthFacts
@@ -50,7 +52,7 @@ def _table(one: HealthFacts) -> Content:
         )
         for finding in one.findings
     ]
-    head = el("thead", el("tr", [el("th", name, scope="col") for name in ("Rule", "Action", "Step", "What it saw")]))
+    head = _head(("Rule", "Action", "Step", "What it saw"), numbers=("Step",))
     return el("div", el("table", head, el("tbody", rows)), class_="scroll health", tabindex=0)
 
 
@@ -68,8 +70,14 @@ def _stragglers(one: HealthFacts) -> Content:
         for slow in one.stragglers[:MAX_STRAGGLERS]
     ]
     names = ("Slowest ranks", "Shortest step before it meets the others", "Beside the median")
-    head = el("thead", el("tr", [el("th", name, scope="col") for name in names]))
+    head = _head(names, numbers=names[1:])
     return el("div", el("table", head, el("tbody", rows)), class_="scroll stragglers", tabindex=0)
+
+
+def _head(names: Sequence[str], *, numbers: Sequence[str]) -> Markup:
+    """What stands above numbers ends where they end."""
+    cells = [el("th", name, scope="col", class_="right" if name in numbers else None) for name in names]
+    return el("thead", el("tr", cells))
 
 
 def _pictures(one: HealthFacts) -> Content:
