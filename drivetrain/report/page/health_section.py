@@ -18,7 +18,7 @@ MAX_STRAGGLERS = 8
 
 def health_section(found: tuple[HealthFacts, ...]) -> Markup:
     several = len(found) > 1
-    parts = (_told, _hosts, _table, _pictures, _stragglers)
+    parts = (_told, _hosts, _table, _pictures, _stragglers, _operators)
     blocks = [[el("h3", one.step) if several else None, [part(one) for part in parts]] for one in found]
     return section("Health", blocks, id="health")
 
@@ -72,6 +72,25 @@ def _stragglers(one: HealthFacts) -> Content:
     names = ("Slowest ranks", "Shortest step before it meets the others", "Beside the median")
     head = _head(names, numbers=names[1:])
     return el("div", el("table", head, el("tbody", rows)), class_="scroll stragglers", tabindex=0)
+
+
+def _operators(one: HealthFacts) -> Content:
+    """Where a profile was asked for."""
+    if not one.operators:
+        return None
+    rows = [
+        el(
+            "tr",
+            el("th", el("code", operator.name), scope="row"),
+            el("td", f"{operator.milliseconds:,.2f} ms", class_="right"),
+            el("td", share(min(operator.share, 1.0)), class_="right"),
+            el("td", f"{operator.calls:,}", class_="right"),
+        )
+        for operator in one.operators
+    ]
+    names = (f"Longest operators of {one.profiled} steps of rank 0", "Its own time", "Share", "Calls")
+    table = el("table", _head(names, numbers=names[1:]), el("tbody", rows))
+    return el("div", table, class_="scroll stragglers", tabindex=0)
 
 
 def _head(names: Sequence[str], *, numbers: Sequence[str]) -> Markup:
