@@ -9,10 +9,10 @@ from drivetrain.training.health.record import PHASES, Table
 from drivetrain.training.health.verdict import phases_in_words, share_queued, stragglers
 
 
-def ranks(number: int = 2, **seconds: list[float]) -> Table:
-    """Seconds of each rank's phases; those that are not given are 0."""
-    columns = {name: np.zeros(number) for name in PHASES} | {n: np.array(s) for n, s in seconds.items()}
-    return Table([f"rank {rank}" for rank in range(number)], columns)
+def ranks(**seconds: list[float]) -> Table:
+    """Seconds of the phases of two ranks; those that are not given are 0."""
+    columns = {name: np.zeros(2) for name in PHASES} | {n: np.array(s) for n, s in seconds.items()}
+    return Table(["rank 0", "rank 1"], columns)
 
 
 def test_the_share_in_which_ranks_wait_for_a_cpu_is_of_their_own_time() -> None:
