@@ -21,6 +21,7 @@ from drivetrain.steps.declaration import component
 if TYPE_CHECKING:
     from drivetrain.data.arrow import Array, Batch
     from drivetrain.data.fitting import Fitting
+    from drivetrain.data.hash_runs import Scratch
     from drivetrain.data.increments import Earlier
     from drivetrain.data.leakage import Leakage
     from drivetrain.data.reading import Table
@@ -68,7 +69,7 @@ def prepare_data(
     or the new one, whole. The disk needs room for both.
 
     Args:
-        raw: a folder of CSV, JSON Lines (both also gzipped) and Parquet files, or one such file.
+        raw: a folder of CSV, JSON Lines (both also gzipped), Parquet and Arrow files, or one such file.
         train: gets the train set: manifest.json, and part-00000.parquet, ... in a folder of this version.
         validation: gets the validation set.
         test: gets the test set.
@@ -167,7 +168,8 @@ class _Preparation:
     def run(self, table: Table, sources: Sequence[Source], earlier: Earlier | None = None) -> None:
         """Write the rows of a table, after those of an earlier run; `sources` are the files of both."""
         from drivetrain.data.fitting import Fitting, declared_fits
-        from drivetrain.data.shards import ShardWriter
+        from drivetrain.data.hash_runs import Scratch
+        from drivetrain.data.shards import STAGING, ShardWriter
 
         key, label, rows = self.split.key, self.label, self.rows_per_shard
         writers = {
@@ -176,6 +178,7 @@ class _Preparation:
         }
         fitting = Fitting(declared_fits(self.fit, table.schema, key=key, label=label), table.schema)
         writers["train"].fit(fitting)
+        scratch = Scratch(self.folders["train"] / STAGING)
         try:
             for side, writer in writers.items():
                 writer.start()
@@ -183,15 +186,17 @@ class _Preparation:
                     writer.keep_state()
                 if earlier:
                     writer.continue_from(earlier.sets[side])
-            self._write(table, sources, writers, earlier, fitting)
+            self._write(table, sources, writers, earlier, fitting, scratch)
         except OSError as error:
             if error.errno in _NO_SPACE:
                 # Its room is free again before the message counts what is free.
+                scratch.close()
                 for writer in writers.values():
                     writer.discard()
                 raise _no_space(self.folders["train"], error) from error
             raise
         finally:
+            scratch.close()
             for writer in writers.values():
                 writer.discard()
 
@@ -202,6 +207,7 @@ class _Preparation:
         writers: Mapping[str, ShardWriter],
         earlier: Earlier | None,
         fitting: Fitting,
+        scratch: Scratch,
     ) -> None:
         """Deal the rows out, check what can only be known of all of them, and replace what an earlier run wrote."""
         from drivetrain.data.checks import (
@@ -209,19 +215,19 @@ class _Preparation:
             check_distinct_keys,
             check_keys_are_new,
             check_present,
-            check_sides,
         )
+        from drivetrain.data.hash_runs import HashRuns
         from drivetrain.data.increments import fingerprint
         from drivetrain.data.lanes import Lane
         from drivetrain.data.leakage import Leakage, report
         from drivetrain.data.shards import publish
         from drivetrain.data.sides import Sides
-        from drivetrain.data.split import RepeatedHashes, key_hashes
+        from drivetrain.data.split import key_hashes
 
         key, salt = self.split.key, self.split.salt
-        sides = Sides(self.split, table)
-        repeated = RepeatedHashes()
-        leakage = Leakage(table.schema, key, self.groups)
+        sides = Sides(self.split, table, scratch)
+        keys = HashRuns(scratch)
+        leakage = Leakage(table.schema, key, self.groups, scratch)
         looks = self.on_leakage != "ignore"
         if looks and earlier:
             looks = self._go_on(leakage, earlier)
@@ -231,7 +237,8 @@ class _Preparation:
             for side, mask in masks.items():
                 writers[side].append(batch.filter(mask), hashes.filter(mask))
             if looks:
-                leakage.add(batch, masks)
+                for side, row_hashes in leakage.add(batch, masks).items():
+                    writers[side].keep_rows(row_hashes)
 
         dealing = Lane()
         try:
@@ -242,24 +249,25 @@ class _Preparation:
                 if self.split.column not in (key, self.label):
                     check_present(table, source, first, batch, self.split.kind, self.split.column)
                 hashes = key_hashes(batch.column(key), salt)
-                repeated.add(hashes)
+                keys.add(hashes)
                 dealing.do(deal, batch, hashes)
             dealing.wait()
         finally:
             dealing.close()
         for writer in writers.values():
             writer.finish()
-        check_distinct_keys(table, repeated, key, salt)
+        check_distinct_keys(table, keys, key, salt)
         if earlier:
-            check_keys_are_new(table, earlier, repeated.hashes, key, salt)
-        check_sides(writers, self.split.percents)
+            check_keys_are_new(table, earlier, keys, key, salt)
+        rows = {side: writer.rows for side, writer in writers.items()}
+        self.split.check(rows)
         if self.label is not None:
             check_classes(writers, self.label)
         leaks = leakage.found() if looks else {}
         if looks:
-            report(leaks, {side: writer.rows for side, writer in writers.items()}, self.on_leakage)
+            report(leaks, rows, self.on_leakage)
             for side, writer in writers.items():
-                writer.keep_compared(*leakage.kept(side))
+                writer.keep_compared(leakage.groups(side))
         read = earlier.fingerprints(sources) if earlier else [fingerprint(source) for source in sources]
         fitted = fitting.result()
         manifests = {

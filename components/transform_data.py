@@ -45,7 +45,7 @@ def transform_data(
     or the new one, whole. The disk needs room for both.
 
     Args:
-        raw: a folder of CSV, JSON Lines and Parquet files, or one such file: one table.
+        raw: a folder of CSV, JSON Lines, Parquet and Arrow files, or one such file: one table.
         output: gets manifest.json, and part-00000.parquet, ... in a folder of this version.
         tables: what the plan joins with: each file or folder here is a table, called by its name without its ending.
         plan: a JSON list of verbs.

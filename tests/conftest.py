@@ -114,11 +114,21 @@ def _longest_first(items: list[pytest.Item], root: Path) -> None:
     items.sort(key=lambda item: -weights.get(item.path.relative_to(root).as_posix(), 0))
 
 
-def pytest_collection_finish() -> None:
-    """All that was imported and collected stays: the collector needs not go over it again, which in a process that
-    was forked would copy every page."""
-    gc.collect()
-    gc.freeze()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[object]:
+    """All that is imported and collected stays: the garbage collector need not go over it, neither meanwhile (a third
+    of the time) nor later, when in a process that was forked it would copy every page.
+
+    What the tests leave is looked through as a whole a tenth as often as by default, which took a twentieth of their
+    time.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.set_threshold(700, 10, 100)
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -79,3 +79,8 @@ def _common_start(one: str, other: str) -> int:
             break
         count += 1
     return count
+
+
+def first_line(error: BaseException) -> str:
+    """What a library's error says, for the middle of a message: its first line, without a full stop."""
+    return next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Collection, Mapping
 from typing import Any, ClassVar
@@ -51,10 +52,16 @@ class LazyGroup(CommandGroup):
             self.commands = dict.fromkeys(self.modules)  # type: ignore[assignment]
             return None
         module = importlib.import_module(f"drivetrain.cli.{self.modules[cmd_name]}")
-        command = typer.main.get_command(module.app)
-        command.name = cmd_name
-        _name_no_types(command)
-        return command
+        return _command(module.app, cmd_name)
+
+
+@functools.cache
+def _command(app: typer.Typer, name: str) -> Any:
+    """A process that runs several command lines reads the signatures of a command once."""
+    command = typer.main.get_command(app)
+    command.name = name
+    _name_no_types(command)
+    return command
 
 
 def _name_no_types(command: Any) -> None:

@@ -1,18 +1,19 @@
-"""What must hold of the rows: each has a key and a label, keys differ, sides and classes have rows."""
+"""What must hold of the rows: each has a key and a label, keys differ, classes have rows."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.arrow import Array, Batch, arrow
+from drivetrain.data.arrow import Batch, arrow
+from drivetrain.data.hash_runs import HashRuns
 from drivetrain.data.increments import Earlier
 from drivetrain.data.reading import Table
 from drivetrain.data.shards import ShardWriter
 from drivetrain.data.source import Source
-from drivetrain.data.split import RepeatedHashes, key_hashes
+from drivetrain.data.split import key_hashes
 
 # Keys whose hashes occur twice are compared as text, so many at a time.
 COMPARED_KEYS = 10_000
@@ -33,10 +34,10 @@ def check_present(table: Table, source: Source, first: int, batch: Batch, role: 
         raise InputError(f"{table.locate(source, first + index)}: the {role} {column!r} is missing. {advice}")
 
 
-def check_distinct_keys(table: Table, repeated: RepeatedHashes, key: str, salt: str) -> None:
+def check_distinct_keys(table: Table, hashes_of_keys: HashRuns, key: str, salt: str) -> None:
     """No key occurs twice. Two keys may share a hash, so those that do are read again and compared."""
     pa = arrow()
-    for hashes in repeated.find():
+    for hashes in map(pa.array, hashes_of_keys.repeated()):
         for start in range(0, len(hashes), COMPARED_KEYS):
             wanted = hashes.slice(start, COMPARED_KEYS)
             seen: dict[Any, tuple[Source, int]] = {}
@@ -54,7 +55,7 @@ def check_distinct_keys(table: Table, repeated: RepeatedHashes, key: str, salt: 
                     seen[value] = (source, first + index)
 
 
-def check_keys_are_new(table: Table, earlier: Earlier, hashes: Sequence[Array], key: str, salt: str) -> None:
+def check_keys_are_new(table: Table, earlier: Earlier, hashes: HashRuns, key: str, salt: str) -> None:
     """No key of the new rows is in the sets of an earlier run. Keys of equal hashes are compared."""
     pa = arrow()
     suspects = earlier.check_new_keys(hashes)
@@ -78,19 +79,6 @@ def check_keys_are_new(table: Table, earlier: Earlier, hashes: Sequence[Array], 
                         f"{known[str(value)]}. Each row needs a key of its own: take out one of the rows, or leave out "
                         "previous where the earlier row is to be replaced."
                     )
-
-
-def check_sides(writers: Mapping[str, ShardWriter], percents: Mapping[str, int]) -> None:
-    """Every side that is to have rows has some."""
-    rows = {side: writer.rows for side, writer in writers.items()}
-    if not sum(rows.values()):
-        raise InputError("the data has no rows: its files hold headers or blank lines only.")
-    for side, percent in percents.items():
-        if percent and not rows[side]:
-            raise InputError(
-                f"no row falls into {side}: {sum(rows.values()):,} rows are too few for {percent} %. Add rows, raise "
-                "the percentage, set it to 0, or choose another salt."
-            )
 
 
 def check_classes(writers: Mapping[str, ShardWriter], label: str) -> None:

@@ -25,20 +25,22 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Schema, arrow
+from drivetrain.data.hash_runs import HashRuns, HashSet, num_parts
 from drivetrain.data.manifest import Manifest
 from drivetrain.data.sketches import STATE_VERSION
 from drivetrain.data.source import Source
-from drivetrain.data.split import among
 
 STATISTICS_FILE = "statistics.json"
 _ENDS = 1 << 20
+# Of what an earlier run kept, so much is in memory at a time.
+PIECE_BYTES = 8 << 20
 
 
 class NotUsableError(Exception):
@@ -72,21 +74,22 @@ class EarlierSet:
         return [self.folder / _plain(shard.file) for shard in self.manifest.shards]
 
     def hashes(self) -> Iterator[Array]:
-        """The hashes of its keys."""
-        return map(self._hashes, self.keys)
+        """The hashes of its keys, some at a time."""
+        return self._hashes(self.keys)
 
     def row_hashes(self) -> Iterator[Array]:
-        """The hashes of its rows, without their keys."""
-        return map(self._hashes, self.rows)
+        """The hashes of its rows, without their keys, some at a time."""
+        return self._hashes(self.rows)
 
-    def group_hashes(self) -> dict[str, Array]:
-        """The hashes of the values of each group."""
-        return {name: self._hashes(kept) for name, kept in (self.groups or {}).items()}
+    def group_hashes(self, name: str) -> Iterator[Array]:
+        """The hashes of the values of a group, some at a time."""
+        return self._hashes([(self.groups or {})[name]])
 
-    def _hashes(self, kept: KeptFile) -> Array:
+    def _hashes(self, files: Sequence[KeptFile]) -> Iterator[Array]:
         pa = arrow()
-        data = _read(self.folder / kept.file, kept)
-        return pa.Array.from_buffers(pa.uint64(), len(data) // 8, [None, pa.py_buffer(data)])
+        for kept in files:
+            for data in _pieces(self.folder / kept.file, kept):
+                yield pa.Array.from_buffers(pa.uint64(), len(data) // 8, [None, pa.py_buffer(data)])
 
 
 @dataclass(frozen=True)
@@ -129,12 +132,14 @@ class Earlier:
         """The files that it read, by name."""
         return {entry["name"]: entry for entry in next(iter(self.sets.values())).manifest.lineage["sources"]}
 
-    def check_new_keys(self, hashes: Sequence[Array]) -> Array:
+    def check_new_keys(self, hashes: HashRuns) -> Array:
         """The new hashes that the earlier sets have, too."""
         pa = arrow()
-        new = pa.concat_arrays([pa.array([], pa.uint64()), *hashes])
-        found = [pa.array(among(earlier, new)) for each in self.sets.values() for earlier in each.hashes()]
-        return pa.concat_arrays([pa.array([], pa.uint64()), *found])
+        found = [pa.array([], pa.uint64())]
+        for part in hashes.parts(num_parts(len(hashes))):
+            new = HashSet(part)
+            found += [pa.array(new.among(piece)) for each in self.sets.values() for piece in each.hashes()]
+        return pa.concat_arrays(found)
 
 
 def fingerprint(source: Source) -> dict[str, Any]:
@@ -168,7 +173,7 @@ def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]
                 raise NotUsableError(f"{name} was {lineage['parameters'].get(name)!r}, and is {value!r} now")
         folder = root / side / manifest.version
         kept = KeptFile(**lineage["statistics"])
-        state = cast("Mapping[str, Any]", json.loads(_read(folder / kept.file, kept)))
+        state = cast("Mapping[str, Any]", json.loads(b"".join(_pieces(folder / kept.file, kept))))
         if state.get("version") != STATE_VERSION:
             raise NotUsableError("its statistics are those of another version of drivetrain")
         compared = lineage.get("compared")
@@ -191,56 +196,75 @@ class Keeper:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._keys: list[KeptFile] = []
-        self._digest = hashlib.sha256()
-        self._rows = 0
-        self._earlier_rows: list[KeptFile] = []
+        self._earlier_keys: tuple[KeptFile, ...] = ()
+        self._earlier_rows: tuple[KeptFile, ...] = ()
         self._compared: dict[str, Any] = {}
+        self._begin()
 
     def continue_from(self, earlier: EarlierSet) -> None:
-        """Take the keys of an earlier set over."""
+        """Take the hashes of an earlier set over; the next ones get files of their own."""
         for kept in (*earlier.keys, *earlier.rows):
             take_over(earlier.folder / kept.file, self._folder / kept.file)
-        self._keys += earlier.keys
-        self._earlier_rows += earlier.rows
+        self._earlier_keys, self._earlier_rows = earlier.keys, earlier.rows
+        self._begin()
 
     def add(self, hashes: Array) -> None:
-        """Take in the hashes of the next rows."""
-        if not len(hashes):
-            return
-        data = memoryview(hashes.buffers()[1])[8 * hashes.offset : 8 * (hashes.offset + len(hashes))]
-        with (self._folder / self._file).open("ab") as file:
-            file.write(data)
-        self._digest.update(data)
-        self._rows += len(hashes)
+        """Take in the hashes of the keys of the next rows."""
+        if len(hashes):
+            self._keys.append(memoryview(hashes.buffers()[1])[8 * hashes.offset : 8 * (hashes.offset + len(hashes))])
 
-    def compared(self, rows: Any, groups: Mapping[str, Any]) -> None:
-        """Keep what leakage is looked for by: the hashes of the new rows, and of all values of groups."""
-        number = len(self._earlier_rows)
-        new = [self._write(f"rows-{number:05d}.u64", rows.tobytes())] if len(rows) else []
-        kept = {
-            name: asdict(self._write(f"group-{number:02d}.u64", hashes.tobytes()))
-            for number, (name, hashes) in enumerate(groups.items())
-        }
-        self._compared = {"rows": [asdict(each) for each in (*self._earlier_rows, *new)], "groups": kept}
+    def add_rows(self, hashes: Any) -> None:
+        """Take in the hashes of the next rows without their keys, a numpy array."""
+        if len(hashes):
+            self._rows.append(hashes.data)
+
+    def compared(self, groups: Mapping[str, Iterable[Any]]) -> None:
+        """Say that leakage was looked for, and keep the hashes of all values of groups."""
+        kept: dict[str, Any] = {}
+        for number, (name, pieces) in enumerate(groups.items()):
+            file = _GrowingFile(self._folder / f"group-{number:02d}.u64")
+            for hashes in pieces:
+                file.append(hashes.data)
+            kept[name] = asdict(file.finish())
+        self._compared = {"rows": [asdict(each) for each in _all(self._earlier_rows, self._rows)], "groups": kept}
 
     def finish(self, statistics: Mapping[str, Any]) -> dict[str, Any]:
         """Make what was written durable; the entries of the lineage."""
-        if self._rows:
-            _make_durable(self._folder / self._file)
-            self._keys.append(KeptFile(self._file, 8 * self._rows, self._digest.hexdigest()))
-        kept = self._write(STATISTICS_FILE, json.dumps(statistics).encode())
+        keys = [asdict(each) for each in _all(self._earlier_keys, self._keys)]
+        file = _GrowingFile(self._folder / STATISTICS_FILE)
+        file.append(json.dumps(statistics).encode())
         compared = {"compared": self._compared} if self._compared else {}
-        return {"keys": [asdict(each) for each in self._keys], "statistics": asdict(kept), **compared}
+        return {"keys": keys, "statistics": asdict(file.finish()), **compared}
 
-    def _write(self, name: str, content: bytes) -> KeptFile:
-        (self._folder / name).write_bytes(content)
-        _make_durable(self._folder / name)
-        return KeptFile(name, len(content), hashlib.sha256(content).hexdigest())
+    def _begin(self) -> None:
+        self._keys = _GrowingFile(self._folder / f"keys-{len(self._earlier_keys):05d}.u64")
+        self._rows = _GrowingFile(self._folder / f"rows-{len(self._earlier_rows):05d}.u64")
 
-    @property
-    def _file(self) -> str:
-        return f"keys-{len(self._keys):05d}.u64"
+
+class _GrowingFile:
+    """A file beside the shards that is written piece by piece."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._digest = hashlib.sha256()
+        self.size = 0
+
+    def append(self, data: Any) -> None:
+        # Opened each time: the run may end at any instant, and then nobody closes it.
+        with self._path.open("ab") as file:
+            file.write(data)
+        self._digest.update(data)
+        self.size += memoryview(data).nbytes
+
+    def finish(self) -> KeptFile:
+        """Make it durable; an empty one is there, too."""
+        with self._path.open("ab") as file:
+            os.fsync(file.fileno())
+        return KeptFile(self._path.name, self.size, self._digest.hexdigest())
+
+
+def _all(earlier: Sequence[KeptFile], file: _GrowingFile) -> Sequence[KeptFile]:
+    return (*earlier, file.finish()) if file.size else earlier
 
 
 def take_over(earlier: Path, file: Path) -> None:
@@ -265,11 +289,19 @@ def _make_durable(file: Path) -> None:
         os.fsync(opened.fileno())
 
 
-def _read(path: Path, kept: KeptFile) -> bytes:
+def _pieces(path: Path, kept: KeptFile) -> Iterator[bytes]:
+    """What a file beside the shards holds, some at a time; whoever reads all of it knows that it is as it was written.
+
+    Raises:
+        InputError: it is gone, or another one.
+    """
+    digest = hashlib.sha256()
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            while data := file.read(PIECE_BYTES):
+                digest.update(data)
+                yield data
     except FileNotFoundError:
         raise InputError(f"{path} is missing, but the manifest lists it. Leave out previous to prepare all.") from None
-    if hashlib.sha256(data).hexdigest() != kept.sha256:
+    if digest.hexdigest() != kept.sha256:
         raise InputError(f"{path} was altered since it was written. Leave out previous to prepare all.")
-    return data

@@ -1,7 +1,7 @@
 """Leakage between the sides of a split: rows that are equal but for their key, and groups that are on several sides.
 
-Rows and groups are compared by hashes of 64 bits, which take 8 bytes of memory each. Manifests of validation and test
-say what was found:
+Rows and groups are compared by hashes of 64 bits, one range of hashes after the other (hash_runs.py). Manifests of
+validation and test say what was found:
 
     "leakage": {"rows": 12, "groups": {"user": 3}}      rows of this side that train has, too; values that it has, too
 
@@ -11,28 +11,30 @@ A run that goes on from an earlier one compares all rows, too: the hashes of the
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy
+from drivetrain.data.hash_runs import HashRuns, HashSet, Scratch, num_parts, ordered
 from drivetrain.data.increments import Earlier, NotUsableError
 from drivetrain.data.schema import suggestion
 from drivetrain.data.sketches import as_integers, mixed
-from drivetrain.data.split import among
 
 HELD_BACK = ("validation", "test")
+SIDES = ("train", *HELD_BACK)
 
 
 class Leakage:
     """Gathers the hashes of each side's rows and groups."""
 
-    def __init__(self, schema: Schema, key: str, groups: str) -> None:
+    def __init__(self, schema: Schema, key: str, groups: str, scratch: Scratch) -> None:
         """
         Args:
             schema: the columns.
             key: the column that names a row, which does not count.
             groups: columns whose values are to be on one side each, separated by commas.
+            scratch: where hashes go that do not fit in memory.
 
         Raises:
             InputError: there is no such column.
@@ -42,8 +44,8 @@ class Leakage:
         for name in self._groups:
             if name not in schema.names:
                 raise InputError(f"groups: there is no column {name!r}{suggestion(name, schema.names)}")
-        self._rows: dict[str, list[Any]] = {}
-        self._values: dict[str, dict[str, Any]] = {name: {} for name in self._groups}
+        self._rows = {side: HashRuns(scratch) for side in SIDES}
+        self._values = {name: {side: HashRuns(scratch, unique=True) for side in SIDES} for name in self._groups}
         self._earlier: Earlier | None = None
 
     def continue_from(self, earlier: Earlier) -> None:
@@ -57,67 +59,74 @@ class Leakage:
                 raise NotUsableError("it did not look for leakage")
             if [*found.groups] != self._groups:
                 raise NotUsableError(f"groups was {','.join(found.groups)!r}, and is {','.join(self._groups)!r} now")
-            for name, hashes in found.group_hashes().items():
-                self._values[name][side] = numpy().asarray(hashes)
+            for name in self._groups:
+                for hashes in found.group_hashes(name):
+                    self._values[name][side].add(hashes)
         self._earlier = earlier
 
-    def add(self, rows: Batch, sides: Mapping[str, Array]) -> None:
-        """Take in the next rows; `sides` has of each side which rows are on it."""
+    def add(self, rows: Batch, sides: Mapping[str, Array]) -> dict[str, Any]:
+        """Take in the next rows; `sides` has of each side which rows are on it.
+
+        Returns:
+            By side, what a later run compares its rows with: a hash of each row, uint64.
+        """
         np = numpy()
         hashes = {name: _hashes(rows.column(name)) for name in {*self._columns, *self._groups}}
         combined = _combined([hashes[name] for name in self._columns], rows.num_rows)
+        found: dict[str, Any] = {}
         for side, mask in sides.items():
             chosen = np.asarray(mask)
-            if chosen.any():
-                self._rows.setdefault(side, []).append(combined[chosen])
-                for name in self._groups:
-                    self._add_group(name, side, hashes[name][chosen])
+            found[side] = combined[chosen]
+            self._rows[side].add(found[side])
+            for name in self._groups:
+                self._values[name][side].add(hashes[name][chosen])
+        return found
 
     def found(self) -> dict[str, dict[str, Any]]:
         """What a manifest says, by side."""
-        np = numpy()
-        rows = {side: np.sort(np.concatenate(parts)) for side, parts in self._rows.items()}
-        shared = {side: _shared(rows, side) for side in HELD_BACK}
-        if self._earlier:
-            shared = self._with_earlier(self._earlier, rows)
         return {
             side: {
-                "rows": shared[side],
+                "rows": rows,
                 "groups": {name: _shared(by_side, side) for name, by_side in self._values.items()},
             }
-            for side in HELD_BACK
+            for side, rows in self._shared_rows().items()
         }
 
-    def kept(self, side: str) -> tuple[Any, dict[str, Any]]:
-        """What a later run compares with: the hashes of the side's new rows, and of all values of its groups."""
-        np = numpy()
-        none = np.empty(0, "<u8")
-        groups = {name: by_side.get(side, none) for name, by_side in self._values.items()}
-        return np.concatenate([none, *self._rows.get(side, ())]), groups
+    def groups(self, side: str) -> dict[str, Iterable[Any]]:
+        """What a later run compares the values of its groups with: the hashes of all that are on a side, in their
+        order, some at a time."""
+        return {name: by_side[side].parts(num_parts(len(by_side[side]))) for name, by_side in self._values.items()}
 
-    def _with_earlier(self, earlier: Earlier, rows: Mapping[str, Any]) -> dict[str, int]:
-        """Rows of each side that train has, too, by way of the new hashes alone, which are few."""
-        np = numpy()
-        none = np.empty(0, "<u8")
-        new = np.concatenate([none, *rows.values()])
-        new_in_train = rows.get("train", none)
-        known = np.concatenate([none, *(among(hashes, new) for hashes in earlier.sets["train"].row_hashes())])
-        train = np.sort(np.concatenate([known, new_in_train]))
-        found: dict[str, int] = {}
-        for side in HELD_BACK:
-            number = earlier.sets[side].manifest.leakage["rows"]
-            number += _shared({"train": train, side: rows.get(side, none)}, side)
-            for hashes in earlier.sets[side].row_hashes():
-                # Earlier rows that only a new row of train is equal to.
-                equal = among(hashes, new_in_train)
-                number += len(equal) - len(among(equal, known))
-            found[side] = number
+    def _shared_rows(self) -> dict[str, int]:
+        """Of each side the number of rows that train has, too."""
+        earlier = self._earlier
+        if not earlier:
+            return {side: _shared(self._rows, side) for side in HELD_BACK}
+        found = {side: earlier.sets[side].manifest.leakage["rows"] for side in HELD_BACK}
+        for rows in _together(self._rows):
+            for side, more in _with_earlier(earlier, rows).items():
+                found[side] += more
         return found
 
-    def _add_group(self, name: str, side: str, hashes: Any) -> None:
-        np = numpy()
-        known = self._values[name].get(side, np.empty(0, "<u8"))
-        self._values[name][side] = np.unique(np.concatenate([known, hashes]))
+
+def _with_earlier(earlier: Earlier, rows: Mapping[str, Any]) -> dict[str, int]:
+    """How many more rows of each side train has, by the new rows of one range of hashes. All earlier ones are read."""
+    np = numpy()
+    new_in_train = HashSet(rows["train"])
+    new = HashSet(np.concatenate(list(rows.values())))
+    known = np.empty(0, "<u8")
+    for hashes in earlier.sets["train"].row_hashes():
+        known = ordered([known, new.among(hashes)], unique=True)
+    known_before = HashSet(known)
+    in_train = ordered([known, rows["train"]])
+    found: dict[str, int] = {}
+    for side in HELD_BACK:
+        found[side] = _among(in_train, rows[side])
+        for hashes in earlier.sets[side].row_hashes():
+            # Earlier rows that only a new row of train is equal to.
+            equal = new_in_train.among(hashes)
+            found[side] += len(equal) - len(known_before.among(equal))
+    return found
 
 
 def report(found: Mapping[str, Mapping[str, Any]], rows: Mapping[str, int], on_leakage: str) -> None:
@@ -142,13 +151,26 @@ def report(found: Mapping[str, Mapping[str, Any]], rows: Mapping[str, int], on_l
         print(f"leakage: {line}", flush=True)
 
 
-def _shared(by_side: Mapping[str, Any], side: str) -> int:
-    """How many of a side's hashes train has; both are sorted."""
-    if side not in by_side or not len(by_side.get("train", ())):
+def _shared(by_side: Mapping[str, HashRuns], side: str) -> int:
+    """How many of a side's hashes train has."""
+    both = {name: by_side[name] for name in ("train", side)}
+    return sum(_among(part["train"], part[side]) for part in _together(both))
+
+
+def _together(by_side: Mapping[str, HashRuns]) -> Iterator[dict[str, Any]]:
+    """The hashes of sides in their order, one range of all of them after the other."""
+    number = num_parts(sum(map(len, by_side.values())))
+    for parts in zip(*(hashes.parts(number) for hashes in by_side.values()), strict=True):
+        yield dict(zip(by_side, parts, strict=True))
+
+
+def _among(train: Any, hashes: Any) -> int:
+    """How many of the hashes are in train, which is sorted."""
+    if not len(train):
         return 0
-    np, train = numpy(), by_side["train"]
-    places = np.minimum(np.searchsorted(train, by_side[side]), len(train) - 1)
-    return int(np.count_nonzero(train[places] == by_side[side]))
+    np = numpy()
+    places = np.minimum(np.searchsorted(train, hashes), len(train) - 1)
+    return int(np.count_nonzero(train[places] == hashes))
 
 
 def _combined(columns: Sequence[Any], rows: int) -> Any:

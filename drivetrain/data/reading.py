@@ -10,6 +10,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, Schema, arrow
 from drivetrain.data.convert import described, inferred_type, parsed
 from drivetrain.data.formats.csv import csv_batches, infer_csv, locate_csv
+from drivetrain.data.formats.ipc import infer_ipc, ipc_batches, locate_ipc
 from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
 from drivetrain.data.formats.parquet import infer_parquet, locate_parquet, parquet_batches
 from drivetrain.data.schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema
@@ -42,7 +43,7 @@ class Table:
     @property
     def is_typed_by_files(self) -> bool:
         """Whether all types stand in the files themselves, so that none was inferred."""
-        return all(source.format == "parquet" for source in self.sources)  # (folders' names are all known)
+        return all(source.format in ("parquet", "ipc") for source in self.sources)  # (folders' names are all known)
 
     def batches(self, columns: Sequence[str] | None = None) -> Iterator[tuple[Source, int, Batch]]:
         """The rows of all columns, or of some: a file, the index of the batch's first row in it, and the batch.
@@ -68,14 +69,16 @@ class Table:
         """Where a file shows its row of this index, for messages: "b.csv, row 12"."""
         if source.format == "csv":
             return locate_csv(source, index, self.delimiter)
-        return locate_jsonl(source, index) if source.format == "jsonl" else locate_parquet(source, index)
+        if source.format == "jsonl":
+            return locate_jsonl(source, index)
+        return locate_ipc(source, index) if source.format == "ipc" else locate_parquet(source, index)
 
     def _file(self, source: Source, schema: Schema, written: Schema, *, drop: bool) -> Iterator[Batch]:
         if source.format == "csv":
             return csv_batches(source, schema, inferred=self.inferred, delimiter=self.delimiter)
         if source.format == "jsonl":
             return jsonl_batches(source, schema, written=written, drop=drop, inferred=self.inferred)
-        return parquet_batches(source, schema)
+        return ipc_batches(source, schema) if source.format == "ipc" else parquet_batches(source, schema)
 
 
 def open_table(raw: Path, options: TableOptions, *, whole: bool) -> Table:
@@ -143,7 +146,9 @@ def continued_table(raw: Path, options: TableOptions, sources: Sequence[Source],
 def _inferred(source: Source, delimiter: str, whole: bool) -> Schema:
     if source.format == "csv":
         return infer_csv(source, whole=whole, delimiter=delimiter)
-    return infer_jsonl(source, whole=whole) if source.format == "jsonl" else infer_parquet(source)
+    if source.format == "jsonl":
+        return infer_jsonl(source, whole=whole)
+    return infer_ipc(source) if source.format == "ipc" else infer_parquet(source)
 
 
 def _folder_schema(sources: Sequence[Source]) -> Schema:

@@ -97,10 +97,15 @@ class ShardWriter:
         """Write what is pending."""
         self._files.finish()
 
-    def keep_compared(self, rows: Any, groups: Mapping[str, Any]) -> None:
-        """Keep what leakage was looked for by, where state is kept."""
+    def keep_rows(self, hashes: Any) -> None:
+        """Keep what leakage is looked for by in the next rows, where state is kept."""
         if self._keeper:
-            self._keeper.compared(rows, groups)
+            self._keeper.add_rows(hashes)
+
+    def keep_compared(self, groups: Mapping[str, Iterable[Any]]) -> None:
+        """Say that leakage was looked for, and keep the hashes of groups, where state is kept."""
+        if self._keeper:
+            self._keeper.compared(groups)
 
     def stage(
         self,

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base.errors import InputError, did_you_mean
-from drivetrain.data.arrow import Array, Batch, Schema, arrow
+from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy
 from drivetrain.data.checks import check_present
 from drivetrain.data.convert import described
+from drivetrain.data.hash_runs import HashRuns, Scratch
 from drivetrain.data.reading import Table
 from drivetrain.data.schema import suggestion
 from drivetrain.data.split import below, key_hashes
@@ -44,6 +45,25 @@ class Split:
             return {"train": 1, "validation": int(bool(self.validation_from)), "test": int(bool(self.test_from))}
         validation, test = self.validation_percent, self.test_percent
         return {"train": 100 - validation - test, "validation": validation, "test": test}
+
+    def check(self, rows: Mapping[str, int]) -> None:
+        """Every side that is to have rows has some; `rows` has their number by side.
+
+        Raises:
+            InputError: one has none.
+        """
+        if not sum(rows.values()):
+            raise InputError("the data has no rows: its files hold headers or blank lines only.")
+        empty = next((side for side, percent in self.percents.items() if percent and not rows[side]), None)
+        if empty and self.kind == "time":
+            times = {"validation": self.validation_from, "test": self.test_from}
+            bounds = ", ".join(f"{side} begins at {time}" for side, time in times.items() if time)
+            raise InputError(f"no row falls into {empty} by column {self.column!r}: {bounds}. Give other times.")
+        if empty:
+            raise InputError(
+                f"no row falls into {empty}: {sum(rows.values()):,} rows are too few for {self.percents[empty]} %. Add "
+                "rows, raise the percentage, set it to 0, or choose another salt."
+            )
 
 
 def declared_split(
@@ -85,8 +105,9 @@ class Sides:
         InputError: the split's column is not there, or of a type that cannot split.
     """
 
-    def __init__(self, split: Split, table: Table) -> None:
+    def __init__(self, split: Split, table: Table, scratch: Scratch) -> None:
         self._split = split
+        self._scratch = scratch
         self._check_column(table.schema)
         self._bounds: list[Any] = []
         if split.kind == "time":
@@ -161,20 +182,22 @@ class Sides:
 
     def _divided(self, table: Table) -> tuple[Array, list[list[int]]]:
         """The values of the strata, and for each the hashes below which its rows are in test, and in either."""
-        pa, split = arrow(), self._split
-        found: dict[Any, list[Array]] = {}
+        pa, np, split = arrow(), numpy(), self._split
+        found: dict[Any, HashRuns] = {}
         for source, first, batch in table.batches([split.key, split.column]):
             check_present(table, source, first, batch, "key", split.key)
             check_present(table, source, first, batch, split.kind, split.column)
-            hashes, column = key_hashes(batch.column(split.key), split.salt), batch.column(split.column)
-            for value in column.unique():
-                mask = pa.compute.equal(column, value)
-                found.setdefault(value.as_py(), []).append(hashes.filter(mask))
+            column = batch.column(split.column).dictionary_encode()
+            strata = np.asarray(column.indices)
+            order = np.argsort(strata, kind="stable")
+            hashes = np.asarray(key_hashes(batch.column(split.key), split.salt))[order]
+            ends = np.cumsum(np.bincount(strata)).tolist()
+            for value, start, end in zip(column.dictionary.to_pylist(), [0, *ends], ends, strict=False):
+                found.setdefault(value, HashRuns(self._scratch)).add(hashes[start:end])
         thresholds: list[list[int]] = [[], []]
-        for parts in found.values():
-            hashes = pa.concat_arrays(parts)
-            ordered = hashes.take(pa.compute.array_sort_indices(hashes))
-            for which, percent in enumerate((split.test_percent, split.test_percent + split.validation_percent)):
-                rows = round(len(ordered) * percent / 100)
-                thresholds[which].append(ordered[rows].as_py() if rows < len(ordered) else (1 << 64) - 1)
+        for hashes in found.values():
+            percents = (split.test_percent, split.test_percent + split.validation_percent)
+            places = [round(len(hashes) * percent / 100) for percent in percents]
+            for which, hash_ in zip(thresholds, hashes.at(places), strict=True):
+                which.append(hash_)
         return pa.array(list(found), table.schema.field(split.column).type), thresholds

@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from drivetrain.base.errors import InputError
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 
-Format = Literal["csv", "jsonl", "parquet"]
+Format = Literal["csv", "jsonl", "parquet", "ipc"]
 
 SUFFIXES: dict[str, tuple[Format, bool]] = {
     ".csv": ("csv", False),
@@ -22,6 +22,8 @@ SUFFIXES: dict[str, tuple[Format, bool]] = {
     ".ndjson": ("jsonl", False),
     ".ndjson.gz": ("jsonl", True),
     ".parquet": ("parquet", False),
+    ".arrow": ("ipc", False),
+    ".feather": ("ipc", False),
 }
 SUPPORTED = ", ".join(SUFFIXES)
 # The value of a partition whose rows have none.

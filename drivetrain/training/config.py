@@ -56,7 +56,7 @@ class Config:
             tf_multi_worker, tf_horovod, tf_parameter_server.
         strategy_options: the strategy's options, a JSON object: '{"tensor": 2}'.
         reader: the format of the data: prepared, npz, image_folder, mnist, cifar10, imdb, text, tokenized,
-            huggingface, or auto for the one that recognises it.
+            huggingface, webdataset, or auto for the one that recognises it.
         reader_options: the reader's options, a JSON object.
         epochs: how often each sample is seen.
         max_steps: steps after which training ends, however many epochs are left; 0 for no such bound.

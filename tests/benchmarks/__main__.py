@@ -3,6 +3,7 @@
     python -m tests.benchmarks --list
     python -m tests.benchmarks --only compile --only first_hour
     python -m tests.benchmarks --quick --no-peers
+    python -m tests.benchmarks --only prepare_data --gigabytes 5
 
 Prints a table and writes build/bench.json. These are measurements and not tests: a missed target is a row that says
 NO. The exit code is 0 unless a family broke (1) or an argument is wrong (2).
@@ -34,6 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="name the families and stop")
     parser.add_argument("--quick", action="store_true", help="one round, short chains")
     parser.add_argument("--no-peers", action="store_true", help="measure ours and the limits only")
+    parser.add_argument("--gigabytes", type=_size, metavar="N", help="size of the table of prepare_data, as CSV")
     parser.add_argument("--output", type=Path, default=ROOT / "build" / "bench.json", metavar="FILE")
     given = parser.parse_args(arguments)
     if given.list:
@@ -48,7 +50,9 @@ def main(arguments: list[str] | None = None) -> int:
     found: list[Record] = []
     broken: list[str] = []
     with tempfile.TemporaryDirectory(prefix="drivetrain-bench-", ignore_cleanup_errors=True) as scratch:
-        bench = Bench(scratch=Path(scratch), quick=given.quick, with_peers=not given.no_peers)
+        bench = Bench(
+            scratch=Path(scratch), quick=given.quick, with_peers=not given.no_peers, gigabytes=given.gigabytes
+        )
         for name in names:
             bench.progress(name)
             bench.failed.clear()
@@ -68,6 +72,17 @@ def main(arguments: list[str] | None = None) -> int:
     if broken:
         print(f"broken: {', '.join(broken)}", file=sys.stderr)
     return 1 if broken else 0
+
+
+def _size(text: str) -> float:
+    """
+    Raises:
+        ValueError: it is no number above 0, which argparse tells.
+    """
+    size = float(text)
+    if not 0 < size < 1e6:
+        raise ValueError(text)
+    return size
 
 
 if __name__ == "__main__":

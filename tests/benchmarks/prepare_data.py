@@ -1,11 +1,14 @@
 """Preparing a table: BLAKE2b of each key, the split, Parquet, statistics and checksums, from CSV and from Parquet.
 
-The limit is the same work by hand in Polars, which holds the whole table. Peers are pandas and DuckDB, by hand too.
+The limit is the same work by hand in Polars, which holds the whole table. Peers are pandas, DuckDB and Spark (on all
+cores of this machine), by hand too. Spark comes from .venvs/spark (`make .venvs/spark/.installed`; needs Java). Imports
+and the start of its session do not count. `--gigabytes 5` is a larger table, which pandas and Polars hold whole.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
@@ -20,16 +23,18 @@ from tests.benchmarks.harness.timing import OURS, CommandError, in_turn, run
 
 PROBE = Path(__file__).parent / "probes" / "prepare_data.py"
 ENVIRONMENT = "tables"
-BY_HAND, PEERS = "polars", ("pandas", "duckdb")
+BY_HAND, PEERS, SPARK = "polars", ("pandas", "duckdb"), "spark"
+SPARK_FOLDER = ROOT / ".venvs" / "spark"
 ROWS, QUICK_ROWS = 9_000_000, 300_000
+BYTES_EACH = 69.9  # of a row, as CSV
 FACTOR, PEAK_MIB = 1.15, 2048
 
 
 def records(bench: Bench) -> Iterator[Record]:
     made = bench.peers(ENVIRONMENT).get(ENVIRONMENT)
     python = made.python if made else Path(sys.executable)
-    tools = (OURS, BY_HAND, *(PEERS if made else ()))
-    rows = QUICK_ROWS if bench.quick else ROWS
+    tools = (OURS, BY_HAND, *(PEERS if made else ()), *([SPARK] if made and not _spark_is_missing() else []))
+    rows = round(bench.gigabytes * 1e9 / BYTES_EACH) if bench.gigabytes else QUICK_ROWS if bench.quick else ROWS
     work = bench.folder("prepare_data")
     (work / "package").mkdir()
     (work / "package" / "drivetrain").symlink_to(ROOT / "drivetrain")
@@ -41,14 +46,16 @@ def records(bench: Bench) -> Iterator[Record]:
 
 def _rows(bench: Bench, python: Path, tools: tuple[str, ...], work: Path, rows: int, suffix: str) -> Iterator[Record]:
     found: dict[str, dict[str, Any]] = {}
-    variables = {**QUIET, "PATH": "/usr/bin:/bin", "HOME": str(work), "PYTHONPATH": str(work / "package")}
+    variables = {**QUIET, "PATH": "/usr/bin:/bin", "HOME": str(work), "TMPDIR": str(work)}
 
     def prepare(tool: str) -> float:
         out = work / "out"
         shutil.rmtree(out, ignore_errors=True)
         out.mkdir()
         command = [python, PROBE, tool, work / f"rows.{suffix}", out]
-        ran = run(command, cwd=work, environment=variables, limit=1200).checked()
+        path = [work / "package", *([SPARK_FOLDER] if tool == SPARK else [])]
+        environment = {**variables, "PYTHONPATH": os.pathsep.join(map(str, path))}
+        ran = run(command, cwd=work, environment=environment, limit=max(1200, rows / 10_000)).checked()
         said = json.loads(ran.output.splitlines()[-1])
         if sum(said["rows"].values()) != rows or (found and said["rows"] != found[OURS]["rows"]):
             raise CommandError(f"{tool} has {said['rows']} of {rows} rows")
@@ -59,8 +66,11 @@ def _rows(bench: Bench, python: Path, tools: tuple[str, ...], work: Path, rows: 
     rivals: dict[str, Callable[[], float]] = {tool: partial(prepare, tool) for tool in tools}
     bench.progress(f"prepare_data: {suffix}")
     taken = in_turn(rivals, rounds=bench.rounds, failed=bench.failed)
-    peers = [tool for tool in PEERS if tool in taken]
-    note = bench.note(ENVIRONMENT, more=f"{rows:,} rows of 8 columns; the limit is Polars by hand, all in memory")
+    peers = [tool for tool in (*PEERS, SPARK) if tool in taken]
+    size = (work / f"rows.{suffix}").stat().st_size / 1e9
+    more = f"{rows:,} rows of 8 columns, {size:.1f} GB; the limit is Polars by hand, all in memory"
+    missing = _spark_is_missing() if bench.with_peers else ""
+    note = bench.note(ENVIRONMENT, more="; ".join(filter(None, [more, missing])))
     yield Record(
         name=f"prepare_data: {suffix}, time",
         unit="s",
@@ -84,6 +94,13 @@ def _rows(bench: Bench, python: Path, tools: tuple[str, ...], work: Path, rows: 
         peers={tool: found[tool]["peak"] / 1e6 for tool in (BY_HAND, *peers)},
         target=PEAK_MIB * 1.048576,
     )
+
+
+def _spark_is_missing() -> str:
+    """Why there is no row for Spark; empty where there is one."""
+    if not (SPARK_FOLDER / "pyspark").is_dir():
+        return "spark is not installed (make .venvs/spark/.installed)"
+    return "" if shutil.which("java", path="/usr/bin:/bin") else "spark needs Java, which is not installed"
 
 
 def write_table(folder: Path, rows: int) -> None:

@@ -85,7 +85,18 @@ def test_data_that_was_kept_decoded_is_the_same(
             np.testing.assert_array_equal(found[column], expected[column])
             assert found[column].dtype == expected[column].dtype
     kept = list((tmp_path / "cache").glob("*.safetensors"))
-    assert len(kept) == (name in ("huggingface", "image_folder", "imdb", "npz", "prepared", "tokenized"))
+    assert len(kept) == (
+        name
+        in (
+            "huggingface",
+            "image_folder",
+            "imdb",
+            "npz",
+            "prepared",
+            "tokenized",
+            "webdataset",
+        )
+    )
 
 
 def test_rows_in_any_order(opened: Reader, written: dict[str, np.ndarray]) -> None:

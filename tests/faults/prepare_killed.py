@@ -21,6 +21,8 @@ PATIENCE_S = 120.0
 
 SIDES = ("train", "validation", "test")
 _ROWS, _MORE = 2000, 300
+# So few that most hashes lie on the disk.
+_RUN_HASHES = 200
 # The changes of names that publishing makes are about so many.
 _CHANGES = 40
 
@@ -83,7 +85,9 @@ def trial(given: Trial, shared: Shared) -> Found:
 
 def _prepare(raw: Path, out: Path, previous: Path | None) -> None:
     from drivetrain.components.prepare_data import prepare_data
+    from drivetrain.data import hash_runs
 
+    hash_runs.RUN_HASHES = _RUN_HASHES
     folders = (out / side for side in SIDES)
     with contextlib.redirect_stdout(io.StringIO()):
         prepare_data(raw, *folders, previous, key="id", label="label", rows_per_shard=300, incremental=True)

@@ -8,6 +8,7 @@ spreadsheet shows them: the header is row 1.
 from __future__ import annotations
 
 import csv
+import functools
 import gzip
 import re
 import zlib
@@ -15,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
-from drivetrain.base.errors import InputError
-from drivetrain.data.arrow import Batch, DataType, Schema, arrow
+from drivetrain.base.errors import InputError, first_line
+from drivetrain.data.arrow import Batch, DataType, Schema, arrow, numpy
 from drivetrain.data.convert import BadValueError, converted, exceeds_int64, inferred_type, wider_text_type
 from drivetrain.data.source import CellError, Source
 
@@ -141,7 +142,7 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
         InputError: the file is not UTF-8, not CSV, or damaged.
     """
     pa = arrow()
-    last: Batch = None
+    checked = False
     try:
         # Decompressed here rather than by name, so that `.CSV.GZ` is too.
         with (
@@ -159,8 +160,13 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
             ) as reader,
         ):
             for batch in reader:
+                # Arrow takes what follows a closing quote for more of the cell. So a quote that was not closed swallows
+                # the rows up to the next one, or to the end of the file. Such a cell has several lines.
+                if not checked and _has_line_ends(batch):
+                    stat = source.path.stat()
+                    _check_quotes(source, delimiter, stat.st_size, stat.st_mtime_ns)
+                    checked = True
                 if batch.num_rows:
-                    last = batch
                     yield batch
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # a header that no line end follows
@@ -172,11 +178,28 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
         _explain(source, delimiter, error)
     except OSError as error:
         raise _damaged(source, error) from error
-    # Arrow takes a quote that never closes for one that closes at the end, and the rows after it for one cell.
-    if last is not None and any(
-        pa.types.is_string(column.type) and "\n" in (column[-1].as_py() or "") for column in last.columns
-    ):
-        _check(source, delimiter)
+
+
+def _has_line_ends(batch: Batch) -> bool:
+    """Whether a cell of text may have several lines."""
+    pa, np = arrow(), numpy()
+    for column in batch.columns:
+        if pa.types.is_string(column.type) and len(column) and (content := column.buffers()[2]) is not None:
+            start, end = np.frombuffer(column.buffers()[1], "<i4")[[column.offset, column.offset + len(column)]]
+            if (np.frombuffer(content, "u1")[start:end] == ord("\n")).any():
+                return True
+    return False
+
+
+@functools.lru_cache(maxsize=4096)
+def _check_quotes(source: Source, delimiter: str, size: int, changed: int) -> None:
+    """Read the file strictly; once, as long as it does not change.
+
+    Raises:
+        InputError: a quote does not close, or something follows a closing one.
+    """
+    for _ in _records(source, delimiter, strict=True):
+        pass
 
 
 def _explain(source: Source, delimiter: str, error: Exception) -> NoReturn:
@@ -245,4 +268,4 @@ def _opened(source: Source) -> IO[str]:
 
 
 def _damaged(source: Source, error: Exception) -> InputError:
-    return InputError(f"{source.name} cannot be read: {error}. Is it damaged, or cut short?")
+    return InputError(f"{source.name} cannot be read: {first_line(error)}. Is it damaged, or cut short?")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, Schema, arrow, plain_type
 from drivetrain.data.convert import BadValueError, converted
 from drivetrain.data.source import CellError, Source
@@ -64,4 +64,4 @@ def _opened(source: Source) -> Any:
 
 
 def _damaged(source: Source, error: Exception) -> InputError:
-    return InputError(f"{source.name} cannot be read as Parquet: {error}. Is it damaged, or cut short?")
+    return InputError(f"{source.name} cannot be read as Parquet: {first_line(error)}. Is it damaged, or cut short?")

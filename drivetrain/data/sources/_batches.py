@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, Schema, arrow, plain_type
 
 
@@ -26,4 +26,6 @@ def plain_batches(batches: Any, schema: Schema, where: str) -> Iterator[Batch]:
                 columns = [batch.column(field.name).cast(field.type) for field in schema]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{where} cannot be read: {error}. Is it damaged, or written to by hand?") from error
+        raise InputError(
+            f"{where} cannot be read: {first_line(error)}. Is it damaged, or written to by hand?"
+        ) from error

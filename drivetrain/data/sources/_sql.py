@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, Schema
 from drivetrain.data.increments import NotUsableError
 from drivetrain.data.sources import Options, no_such_version
@@ -118,7 +118,7 @@ class Query:
                 cursor.execute(sql)
                 yield cursor
         except self.errors as error:
-            raise InputError(f"{self.address} refuses the query: {error}") from error
+            raise InputError(f"{self.address} refuses the query: {first_line(error)}.") from error
 
 
 def opened(address: str, connect: Callable[[], Any], errors: tuple[type[Exception], ...], options: Options) -> Query:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, Schema, arrow
 from drivetrain.data.increments import NotUsableError
 from drivetrain.data.sources import Options, no_such_version, required
@@ -68,7 +68,7 @@ def open_source(place: str, options: Options) -> _DeltaVersion:
                 raise no_such_version(options.version, newest, f"delta:{place}")
         return _DeltaVersion(place, table)
     except (errors.DeltaError, OSError) as error:
-        raise InputError(f"delta:{place} cannot be read: {error}") from error
+        raise InputError(f"delta:{place} cannot be read: {first_line(error)}.") from error
 
 
 def _version(table: Any) -> str:

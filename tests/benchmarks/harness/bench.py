@@ -29,6 +29,8 @@ class Bench:
     quick: bool = False
     """Fewer rounds and shorter chains: shows that all rows can be made, not what they are worth."""
     with_peers: bool = True
+    gigabytes: float | None = None
+    """The size that a table should have; None for that of its family."""
     begun: float = field(default_factory=time.perf_counter)
     unavailable: dict[str, str] = field(default_factory=dict)
     """Peer -> why it could not be installed."""

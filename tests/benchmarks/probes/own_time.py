@@ -13,13 +13,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_waited = threading.local()
+
+class _Waited(threading.local):
+    seconds = 0.0
+
+
+_waited = _Waited()
 true_time = time.perf_counter
 """The clock as it was."""
 
 
 def _own(clock: Callable[[], float]) -> Callable[[], float]:
-    return lambda: clock() - getattr(_waited, "seconds", 0.0)
+    return lambda: clock() - _waited.seconds
 
 
 time.perf_counter, time.monotonic = _own(time.perf_counter), _own(time.monotonic)
@@ -30,4 +35,4 @@ def standing_still() -> Iterator[None]:
     """The clocks of this thread stand still inside."""
     begun = true_time()
     yield
-    _waited.seconds = getattr(_waited, "seconds", 0.0) + true_time() - begun
+    _waited.seconds += true_time() - begun

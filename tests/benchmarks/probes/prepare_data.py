@@ -2,7 +2,8 @@
 
     python prepare_data.py TOOL raw.csv out/
 
-Prints {"wall": seconds, "cpu": seconds, "peak": bytes, "rows": {"train": ...}} of the work, without imports.
+Prints {"wall": seconds, "cpu": seconds, "peak": bytes, "rows": {"train": ...}} of the work, without imports and without
+the start of a session of Spark. CPU time and memory are those of the process and of all that it started.
 """
 
 from __future__ import annotations
@@ -10,8 +11,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-import resource
+import os
+import struct
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -127,19 +130,110 @@ def duckdb(raw: Path, out: Path) -> dict[str, int]:
     return rows
 
 
+def spark_session() -> Any:
+    from pyspark.sql import SparkSession
+
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    settings = {
+        "spark.master": "local[*]",
+        "spark.driver.memory": f"{max(1024, (memory >> 20) // 4)}m",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.shuffle.partitions": "8",
+        "spark.sql.parquet.compression.codec": "zstd",
+        "parquet.compression.codec.zstd.level": "1",
+        "spark.local.dir": tempfile.gettempdir(),
+    }
+    builder = SparkSession.builder.appName("prepare_data")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    session.range(1).count()
+    return session
+
+
+def spark(raw: Path, out: Path) -> dict[str, int]:
+    import pyarrow as pa
+    from pyspark import StorageLevel
+    from pyspark.sql import functions, types
+
+    session = spark_session()
+    session.sparkContext.addPyFile(__file__)
+    read = session.read.csv(str(raw), header=True, inferSchema=True) if raw.suffix == ".csv" else None
+    table = session.read.parquet(str(raw)) if read is None else read
+
+    def hashed(batches: Iterable[Any]) -> Iterable[Any]:
+        for batch in batches:
+            text = batch.column("id").cast(pa.string()).cast(pa.binary()).to_pylist()
+            digests = b"".join(hashes(text))
+            # Spark has no unsigned integers: with the first bit turned over they are in the same order.
+            signed = pa.array([each[0] - (1 << 63) for each in struct.iter_unpack("<Q", digests)], pa.int64())
+            yield pa.RecordBatch.from_arrays([*batch.columns, signed], names=[*batch.schema.names, "hash"])
+
+    schema = types.StructType([*table.schema, types.StructField("hash", types.LongType())])
+    table = table.mapInArrow(hashed, schema).persist(StorageLevel.DISK_ONLY)
+    if table.count() != table.select("hash").distinct().count():
+        raise ValueError("a key occurs twice")
+    side, first = functions.col("hash"), 1 << 63
+    rows = {}
+    for name, chosen in (
+        ("test", side < BELOW_TEST - first),
+        ("validation", (side >= BELOW_TEST - first) & (side < BELOW_EITHER - first)),
+        ("train", side >= BELOW_EITHER - first),
+    ):
+        part = table.where(chosen).drop("hash")
+        part.write.parquet(str(out / name))
+        part.summary("count", "mean", "stddev", "min", "max").collect()
+        part.groupBy("label").count().collect()
+        for file in (out / name).glob("*.parquet"):
+            checksum(file)
+        rows[name] = part.count()
+    return rows
+
+
 TOOLS: dict[str, Callable[[Path, Path], dict[str, int]]] = {
     "drivetrain": drivetrain,
     "polars": polars,
     "pandas": pandas,
     "duckdb": duckdb,
+    "spark": spark,
 }
 
 IMPORTS = {
     "drivetrain": (
         "numpy",
         *(f"drivetrain.{name}" for name in ("components.prepare_data", "data.checks", "data.reading", "data.shards")),
-    )
+    ),
+    "spark": ("pyarrow", "pyspark.sql"),
 }
+
+
+def cpu_seconds() -> float:
+    """User and system time of this process and of those that it started."""
+    ticks = 0
+    for process in started():
+        fields = Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def peak_bytes() -> int:
+    """The sum of the most memory that this process and those that it started had, each at its own time."""
+    peaks = (Path(f"/proc/{process}/status").read_text(encoding="utf-8") for process in started())
+    return sum(int(text.partition("VmHWM:")[2].split()[0]) for text in peaks if "VmHWM:" in text) * 1024
+
+
+def started() -> list[int]:
+    """This process and its descendants."""
+    found = [os.getpid()]
+    for process in found:
+        for task in Path(f"/proc/{process}/task").iterdir():
+            found += map(int, (task / "children").read_text(encoding="utf-8").split())
+    return found
 
 
 def main(tool: str, raw: str, out: str) -> None:
@@ -149,11 +243,12 @@ def main(tool: str, raw: str, out: str) -> None:
         from drivetrain.data.arrow import arrow
 
         arrow()
-    began, cpu = time.perf_counter(), time.process_time()
+    if tool == "spark":
+        spark_session()
+    began, cpu = time.perf_counter(), cpu_seconds()
     rows = TOOLS[tool](Path(raw), Path(out))
-    found = {"wall": time.perf_counter() - began, "cpu": time.process_time() - cpu, "rows": rows}
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({**found, "peak": peak}))
+    found = {"wall": time.perf_counter() - began, "cpu": cpu_seconds() - cpu, "rows": rows}
+    print(json.dumps({**found, "peak": peak_bytes()}))
 
 
 if __name__ == "__main__":

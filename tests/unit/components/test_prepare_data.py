@@ -22,6 +22,7 @@ from drivetrain.components.prepare_data import prepare_data
 from drivetrain.data import shard_files as tabular_shard_files
 from drivetrain.data import shards as tabular_shards
 from drivetrain.data.formats import csv as tabular_csv
+from drivetrain.data.formats import ipc as tabular_ipc
 from drivetrain.data.formats import jsonl as tabular_jsonl
 from drivetrain.data.formats import parquet as tabular_parquet
 from drivetrain.data.manifest import Manifest
@@ -142,6 +143,7 @@ def test_the_same_rows_give_the_same_bytes_however_they_are_cut(
 def test_the_formats_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabular_jsonl, "BLOCK_BYTES", 3000)
     monkeypatch.setattr(tabular_parquet, "BATCH_ROWS", 77)
+    monkeypatch.setattr(tabular_ipc, "BATCH_ROWS", 77)
     table = rows(500)
     objects = [dict(zip(HEADER, row, strict=True)) for row in table]
     lines = "".join(json.dumps(each, ensure_ascii=False) + "\n" for each in objects).encode()
@@ -162,7 +164,11 @@ def test_the_formats_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for name, data in files.items():
         (tmp_path / name).write_bytes(data)
     pq.write_table(categories, tmp_path / "g.parquet", row_group_size=100)
-    for name in (*files, "g.parquet"):
+    for name, writer in (("h.arrow", pa.ipc.new_file), ("i.arrow", pa.ipc.new_stream), ("j.feather", pa.ipc.new_file)):
+        with writer(str(tmp_path / name), categories.schema) as opened:
+            opened.write_table(categories.slice(0, 300))
+            opened.write_table(categories.slice(300))
+    for name in (*files, "g.parquet", "h.arrow", "i.arrow", "j.feather"):
         split(tmp_path / name, tmp_path / "out" / name)
         contents[name] = content(tmp_path / "out" / name)
     for name, found in contents.items():

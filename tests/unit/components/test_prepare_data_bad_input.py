@@ -52,6 +52,14 @@ CSV_FILES: dict[str, tuple[str | bytes, str]] = {
     "UTF-16": (GOOD.encode("utf-16"), r"a\.csv is UTF-16\. Save it as UTF-8"),
     "too many cells": (GOOD + "\n100,1,2,3\n", r"a\.csv, row 103 has 4 cells; the header names 3 columns"),
     "too few cells": ("id,label,x\n1,2\n" + GOOD[11:], r"a\.csv, row 2 has 2 cells"),
+    "a quote that the next one closes": (
+        'id,label,t\n0,1,"a"\n1,0,"b\n2,1,"c"\n3,0,"d"\n',
+        r"a\.csv, row 3 is not CSV: .*quote not closed",
+    ),
+    "two quotes that close each other": (
+        'id,label,t\n0,1,a\n1,0,"b\n2,1,"c\n3,0,d\n',
+        r"a\.csv, row 3 is not CSV: .*quote not closed",
+    ),
     "a quote that never closes": (GOOD + '100,1,"2\n101,0,3\n', r"a\.csv, row 102 is not CSV: .*quote not closed"),
     "no key": (GOOD + ",1,2\n", r"a\.csv, row 102: the key 'id' is missing"),
     "NA as a key": (GOOD + "\nNA,1,2\n", r"a\.csv, row 103: the key 'id' is missing"),
@@ -152,6 +160,7 @@ FOLDERS: dict[str, tuple[dict[str, str | bytes], str]] = {
     ),
     "not gzip": ({"a.csv.gz": GOOD}, r"a\.csv\.gz cannot be read: .*damaged"),
     "not Parquet": ({"a.parquet": GOOD}, r"a\.parquet cannot be read as Parquet: .*damaged"),
+    "not Arrow": ({"a.arrow": GOOD}, r"a\.arrow cannot be read as Arrow: .*damaged"),
     "an empty file among others": ({"a.csv": GOOD, "b.csv": ""}, r"b\.csv is empty \(0 bytes\)"),
     "a key in two files": (
         {"a.csv": GOOD, "sub/b.csv": "id,label,x\n100,1,2\n5,1,2\n"},
@@ -194,6 +203,27 @@ def test_keys_and_labels_of_parquet(tmp_path: Path, column: str, values: list[An
     table = {"id": [1, 2], "label": [1, 2], column: values}
     pq.write_table(pa.table(table), tmp_path / "good")
     assert re.search(expected, run(tmp_path, {"a.parquet": (tmp_path / "good").read_bytes()}))
+
+
+@pytest.mark.parametrize("kind", [pa.ipc.new_file, pa.ipc.new_stream])
+def test_damaged_arrow_files_are_refused(tmp_path: Path, kind: Any) -> None:
+    table = pa.table({"id": range(100), "label": ["é"] * 100})
+    with kind(str(tmp_path / "good"), table.schema) as opened:
+        opened.write_table(table)
+    data = (tmp_path / "good").read_bytes()
+    text = data.index("éé".encode())
+    damaged = {"cut": data[: len(data) // 2], "not UTF-8": data[:text] + b"\xff" + data[text + 1 :]}
+    for name, content in damaged.items():
+        (tmp_path / name).mkdir()
+        assert re.search(r"a\.arrow cannot be read as Arrow: .*damaged", run(tmp_path / name, {"a.arrow": content}))
+
+
+def test_a_row_of_an_arrow_file_is_named(tmp_path: Path) -> None:
+    table = pa.table({"id": [1, 2, 2], "label": ["a", "b", "c"]})
+    with pa.ipc.new_file(str(tmp_path / "good"), table.schema) as opened:
+        opened.write_table(table)
+    found = run(tmp_path, {"a.arrow": (tmp_path / "good").read_bytes()})
+    assert re.search(r"a\.arrow, row 3: the key 'id' is 2, as it is in a\.arrow, row 2\.", found)
 
 
 def test_a_damaged_parquet_page_is_found(tmp_path: Path) -> None:

@@ -80,7 +80,10 @@ def test_each_stratum_is_divided_alike(tmp_path: Path) -> None:
             {"split_by": "time:day", "validation_from": "2026-05-01", "test_from": "2026-05-01"},
             r"validation_from '2026-05-01' is not before test_from",
         ),
-        ({"split_by": "time:day", "test_from": "2030-01-01"}, r"no row falls into test"),
+        (
+            {"split_by": "time:day", "test_from": "2030-01-01"},
+            r"no row falls into test by column 'day': test begins at 2030-01-01. Give other times",
+        ),
         ({"keep_versions": -1}, r"keep_versions is -1. Allowed: 0 and more"),
     ],
 )

@@ -2,11 +2,9 @@
 
 import hashlib
 import random
-from collections import Counter
 from fractions import Fraction
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +15,7 @@ from drivetrain.components.prepare_data import prepare_data
 from drivetrain.data import checks as tabular_checks
 from drivetrain.data import split as tabular_split
 from drivetrain.data.manifest import Manifest
-from drivetrain.data.split import RepeatedHashes, among, below, key_digests, key_hashes, threshold
+from drivetrain.data.split import below, key_digests, key_hashes, threshold
 
 SIDES = ("train", "validation", "test")
 KEYS = st.lists(st.integers(-(10**6), 10**6), unique=True, max_size=60)
@@ -140,22 +138,6 @@ def test_another_salt_is_another_split(tmp_path: Path) -> None:
     assert sides(tmp_path / "raw.csv", tmp_path / "out", "a") != sides(tmp_path / "raw.csv", tmp_path / "out", "b")
 
 
-@settings(deadline=None)
-@given(
-    st.lists(st.lists(st.sampled_from([0, 1, 5, 2**62, 2**63, 2**63 + 1, 2**64 - 1, 77]), max_size=6), max_size=4),
-    st.sampled_from([1, 2, 3, 1000]),
-)
-def test_repeated_hashes_are_those_that_a_counter_finds(batches: list[list[int]], part: int) -> None:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tabular_split, "PART_KEYS", part)
-        repeated = RepeatedHashes()
-        for batch in batches:
-            repeated.add(pa.array(batch, pa.uint64()))
-        found = [value for array in repeated.find() for value in array.to_pylist()]
-    counted = Counter(value for batch in batches for value in batch)
-    assert sorted(found) == sorted(value for value, count in counted.items() if count > 1)
-
-
 def test_different_keys_with_the_same_hash_are_no_duplicates(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All keys of one length share a hash here; they are compared as text, a few at a time."""
 
@@ -170,15 +152,3 @@ def test_different_keys_with_the_same_hash_are_no_duplicates(tmp_path: Path, mon
     raw.write_text("id\n" + "".join(f"{key}\n" for key in [*range(95, 105), 103]))
     with pytest.raises(InputError, match=r"raw\.csv, row 12: the key 'id' is 103, as it is in raw\.csv, row 10\."):
         sides(raw, tmp_path / "out", validation=0, test=0)
-
-
-def test_hashes_among_others_are_those_of_a_set() -> None:
-    draw = np.random.default_rng(1)
-    hashes = draw.integers(0, 1 << 64, 5000, np.uint64)
-    hashes[::7] ^= np.uint64(1)  # (equal in the first bits)
-    wanted = np.concatenate([hashes[::50], hashes[::60] ^ np.uint64(1), np.array([0, (1 << 64) - 1], np.uint64)])
-    expected = [value for value in hashes.tolist() if value in set(wanted.tolist())]
-    assert 0 < len(expected) < 300
-    assert among(pa.array(hashes), pa.array(wanted)).tolist() == expected
-    assert among(pa.array(hashes), pa.array([], pa.uint64())).tolist() == []
-    assert among(pa.array([], pa.uint64()), pa.array(wanted)).tolist() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import random
 from collections.abc import Callable, Sequence
@@ -33,20 +34,18 @@ Make = Callable[..., Evaluation]
 COUNT, SIZE = 200, 1000
 
 
-def weights(size: int) -> list[list[int]]:
+@functools.cache
+def weights() -> list[list[int]]:
     """How often each sample counts in each replicate, as Poisson draws say."""
     draw = random.Random(5)
     thresholds = [float(stats.poisson.cdf(k, 1)) for k in range(8)]
-    return [[sum(u >= t for t in thresholds) for u in (draw.random() for _ in range(size))] for _ in range(COUNT)]
-
-
-WEIGHTS = weights(SIZE)
+    return [[sum(u >= t for t in thresholds) for u in (draw.random() for _ in range(SIZE))] for _ in range(COUNT)]
 
 
 def measure(right: Sequence[bool]) -> tuple[float, tuple[float, ...]]:
     """The accuracy, and that of each replicate."""
     size = len(right)
-    drawn = tuple(sum(w for w, r in zip(row, right, strict=False) if r) / max(1, sum(row[:size])) for row in WEIGHTS)
+    drawn = tuple(sum(w for w, r in zip(row, right, strict=False) if r) / max(1, sum(row[:size])) for row in weights())
     return sum(right) / size, drawn
 
 
@@ -313,7 +312,7 @@ def test_few_keys_do_not_show_that_a_model_is_not_worse(evaluation: Make, lost: 
     """20 patients of 50 samples each, of whom the candidate loses one, or none."""
     base = evaluation({"accuracy": 0.5}, replicates={"accuracy": [0.5] * COUNT}, rows=SIZE)
     values = (1 - lost / 20, 1.0)
-    drawn = (tuple(1 - lost * row[0] / 20 for row in WEIGHTS), (1.0,) * COUNT)
+    drawn = (tuple(1 - lost * row[0] / 20 for row in weights()), (1.0,) * COUNT)
     models = tuple(
         replace(
             base,

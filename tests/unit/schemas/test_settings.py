@@ -17,6 +17,13 @@ from drivetrain.pipelines.retraining import Retraining
 from drivetrain.schemas.settings import settings_schema
 
 
+@pytest.fixture(scope="module")
+def validator() -> Draft202012Validator:
+    made = settings_schema(Retraining)
+    Draft202012Validator.check_schema(made)
+    return Draft202012Validator(made)
+
+
 @pytest.mark.parametrize(
     ("text", "right"),
     [
@@ -45,12 +52,12 @@ from drivetrain.schemas.settings import settings_schema
         ("local:\n  stub: {train: out.json}\n", False),
     ],
 )
-def test_a_file_is_of_the_schema_when_it_can_be_built(text: str, right: bool, tmp_path: Path) -> None:
-    made = settings_schema(Retraining)
-    Draft202012Validator.check_schema(made)
+def test_a_file_is_of_the_schema_when_it_can_be_built(
+    text: str, right: bool, validator: Draft202012Validator, tmp_path: Path
+) -> None:
     file = tmp_path / "retraining.yaml"
     file.write_text(text)
-    assert Draft202012Validator(made).is_valid(read_yaml(file)) == right
+    assert validator.is_valid(read_yaml(file)) == right
     try:
         built = build(Retraining, file, (), {})
     except UserError:

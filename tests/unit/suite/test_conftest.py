@@ -16,6 +16,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.conftest import pytest_itemcollected
+
 ROOT = Path(__file__).parents[3]
 PROPERTY = """
 import random
@@ -118,13 +120,34 @@ def test_cases_can_be_slow(tmp_path: Path) -> None:
     assert "slow_cases names what is no case: {'z'}" in all_.stdout
 
 
-@pytest.mark.parametrize("words", ["", "buts=['a']", "'a', but=['b']", "['a']", "but='a'"])
-def test_a_marker_of_cases_that_says_nothing_is_refused(words: str, tmp_path: Path) -> None:
+REFUSED = 'test_it[a]: allowed are slow_cases("a", "b") and slow_cases(but=["c"])'
+
+
+def test_a_marker_of_cases_that_says_nothing_ends_the_suite(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n  slow_cases\n")
     (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
-    marked = f"@pytest.mark.slow_cases({words})\n@pytest.mark.parametrize('case', ['a', 'b'])"
+    marked = "@pytest.mark.slow_cases()\n@pytest.mark.parametrize('case', ['a', 'b'])"
     (tmp_path / "test_cases.py").write_text(f"import pytest\n{marked}\ndef test_it(case): ...\n")
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", "no:xdist"]
     ended = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert ended.returncode == 4
-    assert 'test_it[a]: allowed are slow_cases("a", "b") and slow_cases(but=["c"])' in ended.stderr
+    assert REFUSED in ended.stderr
+
+
+@pytest.mark.parametrize(
+    "mark",
+    [
+        pytest.mark.slow_cases(),
+        pytest.mark.slow_cases(buts=["a"]),
+        pytest.mark.slow_cases("a", but=["b"]),
+        pytest.mark.slow_cases(["a"]),
+        pytest.mark.slow_cases(but="a"),
+    ],
+)
+def test_a_marker_of_cases_that_says_nothing_is_refused(
+    mark: pytest.MarkDecorator, request: pytest.FixtureRequest
+) -> None:
+    item: pytest.Function = pytest.Function.from_parent(request.node.parent, name="test_it[a]", callobj=lambda: None)
+    item.add_marker(mark)
+    with pytest.raises(pytest.UsageError, match=f"{re.escape(REFUSED)}$"):
+        pytest_itemcollected(item)

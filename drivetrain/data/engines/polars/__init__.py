@@ -7,7 +7,7 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, arrow
 from drivetrain.data.engines import Options, Table
 from drivetrain.data.engines.polars.frames import pieces, polars, scan
@@ -37,6 +37,6 @@ def run(plan: Plan, table: Table, tables: Mapping[str, Table], options: Options)
         for piece in pieces(frame):
             yield from piece.to_arrow().cast(schema).combine_chunks().to_batches()
     except (pl.exceptions.PolarsError, pa.ArrowInvalid) as error:
-        raise InputError(f"the transformation failed: {str(error).strip().splitlines()[0]}") from error
+        raise InputError(f"the transformation failed: {first_line(error)}.") from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

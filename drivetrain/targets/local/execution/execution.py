@@ -36,7 +36,7 @@ from drivetrain.targets.local.execution.stop_signals import stop_on_signals
 from drivetrain.targets.local.execution.worker import Done, Worker
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
-from drivetrain.targets.local.jobs.loaded_ahead import loaded_ahead
+from drivetrain.targets.local.jobs.loaded_ahead import prepare_spare
 from drivetrain.targets.local.ledger.full import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
@@ -319,10 +319,10 @@ class Execution:
         )
         self._running[step.name] = thread
         thread.start()
-        # Have a supervisor wait for the next step that runs a program, while this one runs.
+        # Have a supervisor wait for the next step that runs a program, if it is one of ours, while this one runs.
         for step in self._scheduler.rest():
             if step.type in RUN_PROGRAMS and step.name not in {*self._running, *self._options.stubs}:
-                self._control.spares.prepare(step.name, loaded_ahead(step.arguments, self._store))
+                prepare_spare(self._control.spares, step.name, step.arguments, self._store)
                 return
 
     def _run_inline(self, step: StepNode, arguments: Mapping[str, Any], fields: Mapping[str, Any]) -> None:

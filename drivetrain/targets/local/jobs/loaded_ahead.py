@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.steps.contract import CODE_CHANNEL
+from drivetrain.steps.contract import CODE_CHANNEL, START_COMMAND
+from drivetrain.targets.local.containers.spares import Spares
 from drivetrain.targets.local.storage.channels import entries
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document.members import object_in
@@ -24,6 +25,26 @@ _OF_OURS = {
 # Packages that take long to load and may be loaded before a fork: they start no threads of which a fork must know, and
 # read no variables that a step sets (one that sets others than the platform's is executed anyway).
 _PACKAGES = ("numpy", "pandas", "scipy", "sklearn", "torch")
+
+
+def prepare_spare(spares: Spares, step: str, arguments: Mapping[str, Any], store: ObjectStore) -> None:
+    """Have a supervisor wait for a step, unless its program is somebody else's and could not go on in it."""
+    if is_of_ours(arguments):
+        spares.prepare(step, loaded_ahead(arguments, store))
+
+
+def is_of_ours(arguments: Mapping[str, Any]) -> bool:
+    """Whether a job's command begins with our start file, so that it may go on in an interpreter that waits for it
+    (`can_go_on` of containers/supervised.py). A job that names no command may.
+
+    Args:
+        arguments: those of the step, as the definition has them.
+    """
+    for app in ("AppSpecification", "AlgorithmSpecification"):
+        words = object_in(arguments, app).get("ContainerEntrypoint")
+        if isinstance(words, list):
+            return tuple(cast("list[Any]", words)[: len(START_COMMAND)]) == START_COMMAND
+    return True
 
 
 def loaded_ahead(arguments: Mapping[str, Any], store: ObjectStore) -> tuple[str, ...]:

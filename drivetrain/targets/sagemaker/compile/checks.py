@@ -39,15 +39,16 @@ def _hosts_problem(step: Step) -> Problem | None:
     if not isinstance(step, JobStep) or step.program.target not in _ON_ONE_HOST or runs_on_spark(step):
         return None
     count = step.cluster.count
-    if not isinstance(count, int) or count == 1:
+    if count == 1:
         return None
+    given = count if isinstance(count, int) else f"{count.described()}, which may be more than 1"
     instead = (
         "engine=spark, or 1 and a larger machine" if step.program.target == _TRANSFORM else "1 and a larger machine"
     )
     return Problem(
         step.name,
         "cluster.count",
-        f"is {count}, and its program works on one host: it needs all rows, for keys, order and splits. Each host "
+        f"is {given}, and its program works on one host: it needs all rows, for keys, order and splits. Each host "
         f"would do all of the work and write over the others' files. Give {instead}.",
     )
 

@@ -88,6 +88,14 @@ def spares() -> Iterator[Spares]:
     found.close()
 
 
+@pytest.fixture(scope="module")
+def spares_of_a_run() -> Iterator[Spares]:
+    """For one job after another, as a run has them."""
+    found = Spares()
+    yield found
+    found.close()
+
+
 def job(folder: Path, *words: str, environment: dict[str, str] | None = None) -> Job:
     """The same folder for every start, so that what is seen can be compared."""
     root = folder / "host"
@@ -132,10 +140,10 @@ def plain(result: JobResult, files: dict[str, Any], log: str) -> tuple[object, .
 
 @pytest.mark.parametrize("words", [(word,) if word else () for word in WORDS])
 def test_a_command_cannot_tell_that_it_was_not_executed(
-    words: tuple[str, ...], tmp_path: Path, spares: Spares, isolation: None
+    words: tuple[str, ...], tmp_path: Path, spares_of_a_run: Spares, isolation: None
 ) -> None:
     executed = plain(*ran(tmp_path, None, *words))
-    went_on = plain(*ran(tmp_path, spares, *words))
+    went_on = plain(*ran(tmp_path, spares_of_a_run, *words))
     assert went_on == executed
     if words in ((), ("exit",), ("twice",)):
         assert executed[4] == {

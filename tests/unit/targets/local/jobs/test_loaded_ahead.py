@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import io
 import tarfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from drivetrain.targets.local.jobs.loaded_ahead import loaded_ahead
+from drivetrain.steps.contract import START_COMMAND
+from drivetrain.targets.local.containers.spares import Spares
+from drivetrain.targets.local.jobs.loaded_ahead import is_of_ours, loaded_ahead
 from drivetrain.targets.local.storage.objects import ObjectStore
+from tests.fixtures.local_runs import LocalRuns
 
 CODE = "s3://bucket/pipelines/p/code/1"
 SHA256 = "a" * 64
@@ -85,3 +89,35 @@ def test_our_own_components_say_it_themselves(store: ObjectStore) -> None:
 )
 def test_nothing_where_nothing_is_known(arguments: dict[str, Any], store: ObjectStore) -> None:
     assert loaded_ahead(arguments, store) == ()
+
+
+@pytest.mark.parametrize("app", ["AppSpecification", "AlgorithmSpecification"])
+@pytest.mark.parametrize(
+    ("command", "ours"),
+    [
+        ([*START_COMMAND, SHA256, "/opt/ml/start.py"], True),
+        ([*START_COMMAND[:-1], "print()"], False),
+        (["python3", "main.py"], False),
+        ([{"Get": "Parameters.Program"}], False),
+    ],
+)
+def test_a_program_of_somebody_else_cannot_go_on_where_one_waits(app: str, command: list[Any], ours: bool) -> None:
+    assert is_of_ours({app: {"ContainerEntrypoint": command}}) is ours
+    assert is_of_ours({app: {}})  # what it will start is not known here
+
+
+@pytest.mark.parametrize(("command", "waiting"), [(START_COMMAND, ["two"]), (("python3",), [])])
+def test_no_interpreter_waits_for_a_program_of_somebody_else(
+    command: tuple[str, ...], waiting: list[str], runs: LocalRuns, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepared: list[str] = []
+
+    def prepare(spares: Spares, step: str, modules: Sequence[str] = ()) -> None:
+        prepared.append(step)
+
+    monkeypatch.setattr(Spares, "prepare", prepare)
+    steps = [runs.processing("one", "pass"), runs.processing("two", "pass", DependsOn=["one"])]
+    application = steps[1]["Arguments"]["AppSpecification"]
+    application["ContainerEntrypoint"] = [*command, *application["ContainerEntrypoint"][-1:]]
+    runs.start(steps)
+    assert prepared == waiting

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain import Cluster, Deployment, Pipeline, SpecError, UserError, script, step
+from drivetrain import Cluster, Deployment, Parameter, Pipeline, SpecError, UserError, script, step
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.transform_data import transform_data
 from drivetrain.targets.assets.image import runs_on_spark
@@ -123,11 +123,16 @@ def test_the_entry_point_starts_spark_where_the_start_file_is_the_one_that_was_d
     ],
 )
 def test_several_hosts_that_would_each_do_all_of_the_work_are_refused(made: Any, instead: str) -> None:
-    def problems(one: Any) -> list[str]:
-        return [f"{each.step} {each.field} {each.reason}" for each in check(Pipeline(name="p", steps=[one]))]
+    hosts = Parameter.integer("Hosts", default=1)
 
-    (problem,) = problems(made(Cluster(count=2)))
-    assert "cluster.count is 2, and its program works on one host" in problem and problem.endswith(f"{instead}.")
+    def problems(one: Any) -> list[str]:
+        found = check(Pipeline(name="p", steps=[one], parameters=[hosts]))
+        return [f"{each.step} {each.field} {each.reason}" for each in found]
+
+    for count, said in ((2, "2"), (hosts.ref(), "Parameter 'Hosts', which may be more than 1")):
+        (problem,) = problems(made(Cluster(count=count)))
+        assert f"cluster.count is {said}, and its program works on one host" in problem
+        assert problem.endswith(f"{instead}.")
     for allowed in (
         made(Cluster(count=1)),
         script("own.py", cluster=Cluster(count=2)),
