@@ -53,6 +53,8 @@ class Retraining(Settings):
     """Samples a step, over all processes."""
     learning_rate: float = 0.003
     """The highest of the recipe's schedule."""
+    health_rules: str = "{}"
+    """What health rules do (docs/health.md), a JSON object: {"overfitting": {"action": "stop"}}."""
     seed: int = 7
     """Of initial weights and the order of the samples."""
     instance_type: str = "ml.m5.xlarge"
@@ -116,6 +118,7 @@ def retraining(settings: Retraining) -> Pipeline:
         epochs=settings.epochs,
         global_batch=settings.global_batch,
         learning_rate=settings.learning_rate,
+        health_rules=settings.health_rules,
         seed=settings.seed,
         cluster=Cluster(
             instance_type=settings.instance_type,

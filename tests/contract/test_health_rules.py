@@ -11,6 +11,7 @@ import functools
 import importlib
 import inspect
 import json
+import pickle
 from pathlib import Path
 from typing import Any, get_args
 
@@ -110,6 +111,18 @@ def test_it_changes_nothing_of_a_record(name: str) -> None:
     before = [to_line(record) for record in training]
     findings(rule_of(name), training)
     assert [to_line(record) for record in training] == before
+
+
+def test_what_it_keeps_does_not_grow_with_the_training(name: str) -> None:
+    """Of one without checkpoints, too."""
+    (watching,), sizes = rule_of(name), dict[int, int]()
+    for record in records.healthy(0):
+        if record.ranks is not None:
+            record = records.changed(record, "ranks", "saves", slice(None), 0.0)
+        see([watching], record)
+        if record.step in (200, 400):
+            sizes[record.step] = len(pickle.dumps(watching.rule))
+    assert sizes[400] <= sizes[200] + 300
 
 
 @pytest.mark.parametrize(

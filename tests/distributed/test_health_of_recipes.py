@@ -8,42 +8,19 @@ from typing import Any
 
 import pytest
 
-from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.training import plugins
-from drivetrain.training.config import Config, Folders
+from drivetrain.training.config import Folders
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import load_recipe
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_data
+from tests.fixtures.shipped_recipes import ROWS, STEPS, config_of
 
-CONFIGS = Path(__file__).parents[2] / "docs/recipes"
 # (huggingface fine-tunes a model that it is given: test_huggingface.py.)
 NAMES = [name for name in plugins.of_framework("recipes", "torch") if name != "huggingface"]
-ROWS, STEPS, SEEDS = 48, 36, 20
+SEEDS = 20
 # Which the quick suite trains, with two seeds; the others take seconds a training.
 QUICK = {"digits_cnn", "decoder_lm", "imdb_sentiment"}
-
-
-def config_of(name: str, seed: int) -> Config:
-    """The shipped config with a small model, on small data; every step is looked at."""
-    shipped = read_yaml(CONFIGS / f"{name}.yaml")
-    options = json.loads(shipped.get("recipe_options", "{}")) | tiny_data.SMALL.get(name, {})
-    if name == "digits_cnn":
-        options["num_classes"] = 8  # of which the small data has rows
-    rate = shipped["learning_rate"]
-    if name == "ants_bees_resnet18":
-        # Weights that it is meant for are not shipped. From random ones the means of its batch normalization lag behind
-        # the rest, the validation loss rises, and the rule about overfitting is right to fire. So the last layer alone
-        # learns, gently.
-        options["freeze"], rate = True, 0.001
-    batch = min(16, int(shipped.get("global_batch", 16)))
-    steps_an_epoch = -(-ROWS // batch)
-    small: dict[str, Any] = {
-        **{"strategy": "single", "global_batch": batch, "accumulation": 1, "drop_last": True, "precision": "fp32"},
-        **{"max_steps": STEPS, "epochs": 1 + STEPS // (ROWS // batch), "validate_every": 3 * steps_an_epoch},
-        **{"warmup_epochs": 2.0, "seed": seed, "health_cost": 1.0, "log_every": STEPS, "learning_rate": rate},
-    }
-    return Config(**shipped | small | {"recipe_options": json.dumps(options)})
 
 
 def fit(process: Process, name: str, seeds: list[int], folder: Path) -> list[dict[str, Any]]:

@@ -242,7 +242,13 @@ def test_a_profile_of_some_steps(forked: Any, digits: Path, tmp_path: Path, capf
     trace = json.loads((tmp_path / "run/output/profile/rank0-trace.json").read_text())
     names = [event.get("name", "") for event in trace["traceEvents"]]
     assert sum(name.startswith("Optimizer.step#") for name in names) == 3
+    both = json.loads((tmp_path / "run/output/profile/all-ranks-trace.json").read_text())["traceEvents"]
+    steps = [event["pid"] for event in both if event.get("name", "").startswith("Optimizer.step#")]
+    of_rank = {event["pid"]: event["args"]["name"][:6] for event in both if event.get("name") == "process_name"}
+    assert sorted(of_rank[pid] for pid in steps) == 3 * ["rank 0"] + 3 * ["rank 1"]
     assert sorted(path.name for path in (tmp_path / "run/output/profile").iterdir()) == [
+        "all-ranks-trace.json",
+        "operators.json",
         "rank0-operators.txt",
         "rank0-trace.json",
     ]

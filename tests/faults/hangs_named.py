@@ -29,12 +29,10 @@ _TIMEOUT_S = 2.0
 _PATIENCE_S = 60.0
 _PAUSE_S = 0.02
 _OPERATIONS = ("all_reduce", "broadcast", "all_gather", "barrier")
-_CALL = r"\w+( of float \[\d+\])? \(collective \d+"
-_CALLED = rf"{_CALL}, called at \S*collective_calls\.py, line \d+ in \w+\)"
+_CALLED = r"\w+( of float \[\d+\])? \(collective \d+, called at \S*collective_calls\.py, line \d+ in \w+\)"
 _TOLD = {
-    # (The root of a broadcast may have gone on to its next collective: the line of this one is then not known.)
-    "skip": rf"it (calls {_CALL}.*, where rank \d calls {_CALL}|ended, but did not come to {_CALLED}, in which rank)",
-    "shape": r"it calls all_reduce of float \[\d+\] \(collective \d+.*\), where rank \d calls all_reduce",
+    "skip": rf"it (calls {_CALLED}, where rank \d calls {_CALLED}|ended, but did not come to {_CALLED}, in which rank)",
+    "shape": rf"it calls (?=all_reduce){_CALLED}, where rank \d calls (?=all_reduce){_CALLED}",
     "stop": rf"it did not come to {_CALLED} before rank \d(, rank \d)* timed out: it is stopped \(SIGSTOP\)[^\n]*\n"
     r"It was here \(most recent call first\):\n.* in misbehave\n",
     "kill": rf"it was ended by SIGKILL(.|\n)*Rank \d was in {_CALLED}\.",

@@ -44,9 +44,9 @@ def main() -> None:
 
 def done(run: dict[str, Any], data: Path, process: Process) -> dict[str, Any]:
     """What is noted of a training; of one that is `refused`, only what was said."""
-    target = Path(run["target"])
+    target, data = Path(run["target"]), Path(run.get("data", data))
     folders = Folders(
-        train=Path(run.get("data", data)),
+        train=data,
         validation=data if run.get("validates", True) else None,
         model=target / "model",
         output=target / "output",

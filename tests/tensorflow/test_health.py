@@ -7,12 +7,14 @@ such trainings are.)
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fixtures import tiny_data
+from drivetrain.training.recipe import load_recipe
+from tests.fixtures import shipped_recipes, tiny_data
 from tests.tensorflow.trainings import Work, run
 
 COMMON: dict[str, Any] = {
@@ -25,8 +27,13 @@ COMMON: dict[str, Any] = {
     "checkpoint_every": "100steps",
     "health_cost": 1.0,
 }
-STEPS = 36
-"""Of a healthy training."""
+TWINS = {
+    "digits_keras": "digits_cnn",
+    "mnist_keras": "mnist_cnn",
+    "cifar10_keras": "cifar10_resnet",
+    "imdb_keras": "imdb_sentiment",
+}
+SEEDS = 20
 # The step after which a rule has spoken at the latest, and what or whom it names.
 FAULTS = {
     "nan_or_inf": (12, "in step 11 the outputs of layer 004.after, or its weights, are the first that are not finite"),
@@ -48,7 +55,8 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Work:
 @pytest.fixture(scope="module")
 def ended(work: Work) -> Any:
     """Trainings in one process: one with each fault, whose rule stops it, and healthy ones. What each ended with."""
-    runs = [faulty(fault, work) for fault in FAULTS] + [healthy(seed, work) for seed in range(3)]
+    runs = [faulty(fault, work) for fault in FAULTS]
+    runs += [shipped("digits_keras", seed, f"healthy-{seed}", work) for seed in range(3)]
     return dict(zip(FAULTS, (noted.get("refused", "") for noted in train(runs, work)), strict=False))
 
 
@@ -69,10 +77,12 @@ def test_no_rule_fires_on_the_shipped_recipe(work: Work, ended: Any) -> None:
 
 
 @pytest.mark.nightly  # (and not `tensorflow`, whose suite runs by day)
-def test_no_rule_fires_with_any_of_twenty_seeds(tmp_path: Path) -> None:
+@pytest.mark.parametrize("recipe", TWINS)
+def test_no_rule_fires_with_any_of_twenty_seeds(recipe: str, tmp_path: Path) -> None:
+    names = [f"{recipe}-{seed}" for seed in range(SEEDS)]
     several = Work(tmp_path)
-    train([healthy(seed, several) for seed in range(20)], several)
-    assert_silent([tmp_path / f"healthy-{seed}" for seed in range(20)])
+    train([shipped(recipe, seed, name, several) for seed, name in enumerate(names)], several)
+    assert_silent([tmp_path / name for name in names])
 
 
 def faulty(fault: str, work: Work) -> dict[str, Any]:
@@ -82,11 +92,13 @@ def faulty(fault: str, work: Work) -> dict[str, Any]:
     return {**work.given((fault, COMMON | told))["runs"][0], "refused": True}
 
 
-def healthy(seed: int, work: Work) -> dict[str, Any]:
-    told = {"recipe": "digits_keras", "recipe_options": '{"num_classes": 8}', "learning_rate": 1e-3, "seed": seed}
-    (run_,) = work.given((f"healthy-{seed}", COMMON | told | {"max_steps": STEPS, "epochs": STEPS}))["runs"]
-    data = tiny_data.write("prepared", work.folder / f"data-{seed}", rows=48, seed=seed)
-    return {**run_, "data": str(data), "validates": False}
+def shipped(recipe: str, seed: int, name: str, work: Work) -> dict[str, Any]:
+    """As the config of its twin tells."""
+    reader = getattr(load_recipe(recipe, {}), "reader", "prepared")
+    data = tiny_data.write(reader, work.folder / f"data-{name}", rows=shipped_recipes.ROWS, seed=seed)
+    config = asdict(shipped_recipes.config_of(TWINS[recipe], seed))
+    (run_,) = work.given((name, config | {"recipe": recipe, "strategy": "tf_single"}))["runs"]
+    return {**run_, "data": str(data)}
 
 
 def train(runs: list[dict[str, Any]], work: Work) -> Any:
@@ -97,7 +109,7 @@ def assert_silent(targets: list[Path]) -> None:
     for target in targets:
         found = health_of(target)
         assert found["findings"] == []
-        assert found["records"]["tensors"] == STEPS
+        assert found["records"]["tensors"] == shipped_recipes.STEPS
 
 
 def health_of(target: Path) -> dict[str, Any]:

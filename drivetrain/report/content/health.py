@@ -4,7 +4,7 @@ bounds."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.targets.local.ledger.rows import StepRow
 
-MEMBER = "health/health.json"
+MEMBER, OPERATORS = "health/health.json", "profile/operators.json"
 MAX_BYTES = 4 * 1024 * 1024
 # It is among the first: an archive is in the order of names, and models lie in another.
 MAX_MEMBERS = 2_000
 MAX_FINDINGS, MAX_RANKS, MAX_STRETCHES, MAX_WORDS = 100, 256, 200, 600
+MAX_OPERATORS, MAX_NAME = 15, 70
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +45,22 @@ class SlowRank:
     to_median: float
 
 
+@dataclass(frozen=True)
+class Operator:
+    """Of the steps that were profiled: what it took itself, as a share of all, and how often it was called."""
+
+    name: str
+    milliseconds: float
+    share: float
+    calls: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class HealthFacts:
     """Of a training step. `busy` is the share in which a rank computes, [ranks][stretches]; `phases` the shares of each
     phase, [stretches]; `seconds` how long a stretch is; `stragglers` the ranks, the slowest first; `hosts` what each
-    did, in words; `source` who wrote it, where that is not our training. `healthy` is None where nobody has looked."""
+    did, in words; `operators` those that took longest in `profiled` steps of rank 0; `source` who wrote it, where that
+    is not our training. `healthy` is None where nobody has looked."""
 
     step: str
     healthy: bool | None
@@ -59,6 +71,8 @@ class HealthFacts:
     busy: tuple[tuple[float, ...], ...] = ()
     stragglers: tuple[SlowRank, ...] = ()
     hosts: tuple[str, ...] = ()
+    operators: tuple[Operator, ...] = ()
+    profiled: int = 0
     source: str = ""
     phases: Mapping[str, tuple[float, ...]]
 
@@ -81,37 +95,47 @@ def health_of(home: Home, step: str, arguments: Mapping[str, Any], response: Map
         return None
     try:
         place = ObjectStore(home.objects).path(artifacts_uri(arguments, job, what="output"))
-        content = _content(place)
-        if content is not None:
-            return facts_of(step, json.loads(content, parse_constant=lambda _: None))
+        found = _contents(place, (MEMBER, OPERATORS))
+        if MEMBER in found:
+            health, profile = (
+                json.loads(found.get(m, b"null"), parse_constant=lambda _: None) for m in (MEMBER, OPERATORS)
+            )
+            return facts_of(step, health, profile)
         return facts_of(step, told_by_trial(place, place.stat().st_mtime_ns)) if place.exists() else None
     except (OSError, ValueError, RecursionError, EOFError, UserError):
         return None  # thrown away since, or a program of somebody else's wrote it: the page does without
 
 
-def _content(place: Path) -> bytes | None:
+def _contents(place: Path, members: Sequence[str]) -> dict[str, bytes]:
+    """Those of the members that are there, and not too large."""
     if place.is_dir():
-        path = place / MEMBER
-        return path.read_bytes() if path.is_file() and path.stat().st_size <= MAX_BYTES else None
+        paths = {member: place / member for member in members}
+        return {
+            m: path.read_bytes() for m, path in paths.items() if path.is_file() and path.stat().st_size <= MAX_BYTES
+        }
+    found: dict[str, bytes] = {}
     if not place.is_file():
-        return None
+        return found
     import tarfile  # (only where there is one to be opened)
 
     try:
         with tarfile.open(place) as archive:
             for number, member in enumerate(archive):
-                if number > MAX_MEMBERS:
-                    return None
-                if member.name.removeprefix("./") == MEMBER and member.isfile() and member.size <= MAX_BYTES:
+                name = member.name.removeprefix("./")
+                # (In the order of names nothing comes later.)
+                if number > MAX_MEMBERS or (found and name > max(members)):
+                    break
+                if name in members and member.isfile() and member.size <= MAX_BYTES:
                     source = archive.extractfile(member)
-                    return source.read() if source is not None else None
+                    if source is not None:
+                        found[name] = source.read()
     except tarfile.TarError as error:
         raise ValueError(str(error)) from error
-    return None
+    return found
 
 
-def facts_of(step: str, found: Any) -> HealthFacts | None:
-    """What health.json says, or a trial; None where it is none of ours."""
+def facts_of(step: str, found: Any, profile: Any = None) -> HealthFacts | None:
+    """What health.json says, or a trial, and operators.json of a profile; None where it is none of ours."""
     given = mapping(found)
     healthy, source = given.get("healthy"), text(given.get("source"), MAX_WORDS)
     if not isinstance(healthy, bool):
@@ -133,6 +157,8 @@ def facts_of(step: str, found: Any) -> HealthFacts | None:
         seconds=seconds,
         hosts=tuple(text(one, MAX_WORDS) for one in listed(given.get("hosts"))[:MAX_RANKS]),
         stragglers=tuple(_stragglers(given.get("stragglers"))),
+        operators=tuple(_operators(mapping(profile).get("operators"))),
+        profiled=whole(mapping(profile).get("steps")) or 0,
         busy=tuple(rank for rank in busy if len(rank) == size),
         phases={name: shares for name, shares in phases.items() if len(shares) == size and any(shares)},
     )
@@ -158,6 +184,14 @@ def _stragglers(given: object) -> Iterator[SlowRank]:
         rank = whole(one.get("rank"))
         if rank is not None and numbers[0] and numbers[1]:
             yield SlowRank(rank, numbers[0], numbers[1])
+
+
+def _operators(given: object) -> Iterator[Operator]:
+    for entry in listed(given)[:MAX_OPERATORS]:
+        one = mapping(entry)
+        took, part, calls = finite(one.get("ms")), finite(one.get("share")), whole(one.get("calls"))
+        if took is not None and part is not None and calls is not None:
+            yield Operator(text(one.get("name"), MAX_NAME), took, part, calls)
 
 
 def _numbers(given: object) -> Iterator[float]:

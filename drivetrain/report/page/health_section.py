@@ -18,7 +18,7 @@ MAX_STRAGGLERS = 8
 
 def health_section(found: tuple[HealthFacts, ...]) -> Markup:
     several = len(found) > 1
-    parts = (_told, _hosts, _table, _pictures, _stragglers)
+    parts = (_told, _hosts, _table, _pictures, _stragglers, _operators)
     blocks = [[el("h3", one.step) if several else None, [part(one) for part in parts]] for one in found]
     return section("Health", blocks, id="health")
 
@@ -72,7 +72,26 @@ def _stragglers(one: HealthFacts) -> Content:
     return _table_of(names, set(names[1:]), rows, "scroll stragglers")
 
 
+def _operators(one: HealthFacts) -> Content:
+    """Where a profile was asked for."""
+    if not one.operators:
+        return None
+    rows = [
+        el(
+            "tr",
+            el("th", el("code", operator.name), scope="row"),
+            el("td", f"{operator.milliseconds:,.2f} ms", class_="right"),
+            el("td", share(min(operator.share, 1.0)), class_="right"),
+            el("td", f"{operator.calls:,}", class_="right"),
+        )
+        for operator in one.operators
+    ]
+    names = (f"Longest operators of {one.profiled} steps of rank 0", "Its own time", "Share", "Calls")
+    return _table_of(names, set(names[1:]), rows, "scroll stragglers")
+
+
 def _table_of(names: Sequence[str], right: set[str], rows: list[Markup], class_: str) -> Markup:
+    """What stands above numbers ends where they end: those of the columns `right`."""
     head = [el("th", name, scope="col", class_="right" if name in right else None) for name in names]
     return el("div", el("table", el("thead", el("tr", head)), el("tbody", rows)), class_=class_, tabindex=0)
 

@@ -135,8 +135,13 @@ class Summary:
         return {"health": [asdict(finding) for finding in self.findings.values()]} if self.findings else {}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
+        """What was found before, under the actions of now: a gate must not let pass what only warned then. Findings of
+        rules that are off now are dropped."""
+        now = {rule.name: rule for rule in self._rules}
         for given in state.get("health", []):
-            self.findings[given["rule"]] = Finding(**given)
+            if rule := now.get(given["rule"]):
+                told = {"action": rule.action, "advice": rule.advice, "spoils": rule.spoils}
+                self.findings[rule.name] = Finding(**given | told)
 
 
 def summed_up(rules: Sequence[Watching], records: Iterable[Record]) -> Summary:

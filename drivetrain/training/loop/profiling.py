@@ -1,11 +1,17 @@
 """Profile a few steps with torch's profiler.
 
-<output>/profile/rank0-trace.json      for https://ui.perfetto.dev or chrome://tracing
-<output>/profile/rank0-operators.txt   the operators that took longest
+<output>/profile/rank0-trace.json       for https://ui.perfetto.dev or chrome://tracing
+<output>/profile/all-ranks-trace.json   the same of the first 16 ranks, one below the other, by their hosts' clocks
+<output>/profile/rank0-operators.txt    the operators that took longest
+<output>/profile/operators.json         the same, for the run's page
 """
 
 from __future__ import annotations
 
+import gzip
+import json
+import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -14,14 +20,20 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 
 FOLDER = "profile"
-TRACE_FILE, TABLE_FILE = "rank0-trace.json", "rank0-operators.txt"
+TRACE_FILE, MERGED_FILE = "rank0-trace.json", "all-ranks-trace.json"
+TABLE_FILE, OPERATORS_FILE = "rank0-operators.txt", "operators.json"
 # The first steps allocate, compile and warm up: they are not like the others.
 SKIPPED_STEPS = 2
 ROWS = 15
+# The first ones: a trace takes a megabyte and more a rank.
+MOST_RANKS = 16
+# So many processes of one rank's trace, and numbers of its arrows, are told apart from those of the next.
+_PROCESSES, _ARROWS = 1_000, 1 << 32
 
 
 class Profile:
-    """Records `num_steps` steps of rank 0, from the third on; 0 records nothing and costs nothing.
+    """Records `num_steps` steps, from the third on; 0 records nothing and costs nothing. All ranks take their steps
+    together.
 
     Raises:
         InputError: no folder to write to.
@@ -30,9 +42,9 @@ class Profile:
     def __init__(self, process: Process, output: Path | None, num_steps: int) -> None:
         if num_steps and output is None:
             raise InputError(f"profile={num_steps} has nowhere to write to. Give --output, or leave profile out.")
-        self._folder = output / FOLDER if output and num_steps and process.is_main else None
-        self._num_steps, self._device = num_steps, process.device
-        self._seen = 0
+        self._folder = output / FOLDER if output and num_steps else None
+        self._num_steps, self._process = num_steps, process
+        self._seen, self._is_done = 0, False
         self._profiler: Any = None
 
     def step(self) -> None:
@@ -40,28 +52,44 @@ class Profile:
         if self._folder is None:
             return
         self._seen += 1
-        if self._seen == SKIPPED_STEPS:
+        if self._seen == SKIPPED_STEPS and self._process.rank < MOST_RANKS:
             import torch
 
             activities = [torch.profiler.ProfilerActivity.CPU]
-            if self._device.type == "cuda":
+            if self._process.device.type == "cuda":
                 activities.append(torch.profiler.ProfilerActivity.CUDA)
             self._profiler = torch.profiler.profile(activities=activities)
             self._profiler.start()
         elif self._seen == SKIPPED_STEPS + self._num_steps:
-            self._write()
+            self._write(self._folder, together=True)
 
-    def _write(self) -> None:
-        if self._folder is None or self._profiler is None:
+    def _write(self, folder: Path, *, together: bool) -> None:
+        """`together`: all ranks come here, so that their traces can be merged."""
+        if self._is_done or self._seen < SKIPPED_STEPS:
             return
-        profiler, self._profiler = self._profiler, None
-        profiler.stop()
-        self._folder.mkdir(parents=True, exist_ok=True)
-        profiler.export_chrome_trace(str(self._folder / TRACE_FILE))
-        table = operators(profiler.key_averages(), on_gpu=self._device.type == "cuda")
-        (self._folder / TABLE_FILE).write_text(table + "\n", encoding="utf-8")
-        steps = self._seen - SKIPPED_STEPS
-        print(f"{steps} steps recorded in {self._folder / TRACE_FILE}; what took longest:\n{table}", flush=True)
+        self._is_done = True
+        process, trace = self._process, b""
+        if self._profiler is not None:
+            self._profiler.stop()
+            trace = _exported(self._profiler)
+        if process.is_main:
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / TRACE_FILE).write_bytes(trace)
+            self._write_operators(folder)
+        if together and process.world_size > 1:
+            traces = process.group.to_main(gzip.compress(trace, 1) if trace else b"")
+            if traces is not None:
+                of_ranks = [json.loads(gzip.decompress(one)) for one in traces if one]
+                (folder / MERGED_FILE).write_text(json.dumps(merged(of_ranks)), encoding="utf-8")
+
+    def _write_operators(self, folder: Path) -> None:
+        steps, on_gpu = self._seen - SKIPPED_STEPS, self._process.device.type == "cuda"
+        rows = longest(self._profiler.key_averages(), on_gpu=on_gpu)
+        table = operators(rows, on_gpu=on_gpu)
+        (folder / TABLE_FILE).write_text(table + "\n", encoding="utf-8")
+        said = {"steps": steps, "on_gpu": on_gpu, "operators": rows}
+        (folder / OPERATORS_FILE).write_text(json.dumps(said) + "\n", encoding="utf-8")
+        print(f"{steps} steps recorded in {folder / TRACE_FILE}; what took longest:\n{table}", flush=True)
 
     def __enter__(self) -> Profile:
         return self
@@ -69,22 +97,61 @@ class Profile:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is None and self._folder and self._seen <= SKIPPED_STEPS:
+        if self._folder is None:
+            return
+        if error is None and self._process.is_main and self._seen <= SKIPPED_STEPS:
             print(
                 f"profile={self._num_steps}: nothing was recorded. The first {SKIPPED_STEPS} steps are left out, and "
                 f"there were {self._seen}.",
                 flush=True,
             )
-        self._write()  # a training that ends early, also one that fails, has recorded what it did
+        # A training that ends early, also one that fails, has recorded what it did.
+        self._write(self._folder, together=error is None)
 
 
-def operators(averages: Any, *, on_gpu: bool) -> str:
+def merged(traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Traces of ranks (Chrome's trace events) as one, whose processes are named by their rank."""
+    first, events = traces[0], list[dict[str, Any]]()
+    for rank, trace in enumerate(traces):
+        numbers: dict[Any, int] = {}
+        # Microseconds since the base, which is the same for all that start in the same months.
+        later = (trace.get("baseTimeNanoseconds", 0) - first.get("baseTimeNanoseconds", 0)) / 1000
+        for event in trace["traceEvents"]:
+            pid = numbers.setdefault(event.get("pid"), rank * _PROCESSES + len(numbers) + 1)
+            changed = {**event, "pid": pid}
+            if "ts" in event and event["ph"] != "M":
+                changed["ts"] = event["ts"] + later
+            if isinstance(event.get("id"), int):
+                changed["id"] = event["id"] + rank * _ARROWS
+            if event.get("name") == "process_name":
+                changed["args"] = {"name": f"rank {rank}: {event['args']['name']}"}
+            if event.get("name") == "process_sort_index":
+                changed["args"] = {"sort_index": pid}
+            events.append(changed)
+    return {**first, "traceEvents": events}
+
+
+def longest(averages: Any, *, on_gpu: bool) -> list[dict[str, Any]]:
     """The operators by their own time, longest first, without what they call."""
     own = "self_device_time_total" if on_gpu else "self_cpu_time_total"
     events = sorted(averages, key=lambda event: getattr(event, own), reverse=True)
     total = sum(getattr(event, own) for event in events) or 1.0
+    return [
+        {"name": event.key, "ms": taken / 1000, "share": taken / total, "calls": event.count}
+        for event in events[:ROWS]
+        for taken in [getattr(event, own)]
+    ]
+
+
+def operators(rows: Sequence[dict[str, Any]], *, on_gpu: bool) -> str:
+    """`longest` as a table."""
     lines = [f"{'ms':>10} {'share':>6} {'calls':>7}  operator" + (" (GPU time)" if on_gpu else "")]
-    for event in events[:ROWS]:
-        taken = getattr(event, own)
-        lines.append(f"{taken / 1000:10.2f} {taken / total:6.1%} {event.count:7d}  {event.key[:70]}")
+    lines += [f"{row['ms']:10.2f} {row['share']:6.1%} {row['calls']:7d}  {row['name'][:70]}" for row in rows]
     return "\n".join(lines)
+
+
+def _exported(profiler: Any) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / TRACE_FILE
+        profiler.export_chrome_trace(str(path))
+        return path.read_bytes()

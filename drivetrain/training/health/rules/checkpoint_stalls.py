@@ -27,14 +27,19 @@ class Rule:
     """And the time, at least."""
 
     def __post_init__(self) -> None:
+        # From each record with a checkpoint up to the next one: seconds of saving, all seconds, checkpoints.
         self._lately: deque[tuple[float, float, float]] = deque()
 
     def see(self, record: Record) -> Seen | None:
         assert record.ranks is not None
         table = record.ranks
         rank = int(table["save"].argmax())
-        total = sum(float(table[phase][rank]) for phase in PHASES)
-        self._lately.append((float(table["save"][rank]), total, float(table["saves"].max())))
+        saving, saves = float(table["save"][rank]), float(table["saves"].max())
+        whole = sum(float(table[phase][rank]) for phase in PHASES)
+        if self._lately and not saves:
+            before = self._lately.pop()
+            saving, whole, saves = before[0] + saving, before[1] + whole, before[2]
+        self._lately.append((saving, whole, saves))
         while len(self._lately) > 1 and self._enough(list(self._lately)[1:]):
             self._lately.popleft()
         if not self._enough(self._lately):

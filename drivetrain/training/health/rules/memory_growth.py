@@ -43,11 +43,14 @@ class Rule:
         self._lately.append(record.ranks["memory"])
         if len(self._lately) < (self._lately.maxlen or 0):
             return None
+        least = self.mebibytes * 2**20
+        if not (self._lately[-1] - self._lately[0] > least / 2).any():
+            return None  # (of nearly all records: what follows takes longer)
         # Four quarters, each above the one before: growth that is still going on, and no single jump.
         quarters = [part.mean(axis=0) for part in np.array_split(np.array(self._lately), 4)]
         grown, begun = quarters[-1] - quarters[0], quarters[0]
         steadily = np.all([later - earlier > 0.15 * grown for earlier, later in pairwise(quarters)], axis=0)
-        grows = steadily & (grown > self.share * begun) & (grown > self.mebibytes * 2**20)
+        grows = steadily & (grown > self.share * begun) & (grown > least)
         if not grows.any():
             return None
         rank = int(np.where(grows, grown, 0.0).argmax())

@@ -91,7 +91,7 @@ def _mismatch(calls: dict[int, Collective], known: Begun) -> Verdict:
     if most == next_most:  # as many call one as the other: the one is right that has come after the same ones before
         usual = _signature(max(calls.items(), key=lambda item: _known_before(*item, known))[1])
     wrong = [rank for rank, call in calls.items() if _signature(call) != usual]
-    # (Of one that has not gone on the line is known.)
+    # (Of some a line may not be known.)
     right = max((rank for rank, call in calls.items() if _signature(call) == usual), key=lambda r: bool(calls[r].place))
     text = f"it calls {calls[wrong[0]]}, where rank {right} calls {calls[right]}"
     return Verdict("mismatch", tuple(wrong), text)

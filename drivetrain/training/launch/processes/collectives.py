@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import json
 import os
+import pickle
 import signal
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -45,7 +47,7 @@ class Collective:
         operation: all_reduce, broadcast, ...
         sizes: of the tensors that the rank gives.
         dtype: of the first of them; "" without one.
-        place: the line that calls it; known only of a rank's last one, else "".
+        place: the line that calls it; "" where torch knows none (a thread without Python, on a GPU).
     """
 
     group: str
@@ -72,22 +74,22 @@ def begun(error: BaseException | None = None) -> list[Collective]:
     """The last collectives of this process; none where nothing records them.
 
     Args:
-        error: which the last one raised; without it the main thread is looked at, which may wait in it.
+        error: which the last one raised. It, or what the main thread does, tells the line where torch knows none.
     """
     torch_c: Any = sys.modules.get("torch._C._distributed_c10d")
     c10d: Any = sys.modules.get("torch.distributed.distributed_c10d")
-    if torch_c is None or c10d is None or not hasattr(torch_c, "_dump_fr_trace_json"):
+    if torch_c is None or c10d is None or not hasattr(torch_c, "_dump_fr_trace"):
         return []
     # (A program that has left its groups does not know their members any more.)
     members: dict[str, tuple[int, ...]] = {_DEFAULT_GROUP: tuple(range(int(os.environ.get("WORLD_SIZE", "1"))))}
     names = c10d._world.pg_names
     # (A group that this process made and is no member of has ranks, and no name.)
     members |= {names[group]: tuple(ranks) for group, ranks in c10d._world.pg_group_ranks.items() if group in names}
-    # (Not the dump with stacks: for its first one torch imports its compiler, which takes seconds.)
-    told = json.loads(torch_c._dump_fr_trace_json())
+    with _without_compiler():
+        told = pickle.loads(torch_c._dump_fr_trace())
     found = [_collective(entry, members) for entry in told.get("entries", [])[-MOST_KEPT:] if not entry["is_p2p"]]
     found = [one for one in found if one.ranks]
-    if found:
+    if found and not found[-1].place:
         found[-1] = replace(found[-1], place=_place(error))
     return found
 
@@ -170,8 +172,32 @@ def from_json(given: Iterable[Mapping[str, Any]]) -> list[Collective]:
     ]
 
 
+class _NoCompiler:
+    """Stands for torch._inductor as long as torch looks whether it has compiled a line; whoever else asks gets it."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "codecache":
+            raise AttributeError(name)
+        return getattr(importlib.import_module("torch._inductor"), name)
+
+
+@contextlib.contextmanager
+def _without_compiler() -> Iterator[None]:
+    """For the first stack that torch puts into words it would import its compiler, which takes seconds."""
+    torch: Any = sys.modules["torch"]
+    stand_in = None if "torch._inductor" in sys.modules else _NoCompiler()
+    if stand_in:
+        torch._inductor = stand_in
+    try:
+        yield
+    finally:
+        if stand_in and torch._inductor is stand_in:
+            del torch._inductor
+
+
 def _collective(entry: Mapping[str, Any], members: Mapping[str, tuple[int, ...]]) -> Collective:
     group, types = entry["process_group"][0], entry["input_dtypes"]
+    stack = ((frame["filename"], frame["line"], frame["name"]) for frame in entry.get("frames", ()))
     return Collective(
         group,
         members.get(group, ()),
@@ -179,7 +205,7 @@ def _collective(entry: Mapping[str, Any], members: Mapping[str, tuple[int, ...]]
         entry["profiling_name"].partition(":")[2],
         tuple(tuple(size) for size in entry["input_sizes"]),
         types[0] if types else "",
-        "",
+        _outside_of_torch(stack),
     )
 
 
@@ -192,10 +218,13 @@ def _place(error: BaseException | None) -> str:
         if main is None or _TORCH not in main.f_code.co_filename:  # it does something else
             return ""
         stack = [*traceback.walk_stack(main)]
-    for frame, line in stack:
-        if _TORCH not in frame.f_code.co_filename:
-            return f"{frame.f_code.co_filename}, line {line} in {frame.f_code.co_name}"
-    return ""
+    return _outside_of_torch((frame.f_code.co_filename, line, frame.f_code.co_name) for frame, line in stack)
+
+
+def _outside_of_torch(stack: Iterable[tuple[str, int, str]]) -> str:
+    """The innermost line (file, number, function) that is not torch's; "" without one."""
+    own = next((one for one in stack if _TORCH not in one[0]), None)
+    return f"{own[0]}, line {own[1]} in {own[2]}" if own else ""
 
 
 def _changed(path: Path) -> int:

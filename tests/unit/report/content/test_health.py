@@ -51,6 +51,16 @@ def test_hosts_and_slow_ranks_are_shown_where_they_are_known() -> None:
     assert "Host 0. </b>CPU 93%; &lt;b&gt;" in page
 
 
+def test_operators_of_a_profile_are_shown() -> None:
+    rows = [{"name": "aten::<mm>", "ms": 1234.5, "share": 0.6, "calls": 7}, {"name": "no time"}, 3]
+    facts = facts_of("train", told(), {"steps": 4, "operators": rows})
+    assert facts is not None and [(one.name, one.calls) for one in facts.operators] == [("aten::<mm>", 7)]
+    page = str(health_section((facts,)))
+    assert "Longest operators of 4 steps of rank 0" in page and "aten::&lt;mm&gt;" in page and "1,234.50 ms" in page
+    bare = facts_of("train", told(), {"steps": 4, "operators": {}})
+    assert bare is not None and "Longest operators" not in str(health_section((bare,)))
+
+
 @pytest.mark.parametrize("given", [{}, [], None, 3, {"healthy": "yes"}, {"healthy": 1}])
 def test_what_is_none_of_ours_is_left_out(given: Any) -> None:
     assert facts_of("train", given) is None

@@ -12,7 +12,7 @@ from drivetrain import Cluster, Pipeline, fail, step, when
 from drivetrain.components.train import train
 from drivetrain.registry.model_card import model_card
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
-from drivetrain.training.health.rule import Finding
+from drivetrain.training.health.rule import Finding, load_rules
 from drivetrain.training.health.summary import Summary
 from tests.fixtures import tiny_data
 from tests.fixtures.faulty_recipe import config_of, run
@@ -52,6 +52,16 @@ def test_the_metric_is_read_from_what_the_training_prints(action: str, healthy: 
     pattern = dict(step(train, train="s3://bucket/a", cluster=Cluster(instance_type="ml.m5.large")).logs)["healthy"]
     found = re.search(pattern, summary.describe(0.01))
     assert found is not None and found[1] == healthy
+
+
+@pytest.mark.parametrize(("now", "found"), [('{"action": "fail"}', "fail"), ('"off"', None), ('{"steps": 9}', "fail")])
+def test_a_later_start_judges_what_was_found_before_by_the_actions_of_now(now: str, found: str | None) -> None:
+    before, later = Summary([]), Summary(load_rules(f'{{"loss_not_decreasing": {now}}}'))
+    before.add(Finding("loss_not_decreasing", 30, "warn", "it does not"))
+    later.load_state(json.loads(json.dumps(before.state())))
+    kept = later.findings.get("loss_not_decreasing")
+    assert later.is_healthy is (found is None)
+    assert (kept and (kept.action, kept.step, kept.text)) == (found and (found, 30, "it does not"))
 
 
 def test_a_gate_asks_for_the_metric() -> None:

@@ -96,6 +96,16 @@ def test_a_rank_that_is_far_slower_is_named_on_a_busy_host_too() -> None:
         assert {about for _, about in found} == {"rank 1"} and found[0][0] <= 25
 
 
+@pytest.mark.parametrize(("queued", "slower", "is_named"), [(0.0, 1.3, True), (0.2, 1.4, False), (0.2, 1.5, True)])
+def test_the_more_a_rank_waits_for_a_cpu_the_slower_it_has_to_be(queued: float, slower: float, is_named: bool) -> None:
+    seconds = np.array([0.1, 0.1, 0.1 * slower])
+    columns = {"own": seconds, "data": 0 * seconds, "forward": seconds / (1 - queued)}
+    columns["queued"] = columns["forward"] * [0.0, 0.0, queued]
+    rule, table = Rule(), Table(["rank 0", "rank 1", "rank 2"], columns)
+    seen = [rule.see(Record(step=step, steps=1, ranks=table)) for step in range(1, WITHIN + 1)]
+    assert {one.about for one in seen if one} == ({"rank 2"} if is_named else set())
+
+
 # Takes the CPU that the test is told to take.
 HOG = "import os\nos.sched_setaffinity(0, {%d})\nwhile True: pass"
 

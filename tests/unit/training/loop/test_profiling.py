@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.loop.profiling import Profile
+from drivetrain.training.loop.profiling import Profile, merged
 from drivetrain.training.process import Process
 
-MAIN = Process(0, 2, 0, 2, torch.device("cpu"))
-OTHER = Process(1, 2, 1, 2, torch.device("cpu"))
+MAIN = Process(0, 1, 0, 1, torch.device("cpu"))
 
 
 def work(profile: Profile, steps: int) -> None:
@@ -50,14 +49,35 @@ def test_too_few_steps_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert list(tmp_path.iterdir()) == []
 
 
-def test_other_ranks_and_0_steps_record_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for process, num_steps in ((OTHER, 3), (MAIN, 0)):
-        with Profile(process, tmp_path, num_steps) as profile:
-            work(profile, 6)
+def test_0_steps_record_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Profile(MAIN, tmp_path, 0) as profile:
+        work(profile, 6)
     assert list(tmp_path.iterdir()) == []
     assert capsys.readouterr().out == ""
 
 
+def test_the_longest_operators_are_told_as_numbers_too(tmp_path: Path) -> None:
+    with Profile(MAIN, tmp_path, 3) as profile:
+        work(profile, 6)
+    found = json.loads((tmp_path / "profile" / "operators.json").read_text())
+    assert (found["steps"], found["on_gpu"]) == (3, False)
+    assert next(row["calls"] for row in found["operators"] if row["name"] == "aten::mm") == 3
+    times = [row["ms"] for row in found["operators"]]
+    assert times == sorted(times, reverse=True) and 0 < sum(row["share"] for row in found["operators"]) < 1.001
+
+
+def test_traces_of_ranks_lie_one_below_the_other() -> None:
+    def of_rank(base: int) -> dict[str, object]:
+        named = {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "python"}}
+        events = [named, {"ph": "X", "name": "aten::mm", "pid": 7, "ts": 5.0}, {"ph": "s", "pid": "Spans", "id": 1}]
+        return {"baseTimeNanoseconds": base, "traceEvents": events}
+
+    events = merged([of_rank(1000), of_rank(3000)])["traceEvents"]
+    assert [event["args"]["name"] for event in events if event["ph"] == "M"] == ["rank 0: python", "rank 1: python"]
+    assert [event["ts"] for event in events if event["ph"] == "X"] == [5.0, 7.0]
+    assert len({event["pid"] for event in events}) == 4 and len({event["id"] for event in events if "id" in event}) == 2
+
+
 def test_it_needs_a_place() -> None:
     with pytest.raises(InputError, match="profile=3 has nowhere to write to"):
-        Profile(OTHER, None, 3)
+        Profile(MAIN, None, 3)

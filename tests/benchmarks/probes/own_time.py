@@ -19,7 +19,8 @@ class _Waited(threading.local):
 
 
 _waited = _Waited()
-_now = time.perf_counter
+true_time = time.perf_counter
+"""The clock as it was."""
 
 
 def _own(clock: Callable[[], float]) -> Callable[[], float]:
@@ -32,6 +33,6 @@ time.perf_counter, time.monotonic = _own(time.perf_counter), _own(time.monotonic
 @contextmanager
 def standing_still() -> Iterator[None]:
     """The clocks of this thread stand still inside."""
-    begun = _now()
+    begun = true_time()
     yield
-    _waited.seconds += _now() - begun
+    _waited.seconds += true_time() - begun
