@@ -68,6 +68,7 @@ def measured(target: Path) -> list[dict[str, float]]:
 
 @pytest.mark.shows("equals one process", "exact evaluation")
 @pytest.mark.slow
+@pytest.mark.nightly_cases("both")
 @pytest.mark.parametrize(
     ("name", "run"),
     [("whole-adamw", CONTEXT), ("whole-adamw", BOTH)],

@@ -16,7 +16,7 @@ def test_its_permissions_follow_the_umask(tmp_path: Path) -> None:
     from drivetrain.training_scripts.recipes.huggingface import Recipe
 
     start = tiny.model(tmp_path / "llama")
-    recipe = Recipe(pretrained=str(start), head="causal_lm", lora_rank=2, adapter="apart")
+    recipe = Recipe(pretrained=str(start), head="causal_lm", length=8, lora_rank=2, adapter="apart")
     model = recipe._built()
     adapters = {name: each for name, each in model.state_dict().items() if transformers_model.is_adapter(name)}
     before = os.umask(0o027)
