@@ -307,7 +307,8 @@ def start_library(config: Mapping[str, Any]) -> Any:
     if not library.is_initialized():
         library.init(dict(config))
     for option, key in (("shard", "hybrid_shard_degree"), ("tensor", "tensor_parallel_degree")):
-        asked, began = config.get(key, 1), getattr(library.state, key)
+        # (A degree that the library was not given may be None.)
+        asked, began = config.get(key, 1), getattr(library.state, key) or (1 if key not in config else 0)
         if began != asked:
             raise InputError(
                 f"strategy 'smp': {option} {asked}, but the library began with {key}={began}, which the job's "
