@@ -234,16 +234,18 @@ def test_horovod_comes_to_what_one_process_comes_to(work: Work, alone: Any, of_t
 
 
 @needs_horovod
-def test_horovod_compiles_scales_the_loss_and_averages_statistics(
-    work: Work, alone: Any, pair: Any, of_two: Any
-) -> None:
+def test_horovod_compiles_scales_the_loss_and_normalizes(work: Work, alone: Any, pair: Any, of_two: Any) -> None:
     assert work.distance("whole", "horovod_compiled") < 1e-6
     # Half precision rounds what the ranks add up; the scale itself is a power of two, and changes nothing.
     assert 0 < work.distance("scaled", "horovod_scaled") < 2e-2
     norms = [[row["gradient_norm"] for row in work.steps(name)] for name in ("scaled", "horovod_scaled")]
-    np.testing.assert_allclose(norms[1], norms[0], rtol=0.05)
-    # Of BatchNormalization's means and variances, those of both processes; MultiWorkerMirrored averages them, too.
-    assert work.distance("two_normalized", "horovod_normalized") < 1e-6
+    np.testing.assert_allclose(norms[1], norms[0], rtol=0.2)  # a scale that is left in would double them at least
+    # What is learnt is what MultiWorkerMirrored learns, of which each replica normalizes its own part, too. (What the
+    # two keep of the samples for evaluation differs: Horovod's are the means over both processes.)
+    mirrored, found = work.weights("two_normalized"), work.weights("horovod_normalized")
+    learnt = [name for name in mirrored if "moving" not in name]
+    assert len(learnt) == 6 and found.keys() == mirrored.keys()
+    assert max(float(np.abs(found[name] - mirrored[name]).max()) for name in learnt) < 1e-6
 
 
 @needs_horovod
