@@ -166,10 +166,11 @@ class Training:
         framework, device = self.strategy.framework, self.process.device
         self._seeds = framework.step_seeds(device, self.config.seed, self.strategy.layout.data_rank)
         self._on_host = framework.device_kind(device) == "cpu"
+        self._total_steps = self.schedule.total_steps
 
     def position(self) -> setup.Position:
         """Where the training is after the steps that it has taken."""
-        return setup.position(self.config, self.order, self.state.step, self.state.consumed, self.schedule.total_steps)
+        return setup.position(self.config, self.order, self.state.step, self.state.consumed, self._total_steps)
 
     def take_step(self, batch: Step) -> setup.Position:
         """Consume a global batch, of which this rank has its part."""

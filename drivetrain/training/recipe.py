@@ -56,7 +56,8 @@ class Batch:
                 return tensor  # a call of `to` that does nothing takes ten times as long
             return tensor.to(device, wanted, non_blocking=ahead)
 
-        return Batch(trees.mapped(moved, self.inputs), trees.mapped(moved, self.targets))
+        inputs, targets = trees.mapped(moved, self.inputs), trees.mapped(moved, self.targets)
+        return self if inputs is self.inputs and targets is self.targets else Batch(inputs, targets)
 
 
 @runtime_checkable

@@ -21,7 +21,7 @@ def leaves(tree: Tree) -> list[Any]:
 
 def mapped(function: Callable[[Any], Any], tree: Tree) -> Tree:
     """The same tree with what `function` makes of each leaf."""
-    if is_tensor(tree):
+    if not isinstance(tree, _NODES):
         return function(tree)  # which most trees are
     return rebuilt(tree, map(function, _leaves(tree)))
 

@@ -28,6 +28,8 @@ class Cadence:
         self._spent = self._worked = self._cost = self._small_cost = 0.0
         self._next_full, self._next = first, first + 1
         self._gap = 1
+        self.due = first + 1
+        """Nothing is recorded before this step: most steps ask no more than that."""
 
     @property
     def share(self) -> float:
@@ -68,3 +70,6 @@ class Cadence:
         if full or self._next_full > now + 1:
             debt = self._spent + self._cost - self._bound * self._worked
             self._next_full = max(now + 1, step + math.ceil(debt / (self._bound * of_work)))
+        first = (self._first + number for number in FIRST_STEPS)
+        coming = [each for each in (*first, self._next_full) if each > now]
+        self.due = now + 1 if self._bound >= 1 else min(self._next, *coming)

@@ -18,60 +18,70 @@ _MOMENT, _TRIES = 5e-5, 4
 class Clock:
     """`mark(phase)`: what has passed since the last mark belongs to that phase.
 
+    A step marks it five times, so it only ever adds up: what a step took is the difference of two looks.
+
     Attributes:
-        step: seconds of each phase in the present step.
-        own: of these, the seconds of data and forward in which the thread had a CPU, or slept.
-        queued: the other seconds of data and forward, in which it was ready and waited for a CPU.
+        seconds: of each phase, since `restart`.
+        queued: of those of data and forward, the seconds in which the thread was ready and waited for a CPU.
         last: when the last mark was set.
     """
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self._now = now
         self._queue = -1  # open file
-        self.step = [0.0] * len(PHASES)
-        self.own = self.queued = 0.0
-        self.last = now()
-        self._queued_before = 0.0
+        self._reads = [False] * len(PHASES)
+        self.restart()
 
-    def leave_out_the_queue(self) -> None:
+    def restart(self) -> None:
+        """Count from here on."""
+        self.seconds, self.queued = [0.0] * len(PHASES), 0.0
+        self.last, self._queued_before = self._now_and_queued()
+
+    @property
+    def own(self) -> float:
+        """Seconds of data and forward in which the thread had a CPU, or slept."""
+        return self.seconds[DATA] + self.seconds[FORWARD] - self.queued
+
+    def leave_out_the_queue(self, *, meets_before_forward: bool = True, in_pieces: bool = True) -> None:
         """From now on `own` is without the time that this thread is ready and waits for a CPU, as Linux counts it
         (https://docs.kernel.org/scheduler/sched-stats.html). On a host that is busy otherwise it is far more than ranks
-        differ by, and in each step another rank's. It takes one and a half microseconds a mark."""
+        differ by, and in each step another rank's. It takes one and a half microseconds a mark, so only marks at which
+        data and forward may begin or end read it.
+
+        Args:
+            meets_before_forward: a mark separates the two: `data` ends with one, and `forward` begins with one.
+            in_pieces: another forward may follow a backward.
+        """
         try:
             self._queue = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
         except OSError:
             return  # a kernel that does not count it
+        unread = {*_NEVER_BEFORE, *(() if meets_before_forward else (DATA,)), *(() if in_pieces else (BACKWARD,))}
+        self._reads = [phase not in unread for phase in range(len(PHASES))]
         self._queued_before = self._in_queue()
 
     def mark(self, phase: int) -> None:
-        if phase in _NEVER_BEFORE:
-            now, queued = self._now(), self._queued_before
-        else:
+        if self._reads[phase]:
             now, queued = self._now_and_queued()
-        passed = now - self.last
-        self.step[phase] += passed
-        if phase in _OWN:
-            waited = queued - self._queued_before
-            self.own, self.queued = self.own + passed - waited, self.queued + waited
-        self.last, self._queued_before = now, queued
+            if phase in _OWN:
+                self.queued += queued - self._queued_before
+            self._queued_before = queued
+        else:
+            now = self._now()
+        self.seconds[phase] += now - self.last
+        self.last = now
 
     def split(self, phase: int, at: float, then: int) -> None:
         """As two marks, of which the first was set at `at`."""
         at = min(max(at, self.last), self._now())
-        self.step[phase] += at - self.last
+        self.seconds[phase] += at - self.last
         self.last = at
         self.mark(then)
-
-    def taken(self) -> list[float]:
-        """The seconds of the step's phases; what comes now is of the next one."""
-        step, self.step = self.step, [0.0] * len(PHASES)
-        self.own = self.queued = 0.0
-        return step
 
     def close(self) -> None:
         if self._queue >= 0:
             os.close(self._queue)
-            self._queue = -1
+            self._queue, self._reads = -1, [False] * len(PHASES)
 
     def _now_and_queued(self) -> tuple[float, float]:
         """Of the same moment: who waits for a CPU between two looks would have the wait in one phase, and its time in

@@ -11,26 +11,31 @@ import mmap
 import struct
 import sys
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivetrain.training.health.record import PHASES
+import numpy as np
+
+from drivetrain.training.health.record import PHASES, Floats
 
 FOLDER = "flight"
-COLUMNS = ("step", "consumed", "time", "learning_rate", "loss", "samples", *PHASES)
-ROWS = 256
+COLUMNS = ("step", "consumed", "time", "learning_rate", "loss", "samples", *PHASES, "queued")
+# Of these the file has what they come to since the first step: nobody takes differences while steps are taken.
+_ADDED_UP = slice(COLUMNS.index(PHASES[0]), len(COLUMNS))
+STEPS = 256
+_ROWS = STEPS + 1  # the oldest is what the next one is more than
 _MAGIC = b"DTFLIGHT"
 _HEAD = struct.Struct("<8s5Q")  # magic; version, rows, columns, rank, rows written so far
 _ROW = struct.Struct(f"<{len(COLUMNS)}d")
-_VERSION, _WRITTEN_AT = 1, _HEAD.size - 8
+_VERSION, _WRITTEN_AT = 2, _HEAD.size - 8
 _COUNT = struct.Struct("<Q")
+_SIZE = _HEAD.size + _ROWS * _ROW.size
 _MOST_BYTES = 1 << 20
 
 
 class FlightRecorder:
-    """Of one rank; `folder` is that of all ranks, or None: nothing is kept then.
+    """Of one rank; `folder` is that of all ranks, or None: nothing outlives the process then.
 
     Raises:
         OSError: the file cannot be made.
@@ -38,7 +43,7 @@ class FlightRecorder:
 
     def __init__(self, folder: Path | None, rank: int) -> None:
         self._folder, self._rank, self._written = folder, rank, 0
-        self._memory: mmap.mmap | None = None
+        self._memory: mmap.mmap | bytearray = bytearray(_SIZE)
         if folder is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
@@ -47,19 +52,22 @@ class FlightRecorder:
         temporary = path.with_suffix(".partial")
         with temporary.open("w+b") as file:
             # Written, and not only made longer: a page that the disk has no room for would end the rank by SIGBUS.
-            file.write(bytes(_HEAD.size + ROWS * _ROW.size))
+            file.write(self._memory)
             file.flush()
             self._memory = mmap.mmap(file.fileno(), 0)
-        _HEAD.pack_into(self._memory, 0, _MAGIC, _VERSION, ROWS, len(COLUMNS), rank, 0)
+        _HEAD.pack_into(self._memory, 0, _MAGIC, _VERSION, _ROWS, len(COLUMNS), rank, 0)
         temporary.replace(path)
 
-    def add(self, row: Sequence[float]) -> None:
-        """A step, in the order of `COLUMNS`; what is not known is NaN."""
-        if self._memory is None:
-            return
-        _ROW.pack_into(self._memory, _HEAD.size + self._written % ROWS * _ROW.size, *row)
+    def add(self, *row: float) -> None:
+        """A step, in the order of `COLUMNS`; what is not known is NaN. Phases and `queued` are added up since the first
+        step."""
+        _ROW.pack_into(self._memory, _HEAD.size + self._written % _ROWS * _ROW.size, *row)
         self._written += 1
         _COUNT.pack_into(self._memory, _WRITTEN_AT, self._written)
+
+    def last(self, steps: int) -> Floats:
+        """At most so many of the last steps, the oldest first: [steps, COLUMNS], each row of its own step."""
+        return _rows(bytes(self._memory), self._written)[-steps:]
 
     def ends(self, reason: str) -> None:
         """The rank is about to end otherwise than well: write down why, and what torch recorded of its collectives.
@@ -73,9 +81,9 @@ class FlightRecorder:
         (self._folder / f"rank-{self._rank:05}.json").write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")
 
     def close(self) -> None:
-        if self._memory is not None:
+        if isinstance(self._memory, mmap.mmap):
             self._memory.close()
-            self._memory = None
+            self._memory = bytearray(_SIZE)
 
 
 @dataclass(frozen=True)
@@ -101,15 +109,24 @@ def _read(path: Path) -> Flight:
     if len(data) < _HEAD.size:
         raise ValueError(f"{path} is no file of a flight recorder")
     magic, version, rows, columns, rank, written = _HEAD.unpack_from(data)
-    if (magic, version, columns) != (_MAGIC, _VERSION, len(COLUMNS)) or len(data) != _HEAD.size + rows * _ROW.size:
+    if (magic, version, columns) != (_MAGIC, _VERSION, len(COLUMNS)) or (rows, len(data)) != (_ROWS, _SIZE):
         raise ValueError(f"{path} is no file of a flight recorder, or of another version")
-    kept = range(max(0, written - rows), written)
-    steps = [_ROW.unpack_from(data, _HEAD.size + number % rows * _ROW.size) for number in kept]
     end = path.with_suffix(".json")
     said: Any = json.loads(end.read_text(encoding="utf-8")) if end.is_file() else {}
     if not isinstance(said, dict):
         raise ValueError(f"{end} does not hold an object")
-    return Flight(rank, [dict(zip(COLUMNS, step, strict=True)) for step in steps], said)
+    steps = [dict(zip(COLUMNS, row, strict=True)) for row in _rows(data, written).tolist()]
+    return Flight(rank, steps, said)
+
+
+def _rows(data: bytes, written: int) -> Floats:
+    """The steps that a file or its memory has, each by itself, the oldest first."""
+    ring = np.frombuffer(data, dtype="<f8", offset=_HEAD.size).reshape(_ROWS, len(COLUMNS))
+    rows = ring[np.arange(max(0, written - _ROWS), written) % _ROWS]
+    if rows.size:
+        before = np.vstack([np.zeros_like(rows[:1]), rows[:-1]])
+        rows[:, _ADDED_UP] -= before[:, _ADDED_UP]
+    return rows[1:] if written > STEPS else rows
 
 
 def _collectives() -> Any:

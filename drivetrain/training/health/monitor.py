@@ -20,7 +20,6 @@ import resource
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from operator import add
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
@@ -34,8 +33,8 @@ from drivetrain.training.framework import Watcher
 from drivetrain.training.health import clock as phases
 from drivetrain.training.health.cadence import Cadence
 from drivetrain.training.health.clock import Clock
+from drivetrain.training.health.flight import COLUMNS, FlightRecorder
 from drivetrain.training.health.flight import FOLDER as FLIGHT_FOLDER
-from drivetrain.training.health.flight import FlightRecorder
 from drivetrain.training.health.record import PHASES, RANK_COLUMNS, Floats, Names, Record
 from drivetrain.training.health.recording import FOLDER, Recording
 from drivetrain.training.health.rule import Finding, load_rules, see
@@ -49,7 +48,7 @@ from drivetrain.training.strategy import Strategy
 
 T = TypeVar("T")
 _PAGE = resource.getpagesize()
-_NONFINITE, _OWN = RANK_COLUMNS.index("nonfinite"), RANK_COLUMNS.index("own")
+_DATA, _FORWARD, _QUEUED = (COLUMNS.index(name) for name in ("data", "forward", "queued"))
 
 
 class _Taken(NamedTuple):
@@ -101,8 +100,6 @@ class Health:
         self._bound = config.health_cost
         self._clock = Clock()
         self._watcher: Watcher | None = strategy.framework.watcher(strategy, self._clock)
-        if self._watcher and self._watcher.computes_alone and process.world_size > 1:
-            self._clock.leave_out_the_queue()
         self._group = process.group.twin(config.collective_timeout)
         own = Names(num_classes=num_classes)
         if self._watcher:
@@ -119,6 +116,9 @@ class Health:
         # A float of a number on a GPU would wait for it, so the sum stays there.
         self._on_host = strategy.framework.device_kind(process.device) == "cpu"
         self._flight, self._recording = FlightRecorder(None, process.rank), None
+        self._epoch = time.time() - self._clock.last
+        tells = self._watcher is not None and self._watcher.tells_phases
+        self._last_phase = phases.OPTIMIZER if tells else phases.COMPUTE
         self.summary = Summary(self._rules, self._folder if process.is_main else None)
         self.stops: Finding | None = None
         self._taken: _Taken | None = None
@@ -137,9 +137,8 @@ class Health:
             if self._process.is_main:
                 with self._complaining():
                     self._recording = Recording(self._folder, self._vectors.names, step)
+        self._clock.restart()
         self._start_anew()
-        self._clock.mark(phases.OTHER)
-        self._clock.taken()
 
     # Around each step.
 
@@ -156,7 +155,7 @@ class Health:
             yield batch
 
     def before_step(self, step: int) -> None:
-        self._records = self._cadence.records(step)
+        self._records = step >= self._cadence.due and self._cadence.records(step)
         self._is_full = self._records and self._cadence.sums_tensors(step)
         if self._is_full and self._watcher:
             self._watcher.begin()
@@ -182,17 +181,15 @@ class Health:
             weight: what the samples of the global batch weigh together, a number or a scalar of the framework.
         """
         clock, watcher = self._clock, self._watcher
-        tells = watcher is not None and watcher.tells_phases
-        clock.mark(phases.OPTIMIZER if tells else phases.COMPUTE)
+        clock.mark(self._last_phase)
+        known = math.nan
         if self._on_host:
-            loss, weight = float(loss), float(weight)
+            known = loss = float(loss)
+            weight = float(weight)
         self._loss, self._weight, self._factor = self._loss + loss, self._weight + weight, factor
         self._step = step
-        self._shortest, self._queued = min(self._shortest, clock.own), self._queued + clock.queued
-        seconds = clock.taken()
-        self._seconds = list(map(add, self._seconds, seconds))
-        known = loss if self._on_host else math.nan
-        self._flight.add((step, consumed, time.time(), learning_rate, known, num_samples, *seconds))
+        now = self._epoch + clock.last
+        self._flight.add(step, consumed, now, learning_rate, known, num_samples, *clock.seconds, clock.queued)
         if watcher and watcher.nonfinite and not self._nonfinite_step:
             self._nonfinite_step = step
         if self._records:
@@ -281,8 +278,8 @@ class Health:
 
     def _start_anew(self) -> None:
         self._loss, self._weight, self._factor = 0.0, 0.0, 1.0
-        self._seconds, self._shortest = [0.0] * len(PHASES), math.inf
-        self._queued, self._cost, self._saves = 0.0, 0.0, 0
+        self._seconds, self._queued = np.array(self._clock.seconds), self._clock.queued
+        self._cost, self._saves = 0.0, 0
         self._marked_step = self._step
 
     def _take(self, batch: Any, num_samples: int) -> None:
@@ -293,12 +290,11 @@ class Health:
             sums = watcher.end()
             self._cost += watcher.seconds
         row = np.zeros(len(RANK_COLUMNS))
-        row[: len(PHASES)] = self._seconds
-        alone = watcher is not None and watcher.computes_alone
+        row[: len(PHASES)] = np.array(self._clock.seconds) - self._seconds
         steps = self._step - self._marked_step
-        shortest = self._shortest if alone else 0.0
-        used = self._accelerator.utilisation()
-        rest = (steps, shortest, _resident(), self._nonfinite_step, self._saves, used, self._queued)
+        shortest = _shortest(self._flight.last(steps)) if watcher is not None and watcher.computes_alone else 0.0
+        used, queued = self._accelerator.utilisation(), self._clock.queued - self._queued
+        rest = (steps, shortest, _resident(), self._nonfinite_step, self._saves, used, queued)
         row[len(PHASES) :] = rest
         classes = self._classes(batch, num_samples) if full else None
         loss, weight = self._loss, self._weight
@@ -383,6 +379,11 @@ class Health:
 
 def _of_rank(names: Names) -> dict[str, Any]:
     return {name: value for name, value in names.as_json().items() if name != "num_ranks"}
+
+
+def _shortest(steps: Floats) -> float:
+    """The least that one of the steps (rows of flight.py) took before the rank met others [s]."""
+    return float((steps[:, _DATA] + steps[:, _FORWARD] - steps[:, _QUEUED]).min())
 
 
 def _resident() -> float:

@@ -180,3 +180,15 @@ def _plain(value: float | None) -> float | None:
 
 def _number(value: float | None) -> float:
     return math.nan if value is None else float(value)
+
+
+def quantile(values: Floats, share: float) -> Floats:
+    """Along the first dimension, which `share` of the values lie below; linear between two.
+
+    (numpy's own takes 0.1 ms, and imports masked arrays, 30 ms: too long between two steps.)
+    """
+    ordered = np.sort(values, axis=0)
+    place = (len(ordered) - 1) * share
+    below = int(place)
+    low, high = ordered[below], ordered[min(below + 1, len(ordered) - 1)]
+    return low + (high - low) * (place - below)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from drivetrain.training.health.record import PHASES, Floats, Table
+from drivetrain.training.health.record import PHASES, Floats, Table, quantile
 
 # Of a shorter training the first checkpoint is much.
 LEAST_SECONDS = 30.0
@@ -69,7 +69,7 @@ def stragglers(ranks: Table) -> list[dict[str, float]]:
     own = ranks["own"]
     if len(own) < 2 or not (own > 0).all():
         return []
-    usual = float(np.median(own))
+    usual = float(quantile(own, 0.5))
     rows = [
         {"rank": rank, "seconds": float(own[rank]), "to_median": float(own[rank]) / usual} for rank in range(len(own))
     ]

@@ -91,6 +91,7 @@ class Strategy:
         self.parameters = dict(self.model.named_parameters())
         self.holds_slices = any(isinstance(parameter, DTensor) for parameter in self.parameters.values())
         self.buffers = shared_buffers(self.model, self.layout)
+        self.meets_before_forward = self.buffers is not None or self._weigher is not None
         self.optimizer = self.build_optimizer()
         self.optimizer_state = self.build_optimizer_state()
         averaged = {name: each for name, each in self.parameters.items() if self.is_kept(name)}
@@ -136,7 +137,7 @@ class Strategy:
         """
         total: Tensor | None = None
         for piece, counted, last in pieces(batch, num_samples, self.config.accumulation):
-            if self.watcher:
+            if self.watcher and self.watcher.sums:
                 self.watcher.piece_begins(counted)
             with self.synchronizing(last):
                 losses = self.losses_of(piece)
@@ -212,8 +213,8 @@ class Strategy:
         gradient_scale: float | Tensor = self.layout.data_size / num_global_samples
         if weight is not None:  # where nothing weighs anything there is nothing to learn
             gradient_scale = torch.where(weight > 0, self.layout.data_size / weight, 0.0).to(self.precision.parameters)
-        if self.watcher:
-            self.watcher.passes_begin()
+        if self.watcher and self.meets_before_forward:
+            self.watcher.has_met()
         try:
             loss = self.backward(batch, num_samples=num_samples, gradient_scale=gradient_scale * loss_scale)
         except (ValueError, RuntimeError) as error:
@@ -288,7 +289,7 @@ class Strategy:
         parameters, clip, norm = self.trained(), self.config.clip_norm, None
         if self.holds_slices:
             gradients.settle(parameters)
-        if self.watcher:
+        if self.watcher and self.watcher.sums:
             self.watcher.before_update(loss_scale)
         if clip or measure or self.loss_scale:
             norm = self.gradient_norm(parameters)
@@ -304,7 +305,7 @@ class Strategy:
         elif self.loss_scale:
             gradients.scale(parameters, 1.0 / loss_scale)
         self._step()
-        if self.watcher:
+        if self.watcher and self.watcher.sums:
             self.watcher.after_update()
         if self.average:
             self.average.update()
@@ -332,12 +333,11 @@ class Strategy:
 
     def losses(self, outputs: Tree, targets: Tree) -> Tensor:
         """The recipe's losses, weighted where it weighs its samples, shape [samples]; never in half precision."""
-        # (One tensor at once: a small step has no time to spare.)
-        outputs = (
-            outputs.to(self.precision.parameters)
-            if isinstance(outputs, Tensor)
-            else exact(self.recipe, outputs, self.precision.parameters)
-        )
+        wanted = self.precision.parameters
+        if not isinstance(outputs, Tensor):
+            outputs = exact(self.recipe, outputs, wanted)
+        elif outputs.dtype != wanted:  # (a small step has no time to spare for a call that does nothing)
+            outputs = outputs.to(wanted)
         is_first = not self.first_losses.are_done
         versions = [leaf._version for leaf in trees.leaves(outputs)] if is_first else []
         losses = self.recipe.losses(outputs, targets)

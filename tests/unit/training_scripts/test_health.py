@@ -27,7 +27,7 @@ def output(tmp_path: Path) -> Path:
     recording.close()
     recorder = FlightRecorder(tmp_path / "health/flight", 2)
     for step in range(190, 201):
-        recorder.add([step, 64.0 * step, 1.7e9, 0.01, 32.0, 64.0, *([0.01] * (len(COLUMNS) - 6))])
+        recorder.add(step, 64.0 * step, 1.7e9, 0.01, 32.0, 64.0, *([0.01 * (step - 189)] * (len(COLUMNS) - 6)))
     recorder.ends("ValueError: no\nmore")
     recorder.close()
     return tmp_path

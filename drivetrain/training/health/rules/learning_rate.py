@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drivetrain.training.health.record import Record
+from drivetrain.training.health.record import Record, quantile
 from drivetrain.training.health.rule import Seen
 
 WATCHES = "tensors"
@@ -62,4 +62,4 @@ def _median(record: Record) -> float | None:
     counted = np.array(record.matrices, dtype=bool) & (weights > 0) & np.isfinite(weights) & np.isfinite(updates)
     if not counted.any() or not record.factor > 0:
         return None
-    return float(np.median(updates[counted] / weights[counted])) / record.factor
+    return float(quantile(updates[counted] / weights[counted], 0.5)) / record.factor

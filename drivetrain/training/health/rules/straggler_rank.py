@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from drivetrain.training.health.record import Floats, Record
+from drivetrain.training.health.record import Floats, Record, quantile
 from drivetrain.training.health.rule import Seen
 from drivetrain.training.health.verdict import share_queued
 
@@ -25,8 +25,8 @@ ADVICE = (
     "Look at that host: another process on it, a throttled or failing GPU, a slow disk. `drivetrain attach RUN` shows "
     "where a rank is."
 )
-# Of its records all but so many per cent are slower than all but so many of the others': chance mixes them.
-_LEFT_OUT = 15
+# Of its records all but this share are slower than all but this share of the others': chance mixes them.
+_LEFT_OUT = 0.15
 
 
 @dataclass
@@ -56,14 +56,14 @@ class Rule:
         if len(self._lately) < self.records or self._steps < self.steps:
             return None
         times = np.array([seconds for seconds, _, _ in self._lately])
-        quarter = np.percentile(times, 25, axis=0)
+        quarter = quantile(times, 0.25)
         rank = int(quarter.argmax())
-        usual, slowest = float(np.median(np.delete(quarter, rank))), float(quarter[rank])
+        usual, slowest = float(quantile(np.delete(quarter, rank), 0.5)), float(quarter[rank])
         queued = float(np.mean([shares[rank] for _, shares, _ in self._lately]))
         if slowest < (self.factor + self.queued * queued) * usual or slowest - usual < self.seconds:
             return None
-        others = np.median(np.delete(times, rank, axis=1), axis=1)
-        if np.percentile(times[:, rank], _LEFT_OUT) <= np.percentile(others, 100 - _LEFT_OUT):
+        others = quantile(np.delete(times, rank, axis=1).T, 0.5)
+        if quantile(times[:, rank], _LEFT_OUT) <= quantile(others, 1 - _LEFT_OUT):
             return None
         return Seen(
             f"rank {rank} takes {slowest * 1e3:.3g} ms for its data and its forward pass, the others "

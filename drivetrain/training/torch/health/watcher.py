@@ -25,7 +25,12 @@ Floats = NDArray[np.float64]
 
 
 class Watcher:
-    """See drivetrain.training.framework.Watcher. The strategy calls what is below, once the loop has asked for it."""
+    """See drivetrain.training.framework.Watcher. The strategy calls what is below, once the loop has asked for it.
+
+    Attributes:
+        sums: whether the tensors of this step are summed up. Most are not, and a call that does nothing costs a step as
+            much as one that works: the strategy asks before it calls.
+    """
 
     def __init__(self, strategy: Any, clock: Clock) -> None:
         self._strategy, self._clock = strategy, clock
@@ -46,12 +51,16 @@ class Watcher:
         self._on_host = device.type == "cpu"
         self.tells_phases = self._on_host and layout.degrees.get("stage", 1) == 1
         self.computes_alone = self.tells_phases and strategy.name in WHOLE
-        waits = layout.process.world_size > 1
-        self._before_passes = phases.COMMUNICATION if waits else phases.OTHER
+        several = layout.process.world_size > 1
+        self._before_forward = phases.COMMUNICATION if several else phases.OTHER
+        if self.computes_alone and several:
+            clock.leave_out_the_queue(
+                meets_before_forward=strategy.meets_before_forward, in_pieces=config.accumulation > 1
+            )
         self._hears_gradients = self.tells_phases and isinstance(strategy.module, DistributedDataParallel)
         self._handles: list[Any] = []
         self._last_gradient = 0.0
-        self._is_summing = False
+        self.sums = False
         self.nonfinite = ""
         self.seconds = 0.0
         strategy.watcher = self
@@ -60,7 +69,7 @@ class Watcher:
 
     def begin(self) -> None:
         begun = time.perf_counter()
-        self._is_summing = True
+        self.sums = True
         self._layers.begin()
         if self._hears_gradients:
             for parameter in self._strategy.parameters.values():
@@ -70,7 +79,7 @@ class Watcher:
 
     def end(self) -> Callable[[], tuple[Floats, Floats]]:
         begun = time.perf_counter()
-        self._is_summing = False
+        self.sums = False
         self._layers.end()
         while self._handles:
             self._handles.pop().remove()
@@ -80,13 +89,13 @@ class Watcher:
 
     # What the strategy tells.
 
-    def passes_begin(self) -> None:
-        """The forward pass is next."""
+    def has_met(self) -> None:
+        """The ranks have met before the forward pass, which is next."""
         if self.tells_phases:
-            self._clock.mark(self._before_passes)
+            self._clock.mark(self._before_forward)
 
     def piece_begins(self, counted: int) -> None:
-        """A piece of the batch, of which so many samples count."""
+        """A piece of the batch, of which so many samples count; where `sums`."""
         self._layers.counts = counted > 0
 
     def forward_done(self, piece: Batch, summed: Tensor) -> None:
@@ -108,17 +117,16 @@ class Watcher:
             self._clock.mark(phases.BACKWARD)
 
     def before_update(self, scale: float) -> None:
-        """Gradients are whole, and as long as they are; `scale` is the loss's."""
-        if self._is_summing:
-            begun = time.perf_counter()
-            self._tensors.before_update(scale)
-            self.seconds += time.perf_counter() - begun
+        """Gradients are whole, and as long as they are; `scale` is the loss's. Where `sums`."""
+        begun = time.perf_counter()
+        self._tensors.before_update(scale)
+        self.seconds += time.perf_counter() - begun
 
     def after_update(self) -> None:
-        if self._is_summing:
-            begun = time.perf_counter()
-            self._tensors.after_update()
-            self.seconds += time.perf_counter() - begun
+        """The weights have moved; where `sums`."""
+        begun = time.perf_counter()
+        self._tensors.after_update()
+        self.seconds += time.perf_counter() - begun
 
     def _gradient_came(self, parameter: nn.Parameter) -> None:
         self._last_gradient = time.perf_counter()

@@ -13,12 +13,17 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-_waited = threading.local()
+
+class _Waited(threading.local):
+    seconds = 0.0
+
+
+_waited = _Waited()
 _now = time.perf_counter
 
 
 def _own(clock: Callable[[], float]) -> Callable[[], float]:
-    return lambda: clock() - getattr(_waited, "seconds", 0.0)
+    return lambda: clock() - _waited.seconds
 
 
 time.perf_counter, time.monotonic = _own(time.perf_counter), _own(time.monotonic)
@@ -29,4 +34,4 @@ def standing_still() -> Iterator[None]:
     """The clocks of this thread stand still inside."""
     begun = _now()
     yield
-    _waited.seconds = getattr(_waited, "seconds", 0.0) + _now() - begun
+    _waited.seconds += _now() - begun

@@ -7,13 +7,15 @@ import signal
 from itertools import pairwise
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.health import recording
 from drivetrain.training.health.cadence import FIRST_STEPS, Cadence
 from drivetrain.training.health.clock import BACKWARD, COMMUNICATION, DATA, FORWARD, Clock
-from drivetrain.training.health.flight import COLUMNS, ROWS, FlightRecorder, read_flights
+from drivetrain.training.health.flight import COLUMNS, STEPS, FlightRecorder, read_flights
+from drivetrain.training.health.record import quantile
 from drivetrain.training.health.recording import RECORDS_FILE, Recording
 from tests.contract.health_rules import records
 from tests.contract.health_rules.records import NAMES
@@ -80,26 +82,41 @@ def test_a_line_that_is_no_record_is_refused(line: str, tmp_path: Path) -> None:
 
 
 def row(step: int) -> list[float]:
-    return [float(step), 8.0 * step, 1.7e9, 0.1, 2.0, 8.0, *([0.0] * (len(COLUMNS) - 6))]
+    """Steps get longer: each phase takes as many milliseconds as its step's number."""
+    added_up = step * (step + 1) / 2 * 1e-3
+    return [float(step), 8.0 * step, 1.7e9, 0.1, 2.0, 8.0, *([added_up] * (len(COLUMNS) - 6))]
 
 
 def test_a_rank_that_is_killed_leaves_its_last_steps(tmp_path: Path) -> None:
     child = os.fork()
     if child == 0:
         recorder = FlightRecorder(tmp_path / "flight", 3)
-        for step in range(1, ROWS + 11):
-            recorder.add(row(step))
+        for step in range(1, STEPS + 11):
+            recorder.add(*row(step))
         os.kill(os.getpid(), signal.SIGKILL)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     (flight,) = read_flights(tmp_path)
     assert (flight.rank, flight.end) == (3, {})
-    assert [step["step"] for step in flight.steps] == list(range(11, ROWS + 11))
-    assert flight.steps[-1]["consumed"] == 8 * (ROWS + 10)
+    assert [step["step"] for step in flight.steps] == list(range(11, STEPS + 11))
+    assert flight.steps[-1]["consumed"] == 8 * (STEPS + 10)
+    for name in ("data", "other", "queued"):
+        taken = [step[name] for step in flight.steps]
+        assert taken == pytest.approx([step["step"] * 1e-3 for step in flight.steps])
+
+
+@pytest.mark.parametrize("steps", [1, 2, STEPS, STEPS + 1, STEPS + 2, 3 * STEPS])
+def test_the_last_steps_are_read_while_more_are_taken(steps: int) -> None:
+    recorder = FlightRecorder(None, 0)
+    for step in range(1, steps + 1):
+        recorder.add(*row(step))
+    kept = min(steps, STEPS)
+    assert recorder.last(2 * STEPS)[:, 0].tolist() == list(range(steps - kept + 1, steps + 1))
+    assert recorder.last(1)[:, -1].tolist() == pytest.approx([steps * 1e-3])
 
 
 def test_a_rank_that_fails_says_why_and_a_new_start_forgets_it(tmp_path: Path) -> None:
     recorder = FlightRecorder(tmp_path / "flight", 0)
-    recorder.add(row(1))
+    recorder.add(*row(1))
     recorder.ends("ValueError: no")
     recorder.close()
     assert read_flights(tmp_path)[0].end["reason"] == "ValueError: no"
@@ -124,7 +141,8 @@ def test_tensors_are_summed_up_as_often_as_the_bound_allows(bound: float, cost: 
     last, since = 0, 0.0
     for step in range(1, steps + 1):
         since += a_step
-        if not cadence.records(step):
+        assert not cadence.records(step) or step >= cadence.due
+        if step < cadence.due or not cadence.records(step):
             continue
         sums = cadence.sums_tensors(step)
         if sums:
@@ -159,11 +177,20 @@ def test_a_bound_of_one_looks_at_every_step() -> None:
 
 
 def test_a_clock_gives_each_phase_its_time() -> None:
-    times = iter([0.0, 1.0, 3.0, 7.0, 8.0, 9.0])
+    times = iter([0.0, 1.0, 3.0, 7.0, 8.0, 9.0, 11.0])
     clock = Clock(lambda: next(times))
     clock.mark(DATA)
     clock.mark(FORWARD)
     clock.split(BACKWARD, 5.0, COMMUNICATION)  # asks for the time twice
-    taken = clock.taken()
+    taken = clock.seconds
     assert (taken[DATA], taken[FORWARD], taken[BACKWARD], taken[COMMUNICATION]) == (1.0, 2.0, 2.0, 3.0)
-    assert sum(clock.taken()) == 0.0
+    clock.restart()
+    clock.mark(DATA)
+    assert (sum(clock.seconds), clock.own) == (2.0, 2.0)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.15, 0.25, 0.5, 0.85, 1.0])
+@pytest.mark.parametrize("number", [1, 2, 5, 8])
+def test_quantiles_are_those_of_numpy(number: int, share: float) -> None:
+    values = np.random.default_rng(number).normal(size=(number, 3))
+    assert quantile(values, share) == pytest.approx(np.quantile(values, share, axis=0), abs=1e-15)
