@@ -45,7 +45,7 @@ def fill(strategy: str, dimensions: Sequence[str], wanted: Mapping[str, int], wo
             raise UserError(f"strategy {strategy!r}: {name}={size}; allowed are whole numbers from 0.")
     open_ones = [name for name, size in degrees.items() if size == 0]
     if open_ones == ["replicate", "shard"]:
-        degrees["shard"] = world.processes
+        degrees["shard"] = max(1, world.processes // math.prod(size for size in degrees.values() if size))
         open_ones = ["replicate"]
     if len(open_ones) > 1:
         raise UserError(
@@ -53,7 +53,7 @@ def fill(strategy: str, dimensions: Sequence[str], wanted: Mapping[str, int], wo
         )
     known = math.prod(size for size in degrees.values() if size)
     if world.size % known or (not open_ones and degrees and known != world.size):
-        given = " x ".join(f"{name} {size}" for name, size in degrees.items() if size)
+        given = " x ".join(f"{name} {size}" for name, size in degrees.items() if size > 1 or known == 1 == size)
         raise UserError(
             f"strategy {strategy!r}: {given} needs {'a multiple of ' if open_ones else ''}{known} processes, but there "
             f"are {world.described()}. Change strategy_options, or the number of hosts or processes."

@@ -170,6 +170,19 @@ def needs_of_recipe(path: Path) -> tuple[str, ...]:
         return ()
 
 
+def options_of_recipe(path: Path) -> tuple[str, ...] | None:
+    """The names of the options of a recipe: the fields of its dataclass; None where they are not all in its file."""
+    try:
+        tree = ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+    except (OSError, SyntaxError, ValueError):  # who imports it says what is wrong
+        return None
+    kind = next((node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == "Recipe"), None)
+    if kind is None or kind.bases:
+        return None
+    fields = [node for node in kind.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
+    return tuple(ast.unparse(node.target) for node in fields if "ClassVar" not in ast.unparse(node.annotation))
+
+
 def _literals(tree: ast.Module, names: Sequence[str] = LITERALS) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for node in tree.body:

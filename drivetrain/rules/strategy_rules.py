@@ -19,7 +19,10 @@ from drivetrain.catalog.strategies import (
     THREADS,
     StrategyFacts,
     all_strategies,
+    options_of_recipe,
     read_strategy,
+    recipe_file,
+    recipes_folder,
     refused_fields,
     strategy_names,
 )
@@ -82,6 +85,24 @@ def strategy_options_exist(graph: Graph) -> Iterator[str]:
                 yield f"{training.where}: strategy {training.strategy!r}: {name}={value!r} should be of type {wanted}."
             elif allowed := options[name].refuses(value):
                 yield f"{training.where}: strategy {training.strategy!r}: {name}={value!r}; allowed are {allowed}."
+
+
+@rule
+def recipe_options_exist(graph: Graph) -> Iterator[str]:
+    for training in trainings(graph.pipeline):
+        recipe, text = training.text("recipe"), training.text("recipe_options")
+        path = recipe_file(recipe, recipes_folder()) if recipe and text else None
+        options = options_of_recipe(path) if path else None
+        if options is None or text is None:  # one of one's own: the training itself says what is wrong
+            continue
+        try:
+            given = parse_options(text, "recipe_options")
+        except UserError as error:
+            yield f"{training.where}: {error}"
+            continue
+        for name in given:
+            if name not in options:
+                yield f"{training.where}: no option of recipe {recipe!r} {name!r}. {did_you_mean(name, options)}"
 
 
 @rule

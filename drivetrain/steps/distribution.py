@@ -27,6 +27,17 @@ _KNOWN: Mapping[str, tuple[str, ...]] = {
 _FRAMEWORK = "sagemaker_"
 # Parameters that only the first version has: it cut models into stages.
 _OF_V1 = ("partitions", "pipeline_parallel_degree", "microbatches", "pipeline", "ddp")
+# The second version's, each with the least that is allowed
+# (https://docs.aws.amazon.com/sagemaker/latest/dg/distributed-model-parallel-v2-reference.html).
+_DEGREES = {
+    "hybrid_shard_degree": 0,
+    "tensor_parallel_degree": 1,
+    "context_parallel_degree": 1,
+    "expert_parallel_degree": 1,
+    "activation_loading_horizon": 1,
+    "random_seed": 0,
+}
+_SWITCHES = ("sm_activation_offloading", "fsdp_cache_flush_warnings", "allow_empty_shards")
 
 
 @dataclass(frozen=True)
@@ -72,6 +83,8 @@ def read(text: str) -> Distribution:
             "distribution enables mpi beside smdistributed.modelparallel without partitions: version 2 of that library "
             "is started by torchrun. Give torch_distributed instead; or, for version 1, its parameter partitions."
         )
+    if version == "smp":
+        _check_degrees(parameters)
     options = parts["data" if data else "mpi"].get("custom_mpi_options", "")
     own: dict[str, Any] = {}
     if torchrun or version == "smp":
@@ -117,6 +130,49 @@ def _parameters(value: Any) -> dict[str, Any]:
             'Example: {"hybrid_shard_degree": 8}'
         )
     return cast("dict[str, Any]", value)
+
+
+def _check_degrees(parameters: Mapping[str, Any]) -> None:
+    """
+    Raises:
+        InputError: parameters that version 2 of the model parallel library does not have, or that contradict.
+    """
+    where = "distribution: smdistributed.modelparallel.parameters"
+    for name, value in parameters.items():
+        if name in _SWITCHES and isinstance(value, bool):
+            continue
+        least = _DEGREES.get(name)
+        if least is None or isinstance(value, bool) or not isinstance(value, int) or value < least:
+            if name not in (*_DEGREES, *_SWITCHES):
+                raise InputError(f"{where}: no {name!r}. Allowed: {', '.join((*_DEGREES, *_SWITCHES))}.")
+            allowed = "true or false" if name in _SWITCHES else f"whole numbers from {least}"
+            raise InputError(f"{where}.{name} is {json.dumps(value)}. Allowed: {allowed}.")
+    tensor, context, expert = (parameters.get(f"{name}_parallel_degree", 1) for name in ("tensor", "context", "expert"))
+    shard = parameters.get("hybrid_shard_degree", 0)
+    if tensor > 1 and expert > 1:
+        raise InputError(
+            f"{where}: tensor_parallel_degree {tensor} and expert_parallel_degree {expert}, which the library does not "
+            "have together. Give one of them."
+        )
+    if shard and context > shard:
+        raise InputError(
+            f"{where}: context_parallel_degree {context} is above hybrid_shard_degree {shard}, of which it is a part. "
+            f"Give a hybrid_shard_degree that is a multiple of {context}, or 0."
+        )
+
+
+def refuse_world(parameters: Mapping[str, Any], processes: int) -> None:
+    """
+    Raises:
+        InputError: degrees of version 2 of the model parallel library that do not divide the processes of all hosts.
+    """
+    for name in list(_DEGREES)[:4]:
+        degree = parameters.get(name, 1) or 1
+        if processes % degree:
+            raise InputError(
+                f"distribution: {name} {degree} does not divide the job's {processes} processes. Change it, or the "
+                "number of hosts or processes."
+            )
 
 
 def _processes(value: Any) -> int:

@@ -51,9 +51,9 @@ class Config:
         recipe: what is learnt: a recipe of the package, or a module of your own.
         recipe_options: the recipe's options, a JSON object.
         strategy: how the model is distributed: single, dp, ddp, fsdp, hsdp, tp, fsdp_tp, pp, pp_ddp, tp_pp_fsdp, cp,
-            deepspeed, horovod, over SageMaker's own libraries smddp, smddp_fsdp, smp, or auto for the one that
-            `drivetrain recommend` would choose; for recipes of TensorFlow tf_single, tf_mirrored, tf_central_storage,
-            tf_multi_worker, tf_horovod, tf_parameter_server.
+            deepspeed, deepspeed_pp, horovod, over SageMaker's own libraries smddp, smddp_fsdp, smp, or auto for the
+            one that `drivetrain recommend` would choose; for recipes of TensorFlow tf_single, tf_mirrored,
+            tf_central_storage, tf_multi_worker, tf_horovod, tf_parameter_server.
         strategy_options: the strategy's options, a JSON object: '{"tensor": 2}'.
         reader: the format of the data: prepared, npz, image_folder, mnist, cifar10, imdb, text, tokenized,
             huggingface, webdataset, or auto for the one that recognises it.

@@ -144,7 +144,7 @@ def laid_out(process: Process, strategy: str, dimensions: Sequence[str], wanted:
     known = math.prod(size for size in degrees.values() if size)
     world_size = process.world_size
     if world_size % known or (not open_ones and degrees and known != world_size):
-        given = " x ".join(f"{name} {size}" for name, size in degrees.items() if size)
+        given = " x ".join(f"{name} {size}" for name, size in degrees.items() if size > 1 or known == 1 == size)
         raise InputError(
             f"strategy {strategy!r}: {given} needs {'a multiple of ' if open_ones else ''}{known} processes, but "
             f"{world_size} were started. Change strategy_options, or the number of hosts or processes."

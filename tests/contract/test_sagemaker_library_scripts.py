@@ -29,6 +29,10 @@ V1 = (
     '{"smdistributed": {"modelparallel": {"enabled": true, "parameters": {"partitions": 2, "microbatches": 2}}}, '
     '"mpi": {"enabled": true, "processes_per_host": 2}}'
 )
+V2 = (
+    '{"smdistributed": {"modelparallel": {"enabled": true, "parameters": {"tensor_parallel_degree": %d}}}, '
+    '"torch_distributed": {"enabled": true}}'
+)
 AWS = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 OWN_IMAGE = "111122223333.dkr.ecr.us-east-1.amazonaws.com/ours:1"
 
@@ -137,6 +141,10 @@ def test_the_users_own_image_is_taken_for_what_no_image_of_aws_can_run() -> None
             r"cluster.instance_type: 'ml.g5.12xlarge' does not run .*Allowed: ml.p3dn.24xlarge, .*Or, on any mach",
         ),
         (
+            pipeline_of("smddp_torch.py", V2 % 3, "ml.p4d.24xlarge"),
+            r"distribution: tensor_parallel_degree 3 does not divide the job's 16 processes\. Change it, or the number",
+        ),
+        (
             pipeline_of("smp_v1.py", V1, "ml.p4d.24xlarge"),
             r"distribution: no image of AWS's with .* \(smp.step\) for pytorch has Python 3.11.*use strategy pp",
         ),
@@ -163,7 +171,7 @@ def test_the_users_own_image_is_taken_for_what_no_image_of_aws_can_run() -> None
         ),
         (pipeline_of("smddp_torch.py", '{"smdistributed": {"data": {}}}', "ml.m5.large"), "no 'data' in smdistributed"),
     ],
-    ids=["machine", "smp v1", "tensorflow", "image", "old Python", "image for smp v1", "distribution"],
+    ids=["machine", "degree", "smp v1", "tensorflow", "image", "old Python", "image for smp v1", "distribution"],
 )
 def test_what_the_library_does_not_run_on(made: Pipeline, said: str) -> None:
     with pytest.raises(SpecError, match=rf"(?s){said}"):

@@ -47,7 +47,9 @@ RUNS: dict[str, list[Run]] = {
         Run("cp", 2, models=("transformer",), refuses=frozenset({"compile"})),
         Run("cp", 4, {"replicate": 2}, models=("transformer",)),
     ],
-    "deepspeed": [],  # keeps its parameters in fp32: test_deepspeed.py
+    # Keep their parameters in fp32: test_deepspeed.py
+    "deepspeed": [],
+    "deepspeed_pp": [],
     "horovod": [],  # needs a build of Horovod: test_horovod.py
     "dp": [],  # several GPUs in one process: test_strategies_refuse.py
     "single": [],  # what the others are compared with

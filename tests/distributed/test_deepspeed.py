@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.launch.deepspeed import refuse_pipeline_module
 from drivetrain.training.process import Process
 from drivetrain.training.strategy import load_strategy
 from drivetrain.training_scripts.strategies import deepspeed
@@ -19,6 +19,7 @@ from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import (
     Setting,
     Trained,
+    build,
     difference,
     fit,
     fit_each,
@@ -56,6 +57,7 @@ def all_at_once(process: Process, run: Run, halves: Setting) -> tuple[Trained, T
 
 @pytest.mark.shows("equals one process", "resumes", "exact evaluation")
 @pytest.mark.slow
+@pytest.mark.nightly_cases("pipelines")
 @pytest.mark.parametrize(
     "run",
     [
@@ -63,8 +65,10 @@ def all_at_once(process: Process, run: Run, halves: Setting) -> tuple[Trained, T
         zero(2, 2, zero_optimization={"reduce_bucket_size": 100, "overlap_comm": False}),
         zero(3, 3, zero_optimization={"stage3_param_persistence_threshold": 0}),
         zero(3, 2),
+        Run("deepspeed_pp", 2),
+        Run("deepspeed_pp", 4, {"micro_batches": 3, "split": ["6"]}),
     ],
-    ids=["1", "2", "3", "3-small-ones-stay"],
+    ids=["1", "2", "3", "3-small-ones-stay", "pipeline", "pipelines"],
 )
 def test_equals_one_process_and_goes_on(run: Run, imported: None, tmp_path: Path) -> None:
     """With clipping, accumulation, a moving average and uneven last batches; saved and loaded in between."""
@@ -96,7 +100,7 @@ def test_checkpoints_move_between_stages_ranks_and_strategies(imported: None, tm
     setting = replace(ADAMW, kind="transformer", steps=2)
     folder = tmp_path / "checkpoints"
     saved, _ = run_forked(tmp_path, 3, save, zero(3, 3), setting, folder, timeout=120)[0]
-    for run in (zero(1, 2), Run("fsdp", 2), SINGLE, zero(3, 2)):
+    for run in (zero(1, 2), Run("fsdp", 2), SINGLE, zero(3, 2), Run("deepspeed_pp", 2)):
         loaded, _ = run_forked(tmp_path, run.world_size, load, run, setting, folder, timeout=120)[0]
         assert_same(loaded, saved)
     other = tmp_path / "of ddp"
@@ -121,6 +125,43 @@ def test_options_that_cannot_be(options: dict[str, Any], said: str) -> None:
         load_strategy("deepspeed", options)
 
 
+def build_only(process: Process, run: Run, setting: Setting) -> None:
+    build(process, run, setting)
+
+
+@pytest.mark.parametrize(
+    ("options", "setting", "said"),
+    [
+        (
+            {"ds_config": {"gradient_accumulation_steps": 2}},
+            SGD,
+            r"gradient_accumulation_steps=2, but accumulation x micro_batches=4\. Give the same",
+        ),
+        (
+            {},
+            replace(SGD, precision="bf16"),
+            r"precision 'bf16' under strategy 'deepspeed_pp'.*or strategy pp or pp_ddp",
+        ),
+        (
+            {},
+            replace(SGD, common={"compile": True}),
+            r"compile=True under strategy 'deepspeed_pp'\. Leave it off; or use",
+        ),
+        ({"stage": 3}, SGD, r"stage 3 needs a multiple of 3 processes, but 2 were started"),
+        ({"micro_batches": 1}, SGD, r"micro_batches=1 for 2 stages; some would always wait\. Use at least 2"),
+    ],
+    ids=["passes", "precision", "compile", "stages", "micro_batches"],
+)
+def test_what_its_pipeline_cannot_be(options: dict[str, Any], setting: Setting, said: str, tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match=rf"(?s)errors\.InputError: [^\n]*{said}"):
+        run_forked(tmp_path, 2, build_only, Run("deepspeed_pp", 2, options), setting)
+
+
+def test_its_pipeline_has_no_other_stage_of_zero() -> None:
+    with pytest.raises(InputError, match=r"zero_optimization.stage=2, but the only one of its pipeline engine=1"):
+        load_strategy("deepspeed_pp", {"ds_config": {"zero_optimization": {"stage": 2}}})
+
+
 @pytest.mark.parametrize(
     ("config", "said"),
     [
@@ -128,7 +169,7 @@ def test_options_that_cannot_be(options: dict[str, Any], said: str) -> None:
         ({"gradient_accumulation_steps": 4}, "gradient_accumulation_steps=4, but accumulation=1"),
         ({"optimizer": {"type": "Adam"}}, "optimizer is not taken from there: the recipe builds the optimizer"),
         ({"fp16": {"enabled": True}}, "fp16 is not taken from there: give precision='bf16'"),
-        ({"pipeline": {"stages": 2}}, "stages are those of strategy pp, pp_ddp or tp_pp_fsdp"),
+        ({"pipeline": {"stages": 2}}, "stages are those of strategy deepspeed_pp, pp, pp_ddp"),
         ({"hybrid_engine": {"enabled": True}}, "hybrid_engine is not supported under strategy 'deepspeed'"),
     ],
 )
@@ -155,8 +196,8 @@ def test_a_model_for_the_pipeline_engine(imported: None, monkeypatch: pytest.Mon
     for name, value in {"DS_ACCELERATOR": "cpu", "LOCAL_RANK": "0"}.items():  # which it sets
         monkeypatch.setenv(name, value)
     module = importlib.import_module("deepspeed").PipelineModule
-    with pytest.raises(InputError, match=r"a PipelineModule, .* with strategy pp, pp_ddp or"):
-        deepspeed.start_engine(module.__new__(module), None, Process(0, 1, 0, 1, torch.device("cpu")), {})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"a PipelineModule, .* with strategy deepspeed_pp, pp, pp_ddp or"):
+        refuse_pipeline_module(module.__new__(module))
 
 
 def test_what_says_the_same_or_leaves_it_to_us_is_taken() -> None:

@@ -86,5 +86,5 @@ def test_every_strategy_is_in_the_suite_or_refused_here() -> None:
     from drivetrain.training import plugins
 
     # test_deepspeed.py, test_horovod.py, test_sagemaker_libraries.py
-    elsewhere = {"single", "dp", "deepspeed", "horovod", "smddp", "smddp_fsdp", "smp"}
+    elsewhere = {"single", "dp", "deepspeed", "deepspeed_pp", "horovod", "smddp", "smddp_fsdp", "smp"}
     assert {run.strategy for run in ALL} == set(plugins.of_framework("strategies", "torch")) - elsewhere

@@ -1,4 +1,4 @@
-"""SIGKILL trainings under DeepSpeed's ZeRO, each stage in turns, and let them go on."""
+"""SIGKILL trainings under DeepSpeed's ZeRO, each stage in turns, and its pipeline engine, and let them go on."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 __all__ = ["trial"]
 
-FAULT = "DeepSpeed's ZeRO 1, 2, 3 killed at any instant: whole, unmixed, one save lost, bit-equal"
-TRIALS, QUICK, AT_ONCE = 30, 3, 2
+FAULT = "DeepSpeed's ZeRO 1, 2, 3 and pipeline killed at any instant: whole, unmixed, one save lost, bit-equal"
+TRIALS, QUICK, AT_ONCE = 40, 4, 2
 PRELOAD = ("tests.faults.harness.training", "deepspeed")
 PATIENCE_S = 600.0
 
@@ -29,4 +29,5 @@ def prepare(folder: Path) -> Sequence[Reference]:
     cases = [
         Case(f"stage {stage}", 2, 4, {**common, "strategy_options": f'{{"stage": {stage}}}'}) for stage in (1, 2, 3)
     ]
+    cases.append(Case("pipeline", 2, 4, {**common, "strategy": "deepspeed_pp"}))
     return training.References(cases, data, folder)

@@ -31,6 +31,13 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Work]:
 FP64 = {"precision": "fp64"}
 TREES = {"recipe": "tests.tensorflow.tree_recipe"}
 SEVERAL = {"recipe": "tests.tensorflow.two_optimizers", "recipe_options": "{}", "schedule": "sgdr"}
+COMPILED, SCALED = {"compile": True}, {"precision": "fp16"}
+# Each replica normalizes its own part: what it learns is not what one process learns.
+NORMALIZED: dict[str, Any] = {
+    "recipe": "tests.tensorflow.noting",
+    "recipe_options": '{"makes": "batch_norm"}',
+    "drop_last": True,
+}
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +55,7 @@ def alone(work: Work) -> Any:
         ("several_cut", SEVERAL),
         ("several", SEVERAL),
         ("noting", {"recipe": "tests.tensorflow.noting", "recipe_options": '{"makes": "ranks_apart"}'}),
+        ("scaled", SCALED),
     ]
     model, tree = str(work.folder / "whole/model"), str(work.folder / "trees/model")
     return run(work.given(*runs, evaluate=[model, tree], predict=[model, tree], exports=[tree]))
@@ -66,6 +74,7 @@ def pair(work: Work, alone: Any) -> Any:
         "two_adamw": {"recipe_options": ADAMW},
         "two_fp64": FP64,
         "two_unwatched": {"health": False},
+        "two_normalized": NORMALIZED,
         "moved": {},
     }
     runs = [(name, TWO | change) for name, change in changes.items()]
@@ -188,6 +197,9 @@ def of_two(work: Work, alone: Any) -> Any:
         "fp64": FP64,
         "moved": {},
         "rounded": of_horovod(compression="fp16"),
+        "compiled": COMPILED,
+        "scaled": SCALED,
+        "normalized": NORMALIZED,
         "apart": {"recipe": "tests.tensorflow.noting", "recipe_options": '{"makes": "ranks_apart"}'},
     }
     runs = [(f"horovod_{name}", of_horovod() | change) for name, change in changes.items()]
@@ -217,8 +229,23 @@ def test_horovod_comes_to_what_one_process_comes_to(work: Work, alone: Any, of_t
     assert work.distance("whole", "three_trees") < 1e-6
     assert work.distance("adamw", "horovod_adamw") < 2e-5
     assert work.distance("fp64", "horovod_fp64") < 1e-10
-    assert [noted["traces"] for noted in (*of_two["runs"], *three["runs"])] == [1] * 10
+    assert [noted["traces"] for noted in (*of_two["runs"], *three["runs"])] == [1] * 13
     assert 0 < work.distance("whole", "horovod_rounded") < 1e-2
+
+
+@needs_horovod
+def test_horovod_compiles_scales_the_loss_and_normalizes(work: Work, alone: Any, pair: Any, of_two: Any) -> None:
+    assert work.distance("whole", "horovod_compiled") < 1e-6
+    # Half precision rounds what the ranks add up; the scale itself is a power of two, and changes nothing.
+    assert 0 < work.distance("scaled", "horovod_scaled") < 2e-2
+    norms = [[row["gradient_norm"] for row in work.steps(name)] for name in ("scaled", "horovod_scaled")]
+    np.testing.assert_allclose(norms[1], norms[0], rtol=0.2)  # a scale that is left in would double them at least
+    # What is learnt is what MultiWorkerMirrored learns, of which each replica normalizes its own part, too. (What the
+    # two keep of the samples for evaluation differs: Horovod's are the means over both processes.)
+    mirrored, found = work.weights("two_normalized"), work.weights("horovod_normalized")
+    learnt = [name for name in mirrored if "moving" not in name]
+    assert len(learnt) == 6 and found.keys() == mirrored.keys()
+    assert max(float(np.abs(found[name] - mirrored[name]).max()) for name in learnt) < 1e-6
 
 
 @needs_horovod

@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -28,9 +27,9 @@ from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
 from drivetrain.training.torch.accumulation import pieces
-from drivetrain.training.torch.optimizer_state import Entries, OptimizerState, checked_entries
+from drivetrain.training.torch.optimizer_state import OptimizerState
 from drivetrain.training.torch.optimizers import only
-from drivetrain.training.torch.parallel.flat_slice import FlatSlice
+from drivetrain.training.torch.parallel.zero import Stage3, Stage12, ZeroState
 
 if TYPE_CHECKING:
     from drivetrain.training.config import Config
@@ -77,32 +76,38 @@ class Options:
         least, most = BOUNDS["stage"]
         if not least <= self.stage <= most:
             raise ValueError(f"stage={self.stage}; allowed are whole numbers from {least} to {most}")
-        if not isinstance(self.ds_config, dict):
+        check_zero(self.ds_config, self.stage)
+
+
+def check_zero(ds_config: Any, stage: int, called: str = "stage") -> None:
+    """
+    Raises:
+        ValueError: what it says of ZeRO is not `stage`, or is not to be handed on.
+    """
+    if not isinstance(ds_config, dict):
+        raise ValueError(
+            f"ds_config={json.dumps(ds_config)}; allowed is a JSON object, such as "
+            '{"zero_optimization": {"reduce_bucket_size": 50000000}}'
+        )
+    of_zero = ds_config.get("zero_optimization", {})
+    if not isinstance(of_zero, dict):
+        raise ValueError(f"ds_config: zero_optimization={json.dumps(of_zero)}; allowed is a JSON object")
+    for name, value in of_zero.items():
+        if name in OFFLOADS:
+            if value in (False, None, AUTO) or (isinstance(value, dict) and value.get("device") in (None, "none")):
+                continue
             raise ValueError(
-                f"ds_config={json.dumps(self.ds_config)}; allowed is a JSON object, such as "
-                '{"zero_optimization": {"reduce_bucket_size": 50000000}}'
+                f"ds_config: zero_optimization.{name}={json.dumps(value)}: checkpoints do not see what DeepSpeed "
+                'moves to the host. Leave it out; or use strategy fsdp with {"cpu_offload": true}'
             )
-        of_zero = self.ds_config.get("zero_optimization", {})
-        if not isinstance(of_zero, dict):
-            raise ValueError(f"ds_config: zero_optimization={json.dumps(of_zero)}; allowed is a JSON object")
-        for name, value in of_zero.items():
-            if name in OFFLOADS:
-                if value in (False, None, AUTO) or (isinstance(value, dict) and value.get("device") in (None, "none")):
-                    continue
-                raise ValueError(
-                    f"ds_config: zero_optimization.{name}={json.dumps(value)}: checkpoints do not see what DeepSpeed "
-                    'moves to the host. Leave it out; or use strategy fsdp with {"cpu_offload": true}'
-                )
-            if name not in OF_ZERO:
-                raise ValueError(
-                    f"ds_config: zero_optimization.{name} is not supported. Allowed are {', '.join(OF_ZERO)}"
-                )
-        given = of_zero.get("stage", AUTO)
-        if given not in (AUTO, self.stage):
-            raise ValueError(
-                f"ds_config: zero_optimization.stage={json.dumps(given)}, but stage={self.stage}. Give the same twice, "
-                "or one of them"
-            )
+        if name not in OF_ZERO:
+            raise ValueError(f"ds_config: zero_optimization.{name} is not supported. Allowed are {', '.join(OF_ZERO)}")
+    given = of_zero.get("stage", AUTO)
+    if given not in (AUTO, stage):
+        raise ValueError(
+            f"ds_config: zero_optimization.stage={json.dumps(given)}, but {called}={stage}. Give the same twice, or "
+            "one of them"
+        )
 
 
 class Strategy(strategy.Strategy):
@@ -121,7 +126,9 @@ class Strategy(strategy.Strategy):
         optimizer = only(super().build_optimizer(), self.name)
         names = {parameter: name for name, parameter in self.model.named_parameters()}
         groups = [[names[parameter] for parameter in group["params"]] for group in optimizer.param_groups]
-        self.engine = start_engine(self.model, optimizer, self.process, self._settings())
+        deepspeed = load_deepspeed(self.process, self.name)
+        refuse_pipeline_module(self.model)
+        self.engine = start_engine(deepspeed, self.model, optimizer, self._settings())
         self.module = self.engine
         zero = self.engine.optimizer
         self._zero: ZeroState
@@ -165,26 +172,35 @@ class Strategy(strategy.Strategy):
         return torch.as_tensor(norm, dtype=self.precision.parameters, device=self.process.device)
 
     def _settings(self) -> dict[str, Any]:
-        """A whole ds_config: the user's, and in it what our fields say."""
-        given = {name: value for name, value in self.options.ds_config.items() if name in FREE and value != AUTO}
-        of_zero = {
-            name: value
-            for name, value in given.get("zero_optimization", {}).items()
-            if value != AUTO and name not in OFFLOADS
-        }
-        return {
-            "steps_per_print": 2**31,
-            **given,
-            "zero_optimization": {**of_zero, "stage": self.options.stage},
-            "train_micro_batch_size_per_gpu": 1,  # (it counts no samples: our cursor deals them)
-            "gradient_accumulation_steps": self.config.accumulation,
-            "gradient_clipping": self.config.clip_norm,
-            "zero_allow_untested_optimizer": True,
-            "zero_force_ds_cpu_optimizer": False,
-        }
+        return settings(self.options.ds_config, self.config, self.options.stage, self.config.accumulation)
 
 
-def refuse_common_options(config: Config, stage: int) -> None:
+def settings(ds_config: Mapping[str, Any], config: Config, stage: int, accumulation: int) -> dict[str, Any]:
+    """A whole ds_config: the user's, and in it what our fields say.
+
+    Args:
+        stage: of ZeRO.
+        accumulation: backward passes of a step.
+    """
+    given = {name: value for name, value in ds_config.items() if name in FREE and value != AUTO}
+    of_zero = {
+        name: value
+        for name, value in given.get("zero_optimization", {}).items()
+        if value != AUTO and name not in OFFLOADS
+    }
+    return {
+        "steps_per_print": 2**31,
+        **given,
+        "zero_optimization": {**of_zero, "stage": stage},
+        "train_micro_batch_size_per_gpu": 1,  # (it counts no samples: our cursor deals them)
+        "gradient_accumulation_steps": accumulation,
+        "gradient_clipping": config.clip_norm,
+        "zero_allow_untested_optimizer": True,
+        "zero_force_ds_cpu_optimizer": False,
+    }
+
+
+def refuse_common_options(config: Config, stage: int, strategy: str = "deepspeed") -> None:
     """
     Raises:
         InputError: common options that DeepSpeed does not have.
@@ -195,7 +211,7 @@ def refuse_common_options(config: Config, stage: int) -> None:
     }
     if config.precision in why_not:
         raise InputError(
-            f"precision {config.precision!r} under strategy 'deepspeed': {why_not[config.precision]}. Use precision "
+            f"precision {config.precision!r} under strategy {strategy!r}: {why_not[config.precision]}. Use precision "
             "fp32, tf32 or bf16; or strategy fsdp."
         )
     if config.compile and stage == 3:
@@ -205,13 +221,19 @@ def refuse_common_options(config: Config, stage: int) -> None:
         )
 
 
-def refuse_contradictions(given: Mapping[str, Any], config: Config) -> None:
+def refuse_contradictions(given: Mapping[str, Any], config: Config, micro_batches: int = 1) -> None:
     """
+    Args:
+        micro_batches: of each piece of an accumulation, each with a backward pass of its own.
+
     Raises:
         InputError: a ds_config says what a field of ours says otherwise, or what is not ours to hand on.
     """
     ours: dict[str, tuple[Any, str]] = {
-        "gradient_accumulation_steps": (config.accumulation, "accumulation"),
+        "gradient_accumulation_steps": (
+            config.accumulation * micro_batches,
+            "accumulation" if micro_batches == 1 else "accumulation x micro_batches",
+        ),
         "gradient_clipping": (config.clip_norm, "clip_norm"),
         "train_batch_size": (config.global_batch, "global_batch"),
     }
@@ -221,7 +243,7 @@ def refuse_contradictions(given: Mapping[str, Any], config: Config) -> None:
         "amp": "give precision",
         "fp16": "give precision='bf16'",
         "bf16": "give precision='bf16'",
-        "pipeline": "stages are those of strategy pp, pp_ddp or tp_pp_fsdp; choose one of these",
+        "pipeline": "stages are those of strategy deepspeed_pp, pp, pp_ddp or tp_pp_fsdp; choose one of these",
         "train_micro_batch_size_per_gpu": "each rank's part follows from global_batch and the number of processes",
     }
     for name, value in given.items():
@@ -241,11 +263,11 @@ def refuse_contradictions(given: Mapping[str, Any], config: Config) -> None:
             raise InputError(f"ds_config: {name} is not supported under strategy 'deepspeed'. Allowed are {allowed}.")
 
 
-def start_engine(model: nn.Module, optimizer: torch.optim.Optimizer, process: Process, settings: dict[str, Any]) -> Any:
-    """A DeepSpeedEngine in the processes that have joined.
+def load_deepspeed(process: Process, strategy: str) -> Any:
+    """The package, told where it is.
 
     Raises:
-        InputError: DeepSpeed is not installed, or the model is one for its pipeline engine.
+        InputError: it is not installed.
     """
     os.environ.setdefault("DS_ACCELERATOR", process.device.type)
     os.environ.setdefault("LOCAL_RANK", str(process.local_rank))  # which DeepSpeed looks for, whatever started it
@@ -254,146 +276,18 @@ def start_engine(model: nn.Module, optimizer: torch.optim.Optimizer, process: Pr
         from deepspeed.utils import groups, logger
     except ImportError as error:
         raise InputError(
-            f"strategy 'deepspeed' needs the package deepspeed ({error}). Install drivetrain[deepspeed]; or use "
+            f"strategy {strategy!r} needs the package deepspeed ({error}). Install drivetrain[deepspeed]; or use "
             "strategy fsdp, which needs torch alone."
         ) from error
-    refuse_pipeline_module(model)
     logger.setLevel("ERROR")
     warnings.filterwarnings("ignore", message=r"`torch\.distributed\.\w+` is deprecated", category=FutureWarning)
     without_kernels()
     # DeepSpeed's own would wait half an hour for a peer that hangs.
     groups._WORLD_GROUP = dist.new_group(range(process.world_size), timeout=group_timeout())
-    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=settings, dist_init_required=False)
+    return deepspeed
+
+
+def start_engine(deepspeed: Any, model: nn.Module, optimizer: torch.optim.Optimizer, config: dict[str, Any]) -> Any:
+    """A DeepSpeedEngine, or for a PipelineModule a PipelineEngine, in the processes that have joined."""
+    engine, *_ = deepspeed.initialize(model=model, optimizer=optimizer, config=config, dist_init_required=False)
     return engine
-
-
-class ZeroState(OptimizerState, ABC):
-    """What ZeRO keeps: parameters and the optimizer's state in flat partitions, one for each group of parameters.
-
-    Args:
-        zero: DeepSpeed's optimizer.
-        parameters: of the model, by name.
-        groups: names of the parameters of each of the optimizer's groups.
-    """
-
-    def __init__(self, zero: Any, parameters: Mapping[str, nn.Parameter], groups: list[list[str]]) -> None:
-        super().__init__(zero.optimizer, parameters)
-        self.zero, self.names = zero, [[name for name in names if parameters[name].requires_grad] for names in groups]
-
-    @abstractmethod
-    def places(self, name: str) -> tuple[Tensor, int, int, int]:
-        """Of a parameter: the partition that has this rank's numbers of it; from which place on, from which number of
-        the parameter on, and how many."""
-
-    def shape(self, name: str) -> torch.Size:
-        return self.parameters[name].shape
-
-    def refresh(self) -> None:
-        """Parameters have changed without a step."""
-
-    def of_model(self, state: dict[str, Any]) -> dict[str, Any]:
-        """The model's state as this rank has it."""
-        return state
-
-    def groups(self) -> list[dict[str, Any]]:
-        listed = zip(self.optimizer.param_groups, self.names, strict=True)
-        return [{**group, "params": names} for group, names in listed]
-
-    def entries(self) -> Entries:
-        found: Entries = {}
-        for name in (name for names in self.names for name in names):
-            partition, place, start, count = self.places(name)
-            found[name] = {
-                entry: FlatSlice(value[place : place + count], self.shape(name), start)
-                if value.shape == partition.shape
-                else value
-                for entry, value in checked_entries(name, self.optimizer.state.get(partition, {})).items()
-            }
-        return found
-
-    def empty(self, parameter: str, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor | FlatSlice:
-        if tuple(self.shape(parameter)) != shape:
-            return torch.empty(shape, dtype=dtype)
-        partition, _, start, count = self.places(parameter)
-        return FlatSlice(torch.empty(count, dtype=dtype, device=partition.device), self.shape(parameter), start)
-
-    @torch.no_grad()
-    def adopt(self, entries: Entries, saved: Mapping[str, Mapping[str, Any]]) -> None:
-        self.optimizer.state.clear()
-        for group, names in zip(self.optimizer.param_groups, self.names, strict=True):
-            options = saved.get(names[0], {}) if names else {}
-            group.update({option: value for option, value in options.items() if option != "params"})
-            for name in names:
-                partition, place, _, count = self.places(name)
-                kept = self.optimizer.state[partition] if name in entries else {}
-                for entry, value in entries.get(name, {}).items():
-                    if not isinstance(value, FlatSlice):
-                        self._adopt_counter(name, entry, value, kept)
-                        continue
-                    if entry not in kept:
-                        kept[entry] = torch.zeros_like(partition, dtype=value.dtype)
-                    kept[entry][place : place + count] = value.flat
-        self.zero.refresh_fp32_params()
-        self.refresh()
-
-    @staticmethod
-    def _adopt_counter(name: str, entry: str, value: Tensor, kept: dict[str, Any]) -> None:
-        if entry in kept and not torch.equal(kept[entry], value):
-            raise InputError(
-                f"the optimizer's {entry} of {name!r} is {value.tolist()}, that of others of its group "
-                f"{kept[entry].tolist()}: DeepSpeed keeps one for all. Go on with the strategy of the checkpoint."
-            )
-        kept[entry] = value.clone()
-
-
-class Stage12(ZeroState):
-    """Parameters are whole on every rank; partitions are ranges of all parameters of a group one after the other."""
-
-    def places(self, name: str) -> tuple[Tensor, int, int, int]:
-        parameter: Any = self.parameters[name]
-        (group,) = (number for number, names in enumerate(self.names) if name in names)
-        partition = self.zero.single_partition_of_fp32_groups[group]
-        mapping = parameter._hp_mapping
-        if mapping is None:  # all of it is in other ranks' partitions
-            return partition, 0, 0, 0
-        address, own = mapping.hp_fragment_address, mapping.lp_fragment_address
-        return partition, address.start, own.start, own.numel
-
-
-class Stage3(ZeroState):
-    """Every parameter is cut into as many equal parts as there are ranks; partitions are this rank's parts, one after
-    the other."""
-
-    def places(self, name: str) -> tuple[Tensor, int, int, int]:
-        parameter: Any = self.parameters[name]
-        group, place, _ = self.zero.grad_position[self.zero.get_param_id(parameter)]
-        start, count = self._range(parameter)
-        return self.zero.fp32_partitioned_groups_flat[group], place, start, count
-
-    def shape(self, name: str) -> torch.Size:
-        parameter: Any = self.parameters[name]
-        return parameter.ds_shape
-
-    def sliced(self) -> dict[str, Any]:
-        """The parameters as this rank holds them."""
-        return {name: self._slice(parameter) for name, parameter in self.parameters.items()}
-
-    def of_model(self, state: dict[str, Any]) -> dict[str, Any]:
-        return {name: self._slice(value) if hasattr(value, "ds_tensor") else value for name, value in state.items()}
-
-    def refresh(self) -> None:
-        # Some are still whole, or fetched ahead, with the values from before.
-        self.zero.empty_partition_cache()
-        kept = list(self.zero.persistent_parameters)
-        if kept:  # small ones, which stay whole between the steps
-            kept[0].all_gather(kept)
-
-    def _slice(self, parameter: Any) -> FlatSlice:
-        start, count = self._range(parameter)
-        return FlatSlice(parameter.ds_tensor.data.view(-1)[:count], parameter.ds_shape, start)
-
-    @staticmethod
-    def _range(parameter: Any) -> tuple[int, int]:
-        size, rank = parameter.partition_numel(), dist.get_rank()
-        start = min(size * rank, parameter.ds_numel)
-        return start, min(size, parameter.ds_numel - start)

@@ -1,15 +1,14 @@
 """SageMaker's model parallel library v2 (SMP): parameters cut over as many ranks as it is told, copies beside them.
 
-    torch.sagemaker.init({"hybrid_shard_degree": 8})
+    torch.sagemaker.init({"hybrid_shard_degree": 8, "tensor_parallel_degree": 2})
+    model = torch.sagemaker.transform(model, load_state_dict_from_rank0=True)   # only with tensor or context
     model = FullyShardedDataParallel(model)         # the library gives it its groups of ranks
+    model = offload_wrapper(model)                  # only with activation_offloading
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/distributed-model-parallel-v2-reference.html. Checkpoints are the
 store's own, by the names of the recipe's model (drivetrain.training.torch.parallel.flat_slice), so any other strategy
-loads them.
-
-Tensor, context and expert parallelism are not offered here: `torch.sagemaker.transform` renames and splits the
-parameters of the models that it knows in ways that are not documented, so no other strategy could load what it saves.
-`fsdp_tp` and `cp` do the same; or run a script of your own (docs/own_script.md).
+loads them. With tensor or context the model is SMP's own (drivetrain.training.torch.parallel.smp_model): checkpoints
+have its names, and load with the same degrees; the model that is handed on has those of transformers again.
 """
 
 from __future__ import annotations
@@ -21,23 +20,29 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch import Tensor, nn
-from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import offload_wrapper
+from torch.distributed.fsdp import FullStateDictConfig, FullyShardedDataParallel, ShardingStrategy, StateDictType
 from torch.distributed.fsdp.wrap import CustomPolicy
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import gradients, strategy
 from drivetrain.training.torch.optimizer_state import Entries, OptimizerState
+from drivetrain.training.torch.parallel import smp_model
 from drivetrain.training.torch.parallel.flat_slice import FlatSlice
 from drivetrain.training.torch.parallel.sharded import local
+from drivetrain.training.trees import Tree
 from drivetrain.training_scripts.strategies import fsdp
 
 FRAMEWORK = "torch"
-DIMENSIONS = ("replicate", "shard")
+DIMENSIONS = ("replicate", "shard", "context", "tensor")
 MIN_TORCH = "2.5"
 LIBRARY = "smp"
 INSTEAD = "hsdp"
 SUMMARY = "slices within a host, copies between hosts, by SageMaker's model parallel library"
+BOUNDS = {"activation_loading_horizon": (1, None)}
 
 WRAPPER = "_fsdp_wrapped_module."
 
@@ -49,12 +54,36 @@ class Options:
     replicate: int = 0
     """How many copies of the model there are; 0: as many as the processes make."""
     shard: int = 0
-    """Its hybrid_shard_degree: into how many slices each copy is cut; 0: the processes of a host."""
+    """Its hybrid_shard_degree, by context: into how many slices each copy is cut; 0: the processes of a host."""
+    context: int = 1
+    """Its context_parallel_degree: how many ranks share each text, of a language model of transformers."""
+    tensor: int = 1
+    """Its tensor_parallel_degree: how many ranks share each matrix, of a language model of transformers."""
+    expert: int = 1
+    """Its expert_parallel_degree; only 1, for its routers learn otherwise than those of transformers."""
+    activation_offloading: bool = False
+    """Keep what activation_checkpointing keeps in the host's memory, and fetch it ahead of the backward pass."""
+    activation_loading_horizon: int = 2
+    """Of how many layers that is in the GPU's memory at a time."""
 
     def __post_init__(self) -> None:
-        if self.shard == 1:
+        if self.shard * self.context == 1:
+            instead = "tp" if self.tensor > 1 else "ddp"
             raise ValueError(
-                "shard=1 leaves every copy whole; allowed are whole numbers from 2, or 0. Use strategy ddp"
+                f"shard=1 leaves every copy whole; allowed are whole numbers from 2, or 0. Use strategy {instead}"
+            )
+        for name in ("context", "tensor"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}={getattr(self, name)}; allowed are whole numbers from 1")
+        if self.expert != 1:
+            raise ValueError(
+                f"expert={self.expert}; allowed is 1: SMP deals tokens to experts by Megatron's routers, which do not "
+                "learn what transformers' do. Use strategy fsdp; or a script of your own by "
+                "train_script, with expert_parallel_degree in its distribution"
+            )
+        if self.activation_loading_horizon < 1:
+            raise ValueError(
+                f"activation_loading_horizon={self.activation_loading_horizon}; allowed are whole numbers from 1"
             )
 
 
@@ -66,8 +95,10 @@ class Strategy(strategy.Strategy):
     is_watched = False  # its parameters are slices of FSDP's own kind
 
     def degrees(self) -> dict[str, int]:
-        shard = self.options.shard or (0 if self.options.replicate else self.process.local_world_size)
-        return {"replicate": self.options.replicate, "shard": shard}
+        options = self.options
+        inside = options.context * options.tensor
+        shard = options.shard or (0 if options.replicate else max(1, self.process.local_world_size // inside))
+        return {"replicate": options.replicate, "shard": shard, "context": options.context, "tensor": options.tensor}
 
     def check(self) -> None:
         if self.config.compile:
@@ -75,21 +106,58 @@ class Strategy(strategy.Strategy):
                 "compile=True under strategy 'smp', whose hooks fetch parameters that compiled layers do not wait for. "
                 "Leave it off; or use strategy hsdp."
             )
+        if self.options.activation_offloading and not self.config.activation_checkpointing:
+            raise InputError(
+                "activation_offloading=True under strategy 'smp' without activation_checkpointing, whose inputs of "
+                "layers are what it moves. Give activation_checkpointing=True, too; or leave it off."
+            )
+
+    @property
+    def library_config(self) -> dict[str, Any]:
+        """What torch.sagemaker.init is given."""
+        degrees, options = self.layout.degrees, self.options
+        given: dict[str, Any] = {"hybrid_shard_degree": degrees["shard"] * degrees["context"]}
+        for name in ("context", "tensor"):
+            if degrees[name] > 1:
+                given[f"{name}_parallel_degree"] = degrees[name]
+        if options.activation_offloading:
+            given |= {
+                "sm_activation_offloading": True,
+                "activation_loading_horizon": options.activation_loading_horizon,
+            }
+        return given
 
     def distribute(self, model: nn.Module) -> nn.Module:
-        self.shape_layers(model)
         self._slices: dict[str, FlatSlice] = {}
         self._handles: list[Any] = []
+        self._sequences: smp_model.Sequences | None = None
         if self.process.world_size == 1:
-            return model
-        start_library(self.layout.degrees["shard"])
+            return self.shape_layers(model)
+        degrees = self.layout.degrees
+        is_transformed = degrees["tensor"] * degrees["context"] > 1
+        if is_transformed:
+            smp_model.refuse_model(model, self.recipe, degrees)
+        library = start_library(self.library_config)
+        prefix, probe = "", None
+        if is_transformed:
+            refuse_other_places(library, self.layout.coordinates["tensor"])
+            probe = smp_model.Probe(model, self.layout, lambda inputs: super(Strategy, self).call(model, inputs))
+            self.model = model = smp_model.transformed(library, model).to(self.process.device)
+            self._sequences = smp_model.Sequences(self.layout)
+            if degrees["tensor"] > 1:
+                prefix = f"tensor{self.layout.coordinates['tensor']}."
+        self.shape_layers(model)
         # Before parameters are cut: recipes group them by their dimensions.
         self.holds_slices = False
         self._whole = super().build_optimizer()
-        names = {parameter: name for name, parameter in model.named_parameters()}
+        names = {parameter: prefix + name for name, parameter in model.named_parameters()}
         self._kept = {
-            name: names.get(tensor, name)  # one that several layers share has several names
+            prefix + name: names.get(tensor, name)  # one that several layers share has several names
             for name, tensor in super().model_state().items()
+        }
+        self._slices_of_each = {
+            parameter: degrees["shard"] * degrees["context"] * (degrees["tensor"] if is_part(parameter) else 1)
+            for parameter in names
         }
         wanted = set(fsdp.layers_to_shard(model))
         self._root = FullyShardedDataParallel(
@@ -98,12 +166,76 @@ class Strategy(strategy.Strategy):
             auto_wrap_policy=CustomPolicy(lambda module: module in wanted),
             device_id=self.process.device,
             use_orig_params=True,
+            sync_module_states=is_transformed,
         )
         self._handles = [m._handle for m in FullyShardedDataParallel.fsdp_modules(self._root) if m._handle]
         self._trained = {name: parameter for parameter, name in names.items()}
         self._slices = slices_of(self._handles, names)
-        self.model = self._root
-        return self._root
+        self.model = offload_wrapper(self._root) if self.options.activation_offloading else self._root
+        if probe:
+            self._verify(probe)
+        return self.model
+
+    def _verify(self, probe: smp_model.Probe) -> None:
+        """Refuse a transformed model that is not what it was made of."""
+        assert self._sequences is not None
+        self.model.eval()
+        outputs = super().call(self.model, self._sequences.part({"input_ids": probe.tokens}))
+        summed = probe.loss(outputs, self._sequences.part_of_targets(probe.targets))
+        (summed * self.layout.degrees["context"]).backward()
+        norm = float(self.gradient_norm(self.trained()))
+        self.model.zero_grad(set_to_none=True)
+        self.model.train()
+        logits = self._sequences.whole(outputs.detach(), probe.tokens.shape[1])
+        self._cut()
+        tolerance = 1e-3 if self.precision.parameters == self.precision.compute == torch.float32 else 5e-2
+        probe.compare(logits, norm, self._full_checkpoint(), tolerance)
+
+    def call(self, module: nn.Module, inputs: Tree) -> Tree:
+        """Whole outputs on every rank of a replica: for evaluation."""
+        if self._sequences is None:
+            return super().call(module, inputs)
+        part = self._sequences.part(inputs)
+        return self._sequences.whole(super().call(module, part), inputs["input_ids"].shape[1])
+
+    def losses_of(self, piece: Batch) -> Tensor:
+        if self._sequences is None:
+            return super().losses_of(piece)
+        # Weighted by their tokens that count, the losses of the parts add up to those of the texts.
+        outputs = super().call(self.module, self._sequences.part(piece.inputs))
+        return self.losses(outputs, self._sequences.part_of_targets(piece.targets))
+
+    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
+        if self._sequences is None or self._sequences.size == 1:
+            return super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
+        # FSDP takes the mean also over the ranks that share a text, of which each has the gradient of its own part.
+        scale = gradient_scale * self._sequences.size
+        total = super().backward(batch, num_samples=num_samples, gradient_scale=scale)
+        dist.all_reduce(total, group=self._sequences.group)
+        return total
+
+    def whole_model(self, parts: Mapping[str, Any]) -> dict[str, Tensor] | None:
+        if self._sequences is None:
+            return None
+        own = {name: tensor for name, tensor in self.model_state().items() if isinstance(tensor, FlatSlice)}
+        kept = {name: tensor.clone() for name, tensor in own.items()}
+        with torch.no_grad():
+            for name, tensor in own.items():
+                tensor.flat.copy_(local(parts[name]))
+            self._cut()
+            found = self._full_checkpoint()
+            for name, tensor in own.items():
+                tensor.flat.copy_(kept[name].flat)
+            self._cut()
+        return found
+
+    def _full_checkpoint(self) -> dict[str, Tensor]:
+        """On rank 0, under transformers' names, on the CPU; {} elsewhere. Every rank must call it."""
+        # (What is on the CPU already torch would free.)
+        config = FullStateDictConfig(rank0_only=True, offload_to_cpu=self.process.device.type != "cpu")
+        with FullyShardedDataParallel.state_dict_type(self._root, StateDictType.FULL_STATE_DICT, config):
+            found = self._root.state_dict()
+        return {name: tensor.detach().cpu().clone() for name, tensor in found.items()} if self.process.is_main else {}
 
     def build_optimizer(self) -> torch.optim.Optimizer:
         if not self._slices:
@@ -120,7 +252,7 @@ class Strategy(strategy.Strategy):
         return list(self._trained.values()) if self._slices else super().trained()
 
     def gradient_norm(self, parameters: Sequence[nn.Parameter]) -> Tensor:
-        return gradients.total_norm(parameters, self.layout, slices=self.layout.degrees["shard"])
+        return gradients.total_norm(parameters, self.layout, self._slices_of_each if self._slices else {})
 
     def model_state(self) -> dict[str, Any]:
         if not self._slices:
@@ -154,8 +286,13 @@ class Strategy(strategy.Strategy):
                 handle.reshard(free_unsharded_flat_param=True)
 
 
-def start_library(degree: int) -> None:
-    """Initialize SMP in the processes that have joined.
+def is_part(parameter: nn.Parameter) -> bool:
+    """Whether each rank of those that share matrices has another part of it."""
+    return bool(getattr(parameter, smp_model.IS_PART, False))
+
+
+def start_library(config: Mapping[str, Any]) -> Any:
+    """Initialize SMP in the processes that have joined; returns torch.sagemaker.
 
     Raises:
         InputError: it is not installed, or has begun with another degree.
@@ -168,12 +305,27 @@ def start_library(degree: int) -> None:
             "strategy hsdp: it gives the same results."
         ) from error
     if not library.is_initialized():
-        library.init({"hybrid_shard_degree": degree})
-    began = library.state.hybrid_shard_degree
-    if began != degree:
+        library.init(dict(config))
+    for option, key in (("shard", "hybrid_shard_degree"), ("tensor", "tensor_parallel_degree")):
+        # (A degree that the library was not given may be None.)
+        asked, began = config.get(key, 1), getattr(library.state, key) or (1 if key not in config else 0)
+        if began != asked:
+            raise InputError(
+                f"strategy 'smp': {option} {asked}, but the library began with {key}={began}, which the job's "
+                "mp_parameters give. Give the same twice, or one of them."
+            )
+    return library
+
+
+def refuse_other_places(library: Any, tensor_rank: int) -> None:
+    """
+    Raises:
+        InputError: the library deals matrices to other ranks than the layout.
+    """
+    if library.state.tp_rank != tensor_rank:
         raise InputError(
-            f"strategy 'smp': shard {degree}, but the library began with hybrid_shard_degree={began}, which the job's "
-            "mp_parameters give. Give the same twice, or one of them."
+            f"strategy 'smp': this process is number {tensor_rank} of those that share matrices, and for the library "
+            f"number {library.state.tp_rank}. Use strategy fsdp_tp."
         )
 
 

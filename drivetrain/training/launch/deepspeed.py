@@ -24,6 +24,6 @@ def refuse_pipeline_module(model: object) -> None:
     if isinstance(model, deepspeed.PipelineModule):
         raise InputError(
             "strategy 'deepspeed': the recipe's model is a PipelineModule, for an engine that has a loop of its own. "
-            "Give a plain module with strategy pp, pp_ddp or tp_pp_fsdp; or the script as it is, by train_script with "
-            "launcher=deepspeed."
+            "Give a plain module with strategy deepspeed_pp, pp, pp_ddp or tp_pp_fsdp; or the script as it is, by "
+            "train_script with launcher=deepspeed."
         )

@@ -46,7 +46,7 @@ class Framework(Values):
     adopt = staticmethod(state.adopt)
     speaks_for_stage = staticmethod(state.speaks_for_stage)
     model_parts = staticmethod(state.model_parts)
-    gather = staticmethod(gathering.gather)
+    gather = staticmethod(gathering.gather_parts)
     gather_model = staticmethod(gathering.gather_model)
 
     parts = staticmethod(memory.parts)

@@ -24,7 +24,13 @@ def gather_model(strategy: Strategy) -> dict[str, Tensor]:
     """Parameters and buffers, with the moving average in the parameters' place where there is one: copies on the CPU
     of rank 0 alone (others: none). Every rank must call this."""
     with strategy.in_evaluation():
-        return gather(strategy, strategy.model_state())
+        return gather_parts(strategy, strategy.model_state())
+
+
+def gather_parts(strategy: Strategy, parts: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """As `gather_model`, of a model's `parts` as they were kept (drivetrain.training.torch.checkpoints.state)."""
+    found = strategy.whole_model(parts)
+    return gather(strategy, parts) if found is None else found
 
 
 def unwrapped(tensors: Mapping[str, Tensor], wanted: Iterable[str]) -> tuple[dict[str, Tensor], str]:

@@ -7,7 +7,7 @@ all_reduce adds the ranks.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 import torch.distributed as dist
@@ -29,20 +29,23 @@ def settle(parameters: Sequence[nn.Parameter]) -> None:
 
 
 @torch.no_grad()
-def total_norm(parameters: Sequence[nn.Parameter], layout: Layout, slices: int = 1) -> Tensor:
+def total_norm(
+    parameters: Sequence[nn.Parameter], layout: Layout, slices: Mapping[nn.Parameter, int] | None = None
+) -> Tensor:
     """The Euclidean norm of all gradients together, the same on every rank; shape [].
 
     `slices`: into how many parts each is cut, one a rank, where its tensor does not say so itself.
     """
-    gradients = [p.grad for p in parameters if p.grad is not None]
+    held_in = [(p.grad, slices[p] if slices else 1) for p in parameters if p.grad is not None]
+    gradients = [gradient for gradient, _ in held_in]
     stages, world_size = layout.degrees.get("stage", 1), layout.process.world_size
-    if gradients and stages == slices == 1 and not any(isinstance(g, DTensor) for g in gradients):
+    if gradients and stages == 1 and not slices and not any(isinstance(g, DTensor) for g in gradients):
         # Every rank has the whole gradient. (What torch's get_total_norm computes.)
         return torch.linalg.vector_norm(torch.stack(torch._foreach_norm(gradients)))
     # Holders of the same numbers: every rank, but for those that hold another slice or another stage.
     by_share: dict[float, list[Tensor]] = {}
-    for gradient in gradients:
-        by_share.setdefault(slices * num_slices(gradient) * stages / world_size, []).append(local(gradient))
+    for gradient, parts in held_in:
+        by_share.setdefault(parts * num_slices(gradient) * stages / world_size, []).append(local(gradient))
     # In float64, where squares of scaled gradients do not overflow.
     device = local(gradients[0]).device if gradients else layout.process.device
     squares = torch.zeros((), dtype=torch.float64, device=device)

@@ -5,7 +5,7 @@ drivetrain.training.strategy is the contract; strategies/*.py override what thei
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
 
@@ -184,6 +184,11 @@ class Strategy:
         """This rank's part of the model's parameters and buffers that are kept, by name: the very tensors."""
         named = self.model.state_dict(keep_vars=True)
         return {name: tensor for name, tensor in named.items() if self.is_kept(name)}
+
+    def whole_model(self, parts: Mapping[str, Any]) -> dict[str, Tensor] | None:
+        """Whole tensors of `parts` (of `model_state`) under the recipe's names, on rank 0's CPU ({} elsewhere), where
+        only a library can put them together; None where parts know what they are parts of. Every rank must call it."""
+        return None
 
     # What all have in config.
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
-from drivetrain.catalog.strategies import all_strategies, framework_of_recipe, read_strategy, strategy_names
+from drivetrain.catalog.strategies import (
+    all_strategies,
+    framework_of_recipe,
+    options_of_recipe,
+    read_strategy,
+    recipes_folder,
+    strategy_names,
+)
 
 HEAD = "FRAMEWORK = 'torch'\nDIMENSIONS = ()\nMIN_TORCH = '2.6'\nSUMMARY = ''\n"
 FILE = '''"""Doc."""
@@ -92,3 +100,13 @@ def test_a_recipe_that_names_none_is_of_torch(tmp_path: Path) -> None:
     (tmp_path / "old.py").write_text("class Recipe: ...\n")
     (tmp_path / "torn.py").write_text("class (")
     assert [framework_of_recipe(tmp_path / f"{name}.py") for name in ("old", "torn", "none")] == ["torch"] * 3
+
+
+def test_options_of_a_recipe_are_the_fields_of_its_dataclass(tmp_path: Path) -> None:
+    from drivetrain.training_scripts.recipes import decoder_lm
+
+    fields = tuple(field.name for field in dataclasses.fields(decoder_lm.Recipe))
+    assert options_of_recipe(recipes_folder() / "decoder_lm.py") == fields
+    own = tmp_path / "own.py"
+    own.write_text("class Recipe(Base):\n    size: int = 1\n")
+    assert options_of_recipe(own) is None  # its base may have more

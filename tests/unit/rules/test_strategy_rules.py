@@ -123,6 +123,14 @@ def test_rule_strategy_options_exist() -> None:
     assert "are not a JSON object" in refusal(training(options="[1]"))
 
 
+def test_rule_recipe_options_exist() -> None:
+    message = refusal(training(recipe="digits_cnn", recipe_options='{"channel": 8}'))
+    assert "step 'train': no option of recipe 'digits_cnn' 'channel'. Did you mean 'channels'?" in message
+    assert "are not JSON" in refusal(training(recipe="digits_cnn", recipe_options="{"))
+    accepted(training(recipe="digits_cnn", recipe_options='{"channels": 8}'))
+    accepted(training(recipe="my.own_recipe", recipe_options='{"anything": 1}'))
+
+
 def test_rule_processes_have_a_gpu_each() -> None:
     message = refusal(training(cluster=Cluster(instance_type="ml.g5.12xlarge", processes=8)))
     assert "8 processes, but ml.g5.12xlarge has 4 GPUs" in message

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.distribution import Distribution, read
+from drivetrain.steps.distribution import Distribution, read, refuse_world
+
+
+def smp(**parameters: Any) -> str:
+    return json.dumps({"smdistributed": {"modelparallel": {"enabled": True, "parameters": parameters}}})
 
 
 def test_none_is_given() -> None:
@@ -79,8 +84,28 @@ def test_both_versions_of_the_model_parallel_library(parameters: str, more: str,
             "version 2 of that library is started by torchrun",
         ),
         ('{"smdistributed": {"modelparallel": {"enabled": true, "parameters": 3}}}', "parameters is 3, not an object"),
+        (
+            smp(tensor_parallel_degre=2),
+            "parameters: no 'tensor_parallel_degre'. Allowed: hybrid_shard_degree, tensor_p",
+        ),
+        (smp(tensor_parallel_degree=0), "tensor_parallel_degree is 0. Allowed: whole numbers from 1"),
+        (smp(sm_activation_offloading=1), "sm_activation_offloading is 1. Allowed: true or false"),
+        (smp(tensor_parallel_degree=2, expert_parallel_degree=2), "does not have together. Give one of them"),
+        (smp(context_parallel_degree=4, hybrid_shard_degree=2), "context_parallel_degree 4 is above hybrid_shard_deg"),
     ],
 )
 def test_what_is_none(text: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         read(text)
+
+
+def test_degrees_that_divide_the_processes_are_taken_and_others_are_not() -> None:
+    parameters = read(smp(hybrid_shard_degree=4, context_parallel_degree=2, expert_parallel_degree=4)).hyperparameters
+    assert parameters == {
+        "mp_parameters": {"hybrid_shard_degree": 4, "context_parallel_degree": 2, "expert_parallel_degree": 4}
+    }
+    refuse_world(parameters["mp_parameters"], 16)
+    with pytest.raises(
+        InputError, match=r"hybrid_shard_degree 4 does not divide the job's 6 processes\. Change it, or"
+    ):
+        refuse_world(parameters["mp_parameters"], 6)

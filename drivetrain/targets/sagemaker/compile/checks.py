@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from drivetrain.base.errors import InputError
+from drivetrain.catalog.instances import find_instance
 from drivetrain.rules.rules import problems_on
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.steps import JobStep, Step, TrainingStep, flatten
+from drivetrain.steps.distribution import read, refuse_world
 from drivetrain.targets.assets.image import runs_on_spark
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import Problem
@@ -74,3 +77,20 @@ def _library_problems(needed: Needed, pipeline: Pipeline) -> Iterator[Problem]:
     for machine in needed.machines:
         if problem := machine_problem(library, framework, machine):
             yield Problem(name, "cluster.instance_type", problem)
+        elif problem := _degree_problem(needed, machine):
+            yield Problem(name, "distribution", problem)
+
+
+def _degree_problem(needed: Needed, machine: str) -> str | None:
+    """Degrees of a script's `distribution` that do not divide its processes, as far as those are known."""
+    step = needed.step
+    text, count, own = step.parameters.get("distribution"), step.cluster.count, step.parameters.get("processes", 0)
+    if needed.library != "smp" or not isinstance(text, str):
+        return None
+    if not isinstance(count, int) or not isinstance(own, int) or not (kind := find_instance(machine)):
+        return None
+    try:
+        refuse_world(read(text).hyperparameters["mp_parameters"], count * (own or kind.default_processes))
+    except InputError as error:
+        return str(error).removeprefix("distribution: ")
+    return None

@@ -18,6 +18,11 @@ class InARow:
         self._counts = {name: self._counts.get(name, 0) + 1 for name in names}
         return [name for name in names if self._counts[name] >= self._wanted]
 
+    def forget(self, names: Iterable[str]) -> None:
+        """Begin anew to count these."""
+        for name in names:
+            self._counts.pop(name, None)
+
 
 def named(names: list[str], most: int = 3) -> str:
     """`a, b, c and 4 more`."""

@@ -1,7 +1,8 @@
 """Some layer learns next to nothing: its gradient is tiny beside that of the layer that has the largest.
 
 What is compared is the root mean square of the gradients of matrices (biases and scales have fewer entries, and larger
-ones). Where a gradient is exactly 0 it is another rule's: unchanging_tensors.
+ones). Where a gradient is exactly 0 it is another rule's: unchanging_tensors. One that grows is none that vanishes: a
+matrix before one that starts at zero, as in adapters (E. Hu and others, "LoRA", 2021), learns as that one grows.
 """
 
 from __future__ import annotations
@@ -29,9 +30,12 @@ class Rule:
     """Smallest root mean square beside the largest."""
     records: int = 3
     """In how many records in a row."""
+    growth: float = 1.5
+    """How many times as large, beside the largest, as in the first of these records it must not have become."""
 
     def __post_init__(self) -> None:
         self._in_a_row = InARow(self.records)
+        self._first: dict[str, float] = {}
 
     def see(self, record: Record) -> Seen | None:
         assert record.tensors is not None
@@ -41,7 +45,12 @@ class Rule:
         if not np.isfinite(largest):
             return None
         small = np.flatnonzero((of_matrices > 0) & (of_matrices < self.ratio * largest))
-        names = self._in_a_row(record.tensors.names[int(row)] for row in small)
+        shares = {record.tensors.names[int(row)]: float(of_matrices[row]) / largest for row in small}
+        # From where each is watched on: from this record, where it was not small before, or has grown since.
+        is_watched = {name: share < self.growth * self._first.get(name, 0.0) for name, share in shares.items()}
+        self._first = {name: self._first[name] if is_watched[name] else share for name, share in shares.items()}
+        self._in_a_row.forget(name for name in shares if not is_watched[name])
+        names = self._in_a_row(shares)
         if not names:
             return None
         least = float(of_matrices[small].min())

@@ -35,6 +35,8 @@ FAILURE_FILE_LIMIT = 1024
 FAILED, BAD_INPUT, RETRY, INTERRUPTED = 1, 2, 75, 130
 
 MAX_TRACEBACK_LINES = 15
+# Of what a script wrote to stderr before it ended itself.
+MAX_LAST_LINES = 8
 _LOST_PEER = re.compile(
     r"gloo|NCCL|[Cc]onnection (was )?(closed|reset|refused)|[Bb]roken pipe|process group|TCPStore|Timed out waiting"
     r"|monitoredBarrier"
@@ -140,16 +142,20 @@ def _report_why_lost(error: Exception, said: str, details: str) -> None:
     missing_peers.wait_for_launcher(verdict.ranks)
 
 
-def report_exit(ending: SystemExit | None, *, code: int = FAILED) -> None:
-    """Write that a program ended itself with another code than 0, and where."""
+def report_exit(ending: SystemExit | None, last_words: str = "", *, code: int = FAILED) -> None:
+    """Write that a program ended itself with another code than 0, and where; `last_words` are its last on stderr."""
     if ending is None:
         kind: Kind = "program" if code >= 0 else _kind_of_signal(-code)
         summary = _signal_summary(-code) if code < 0 else f"it ended with exit code {code}"
         _write_error_file(kind, summary, "", code=code)
         return
     given = ending.code
+    lines = last_words.strip().splitlines()[-MAX_LAST_LINES:]
     summary = f"it ended with exit code {given}" if isinstance(given, int) else f"it ended itself: {given}"
-    _write_error_file("program", summary, _short_traceback(ending), code=given if isinstance(given, int) else FAILED)
+    if lines and isinstance(given, int):
+        summary += f", and said: {lines[-1].strip():.300}"
+    details = "\n".join([*lines, _short_traceback(ending)])
+    _write_error_file("program", summary, details, code=given if isinstance(given, int) else FAILED)
 
 
 def _classified(error: Exception) -> tuple[Kind, str]:

@@ -24,6 +24,7 @@ import signal
 import sys
 import threading
 import types
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -70,6 +71,8 @@ def main() -> None:
     if os.environ.pop(NO_KERNELS, None) and importlib.util.find_spec("deepspeed"):
         without_kernels()
     run = _module if kind == "module" else _script
+    if kind == "script":
+        _keep_last_words()
     sys.argv = [target, *arguments]
     _supervised(lambda: run(target))
 
@@ -95,6 +98,21 @@ def _report_to_launcher() -> None:
     _kept.append(stacks.register(Path(folder), local_rank))
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         collectives.answer(Path(folder), local_rank)
+
+
+_last_words: deque[str] = deque(maxlen=40)
+
+
+def _keep_last_words() -> None:
+    """Remember what the script writes to stderr at its end, such as argparse's usage: an exit code alone says little.
+    stderr stays the stream that it is."""
+    write = sys.stderr.write
+
+    def noted(text: str) -> int:
+        _last_words.append(text)
+        return write(text)
+
+    sys.stderr.write = noted
 
 
 _kept: list[object] = []  # faulthandler writes to the descriptor, which must not be closed
@@ -147,7 +165,7 @@ def _supervised(program: Callable[[], None]) -> NoReturn:
         collectives.write()  # which one it lacks, if others still wait for it
     except SystemExit as ending:
         if ending.code not in (None, 0):
-            report_exit(ending)
+            report_exit(ending, "".join(_last_words))
         code = _exit_code(ending)
         collectives.write()
     except Exception as error:

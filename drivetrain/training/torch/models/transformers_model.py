@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor, nn
 
 from drivetrain.base.errors import InputError
@@ -282,10 +282,9 @@ def save_apart(folder: Path, start: PretrainedFolder, model: nn.Module, adapters
     config.inference_mode = True
     config.base_model_name_or_path = BASE
     config.save_pretrained(folder)
-    save_file(
-        {_peft_name(name): tensor.contiguous() for name, tensor in adapters.items()},
-        folder / "adapter_model.safetensors",
-    )
+    # Not by `save_file`, whose files nobody else may read, whatever the umask.
+    named = {_peft_name(name): tensor.contiguous() for name, tensor in adapters.items()}
+    (folder / "adapter_model.safetensors").write_bytes(save(named))
     _copy([start.folder / name for name in TOKENIZER_FILES], folder)
     (folder / BASE).mkdir(exist_ok=True)
     _copy([*start.files, *(start.folder / name for name in _BESIDES)], folder / BASE)

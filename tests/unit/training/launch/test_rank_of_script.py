@@ -108,3 +108,19 @@ def test_what_it_raises_is_reported_with_its_own_frames_only(
     assert record["summary"].startswith(summary)
     assert line in record["details"] and f'"{tmp_path}/train.py"' in record["details"]
     assert "drivetrain/training" not in record["details"]
+
+
+def test_an_end_by_an_exit_code_is_reported_with_its_last_words(tmp_path: Path) -> None:
+    text = """
+    import argparse
+
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, required=True)
+    parser.parse_args()
+    """
+    ours = run(tmp_path, "train.py", text, "--epoch", "many")
+    assert (ours.returncode, ours.stderr) == (2, plain(tmp_path, "train.py", "--epoch", "many").stderr)
+    record = json.loads((tmp_path / "error.json").read_text())["drivetrain"]
+    wrong = "train.py: error: argument --epochs: invalid int value: 'many'"
+    assert record["summary"] == f"it ended with exit code 2, and said: {wrong}"
+    assert record["details"].splitlines()[:2] == ["usage: train.py [-h] --epochs EPOCHS", wrong]
