@@ -8,8 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from drivetrain.cli.declared import App, Argument
-from drivetrain.cli.groups import COMPLETE
+from drivetrain.cli.declared import COMPLETE, App, Argument
 
 if TYPE_CHECKING:
     import click

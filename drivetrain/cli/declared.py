@@ -1,16 +1,19 @@
 """Commands from functions: a parameter `Annotated[type, Option(...)]` becomes an option of click.
 
 The type says what is read: a text, a number, a path, one of a Literal, a list of these. The default is what an absent
-one is. Each command's file has an `app`; it is built when the command is asked for.
+one is. Each command's file has an `app`; it is imported and built when the command is asked for (`LazyGroup`), so that
+help is quick to print.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+import importlib
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
 
@@ -18,6 +21,9 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Written = tuple[str | None, type[click.Command], Callable[..., Any]]
 Complete = Callable[[str], list[str]]
 """From the beginning of a word to the words that begin so."""
+
+COMPLETE = "_DRIVETRAIN_COMPLETE"
+"""The variable by which a shell asks for the words that may come next (completion.py)."""
 
 SETTINGS: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 
@@ -57,6 +63,44 @@ class CommandGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
+
+
+class LazyGroup(CommandGroup):
+    """A group whose commands live in files of their own: each has an `app` (or `command`)."""
+
+    modules: ClassVar[Mapping[str, str]] = {}
+    headings: ClassVar[Mapping[str, Collection[str]]] = {}
+    """Heading of the help -> the commands below it; without headings they are listed as they are."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        if not self.headings:
+            super().format_commands(ctx, formatter)
+            return
+        width = max(map(len, self.modules))
+        for heading, names in self.headings.items():
+            helps = {name: self._built(name).get_short_help_str(formatter.width - 6 - width) for name in names}
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, text in helps.items()])
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.modules:
+            # The names suffice for "did you mean"; the files stay unread.
+            self.commands = dict.fromkeys(self.modules)  # type: ignore[assignment]
+            return None
+        return self._built(cmd_name)
+
+    def _built(self, name: str) -> click.Command:
+        return _command(self.modules[name], name)
+
+
+@functools.cache
+def _command(module: str, name: str) -> click.Command:
+    """A process that runs several command lines reads the signatures of a command once."""
+    command: click.Command = importlib.import_module(f"drivetrain.cli.{module}").app.built(name)
+    return command
 
 
 def help_without_command() -> None:

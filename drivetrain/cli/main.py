@@ -13,8 +13,7 @@ import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any, NoReturn, TextIO
 
-from drivetrain.cli.declared import SETTINGS, Option, help_without_command, parameters_of
-from drivetrain.cli.groups import COMPLETE, LazyGroup
+from drivetrain.cli.declared import COMPLETE, SETTINGS, LazyGroup, Option, help_without_command, parameters_of
 
 # Heading of the help -> command -> the module below this folder that holds it, as `--help` lists them.
 GROUPS: dict[str, dict[str, str]] = {

@@ -218,10 +218,13 @@ def test_a_rule_that_stops_ends_all_ranks_after_the_same_step_which_is_saved(
     assert f"stopped at step {step}, which is saved, by the health rule learning_rate" in said[0]
     assert step < 15 and list(tmp_path.glob(f"checkpoints/*/step-{step:08}/manifest.json"))
     assert json.loads((tmp_path / "output/health/health.json").read_text())["healthy"] is False
-    # Where it goes on without the rule it goes on from there, and is not forgotten.
-    assert pooled(2, fit, replace(config, health_rules="{}"), digits, tmp_path) == ["", ""]
-    after = json.loads((tmp_path / "output/health/health.json").read_text())
-    assert [finding["rule"] for finding in after["findings"]] == ["learning_rate"] and after["healthy"] is False
+    # Where it goes on without the rule it goes on from there, and is not forgotten: it is judged by the actions of now.
+    for action, healthy in (("warn", True), ("fail", False)):
+        again = replace(config, health_rules=json.dumps({"learning_rate": {"action": action}}))
+        assert pooled(2, fit, again, digits, tmp_path) == ["", ""]
+        after = json.loads((tmp_path / "output/health/health.json").read_text())
+        found = [(finding["rule"], finding["action"]) for finding in after["findings"]]
+        assert found == [("learning_rate", action)] and after["healthy"] is healthy
 
 
 def test_records_and_verdicts_are_the_same_on_one_rank_and_on_two(pooled: Any, digits: Path, tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ import numpy as np
 from drivetrain.training.health.record import PHASES, Floats
 
 FOLDER = "flight"
-COLUMNS = ("step", "consumed", "time", "learning_rate", "loss", "samples", *PHASES, "queued")
+COLUMNS: tuple[str, ...] = ("step", "consumed", "time", "learning_rate", "loss", "samples", *PHASES, "queued")
 # Of these the file has what they come to since the first step: nobody takes differences while steps are taken.
 _ADDED_UP = slice(COLUMNS.index(PHASES[0]), len(COLUMNS))
 STEPS = 256
@@ -115,7 +115,8 @@ def _read(path: Path) -> Flight:
     said: Any = json.loads(end.read_text(encoding="utf-8")) if end.is_file() else {}
     if not isinstance(said, dict):
         raise ValueError(f"{end} does not hold an object")
-    steps = [dict(zip(COLUMNS, row, strict=True)) for row in _rows(data, written).tolist()]
+    rows: list[list[float]] = _rows(data, written).tolist()
+    steps = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     return Flight(rank, steps, said)
 
 

@@ -10,7 +10,6 @@ from drivetrain.catalog.instances import find_instance
 from drivetrain.rules.rules import problems_on
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.steps import JobStep, Step, TrainingStep, flatten
-from drivetrain.steps.distribution import read, refuse_world
 from drivetrain.targets.assets.image import runs_on_spark
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import Problem
@@ -83,6 +82,8 @@ def _library_problems(needed: Needed, pipeline: Pipeline) -> Iterator[Problem]:
 
 def _degree_problem(needed: Needed, machine: str) -> str | None:
     """Degrees of a script's `distribution` that do not divide its processes, as far as those are known."""
+    from drivetrain.steps.distribution import read, refuse_world
+
     step = needed.step
     text, count, own = step.parameters.get("distribution"), step.cluster.count, step.parameters.get("processes", 0)
     if needed.library != "smp" or not isinstance(text, str):
