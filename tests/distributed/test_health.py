@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from torch import nn
 from drivetrain.base.errors import InputError
 from drivetrain.training.config import Config, Folders
 from drivetrain.training.health.clock import Clock
+from drivetrain.training.health.monitor import Health
 from drivetrain.training.health.record import LAYER_COLUMNS, TENSOR_COLUMNS, Names
 from drivetrain.training.health.recording import read
 from drivetrain.training.health.rule import load_rules, see
@@ -170,6 +172,18 @@ def fit_slowly(process: Process, config: Config, data: Path, target: Path) -> st
     return fit(process, config, data, target, "slow")
 
 
+def fit_as_on_a_device(process: Process, config: Config, data: Path, target: Path) -> str:
+    """What is summed up is looked at a step later, as on a GPU, which has it by then."""
+    begin = Health.begin
+
+    def begun(self: Health, step: int) -> None:
+        self._on_host = False
+        begin(self, step)
+
+    with mock.patch.object(Health, "begin", begun):
+        return fit(process, config, data, target)
+
+
 def records_of(target: Path) -> list[Any]:
     return list(read(target / "output/health/records.jsonl")[1])
 
@@ -225,6 +239,15 @@ def test_a_rule_that_stops_ends_all_ranks_after_the_same_step_which_is_saved(
         after = json.loads((tmp_path / "output/health/health.json").read_text())
         found = [(finding["rule"], finding["action"]) for finding in after["findings"]]
         assert found == [("learning_rate", action)] and after["healthy"] is healthy
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_what_a_device_sums_up_is_recorded_a_step_later(ranks: int, pooled: Any, digits: Path, tmp_path: Path) -> None:
+    assert pooled(ranks, fit_as_on_a_device, replace(CONFIG, max_steps=20), digits, tmp_path) == [""] * ranks
+    records = [record for record in records_of(tmp_path) if record.validation is None]
+    full = [record.step for record in records if record.tensors is not None]
+    assert full[0] == 1 and len(full) >= 3, full
+    assert sum(record.steps for record in records) == records[-1].step
 
 
 def test_records_and_verdicts_are_the_same_on_one_rank_and_on_two(pooled: Any, digits: Path, tmp_path: Path) -> None:

@@ -29,9 +29,9 @@ class Cadence:
     def __init__(self, bound: float, first: int = 0) -> None:
         self._bound, self._of_records, self._first = bound, OF_RECORDS * bound, first
         self._spent = self._worked = self._cost = self._small_cost = 0.0
-        self._next_full, self._next = first, first + 1
+        self._begun, self._next_full, self._next = first, first + FIRST_STEPS[0], first + 1
         self._gap = 1
-        self.due = first + 1
+        self.due: float = first + 1
         """Nothing is recorded before this step: most steps ask no more than that."""
 
     @property
@@ -41,7 +41,14 @@ class Cadence:
 
     def sums_tensors(self, step: int) -> bool:
         """Whether the tensors of this step are summed up."""
-        return self._bound >= 1 or step - self._first in FIRST_STEPS or step == self._next_full
+        return self._bound >= 1 or step >= self._next_full
+
+    def begins(self, step: int, *, full: bool) -> None:
+        """The step is recorded; `full` with its tensors. After the first steps they are not due again until its record
+        has come."""
+        if full:
+            self._begun = step
+            self._next_full = self._next_of_first()
 
     def records(self, step: int) -> bool:
         """Whether anything is recorded of this step."""
@@ -70,9 +77,15 @@ class Cadence:
         gap = min(max(PACE_SECONDS / a_step, affordable), SLOWEST_PACE_SECONDS / a_step)
         self._gap = max(1, min(2 * self._gap, round(gap)))
         self._next = now + self._gap
-        if full or self._next_full > now + 1:
+        if full:
+            self._begun = max(self._begun, step)
+        if full or now + 1 < self._next_full < math.inf:
             debt = self._spent + self._cost - self._of_records * self._worked
-            self._next_full = max(now + 1, step + math.ceil(debt / (self._of_records * of_work)))
-        first = (self._first + number for number in FIRST_STEPS)
-        coming = [each for each in (*first, self._next_full) if each > now]
-        self.due = now + 1 if self._bound >= 1 else min(self._next, *coming)
+            planned = max(now + 1, step + math.ceil(debt / (self._of_records * of_work)))
+            self._next_full = min(planned, self._next_of_first())
+        self.due = now + 1 if self._bound >= 1 else min(self._next, self._next_full)
+
+    def _next_of_first(self) -> float:
+        """The first of FIRST_STEPS for which no tensors have been summed up. It is made up for where the step before
+        was still on its way."""
+        return min((self._first + step for step in FIRST_STEPS if self._first + step > self._begun), default=math.inf)

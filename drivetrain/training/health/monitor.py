@@ -155,8 +155,12 @@ class Health:
             yield batch
 
     def before_step(self, step: int) -> None:
-        self._records = step >= self._cadence.due and self._cadence.records(step)
+        # (One at a time: what a GPU has summed up is fetched a step later, and must not be written over before.)
+        self._records = self._taken is None and step >= self._cadence.due and self._cadence.records(step)
         self._is_full = self._records and self._cadence.sums_tensors(step)
+        if not self._records:
+            return
+        self._cadence.begins(step, full=self._is_full)
         if self._is_full and self._watcher:
             self._watcher.begin()
 

@@ -176,6 +176,26 @@ def test_a_bound_of_one_looks_at_every_step() -> None:
     assert all(Cadence(1.0).sums_tensors(step) for step in range(1, 50))
 
 
+@pytest.mark.parametrize("bound", [0.01, 0.001, 1.0])
+@pytest.mark.parametrize("late", [1, 2])
+def test_records_come_together_later_and_none_is_missed(bound: float, late: int) -> None:
+    """As on several ranks and on GPUs: a step or two have been taken since, which may have been recorded, too."""
+    cadence, full, pending, last = Cadence(bound), list[int](), list[tuple[int, bool]](), 0
+    for step in range(1, 10_000):
+        assert not cadence.records(step) or step >= cadence.due
+        if cadence.records(step) and not pending:
+            pending.append((step, cadence.sums_tensors(step)))
+            cadence.begins(step, full=pending[0][1])
+        if pending and step - pending[0][0] == late:
+            recorded, sums = pending.pop()
+            full += [recorded] * sums
+            cost, steps = 2e-3 if sums else 1e-5, recorded - last
+            seconds = 0.01 * steps
+            cadence.recorded(recorded, step, steps=steps, seconds=seconds, worked=seconds, cost=cost, full=sums)
+            last = recorded
+    assert len(full) > 10 and full[-1] > 5_000 and last > 9_800
+
+
 def test_a_clock_gives_each_phase_its_time() -> None:
     times = iter([0.0, 1.0, 3.0, 7.0, 8.0, 9.0, 11.0])
     clock = Clock(lambda: next(times))
