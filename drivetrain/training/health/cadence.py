@@ -13,6 +13,9 @@ PACE_SECONDS, SLOWEST_PACE_SECONDS = 0.25, 1.0
 # Of the bound, what records may cost. The rest is for what each step takes (marks of its phases, the flight recorder):
 # 0.1 ms on cold caches.
 OF_RECORDS = 0.85
+# Tensors are not summed up more often than this [s], though the bound would allow it: steps of a millisecond would pay
+# all of the bound for what nobody needs.
+TENSORS_SECONDS = 0.5
 # These are recorded with their tensors whatever it costs: how a training begins is the most telling. What they cost
 # more than the bound is made up for by the steps that follow.
 FIRST_STEPS = (1, 2, 4, 8)
@@ -81,7 +84,8 @@ class Cadence:
             self._begun = max(self._begun, step)
         if full or now + 1 < self._next_full < math.inf:
             debt = self._spent + self._cost - self._of_records * self._worked
-            planned = max(now + 1, step + math.ceil(debt / (self._of_records * of_work)))
+            paid = step + math.ceil(debt / (self._of_records * of_work))
+            planned = max(now + 1, paid, self._begun + round(TENSORS_SECONDS / a_step))
             self._next_full = min(planned, self._next_of_first())
         self.due = now + 1 if self._bound >= 1 else min(self._next, self._next_full)
 
