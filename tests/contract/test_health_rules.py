@@ -99,6 +99,21 @@ def test_it_is_silent_where_all_is_well(name: str, seed: int) -> None:
     assert findings(rule_of(name), training) == []
 
 
+@pytest.mark.parametrize("after", [0.1, 0.5, 0.8])
+def test_an_interruption_is_no_fault(name: str, after: float) -> None:
+    """Also of a training whose loss stands still: it goes on for as long again at its last loss."""
+    training = [written for _, written in healthy(0)]
+    if name == "overtraining":
+        training = [record for record in training if record.step <= 300]
+    losses, last = [record for record in training if record.loss is not None], training[-1].step
+    training += [dataclasses.replace(record, step=last + record.step, loss=losses[-1].loss) for record in losses]
+    cut = round(after * len(training))
+    (before,), (later,) = rule_of(name), rule_of(name)
+    assert findings([before], training[:cut]) == []
+    later.load_state(json.loads(json.dumps(before.state(), allow_nan=False)))
+    assert findings([later], training[cut:]) == []
+
+
 def test_it_says_the_same_of_what_was_written_down(name: str) -> None:
     live = with_fault(name)
     lines = [json.loads(to_line(record)) for record in live]

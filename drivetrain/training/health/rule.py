@@ -9,6 +9,8 @@ A file `rules/<name>.py`, or a module of the user's own, has
     ADVICE = "..."           what to do
     SPOILS = True            where it fires the weights are of no use: a training that stops does not save them
                              (optional; otherwise they are saved)
+    REMEMBERS = ("_first",)  which attributes a training that goes on takes over from the start before: numbers, None,
+                             or lists of these (optional). What is compared with a training's beginning needs it.
     class Rule               a dataclass whose fields are its options, plain values with defaults; the method `see`
 
 and as its docstring what it fires on. A rule keeps what it needs of earlier records itself. It sees the same records on
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, cast, get_args
@@ -62,6 +65,17 @@ class Watching:
     watches: Watches
     advice: str
     spoils: bool
+    remembers: tuple[str, ...] = ()
+
+    def state(self) -> dict[str, Any]:
+        """What a later start takes over; nothing where a number is not finite, which a checkpoint cannot hold."""
+        held = {name: getattr(self.rule, name) for name in self.remembers}
+        return held if all(map(_is_plain, held.values())) else {}
+
+    def load_state(self, state: Mapping[str, Any]) -> None:
+        for name in self.remembers:
+            if name in state and _is_plain(state[name]):
+                setattr(self.rule, name, state[name])
 
     @property
     def about_model(self) -> bool:
@@ -142,4 +156,11 @@ def _load(name: str, given: Any) -> Watching | None:
         raise unknown_name(f"action of {owner}", str(action), get_args(Action))
     rule: Any = build_options(found, options, owner)
     spoils = bool(getattr(module, "SPOILS", False))
-    return Watching(name, rule, action, watches, getattr(module, "ADVICE", ""), spoils)
+    remembers = tuple(getattr(module, "REMEMBERS", ()))
+    return Watching(name, rule, action, watches, getattr(module, "ADVICE", ""), spoils, remembers)
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_plain, cast("Sequence[Any]", value)))
+    return value is None or (isinstance(value, (int, float)) and math.isfinite(value))

@@ -131,8 +131,11 @@ class Summary:
         return f"health: healthy={int(self.is_healthy)} {said}; it took {share:.2%} of the time"
 
     def state(self) -> dict[str, Any]:
-        """For a checkpoint; nothing where nothing was found."""
-        return {"health": [asdict(finding) for finding in self.findings.values()]} if self.findings else {}
+        """For a checkpoint: what was found, and what rules remember."""
+        return {
+            "health": [asdict(finding) for finding in self.findings.values()],
+            "health_rules": {rule.name: state for rule in self._rules if (state := rule.state())},
+        }
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """What was found before, under the actions of now: a gate must not let pass what only warned then. Findings of
@@ -142,6 +145,9 @@ class Summary:
             if rule := now.get(given["rule"]):
                 told = {"action": rule.action, "advice": rule.advice, "spoils": rule.spoils}
                 self.findings[rule.name] = Finding(**given | told)
+        for name, remembered in state.get("health_rules", {}).items():
+            if rule := now.get(name):
+                rule.load_state(remembered)
 
 
 def summed_up(rules: Sequence[Watching], records: Iterable[Record]) -> Summary:

@@ -84,4 +84,12 @@ _FIELDS: Mapping[str, Is] = {
     ),
     "watch": _object(best=_or_none(_number), best_step=_count, worse_since_best=_count),
     "config": is_config,
+    # Older checkpoints have none.
+    "health_rules": lambda given: (
+        given is _NOTHING
+        or (
+            isinstance(given, Mapping)
+            and all(isinstance(one, Mapping) for one in cast("Mapping[str, Any]", given).values())
+        )
+    ),
 }

@@ -19,6 +19,7 @@ WINDOW = "5 records with tensors"
 ADVICE = (
     "Try a rate ten times lower (too high) or ten times higher (too low); an update of 0.001 of the weight is usual."
 )
+REMEMBERS = ("_first_loss",)
 
 
 @dataclass

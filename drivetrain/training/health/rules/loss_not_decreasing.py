@@ -6,6 +6,7 @@ A loss that stands still after it has fallen is another matter: the training may
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drivetrain.training.health.record import Record
@@ -18,6 +19,7 @@ ADVICE = (
     "Look at the labels (are they shuffled against the inputs?), at the scale of the inputs, and at learning_rate; a "
     "model that can learn at all learns 100 samples by heart."
 )
+REMEMBERS = ("_first", "_begun", "_falls")
 
 
 @dataclass
@@ -28,7 +30,7 @@ class Rule:
     """By which it has to fall below the first records'."""
 
     def __post_init__(self) -> None:
-        self._first: tuple[float, int] | None = None  # the mean of the first steps, and how many
+        self._first: Sequence[float] | None = None  # the mean of the first steps, and how many
         self._begun: int | None = None
         self._lately: deque[tuple[float, int]] = deque()
         self._falls = False

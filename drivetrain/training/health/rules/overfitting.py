@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from drivetrain.training.health.record import Record
@@ -15,6 +16,7 @@ ADVICE = (
     "Give keep_best (the best model is handed on) or early_stopping; more data, augmentation, dropout or weight_decay "
     "make the best one better."
 )
+REMEMBERS = ("_best", "_best_step", "_met", "_largest")
 
 
 @dataclass
@@ -27,7 +29,7 @@ class Rule:
     """In how many validations in a row."""
 
     def __post_init__(self) -> None:
-        self._best: tuple[float, float] | None = None  # of the validation, and the training loss of that time
+        self._best: Sequence[float] | None = None  # of the validation, and the training loss of that time
         self._best_step, self._met, self._largest = 0, 0, 0.0
 
     def see(self, record: Record) -> Seen | None:

@@ -12,6 +12,7 @@ WATCHES = "validation"
 ACTION = "note"
 WINDOW = "10 validations without a better one"
 ADVICE = "Give early_stopping, or fewer epochs."
+REMEMBERS = ("_best", "_best_step", "_since")
 
 
 @dataclass
@@ -22,14 +23,15 @@ class Rule:
     """By which it has to be better, to count."""
 
     def __post_init__(self) -> None:
-        self._best, self._best_step, self._since = math.inf, 0, 0
+        self._best: float | None = None
+        self._best_step, self._since = 0, 0
 
     def see(self, record: Record) -> Seen | None:
         assert record.validation is not None
         loss = record.validation.get("validation_loss")
         if loss is None or not math.isfinite(loss):
             return None
-        if math.isinf(self._best) or loss < self._best - self.share * abs(self._best):
+        if self._best is None or loss < self._best - self.share * abs(self._best):
             self._best, self._best_step, self._since = loss, record.step, 0
             return None
         self._since += 1
