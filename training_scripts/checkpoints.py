@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -34,9 +33,9 @@ from drivetrain.training.checkpointing.inspection.trainings import (
     short_names,
 )
 from drivetrain.training.checkpointing.store.manifest import DamagedError, MissingError
-from drivetrain.training.command_line import CommandParser
+from drivetrain.training.command_line import CommandParser, reader_went_away
 
-DAMAGED, BAD_INPUT, INTERRUPTED, READER_WENT_AWAY = 1, 2, 130, 141
+DAMAGED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 
 def list_(given: argparse.Namespace) -> int:
@@ -234,8 +233,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         state = "incomplete" if isinstance(error, MissingError) else "damaged"
         return _refused(f"this checkpoint is {state}: {error}. To see all that is wrong with it, run verify.", DAMAGED)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more
-        return READER_WENT_AWAY
+        return reader_went_away()
     except OSError as error:
         where = f"{error.filename}: " if error.filename else ""
         return _refused(f"{where}{error.strerror or error}.", BAD_INPUT)

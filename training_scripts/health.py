@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.command_line import CommandParser
+from drivetrain.training.command_line import CommandParser, reader_went_away
 from drivetrain.training.health import recording
 from drivetrain.training.health.flight import Flight, read_flights
 from drivetrain.training.health.rule import Finding, load_rules
@@ -195,10 +195,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """The exit code of a command line."""
     try:
         given = parser().parse_args(arguments)
-        return given.function(given)
+        code = given.function(given)
+        sys.stdout.flush()
+        return code
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return BAD_INPUT
+    except BrokenPipeError:
+        return reader_went_away()
 
 
 if __name__ == "__main__":

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import os
+import sys
 from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any, NoReturn
@@ -11,6 +13,15 @@ from drivetrain.base.errors import InputError
 from drivetrain.steps.contract import argument_help
 from drivetrain.steps.signature import parameters_of
 from drivetrain.training.errors import unknown_name
+
+READER_WENT_AWAY = 141
+
+
+def reader_went_away() -> int:
+    """The exit code of a program whose output nobody reads any more, as `head` leaves it. (Python flushes once more at
+    its end, into nothing.)"""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return READER_WENT_AWAY
 
 
 class CommandParser(argparse.ArgumentParser):

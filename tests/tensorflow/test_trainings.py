@@ -84,7 +84,7 @@ def pair(work: Work, alone: Any) -> Any:
 def test_it_learns_and_its_step_is_traced_once(work: Work, alone: Any) -> None:
     losses = [row["validation_loss"] for row in work.history("whole")]
     assert losses[-1] < 0.8 * losses[0]
-    assert [noted["traces"] for noted in alone["runs"]] == [1] * 11
+    assert [noted["traces"] for noted in alone["runs"]] == [1] * 12
 
 
 def test_watching_changes_no_number_of_two_processes(work: Work, pair: Any) -> None:

@@ -5,6 +5,7 @@ Of the standard library it imports what is fast to import: a task of a moment is
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import re
@@ -170,7 +171,8 @@ def start(command: Sequence[str], environment: Mapping[str, str], log: Log) -> i
             os._exit(127)
 
     def forward(number: int, _: Any) -> None:
-        os.kill(pid, number)
+        with contextlib.suppress(ProcessLookupError):  # it has just ended, and says itself how
+            os.kill(pid, number)
 
     before = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:

@@ -58,8 +58,10 @@ class Summary:
         return False
 
     def recorded(self, record: Record) -> None:
-        for name in self._records:
+        for name in ("ranks", "tensors"):
             self._records[name] += getattr(record, name) is not None
+        # (Without validation data the end of an epoch tells the training loss alone.)
+        self._records["validation"] += any(name.startswith("validation_") for name in record.validation or ())
         if record.ranks is not None:
             self._timeline.add(record.ranks)
             before = self._seconds

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -86,3 +89,12 @@ def test_a_damaged_file_is_refused(output: Path, said: Said) -> None:
     (output / "health/flight/rank-00002.bin").write_bytes(b"x")
     code, _, err = said("show", output)
     assert code == 2 and "is no file of a flight recorder" in err
+
+
+def test_a_reader_that_goes_away_is_no_error(output: Path) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    command = [sys.executable, "-m", "drivetrain.training_scripts.health", "show", str(output)]
+    done = subprocess.run(command, stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (done.returncode, done.stderr) == (141, "")

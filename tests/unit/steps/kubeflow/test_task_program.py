@@ -194,6 +194,22 @@ def test_a_program_that_is_killed_ends_as_a_shell_says_it(store: Path) -> None:
     assert start(["/bin/sh", "-c", "kill -9 $$"], dict(os.environ), log) == 128 + 9
 
 
+def test_a_signal_that_comes_when_the_program_has_just_ended_changes_nothing(
+    store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait = os.waitpid
+
+    def waited(pid: int, options: int) -> tuple[int, int]:
+        ended = wait(pid, options)
+        signal.raise_signal(signal.SIGTERM)
+        return ended
+
+    monkeypatch.setattr(os, "waitpid", waited)
+    log = Log({"score": r"score=(\S+)"}, Reporter(Task(json.dumps(given(store)), "{}")))
+    assert start(["/bin/sh", "-c", "echo score=1"], dict(os.environ), log) == 0
+    assert log.values == {"score": 1.0}
+
+
 def test_fail_and_select_need_no_program(store: Path) -> None:
     failing = {"fail": {"join": ["", ["only ", {"parameter": "n", "type": "JSON"}]]}}
     assert run(store, failing, given(store, n="7.0")) == (1, "error: only 7.0\n")
