@@ -134,10 +134,8 @@ class Summary:
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint: what was found, and what rules remember."""
-        return {
-            "health": [asdict(finding) for finding in self.findings.values()],
-            "health_rules": {rule.name: state for rule in self._rules if (state := rule.state())},
-        }
+        found = {"health": [asdict(finding) for finding in self.findings.values()]} if self.findings else {}
+        return {**found, "health_rules": {rule.name: state for rule in self._rules if (state := rule.state())}}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
         """What was found before, under the actions of now: a gate must not let pass what only warned then. Findings of
