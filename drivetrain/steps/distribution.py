@@ -166,7 +166,7 @@ def refuse_world(parameters: Mapping[str, Any], processes: int) -> None:
     Raises:
         InputError: degrees of version 2 of the model parallel library that do not divide the processes of all hosts.
     """
-    for name in list(_DEGREES)[:4]:
+    for name in filter(lambda each: each.endswith("_degree"), _DEGREES):
         degree = parameters.get(name, 1) or 1
         if processes % degree:
             raise InputError(

@@ -80,8 +80,6 @@ class Cadence:
         gap = min(max(PACE_SECONDS / a_step, affordable), SLOWEST_PACE_SECONDS / a_step)
         self._gap = max(1, min(2 * self._gap, round(gap)))
         self._next = now + self._gap
-        if full:
-            self._begun = max(self._begun, step)
         if full or now + 1 < self._next_full < math.inf:
             debt = self._spent + self._cost - self._of_records * self._worked
             paid = step + math.ceil(debt / (self._of_records * of_work))

@@ -115,9 +115,8 @@ def _read(path: Path) -> Flight:
     said: Any = json.loads(end.read_text(encoding="utf-8")) if end.is_file() else {}
     if not isinstance(said, dict):
         raise ValueError(f"{end} does not hold an object")
-    rows: list[list[float]] = _rows(data, written).tolist()
-    steps = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
-    return Flight(rank, steps, said)
+    steps: list[list[float]] = _rows(data, written).tolist()
+    return Flight(rank, [dict(zip(COLUMNS, step, strict=True)) for step in steps], said)
 
 
 def _rows(data: bytes, written: int) -> Floats:

@@ -116,7 +116,7 @@ class Health:
         # A float of a number on a GPU would wait for it, so the sum stays there.
         self._on_host = strategy.framework.device_kind(process.device) == "cpu"
         self._flight, self._recording = FlightRecorder(None, process.rank), None
-        self._epoch = time.time() - self._clock.last
+        self._to_time_of_day = time.time() - self._clock.last
         tells = self._watcher is not None and self._watcher.tells_phases
         self._last_phase = phases.OPTIMIZER if tells else phases.COMPUTE
         self.summary = Summary(self._rules, self._folder if process.is_main else None)
@@ -192,7 +192,7 @@ class Health:
             weight = float(weight)
         self._loss, self._weight, self._factor = self._loss + loss, self._weight + weight, factor
         self._step = step
-        now = self._epoch + clock.last
+        now = self._to_time_of_day + clock.last
         self._flight.add(step, consumed, now, learning_rate, known, num_samples, *clock.seconds, clock.queued)
         if watcher and watcher.nonfinite and not self._nonfinite_step:
             self._nonfinite_step = step

@@ -147,9 +147,14 @@ def ask(folder: Path, local_ranks: Iterable[int], seconds: float) -> None:
             continue
         path = folder / f"{local_rank}{_SUFFIX}"
         asked[path] = _changed(path)
-        with contextlib.suppress(BlockingIOError):  # it has been asked so often before
+        try:
             os.write(fifo, b"?")
-        os.close(fifo)
+        except BlockingIOError:  # it has been asked so often before
+            pass
+        except BrokenPipeError:  # it has ended since
+            del asked[path]
+        finally:
+            os.close(fifo)
     deadline = time.monotonic() + seconds
     while any(_changed(path) == before for path, before in asked.items()) and time.monotonic() < deadline:
         time.sleep(0.005)  # no event covers several files

@@ -145,6 +145,7 @@ def test_tensors_are_summed_up_as_often_as_the_bound_allows(bound: float, cost: 
         if step < cadence.due or not cadence.records(step):
             continue
         sums = cadence.sums_tensors(step)
+        cadence.begins(step, full=sums)
         if sums:
             full.append(step)
         costs = cost if sums else 1e-5
@@ -164,6 +165,7 @@ def test_where_ranks_wait_small_records_get_rarer_but_one_comes_each_second(cost
     for step in range(1, 4_000):
         if cadence.records(step):
             full, steps = cadence.sums_tensors(step), step - last
+            cadence.begins(step, full=full)
             paid = 1e3 if full else cost  # so that none of these come among them
             cadence.recorded(step, step, steps=steps, seconds=0.015 * steps, worked=0.003 * steps, cost=paid, full=full)
             recorded.append(step)

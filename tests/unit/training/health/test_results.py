@@ -12,7 +12,8 @@ from drivetrain import Cluster, Pipeline, fail, step, when
 from drivetrain.components.train import train
 from drivetrain.registry.model_card import model_card
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
-from drivetrain.training.health.rule import Finding, load_rules
+from drivetrain.training.health.record import Record
+from drivetrain.training.health.rule import Finding, load_rules, see
 from drivetrain.training.health.summary import Summary
 from tests.fixtures import tiny_data
 from tests.fixtures.faulty_recipe import config_of, run
@@ -62,6 +63,20 @@ def test_a_later_start_judges_what_was_found_before_by_the_actions_of_now(now: s
     kept = later.findings.get("loss_not_decreasing")
     assert later.is_healthy is (found is None)
     assert (kept and (kept.action, kept.step, kept.text)) == (found and (found, 30, "it does not"))
+
+
+def test_a_later_start_knows_how_the_training_began() -> None:
+    """By way of a checkpoint's state.json; one that is not what a rule writes changes nothing."""
+    before, later = ({rule.name: rule for rule in load_rules("{}")} for _ in range(2))
+    for taken in range(1, 60):
+        see([before["loss_not_decreasing"]], Record(step=taken, steps=1, loss=2.0 if taken < 40 else 1.0))
+    saved = json.loads(json.dumps(Summary(list(before.values())).state(), allow_nan=False))
+    summary = Summary(list(later.values()))
+    summary.load_state(saved | {"health_rules": saved["health_rules"] | {"overfitting": {"_best": "no"}, "gone": {}}})
+    for taken in range(60, 400):
+        see([later["loss_not_decreasing"]], Record(step=taken, steps=1, loss=1.0))
+    assert summary.state() == saved
+    assert saved["health_rules"]["loss_not_decreasing"]["_first"] == [2.0, 20]
 
 
 def test_a_gate_asks_for_the_metric() -> None:

@@ -95,6 +95,19 @@ def test_nobody_is_asked_who_is_not_there(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["0.fifo"]
 
 
+def test_nobody_is_waited_for_who_ends_as_he_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "0.fifo")
+    reader = os.open(tmp_path / "0.fifo", os.O_RDONLY | os.O_NONBLOCK)
+    write = os.write
+
+    def too_late(descriptor: int, data: bytes) -> int:
+        os.close(reader)
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", too_late)
+    collectives.ask(tmp_path, [0], 60)
+
+
 def test_what_is_written_is_read_again(tmp_path: Path) -> None:
     one = {"group": "1", "ranks": [0, 2], "number": 4, "operation": "barrier", "sizes": [], "dtype": "", "place": ""}
     (tmp_path / "0.collectives.json").write_text(json.dumps({"rank": 2, "attempt": 1, "begun": [one]}))
