@@ -3,6 +3,9 @@
 All loops train the same model on the same batches in memory, in the same two processes (gloo), each ten steps in its
 turn: a busy machine is busy for all of them. CPU time of both processes; where there is a GPU, wall time on it (nccl, a
 process a GPU).
+
+On the CPU our launcher runs ranks in batch mode, which spares them much of gloo's polling where they fill all cores.
+The others run as torchrun starts them; "by hand in batch mode" is the loop by hand without that difference.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from tests.benchmarks.harness.timing import OURS, run
 PROBE = Path(__file__).parent / "probes" / "training_loops"
 ENVIRONMENT = "training_loops"
 RECIPES = {"digits_cnn": "digits", "small_transformer": "a small transformer"}
-BY_HAND = "by hand"
+BY_HAND, IN_BATCH_MODE = "by hand", "by hand in batch mode"
 PEERS = ("fabric", "lightning", "accelerate")
 # Our loop, and the others likewise, reports every 50 steps: segments of 10 are added up to that.
 SEGMENTS, STEPS = 5, 50
@@ -32,7 +35,7 @@ ALL, QUICK = 96, 14
 def records(bench: Bench) -> Iterator[Record]:
     # One environment for all: with --no-peers that of this benchmark, which has torch and us.
     made = bench.peers(ENVIRONMENT).get(ENVIRONMENT)
-    loops = [BY_HAND, OURS, *(PEERS if made else ())]
+    loops = [BY_HAND, IN_BATCH_MODE, OURS, *(PEERS if made else ())]
     package = bench.folder("package")
     (package / "drivetrain").symlink_to(ROOT / "drivetrain")
     python = made.python if made else sys.executable
@@ -56,8 +59,8 @@ def records(bench: Bench) -> Iterator[Record]:
             unit="x by hand",
             ours=ratios[OURS],
             limit=1.0,
-            peers={peer: ratios[peer] for peer in PEERS if peer in ratios},
-            target=1.03,
+            peers={peer: ratios[peer] for peer in (IN_BATCH_MODE, *PEERS) if peer in ratios},
+            target=1.02,
             note=bench.note(ENVIRONMENT, more=f"{on}; a step of a process: {times}"),
         )
         yield Record(

@@ -39,7 +39,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.tensor import _random
 
-from drivetrain.training.group.gloo import GlooGroup, use_one_gloo_worker
+from drivetrain.training.group.gloo import GlooGroup, give_way, use_one_gloo_worker
 from drivetrain.training.launch.processes.parent import follows_parent
 from drivetrain.training.process import Process
 
@@ -62,13 +62,6 @@ def join(store: Path, timeout: timedelta, process: Process) -> Process:
     met = dist.FileStore(str(store), process.world_size)
     dist.init_process_group("gloo", timeout=timeout, store=met, rank=process.rank, world_size=process.world_size)
     return replace(process, joined=GlooGroup(process.rank, process.world_size, timeout.total_seconds()))
-
-
-def give_way() -> None:
-    """Let nobody who wakes up interrupt this process. A thread of gloo that wants a lock asks for it without end, and
-    whom the answer of a peer interrupts holds it: as much CPU time as all else that ranks on few cores take."""
-    if hasattr(os, "SCHED_BATCH"):
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
 
 
 def trace_of(store: Path, rank: int) -> Path:

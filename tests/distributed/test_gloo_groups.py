@@ -56,6 +56,18 @@ def test_all_groups_of_a_process_share_a_thread_that_looks_for_news(forked: Any)
     assert forked(2, loops) == [[1, 1, 1]] * 2
 
 
+def modes(process: Process) -> dict[str, int]:
+    """How the kernel schedules the threads of gloo."""
+    tasks = {file.parent.name: file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")}
+    return {name: os.sched_getscheduler(int(task)) for task, name in tasks.items() if "gloo" in name}
+
+
+def test_threads_of_gloo_interrupt_nobody(forked: Any) -> None:
+    """Where ranks fill all cores their polling cost a fifth of a small step."""
+    for found in forked(2, modes):
+        assert found and set(found.values()) == {os.SCHED_BATCH}
+
+
 def many_at_once(process: Process, count: int) -> list[float]:
     """Collectives of two sorts under way at the same time: one's name is longer than std::string holds in place."""
     lay_out(process, "fsdp", ("shard",), {"shard": 1})

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.group import Group, tcp
-from drivetrain.training.group.gloo import GlooGroup, use_one_gloo_worker
+from drivetrain.training.group.gloo import GlooGroup, give_way, use_one_gloo_worker
 from drivetrain.training.process import Process
 
 # Which library moves the tensors of which device. What lies on the CPU travels also where GPUs compute.
@@ -43,6 +43,8 @@ def join(process: Process, timeout: float, backend: str = "") -> Group:
         InputError: the library of that backend is not installed.
     """
     use_one_gloo_worker()
+    if process.device.type == "cpu":
+        give_way()
     if not backend:
         dist.init_process_group(BACKENDS[process.device.type], timeout=timedelta(seconds=timeout))
         return GlooGroup(process.rank, process.world_size, timeout)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 
-from drivetrain.training.group.gloo import GlooGroup, group_timeout, use_one_gloo_worker
+from drivetrain.training.group.gloo import GlooGroup, give_way, group_timeout, use_one_gloo_worker
 from drivetrain.training.process import Process
 from drivetrain.training.torch.joining import BACKENDS
 
@@ -46,7 +46,9 @@ def join(number: int, processes: int, scratch: Path) -> Process:
     if cuda:
         torch.cuda.set_device(device)
     store = dist.FileStore(str(scratch / STORE), processes)
-    use_one_gloo_worker()  # as the product's ranks do
+    # As the product's ranks do.
+    give_way()
+    use_one_gloo_worker()
     dist.init_process_group(BACKENDS[device.type], store=store, rank=number, world_size=processes)
     group = GlooGroup(number, processes, group_timeout().total_seconds())
     return Process(number, processes, number, processes, device, group)

@@ -8,6 +8,7 @@ import torch.distributed as dist
 
 from drivetrain.training.group.gloo import use_one_gloo_worker
 from drivetrain.training.process import join_group
+from drivetrain.training.torch import joining
 
 
 def test_one_process_alone_needs_no_group(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,17 +23,18 @@ def test_the_collectives_wait_as_long_as_they_are_told(monkeypatch: pytest.Monke
     joined: list[Any] = []
     monkeypatch.setattr(dist, "init_process_group", lambda backend, timeout: joined.append(timeout))
     monkeypatch.setattr(dist, "destroy_process_group", lambda: joined.append("left"))
+    monkeypatch.setattr(joining, "give_way", lambda: joined.append("in batch mode"))
     for name, value in {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}.items():
         monkeypatch.setenv(name, value)
     with join_group(2.5) as process:
         assert (process.rank, process.world_size, process.local_rank, process.local_world_size) == (3, 4, 1, 2)
-    assert joined == [timedelta(seconds=2.5), "left"]
+    assert joined == ["in batch mode", timedelta(seconds=2.5), "left"]
 
     # After a failure the others may be gone: leaving in order would wait for them.
     joined.clear()
     with pytest.raises(RuntimeError, match="boom"), join_group():
         raise RuntimeError("boom")
-    assert joined == [timedelta(seconds=600)]
+    assert joined == ["in batch mode", timedelta(seconds=600)]
 
 
 def test_groups_are_made_with_what_newer_torch_gives_them(monkeypatch: pytest.MonkeyPatch) -> None:

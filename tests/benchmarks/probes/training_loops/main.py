@@ -26,6 +26,7 @@ from work import SKIPPED, Turns, Work
 
 LOOPS = {
     "by hand": "by_hand",
+    "by hand in batch mode": "by_hand",
     "drivetrain": "with_drivetrain",
     "fabric": "with_fabric",
     "lightning": "with_lightning",

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
 import random
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,18 @@ SEED = 0
 SEGMENT = 10
 # The first segments allocate and warm up.
 SKIPPED = 4
+# These loops are scheduled as our launcher does it (`give_way` in training/group/gloo.py), the others as torchrun does.
+BATCH_MODE = ("drivetrain", "by hand in batch mode")
+
+
+def schedule(name: str) -> None:
+    """Schedule all threads of this process, gloo's too, as the loop `name` has it; on a GPU all loops are alike."""
+    if torch.cuda.is_available():
+        return
+    policy = os.SCHED_BATCH if name in BATCH_MODE else os.SCHED_OTHER
+    for thread in os.listdir("/proc/self/task"):
+        with suppress(ProcessLookupError):  # it has just ended
+            os.sched_setscheduler(int(thread), policy, os.sched_param(0))
 
 
 class Turns:
@@ -49,6 +63,7 @@ class Turns:
     def wait(self, name: str) -> None:
         with self.changed:
             self.changed.wait_for(lambda: self.coming[0] == name)
+        schedule(name)
 
     def give_on(self) -> None:
         with self.changed:
