@@ -20,7 +20,14 @@ from typing import IO, Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, DataType, Schema, arrow
-from drivetrain.data.convert import BadValueError, converted, exceeds_int64, inferred_type, wider_text_type
+from drivetrain.data.convert import (
+    BadValueError,
+    converted,
+    exceeds_int64,
+    has_infinities,
+    inferred_type,
+    wider_text_type,
+)
 from drivetrain.data.formats.csv_quotes import MANY_LINES, QuoteCheck
 from drivetrain.data.source import CellError, Source
 
@@ -58,7 +65,7 @@ def csv_batches(source: Source, schema: Schema, *, inferred: frozenset[str], del
     while True:
         try:
             for batch in _after(first, _batches(source, types, delimiter)):
-                _check_width(batch, inferred)
+                _check_range(batch, inferred)
                 try:
                     yield converted(batch, schema, text=True, strict=inferred)
                 except BadValueError as error:
@@ -120,14 +127,16 @@ def _reading_type(field: Schema, inferred: frozenset[str]) -> DataType:
     return pa.string() if kinds.is_integer(field.type) and field.name in inferred else field.type
 
 
-def _check_width(batch: Batch, inferred: frozenset[str]) -> None:
+def _check_range(batch: Batch, inferred: frozenset[str]) -> None:
     """
     Raises:
-        _UnparsedError: a column of floats, whose type was inferred, may have whole numbers that floats do not hold.
+        _UnparsedError: a column of floats may have numbers that overflow, or whole numbers, where the type was
+            inferred, that floats do not hold.
     """
     pa = arrow()
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        if pa.types.is_floating(field.type) and field.name in inferred and exceeds_int64(column):
+        exceeds = exceeds_int64 if field.name in inferred else has_infinities
+        if pa.types.is_floating(field.type) and exceeds(column):
             raise _UnparsedError(field.name)
 
 
