@@ -19,8 +19,6 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _QUOTE, _LINE_END = ord('"'), ord("\n")
 # A quoted cell that holds so many whole lines, each with as many delimiters as the header, has swallowed rows.
 SWALLOWED_LINES = 10
-# Below, a cell cannot hold so many such lines.
-_LEAST_BYTES = 2 * SWALLOWED_LINES
 # A cell of more lines is worth a warning, whatever they look like.
 MANY_LINES = 1000
 
@@ -42,6 +40,8 @@ class QuoteCheck:
         """Whether a quoted cell has more than MANY_LINES lines."""
         self._delimiter = delimiter.encode()
         self._num_columns = num_columns
+        # A shorter cell cannot hold so many such lines.
+        self._least_bytes = SWALLOWED_LINES * max(2, num_columns)
         self._inside = False
         self._last = _LINE_END
         self._held = b""
@@ -134,7 +134,7 @@ class QuoteCheck:
             opening = opening[:0]
         whole = closing[1:] if len(closing) and (not len(opening) or closing[0] < opening[0]) else closing
         starts = opening[: len(whole)]
-        if len(starts) and (whole - starts).max() >= _LEAST_BYTES:
+        if len(starts) and (whole - starts).max() >= self._least_bytes:
             line_ends = np.flatnonzero(data == _LINE_END)
             lines = np.searchsorted(line_ends, whole) - np.searchsorted(line_ends, starts)
             for index in np.flatnonzero(lines > SWALLOWED_LINES).tolist():
