@@ -14,7 +14,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
@@ -29,6 +29,7 @@ from drivetrain.data.convert import (
     wider_text_type,
 )
 from drivetrain.data.formats.csv_quotes import MANY_LINES, QuoteCheck
+from drivetrain.data.lanes import Lane
 from drivetrain.data.source import CellError, Source
 
 # Arrow's unit of work: a row must fit in it, and a few of them are in memory at a time.
@@ -159,10 +160,13 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
     quotes = QuoteCheck(delimiter, len(header(source, delimiter)))
     try:
         # Decompressed here rather than by name, so that `.CSV.GZ` is too.
-        with pa.input_stream(str(source.path), compression="gzip" if source.gzipped else None) as stream:
-            watched = _WatchedStream(stream, quotes)
-            with pa.csv.open_csv(
-                pa.PythonFile(watched, mode="r"),
+        with (
+            _bytes_of(source) as stream,
+            # Read once more, right behind Arrow, from memory of the system. Arrow is given no stream of Python's: its
+            # threads would call into the interpreter, also while that ends, and hang.
+            _bytes_of(source) as again,
+            pa.csv.open_csv(
+                stream,
                 read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=threads),
                 parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=pa.csv.ConvertOptions(
@@ -171,17 +175,18 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
                     strings_can_be_null=True,
                     null_values=[""],
                 ),
-            ) as reader:
-                try:
-                    # A batch comes after all of its bytes, so nothing is given of a block with a bad quote.
-                    for batch in reader:
-                        _refuse_bad_quotes(source, delimiter, quotes)
-                        if batch.num_rows:
-                            yield batch
-                finally:
-                    watched.close()
-                    if threads:
-                        _drain(reader)
+            ) as reader,
+            closing(Lane()) as checking,
+        ):
+            block = bytearray(BLOCK_BYTES)
+            for batch in reader:
+                checking.do(quotes.read, again, block)
+                if quotes.malformed:
+                    _refuse_bad_quotes(source, delimiter, quotes)
+                if batch.num_rows:
+                    yield batch
+            checking.do(quotes.finish, again, block)
+            checking.wait()
             _refuse_bad_quotes(source, delimiter, quotes)
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # a header that no line end follows
@@ -195,34 +200,8 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
         raise _damaged(source, error) from error
 
 
-class _WatchedStream:
-    """A stream of bytes for Arrow, whose quotes are checked as they pass."""
-
-    def __init__(self, stream: Any, quotes: QuoteCheck) -> None:
-        self.closed = False
-        self._stream = stream
-        self._quotes = quotes
-
-    def read(self, count: int) -> Any:
-        if self.closed:
-            return b""
-        found = self._stream.read_buffer(count)
-        if found.size:
-            self._quotes.add(found)
-        else:
-            self._quotes.finish()
-        return found
-
-    def close(self) -> None:
-        self.closed = True
-
-
-def _drain(reader: Any) -> None:
-    """End a reader whose stream is closed, so that no thread of Arrow's calls into Python any more."""
-    # What is wrong with rows that nobody wants is not told: they may be cut short.
-    with suppress(arrow().ArrowInvalid, OSError):
-        for _ in reader:
-            pass
+def _bytes_of(source: Source) -> Any:
+    return arrow().input_stream(str(source.path), compression="gzip" if source.gzipped else None)
 
 
 def _refuse_bad_quotes(source: Source, delimiter: str, quotes: QuoteCheck) -> None:
@@ -242,7 +221,6 @@ def _refuse_bad_quotes(source: Source, delimiter: str, quotes: QuoteCheck) -> No
                     )
         if quotes.malformed:
             raise InputError(f"{source.name} is not CSV: {quotes.malformed}. {_ADVICE}")
-        quotes.swallows = False  # with what stands before and after a doubled quote it looks otherwise
     if quotes.has_many_lines:
         stat = source.path.stat()
         _warn_of_lines(source, delimiter, stat.st_size, stat.st_mtime_ns)

@@ -36,7 +36,7 @@ def is_malformed(blocks: list[bytes]) -> bool:
     check = QuoteCheck(",", 2)
     for block in blocks:
         check.add(block)
-    check.finish()
+    check.end()
     return bool(check.malformed)
 
 
