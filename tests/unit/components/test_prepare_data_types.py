@@ -4,7 +4,6 @@ import csv
 import datetime
 import io
 import json
-import math
 import re
 from decimal import Decimal
 from pathlib import Path
@@ -385,61 +384,3 @@ def test_numbers_come_through_csv(tmp_path_factory: pytest.TempPathFactory, cell
     else:
         assert values["x"] == cells
         assert types["x"] == ("null" if not present else "bool" if isinstance(present[0], bool) else "int64")
-
-
-NUMBERS = "id,x\n" + "".join(f"{key},{key}.5\n" for key in range(50))
-OBJECTS = "".join(f'{{"id": {key}, "x": {key}.5}}\n' for key in range(50))
-
-
-@pytest.mark.parametrize(
-    ("file", "text", "schema", "expected"),
-    [
-        ("a.csv", NUMBERS + "50,1e400\n", None, r"a\.csv, row 52, column 'x': '1e400' is not a float64: it is beyond"),
-        (
-            "a.csv",
-            NUMBERS + "50,-1e400\n",
-            "id:int64,x:float64",
-            r"row 52, column 'x': '-1e400' is not a float64: it is",
-        ),
-        (
-            "a.csv",
-            NUMBERS + "50,1e39\n",
-            "id:int64,x:float32",
-            r"row 52, column 'x': '1e39' is not a float32: it is beyond",
-        ),
-        (
-            "a.jsonl",
-            OBJECTS + '{"id": 50, "x": 1e400}\n',
-            None,
-            r"a\.jsonl, line 51: 1e400 is not a float64: it is beyond",
-        ),
-        (
-            "a.jsonl",
-            OBJECTS + '{"id": 50, "x": 1e39}\n',
-            "id:int64,x:float32",
-            r"a\.jsonl, line 51, column 'x': 1e\+39 is not a float32: it is beyond .* a wider type",
-        ),
-    ],
-)
-def test_a_number_that_overflows_is_refused(
-    tmp_path: Path, file: str, text: str, schema: str | None, expected: str
-) -> None:
-    assert re.search(expected, refused(tmp_path, {file: text}, schema=schema))
-
-
-def test_a_double_that_overflows_as_float32_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "raw").mkdir()
-    table = pa.table({"id": [1, 2, 3], "x": [math.inf, 1.0, 1e39]})
-    pq.write_table(table, tmp_path / "raw" / "a.parquet")
-    found = refused(tmp_path, {}, schema="id:int64,x:float32")
-    assert "a.parquet, row 3, column 'x': 1e+39 is not a float32: it is beyond the range of the type" in found
-
-
-@pytest.mark.parametrize("kind", ["float32", "float64"])
-def test_an_infinity_that_is_written_is_kept(tmp_path: Path, kind: str) -> None:
-    text = NUMBERS + "50,inf\n51,-INF\n52, Infinity \n53,NaN\n"
-    _, values = prepared(tmp_path, {"a.csv": text}, schema=f"id:int64,x:{kind}")
-    assert values["x"][50:53] == [math.inf, -math.inf, math.inf] and values["x"][49] == 49.5
-    (tmp_path / "raw" / "a.csv").unlink()
-    _, values = prepared(tmp_path, {"a.jsonl": OBJECTS + '{"id": 50, "x": Infinity}\n'}, schema=f"id:int64,x:{kind}")
-    assert values["x"][50] == math.inf

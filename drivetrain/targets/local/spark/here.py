@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.image import SPARK_SUBMIT, TRANSFORM_DATA
 from drivetrain.targets.local.containers.mounts import search_path
 from drivetrain.targets.local.execution.context import StepContext
@@ -62,7 +63,12 @@ def with_smspark(context: StepContext, given: Sequence[str]) -> dict[str, str]:
     Args:
         context: of the step.
         given: the job's whole command.
+
+    Raises:
+        UserError: it works with Spark, which is not here, as only turned out in the run.
     """
+    if (needs := is_needed(given)) and (lacking := problem(context.step.name)):
+        raise UserError(lacking)
     commands = context.folder / "commands"
     commands.mkdir()
     starts = commands / SPARK_SUBMIT
@@ -70,7 +76,7 @@ def with_smspark(context: StepContext, given: Sequence[str]) -> dict[str, str]:
     starts.chmod(0o755)
     named = _BUCKET.findall(json.dumps(context.arguments))
     path = {"PATH": os.pathsep.join((str(commands.resolve()), search_path()))}
-    return {**path, **(variables(context.store, named) if is_needed(given) else {submit.HOME: ""})}
+    return {**path, **(variables(context.store, named) if needs else {submit.HOME: ""})}
 
 
 def variables(store: ObjectStore, uris: Iterable[str], settings: Mapping[str, str] | None = None) -> dict[str, str]:
