@@ -68,7 +68,7 @@ def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bo
     if not settings:
         _watched(home, lambda runner: runner.resume(execution), quiet=quiet)
         return
-    from drivetrain.targets.local.request import Request
+    from drivetrain.targets.local.options import Request
 
     origin = Request.load(home.run(execution)).options.origin
     if origin is None:

@@ -16,7 +16,7 @@ from drivetrain.report.content.given import changed_since_last, commands_of, set
 from drivetrain.report.content.reasons import is_bad_input
 from drivetrain.report.dag import Dag, Node
 from drivetrain.targets.local.ledger.run_values import values_of
-from drivetrain.targets.local.request import why_not_resumed
+from drivetrain.targets.local.options import why_not_resumed
 from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.targets.events import Event, MetricLogged, StepStatus
 from drivetrain.targets.local.containers.spares import Spares
-from drivetrain.targets.local.execution.outcomes import (
+from drivetrain.targets.local.execution import (
     CAPACITY_ERROR,
     JOB_INTERNAL_ERROR,
     StepFailedError,

@@ -18,8 +18,8 @@ from typing import Any
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.base.masking import Masking
 from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
+from drivetrain.targets.local.execution import BAD_INPUT, StepFailedError, StepStoppedError, for_run
 from drivetrain.targets.local.execution.context import Control, StepContext, StepResult
-from drivetrain.targets.local.execution.outcomes import BAD_INPUT, StepFailedError, StepStoppedError, for_run
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.jobs import jobs

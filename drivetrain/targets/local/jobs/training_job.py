@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.spec.steps import TRAIN
 from drivetrain.targets.events import StepInterrupted, StepRestarted
 from drivetrain.targets.local.containers.mounts import host_path
+from drivetrain.targets.local.execution import StepFailedError, StepStoppedError
 from drivetrain.targets.local.execution.context import StepContext, raise_unless_succeeded
-from drivetrain.targets.local.execution.outcomes import StepFailedError, StepStoppedError
 from drivetrain.targets.local.interruption_simulation import attempts, journal
 from drivetrain.targets.local.interruption_simulation.interruptions import Interruption, of_step
 from drivetrain.targets.local.interruption_simulation.limits import limit

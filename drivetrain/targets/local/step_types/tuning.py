@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.local.execution import StepFailedError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.execution.outcomes import StepFailedError
 from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.step_types import training
 from drivetrain.targets.local.storage.channels import entries, member

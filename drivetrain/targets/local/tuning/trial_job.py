@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.targets.local.execution import JOB_INTERNAL_ERROR, StepFailedError
 from drivetrain.targets.local.execution.context import StepContext
-from drivetrain.targets.local.execution.outcomes import JOB_INTERNAL_ERROR, StepFailedError
 from drivetrain.targets.local.step_types import training
 from drivetrain.targets.local.storage.channels import entries, member
 from drivetrain.targets.local.tuning.config import OBJECTIVE_PARAMETER, JobDefinition

@@ -12,7 +12,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.events import StepFinished, StepNoted
-from drivetrain.targets.local.execution.outcomes import JOB_INTERNAL_ERROR, StepFailedError
+from drivetrain.targets.local.execution import JOB_INTERNAL_ERROR, StepFailedError
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.rows import StepRow
 from drivetrain.targets.local.step_types import training as training_step
