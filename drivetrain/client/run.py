@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from drivetrain.client.models import Model
     from drivetrain.report.content import RunFacts, StepFacts
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.local.ledger.rows import ExecutionRow
+    from drivetrain.targets.local.ledger import ExecutionRow
 
 # Of an execution that goes on, or can be resumed: its facts are read anew each time.
 _OPEN = ("Executing", "Interrupted")

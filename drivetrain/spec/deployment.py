@@ -18,7 +18,7 @@ from pydantic_core import PydanticCustomError
 
 from drivetrain.base.errors import SpecError, did_you_mean
 from drivetrain.base.masking import without_secrets
-from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Matching
+from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Matching
 
 DEFAULT = "sagemaker"
 """The target of a pipeline that names none, and of settings that are written outside of any block."""

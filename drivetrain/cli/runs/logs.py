@@ -14,8 +14,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.local.options import masking_of
 
 if TYPE_CHECKING:
+    from drivetrain.targets.local.ledger import StepRow
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import StepRow
 
 POLL_S = 0.2
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.base.errors import UserError
 from drivetrain.report.content import Changed, RunFacts
 from drivetrain.steps.contract import CODE_CHANNEL
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.ledger import ExecutionRow
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import ExecutionRow
 
 # No setting or parameter can have a name with a space.
 TARGET = "target platform"

@@ -16,12 +16,12 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.targets.events import Observer, Summary, ignore
 from drivetrain.targets.local.checks import check
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.execution.execution import Execution
 from drivetrain.targets.local.execution.scope import ExecutionScope
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.identifiers import Facts
+from drivetrain.targets.local.ledger import ExecutionRow, StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import ExecutionRow, StepRow
 from drivetrain.targets.local.ledger.run_values import begun_with
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options, Request, why_not_resumed

@@ -20,7 +20,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.steps.contract import CODE_CHANNEL, START_COMMAND
 from drivetrain.targets.local.storage.channels import entries
 from drivetrain.targets.local.storage.objects import ObjectStore
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.containers.supervised import Spare

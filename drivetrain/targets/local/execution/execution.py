@@ -28,13 +28,12 @@ from drivetrain.targets.events import (
     StepStarted,
 )
 from drivetrain.targets.local.containers.spares import prepare_spare
-from drivetrain.targets.local.execution import BAD_INPUT, StepFailedError, cache
+from drivetrain.targets.local.execution import BAD_INPUT, Facts, StepFailedError, cache
 from drivetrain.targets.local.execution.context import Control, Slots, stop_on_signals
 from drivetrain.targets.local.execution.scheduler import Loop, Scheduler
 from drivetrain.targets.local.execution.scope import ExecutionScope, moment_of_step
 from drivetrain.targets.local.execution.worker import Done, Worker
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.schema import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options

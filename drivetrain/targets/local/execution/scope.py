@@ -12,13 +12,13 @@ from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import Json
 from drivetrain.base.masking import Masking, contains_mask
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home, write_whole
-from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.storage.channels import entries, text
 from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import Get, Scope, UnresolvedReference, is_expression, resolve
-from drivetrain.targets.sagemaker.document.members import object_in
 
 # In the response of a stubbed step: the JSON of its property files.
 STUBBED_FILES = "PropertyFiles"

@@ -24,12 +24,12 @@ from drivetrain.targets.local.interruption_simulation.simulation import Rehearsa
 from drivetrain.targets.local.interruption_simulation.transitions import Transitions
 from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
-from drivetrain.targets.local.ledger.rows import ArtifactEntry
+from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, member
 from drivetrain.targets.local.storage.checkpoints import DEFAULT_PATH, CheckpointSync
 from drivetrain.targets.local.storage.sync_agent import SyncAgent
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.containers.container import Host, Job, JobResult

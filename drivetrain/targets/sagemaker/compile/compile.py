@@ -19,8 +19,7 @@ from drivetrain.base.call_site import blamed_on_place
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.json_text import text_of
 from drivetrain.catalog import quotas
-from drivetrain.spec.graph import Graph
-from drivetrain.spec.pipeline import Parameter, Pipeline
+from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.resources import is_file_system
 from drivetrain.spec.steps import (
     ConditionStep,
@@ -40,8 +39,7 @@ from drivetrain.spec.steps import (
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
 from drivetrain.targets.assets.image import Image, missing, runs_on_spark, says_framework
-from drivetrain.targets.assets.programs import check_program
-from drivetrain.targets.assets.travelling import source_files
+from drivetrain.targets.assets.travelling import check_program, source_files
 from drivetrain.targets.sagemaker.compile import checks, described_path, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments

@@ -18,7 +18,7 @@ from drivetrain.registry.model_package import (
     SERVING_OF_TENSORFLOW,
     is_training_image,
 )
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
 from drivetrain.steps.contract import METRICS_FILE

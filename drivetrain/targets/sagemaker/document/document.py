@@ -18,9 +18,8 @@ from typing import Any, cast
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
-from drivetrain.targets.sagemaker.document import step_fields
+from drivetrain.targets.sagemaker.document import list_of, member, object_of, optional_text, shown, step_fields
 from drivetrain.targets.sagemaker.document.expressions import FUNCTIONS, Get, expressions
-from drivetrain.targets.sagemaker.document.members import list_of, member, object_of, optional_text, shown
 from drivetrain.targets.sagemaker.document.step_fields import Cache, DependsOn, OutputParameter, PropertyFile, Retry
 
 # The service takes 1 MiB in a request (more through S3). These bounds are what is read, and refused, within a second.

@@ -19,7 +19,7 @@ from drivetrain.base import json_text
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.catalog.quotas import MAX_FOREACH_CONCURRENCY, MAX_FOREACH_ITEMS, MAX_ITEM_CHARACTERS
-from drivetrain.targets.sagemaker.document import descend, path_text
+from drivetrain.targets.sagemaker.document import descend, path_text, shown
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode, from_json
 from drivetrain.targets.sagemaker.document.expressions import (
     Get,
@@ -28,7 +28,6 @@ from drivetrain.targets.sagemaker.document.expressions import (
     parse_get,
     references,
 )
-from drivetrain.targets.sagemaker.document.members import shown
 from drivetrain.targets.sagemaker.document.step_types import CHILD_NAME, step_type
 
 # Of a list that is only known while the pipeline runs the service documents no bound; this one is ours.

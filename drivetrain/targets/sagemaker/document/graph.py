@@ -61,7 +61,7 @@ def faults(definition: Definition, most: int = _MOST_COUNTED) -> list[str]:
     """Why a definition cannot run, at most so many reasons; [] when it can. What `check` refuses."""
     if found := list(islice(_problems(definition), most)):
         return found
-    from drivetrain.spec.graph import find_cycle  # brings the spec's models along, which reading never needs
+    from drivetrain.spec.pipeline import find_cycle  # brings the spec's models along, which reading never needs
 
     if cycle := find_cycle(dependencies(definition)):
         return [
