@@ -38,7 +38,7 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
-from drivetrain.targets.assets.image import Image, missing, runs_on_spark, says_framework
+from drivetrain.targets.assets.image import Image, framework_of, missing, runs_on_spark, says_framework
 from drivetrain.targets.assets.travelling import check_program, source_files
 from drivetrain.targets.sagemaker.compile import checks, described_path, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
@@ -301,11 +301,7 @@ class _Compiler:
 
     def framework_and_image(self, step: JobStep) -> tuple[str, Image]:
         """The framework that a step runs on, and the stock image that holds it."""
-        framework = "torch"  # whose image runs plain Python, too
-        if says_framework(step):
-            from drivetrain.recommend.framework import framework_of_step
-
-            framework = framework_of_step(step, self.graph)
+        framework = framework_of(step, self.graph)
         stock = self.stock(gpu=self.on_gpu(step), framework=framework)
         if isinstance(step, TrainingStep):
             from drivetrain.targets.vendor_libraries import library_of
