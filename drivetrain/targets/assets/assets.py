@@ -301,7 +301,9 @@ def _own_parts() -> tuple[tuple[bytes, ...], Any]:
     _own_stamp()  # it must not be newer than what is read
     parts: list[bytes] = []
     hashing = hashlib.sha256()
-    own = {_OWN_NAMES: f"{package_folder()}/steps/inert.py"} | {name: path for name, path, _ in _own_files()}
+    home = str(package_folder())
+    own = {name: home + name.removeprefix("drivetrain") for name, _ in _own_files(home)}
+    own[_OWN_NAMES] = f"{home}/steps/inert.py"
     for name, path in sorted(own.items()):
         content = _content(path)
         if name == _OWN_NAMES:  # `import *` asks a module for its names: there it must find as many as at home
@@ -320,28 +322,27 @@ def _own_stamp() -> Stamp:
 
 def _what_own_parts_depend_on() -> Iterator[tuple[str, str, os.stat_result]]:
     """The files that travel, and those that say how they do: this one, and the one that lists our names."""
-    for name, path, entry in _own_files():
-        yield name, path, entry.stat()
+    home = str(package_folder())
+    for name, entry in _own_files(home):
+        yield name, home, entry.stat()
     for path in (__file__, drivetrain.__file__):
         yield "", path, os.stat(path)
 
 
-def _own_files() -> Iterator[tuple[str, str, os.DirEntry[str]]]:
-    """The name in the archive and the path of each file of ours, with its entry, which is to be asked before the next
-    file: its folder is open so long, so that the system need not find it anew for each file."""
-    home = str(package_folder())
+def _own_files(home: str) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """The name in the archive of each file of ours, and its entry, which is to be asked before the next file: so long
+    its folder is open, and need not be found anew for each file."""
     # A room may be a link; inside a room there is none.
     pending = [f"drivetrain/{room}" for room in _ROOMS]
     while pending:
         folder = pending.pop()
-        path = home + folder.removeprefix("drivetrain")
-        opened = os.open(path, os.O_RDONLY)
+        opened = os.open(home + folder.removeprefix("drivetrain"), os.O_RDONLY)
         try:
             with os.scandir(opened) as entries:
                 for entry in entries:
                     name = f"{folder}/{entry.name}"
                     if entry.name.endswith(_PACKAGE_FILES):
-                        yield name, f"{path}/{entry.name}", entry
+                        yield name, entry
                     elif entry.name != "__pycache__" and entry.is_dir(follow_symlinks=False):
                         pending.append(name)
         finally:
