@@ -8,12 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import JobStep, ProcessingStep, is_our_training
-
-if TYPE_CHECKING:
-    from drivetrain.spec.pipeline import Graph
 
 SPARK_SUBMIT = "smspark-submit"
 """The command that starts a program in SageMaker's managed Spark image."""
