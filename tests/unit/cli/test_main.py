@@ -79,7 +79,7 @@ def test_every_command_speaks_json() -> None:
     assert {words for words, command in found.items() if not speaks_json(command)} == WITHOUT_JSON
 
 
-GROUPS = ("checkpoints", "evaluations", "health", "models", "prices", "runs", "schema", "triggers")
+GROUPS = ("checkpoints", "data", "evaluations", "health", "models", "prices", "runs", "schema", "triggers")
 
 
 def listed(text: str) -> list[str]:
