@@ -281,9 +281,9 @@ class Health:
     # From a step to a record.
 
     def _start_anew(self) -> None:
-        self._loss, self._weight, self._factor = 0.0, 0.0, 1.0
+        self._loss, self._weight, self._factor, self._cost, self._saves = 0.0, 0.0, 1.0, 0.0, 0
         self._seconds, self._queued = np.array(self._clock.seconds), self._clock.queued
-        self._cost, self._saves = 0.0, 0
+        self._starved = self._clock.in_queue()
         self._marked_step = self._step
 
     def _take(self, batch: Any, num_samples: int) -> None:
@@ -299,8 +299,8 @@ class Health:
         steps = self._step - self._marked_step
         shortest = _shortest(self._flight.last(steps)) if watcher is not None and watcher.computes_alone else 0.0
         used, queued = self._accelerator.utilisation(), self._clock.queued - self._queued
-        rest = (steps, shortest, _resident(), self._nonfinite_step, self._saves, used, queued)
-        row[len(PHASES) :] = rest
+        starved = self._clock.in_queue() - self._starved
+        row[len(PHASES) :] = steps, shortest, _resident(), self._nonfinite_step, self._saves, used, queued, starved
         classes = self._classes(batch, num_samples) if full else None
         loss, weight, cost, factor = self._loss, self._weight, self._cost, self._factor
         self._start_anew()

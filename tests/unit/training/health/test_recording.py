@@ -174,6 +174,35 @@ def test_where_ranks_wait_small_records_get_rarer_but_one_comes_each_second(cost
     assert max(gaps) == apart
 
 
+def records_of_age(a_step: float, seconds: float) -> tuple[list[int], list[int]]:
+    """The steps that are recorded in the last 100 s of a training that is so old, and those with tensors."""
+    cadence, recorded, full, steps = Cadence(0.01), list[int](), list[int](), round(seconds / a_step)
+    last = 0
+    for step in range(1, steps):
+        if cadence.records(step):
+            sums, passed = cadence.sums_tensors(step), a_step * (step - last)
+            cadence.begins(step, full=sums)
+            cadence.recorded(step, step, steps=step - last, seconds=passed, worked=passed, cost=1e-6, full=sums)
+            recorded.append(step)
+            full += [step] * sums
+            last = step
+    late = steps - round(100 / a_step)
+    return [step for step in recorded if step > late], [step for step in full if step > late]
+
+
+@pytest.mark.parametrize(("a_step", "apart"), [(0.01, 1.0), (0.05, 1.0), (0.1, 0.25), (0.4, 0.4)])
+def test_records_get_rarer_with_age_unless_they_are_of_few_steps(a_step: float, apart: float) -> None:
+    """A slow rank is named within 20 steps by records of 3 at most: where steps are that long, they stay so."""
+    for seconds, usual, tensors in ((100, 0.42, 0.84), (700, apart, 5.0)):
+        recorded, full = records_of_age(a_step, seconds)
+        gaps = [a_step * (later - earlier) for earlier, later in pairwise(recorded[len(recorded) // 2 :])]
+        assert np.median(gaps) <= max(usual, a_step) + a_step
+        assert max(gaps) <= max(3 * a_step, 1.0) + a_step
+        if seconds == 700:
+            assert 90 / max(apart, a_step) * 0.8 <= len(recorded) <= 100 / max(apart, a_step) * 1.5
+            assert max(np.diff(full)) * a_step <= tensors + 1 and 18 <= len(full) <= 22
+
+
 def test_a_bound_of_one_looks_at_every_step() -> None:
     assert all(Cadence(1.0).sums_tensors(step) for step in range(1, 50))
 
