@@ -48,6 +48,7 @@ def show(given: argparse.Namespace) -> int:
         flights = read_flights(folder)
     except (ValueError, OSError) as error:
         raise InputError(f"{error}. Give the output folder of a training.") from None
+    found["killed"] = [_killed(one) for one in flights if one.end.get("by") == "signal"]
     told = [{**asdict(one), "steps": one.steps[-given.steps :]} for one in flights]
     _print({**found, "flights": told}, [*summary_lines(found), *flight_lines(flights, given.steps)], given.json)
     return 0
@@ -96,7 +97,9 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
         f"{state}: {len(findings)} of {len(found.get('rules') or {})} rules fired, on {records.get('ranks', 0)} "
         f"records, {records.get('tensors', 0)} of them with tensors, and {records.get('validation', 0)} validations"
     ]
-    if found.get("unfinished"):
+    if found.get("killed"):
+        lines += [*found["killed"], "(this is what the rules say of what the training left)"]
+    elif found.get("unfinished"):
         lines.append("(the training has not ended, or was killed; this is what the rules say of what it left)")
     for one in findings:
         often = f", {one['times']} times until step {one['last_step']}" if one["times"] > 1 else ""
@@ -124,6 +127,11 @@ def _phase_lines(phases: Mapping[str, list[float]]) -> list[str]:
         cells.append(f"{own * 1e3:>13.3g}" if own else f"{'-':>13}")
         lines.append(f"  {rank:>4}  " + "  ".join(cells))
     return lines
+
+
+def _killed(flight: Flight) -> str:
+    after = f"after step {flight.steps[-1]['step']:.0f}" if flight.steps else "before its first step"
+    return f"rank {flight.rank} was ended {after} by {flight.end['reason']!s:.200}"
 
 
 def flight_lines(flights: Sequence[Flight], steps: int) -> list[str]:

@@ -17,6 +17,9 @@ from drivetrain.training.health.clock import BACKWARD, COMMUNICATION, DATA, FORW
 from drivetrain.training.health.flight import COLUMNS, STEPS, FlightRecorder, read_flights
 from drivetrain.training.health.record import quantile
 from drivetrain.training.health.recording import RECORDS_FILE, Recording
+from drivetrain.training.launch.processes.failure import Failure, from_rank
+from drivetrain.training.launch.processes.heartbeat import FOLDER
+from drivetrain.training.launch.processes.last_word import speak_for
 from tests.contract.health_rules import records
 from tests.contract.health_rules.records import NAMES
 
@@ -123,6 +126,24 @@ def test_a_rank_that_fails_says_why_and_a_new_start_forgets_it(tmp_path: Path) -
     FlightRecorder(tmp_path / "flight", 0).close()
     (flight,) = read_flights(tmp_path)
     assert (flight.steps, flight.end) == ([], {})
+
+
+def test_a_launcher_speaks_for_a_rank_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And for none that has spoken, or that lost the killed one."""
+    ranks, flights = tmp_path / "ranks", tmp_path / "flight"
+    ranks.mkdir()
+    monkeypatch.setenv(FOLDER, str(ranks))
+    for local_rank in range(3):
+        monkeypatch.setenv("LOCAL_RANK", str(local_rank))
+        recorder = FlightRecorder(flights, 4 + local_rank)
+        if local_rank == 1:
+            recorder.ends("ValueError: no")
+        recorder.close()
+    killed = [from_rank(rank, -signal.SIGKILL, None) for rank in (4, 5)]
+    speak_for([*killed, Failure(6, "peer", "it lost another")], ranks, 4)
+    first, second, third = read_flights(tmp_path)
+    assert first.end["reason"].startswith("SIGKILL (often the kernel's out-of-memory killer")
+    assert (first.end["by"], second.end["reason"], third.end) == ("signal", "ValueError: no", {})
 
 
 @pytest.mark.parametrize("data", [b"", b"DTFLIGHT", b"x" * 5_000])
