@@ -43,7 +43,7 @@ def show(given: argparse.Namespace) -> int:
         return 0
     summary = folder / SUMMARY_FILE
     # Without a summary it still runs, or was killed: what rules say of what is there.
-    found = _object(summary) if summary.is_file() else {**_replayed(folder, "{}").as_json(0.0), "unfinished": True}
+    found = _object(summary) if summary.is_file() else {**_as_it_was_told(folder).as_json(0.0), "unfinished": True}
     try:
         flights = read_flights(folder)
     except (ValueError, OSError) as error:
@@ -158,6 +158,15 @@ def _phases() -> tuple[str, ...]:
 
 def _replayed(folder: Path, given: str) -> Summary:
     return summed_up(load_rules(given), recording.read(folder / recording.RECORDS_FILE)[1])
+
+
+def _as_it_was_told(folder: Path) -> Summary:
+    """By the training's own `health_rules`; by the usual ones where its own modules are not here."""
+    try:
+        return _replayed(folder, recording.rules_of(folder))
+    except InputError as error:
+        print(f"the usual rules, for the training's own cannot be applied here: {error}", file=sys.stderr)
+        return _replayed(folder, "{}")
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -99,7 +99,7 @@ class Health:
         self._folder = output / FOLDER if output else None
         self._truth = truth
         self._rules = load_rules(config.health_rules)
-        self._bound = config.health_cost
+        self._bound, self._given_rules = config.health_cost, config.health_rules
         self._clock = Clock()
         self._watcher: Watcher | None = strategy.framework.watcher(strategy, self._clock)
         self._group = process.group.twin(config.collective_timeout)
@@ -113,8 +113,8 @@ class Health:
                 num_classes=num_classes,
                 scaled=watcher.is_scaled,
             )
-        parts = [Names(**given) for given in self._group.gather_json(_of_rank(own))]
-        self._vectors = Vectors(joined(parts), own, process.rank)
+        names = joined([Names(**given) for given in self._group.gather_json(_of_rank(own))])
+        self._vectors = Vectors(names, own, process.rank)
         # A float of a number on a GPU would wait for it, so the sum stays there.
         self._on_host = strategy.framework.device_kind(process.device) == "cpu"
         self._flight, self._recording = FlightRecorder(None, process.rank), None
@@ -140,7 +140,7 @@ class Health:
                 self._flight = FlightRecorder(self._folder / FLIGHT_FOLDER, self._process.rank)
             if self._process.is_main:
                 with self._complaining():
-                    self._recording = Recording(self._folder, self._vectors.names, step)
+                    self._recording = Recording(self._folder, self._vectors.names, step, rules=self._given_rules)
         self._clock.restart()
         self._start_anew()
 
