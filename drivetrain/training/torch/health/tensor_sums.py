@@ -64,8 +64,7 @@ class TensorSums:
                 cut = [gradient] if size <= _CHUNK else gradient.split(_CHUNK)
                 chunks += cut
                 owners += [row] * len(cut)
-            fits = gradient is not None and size == weight.numel()
-            gradients.append(gradient if fits else torch.zeros_like(weight))
+            gradients.append(torch.zeros_like(weight) if gradient is None or size != weight.numel() else gradient)
         if chunks:
             squares = torch.stack(torch._foreach_norm(chunks)).double().square() / scale**2
             self._column("grad_sq").index_add_(0, torch.tensor(owners, device=self._device), squares)
