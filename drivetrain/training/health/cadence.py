@@ -10,8 +10,8 @@ import math
 # Ranks and losses are recorded about so often [s]: it takes a message of a few bytes. Where ranks work little of that
 # time, and wait for data, it would still cost more than half of the bound; then less often, but not less than this.
 PACE_SECONDS, SLOWEST_PACE_SECONDS = 0.25, 1.0
-# They get rarer as a training gets older, up to the slower pace after four minutes: this is its age over the pace. But
-# records of three steps at most tell a slow rank within 20 steps, so those stay as they are.
+# They get rarer as a training gets older: its age divided by this is the pace, from one minute up to four. Records of
+# three steps at most tell a slow rank within 20 steps, so those stay as they are.
 _AGE_OF_PACE, _FEW_STEPS = 240, 3
 # Of the bound, what records may cost. The rest is for what each step takes (marks of its phases, the flight recorder):
 # 0.1 ms on cold caches.
@@ -19,7 +19,7 @@ OF_RECORDS = 0.85
 # Tensors are not summed up more often than this [s], though the bound would allow it: steps of a millisecond would pay
 # all of the bound for what nobody needs.
 TENSORS_SECONDS = 0.5
-# After a minute they get rarer, too, up to one in so many seconds after ten minutes.
+# They get rarer in the same way, from one minute up to ten.
 SLOWEST_TENSORS_SECONDS, _AGE_OF_TENSORS = 5.0, 120
 # These are recorded with their tensors whatever it costs: how a training begins is the most telling. What they cost
 # more than the bound is made up for by the steps that follow.
