@@ -43,11 +43,12 @@ def show(given: argparse.Namespace) -> int:
         return 0
     summary = folder / SUMMARY_FILE
     # Without a summary it still runs, or was killed: what rules say of what is there.
-    found = _object(summary) if summary.is_file() else {**_replayed(folder, "{}").as_json(0.0), "unfinished": True}
+    found = _object(summary) if summary.is_file() else {**_as_it_was_told(folder).as_json(0.0), "unfinished": True}
     try:
         flights = read_flights(folder)
     except (ValueError, OSError) as error:
         raise InputError(f"{error}. Give the output folder of a training.") from None
+    found["killed"] = [_killed(one) for one in flights if one.end.get("by") == "signal"]
     told = [{**asdict(one), "steps": one.steps[-given.steps :]} for one in flights]
     _print({**found, "flights": told}, [*summary_lines(found), *flight_lines(flights, given.steps)], given.json)
     return 0
@@ -96,7 +97,9 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
         f"{state}: {len(findings)} of {len(found.get('rules') or {})} rules fired, on {records.get('ranks', 0)} "
         f"records, {records.get('tensors', 0)} of them with tensors, and {records.get('validation', 0)} validations"
     ]
-    if found.get("unfinished"):
+    if found.get("killed"):
+        lines += [*found["killed"], "(this is what the rules say of what the training left)"]
+    elif found.get("unfinished"):
         lines.append("(the training has not ended, or was killed; this is what the rules say of what it left)")
     for one in findings:
         often = f", {one['times']} times until step {one['last_step']}" if one["times"] > 1 else ""
@@ -126,6 +129,11 @@ def _phase_lines(phases: Mapping[str, list[float]]) -> list[str]:
     return lines
 
 
+def _killed(flight: Flight) -> str:
+    after = f"after step {flight.steps[-1]['step']:.0f}" if flight.steps else "before its first step"
+    return f"rank {flight.rank} was ended {after} by {flight.end['reason']!s:.200}"
+
+
 def flight_lines(flights: Sequence[Flight], steps: int) -> list[str]:
     lines: list[str] = []
     for flight in flights:
@@ -150,6 +158,15 @@ def _phases() -> tuple[str, ...]:
 
 def _replayed(folder: Path, given: str) -> Summary:
     return summed_up(load_rules(given), recording.read(folder / recording.RECORDS_FILE)[1])
+
+
+def _as_it_was_told(folder: Path) -> Summary:
+    """By the training's own `health_rules`; by the usual ones where its own modules are not here."""
+    try:
+        return _replayed(folder, recording.rules_of(folder))
+    except InputError as error:
+        print(f"the usual rules, for the training's own cannot be applied here: {error}", file=sys.stderr)
+        return _replayed(folder, "{}")
 
 
 def _object(path: Path) -> dict[str, Any]:

@@ -46,6 +46,7 @@ from drivetrain.training.launch.processes.failure import (
     write_failure_file,
 )
 from drivetrain.training.launch.processes.heartbeat import FOLDER, RANK_HOSTS
+from drivetrain.training.launch.processes.last_word import speak_for
 from drivetrain.training.launch.processes.orphans import adopt_orphans
 from drivetrain.training.launch.processes.parent import announce_parent, die_with_parent, follows_parent
 from drivetrain.training.launch.processes.watchdog import FirstHost, Watchdog
@@ -159,6 +160,7 @@ def judge(cluster: Cluster, ended: Ended, watchdog: Watchdog, spot_notice: str =
     # That we ended it is no reason of its own.
     failures = [failure for failure in ended.failures if failure.rank not in {hung.rank for hung in hanging}]
     failures = [*hanging, *(_with_stack(failure, cluster, watchdog) for failure in failures)]
+    speak_for(failures, watchdog.folder, cluster.host_index * cluster.processes)
     if failures and all(failure.kind in ("signal", "peer", "apart", "stopped") for failure in failures):
         failures += watchdog.mismatch()
     if failures:

@@ -182,7 +182,8 @@ class Training:
         factor, *others = self.schedule.factors(state.step - 1)
         learning_rate = strategy.set_learning_rate(factor, *others)
         self._seeds.start(state.step)
-        self.health.before_step(state.step)
+        if state.step >= self.health.due:
+            self.health.before_step(state.step)
         taken = strategy.train_step(
             strategy.on_device(batch.batch),
             num_samples=batch.num_samples,
@@ -218,7 +219,6 @@ class Training:
         """
         state, saving = self.state, self.saving
         saving.took(state.step, at)
-        self.health.after_step(state.step)
         if self.health.stops:
             self.stop_unhealthy(at, self.health.stops)
         if state.pending_report and not (at.validates and saving.stops):  # else the next start validates first

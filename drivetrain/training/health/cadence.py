@@ -10,12 +10,17 @@ import math
 # Ranks and losses are recorded about so often [s]: it takes a message of a few bytes. Where ranks work little of that
 # time, and wait for data, it would still cost more than half of the bound; then less often, but not less than this.
 PACE_SECONDS, SLOWEST_PACE_SECONDS = 0.25, 1.0
+# They get rarer as a training gets older: its age divided by this is the pace, from one minute up to four. Records of
+# three steps at most tell a slow rank within 20 steps, so those stay as they are.
+_AGE_OF_PACE, _FEW_STEPS = 240, 3
 # Of the bound, what records may cost. The rest is for what each step takes (marks of its phases, the flight recorder):
 # 0.1 ms on cold caches.
 OF_RECORDS = 0.85
 # Tensors are not summed up more often than this [s], though the bound would allow it: steps of a millisecond would pay
 # all of the bound for what nobody needs.
 TENSORS_SECONDS = 0.5
+# They get rarer in the same way, from one minute up to ten.
+SLOWEST_TENSORS_SECONDS, _AGE_OF_TENSORS = 5.0, 120
 # These are recorded with their tensors whatever it costs: how a training begins is the most telling. What they cost
 # more than the bound is made up for by the steps that follow.
 FIRST_STEPS = (1, 2, 4, 8)
@@ -31,7 +36,7 @@ class Cadence:
 
     def __init__(self, bound: float, first: int = 0) -> None:
         self._bound, self._of_records, self._first = bound, OF_RECORDS * bound, first
-        self._spent = self._worked = self._cost = self._small_cost = 0.0
+        self._age = self._spent = self._worked = self._cost = self._small_cost = 0.0
         self._begun, self._next_full, self._next = first, first + FIRST_STEPS[0], first + 1
         self._gap = 1
         self.due: float = first + 1
@@ -71,19 +76,21 @@ class Cadence:
             full: whether tensors were summed up.
         """
         a_step, of_work = max(seconds / steps, 1e-9), max(worked / steps, 1e-9)
-        self._spent, self._worked = self._spent + cost, self._worked + worked
+        self._age, self._spent, self._worked = self._age + seconds, self._spent + cost, self._worked + worked
         if full:  # the first ones allocate, and cost more than those that follow
             self._cost = cost if self._cost == 0 else (cost + self._cost) / 2
         else:
             self._small_cost = cost if self._small_cost == 0 else (cost + self._small_cost) / 2
         affordable = 2 * self._small_cost / (self._bound * of_work)
-        gap = min(max(PACE_SECONDS / a_step, affordable), SLOWEST_PACE_SECONDS / a_step)
+        pace = max(PACE_SECONDS, self._age / _AGE_OF_PACE if _FEW_STEPS * a_step < PACE_SECONDS else 0.0)
+        gap = min(max(pace / a_step, affordable), SLOWEST_PACE_SECONDS / a_step)
         self._gap = max(1, min(2 * self._gap, round(gap)))
         self._next = now + self._gap
         if full or now + 1 < self._next_full < math.inf:
             debt = self._spent + self._cost - self._of_records * self._worked
             paid = step + math.ceil(debt / (self._of_records * of_work))
-            planned = max(now + 1, paid, self._begun + round(TENSORS_SECONDS / a_step))
+            apart = min(max(TENSORS_SECONDS, self._age / _AGE_OF_TENSORS), SLOWEST_TENSORS_SECONDS)
+            planned = max(now + 1, paid, self._begun + round(apart / a_step))
             self._next_full = min(planned, self._next_of_first())
         self.due = now + 1 if self._bound >= 1 else min(self._next, self._next_full)
 

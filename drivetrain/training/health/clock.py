@@ -18,29 +18,47 @@ _MOMENT, _TRIES = 5e-5, 4
 class Clock:
     """`mark(phase)`: what has passed since the last mark belongs to that phase.
 
-    A step marks it five times, so it only ever adds up: what a step took is the difference of two looks.
+    A step marks it five times, and each call costs it microseconds: the model has taken the caches. So marks are only
+    noted (`note((phase, now()))` is a `mark` without a call of its own), and added up when somebody asks for `seconds`.
 
     Attributes:
-        seconds: of each phase, since `restart`.
-        queued: of those of data and forward, the seconds in which the thread was ready and waited for a CPU.
-        last: when the last mark was set.
+        now: the time [s].
+        note: takes a phase and when it ended.
+        queued: of the seconds of data and forward, those in which the thread was ready and waited for a CPU.
+        last: when the last mark was set that has been added up.
     """
 
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
-        self._now = now
-        self._queue = -1  # open file
+        self.now = now
+        self._noted: list[tuple[int, float]] = []
+        self.note: Callable[[tuple[int, float]], None] = self._noted.append
+        self._queue = _opened_queue()
         self._reads = [False] * len(PHASES)
         self.restart()
 
     def restart(self) -> None:
         """Count from here on."""
-        self.seconds, self.queued = [0.0] * len(PHASES), 0.0
-        self.last, self._queued_before = self._now_and_queued()
+        self._noted.clear()
+        self._seconds, self.queued = [0.0] * len(PHASES), 0.0
+        self.last, self._queued_before = self.now(), self.in_queue()
+
+    @property
+    def seconds(self) -> list[float]:
+        """Of each phase, since `restart`."""
+        seconds, last = self._seconds, self.last
+        for phase, at in self._noted:
+            if at > last:
+                seconds[phase] += at - last
+                last = at
+        self._noted.clear()
+        self.last = last
+        return seconds
 
     @property
     def own(self) -> float:
         """Seconds of data and forward in which the thread had a CPU, or slept."""
-        return self.seconds[DATA] + self.seconds[FORWARD] - self.queued
+        seconds = self.seconds
+        return seconds[DATA] + seconds[FORWARD] - self.queued
 
     def leave_out_the_queue(self, *, meets_before_forward: bool = True, in_pieces: bool = True) -> None:
         """From now on `own` is without the time that this thread is ready and waits for a CPU, as Linux counts it
@@ -52,49 +70,50 @@ class Clock:
             meets_before_forward: a mark separates the two: `data` ends with one, and `forward` begins with one.
             in_pieces: another forward may follow a backward.
         """
-        try:
-            self._queue = os.open("/proc/thread-self/schedstat", os.O_RDONLY)
-        except OSError:
-            return  # a kernel that does not count it
+        if self._queue < 0:
+            return
         unread = {*_NEVER_BEFORE, *(() if meets_before_forward else (DATA,)), *(() if in_pieces else (BACKWARD,))}
         self._reads = [phase not in unread for phase in range(len(PHASES))]
-        self._queued_before = self._in_queue()
+        self._queued_before = self.in_queue()
+        self.note = self._note_without_the_queue
 
     def mark(self, phase: int) -> None:
-        if self._reads[phase]:
-            now, queued = self._now_and_queued()
-            if phase in _OWN:
-                self.queued += queued - self._queued_before
-            self._queued_before = queued
-        else:
-            now = self._now()
-        self.seconds[phase] += now - self.last
-        self.last = now
+        self.note((phase, self.now()))
 
     def split(self, phase: int, at: float, then: int) -> None:
         """As two marks, of which the first was set at `at`."""
-        at = min(max(at, self.last), self._now())
-        self.seconds[phase] += at - self.last
-        self.last = at
+        self._noted.append((phase, min(at, self.now())))
         self.mark(then)
+
+    def in_queue(self) -> float:
+        """Seconds in which the thread was ready and waited for a CPU, since it began; 0 where the kernel does not count
+        them."""
+        return int(os.pread(self._queue, 100, 0).split()[1]) * 1e-9 if self._queue >= 0 else 0.0
 
     def close(self) -> None:
         if self._queue >= 0:
             os.close(self._queue)
             self._queue, self._reads = -1, [False] * len(PHASES)
 
-    def _now_and_queued(self) -> tuple[float, float]:
-        """Of the same moment: who waits for a CPU between two looks would have the wait in one phase, and its time in
-        the next."""
-        now, queued = self._now(), 0.0
-        if self._queue < 0:
-            return now, queued
-        for _ in range(_TRIES):
-            before, queued, now = now, self._in_queue(), self._now()
-            if now - before < _MOMENT:
-                break
-        return now, queued
+    def _note_without_the_queue(self, noted: tuple[int, float]) -> None:
+        phase, now = noted
+        if self._reads[phase]:
+            # Both of the same moment: who waits for a CPU between two looks would have the wait in one phase, and its
+            # time in the next.
+            queued = 0.0
+            for _ in range(_TRIES):
+                before, queued, now = now, self.in_queue(), self.now()
+                if now - before < _MOMENT:
+                    break
+            if phase in _OWN:
+                self.queued += queued - self._queued_before
+            self._queued_before = queued
+        self._noted.append((phase, now))
 
-    def _in_queue(self) -> float:
-        """Seconds, since the thread began."""
-        return int(os.pread(self._queue, 100, 0).split()[1]) * 1e-9
+
+def _opened_queue() -> int:
+    """What Linux counts of this thread, an open file; -1 where the kernel does not."""
+    try:
+        return os.open("/proc/thread-self/schedstat", os.O_RDONLY)
+    except OSError:
+        return -1

@@ -1,7 +1,7 @@
 """The last steps of a rank, in a file that is written as they are taken: what killed the rank leaves it.
 
 <output>/health/flight/rank-00000.bin     a row of numbers for each of the last steps, in shared memory
-<output>/health/flight/rank-00000.json    why the rank ended, where it could still say so
+<output>/health/flight/rank-00000.json    why the rank ended: it says so itself, or its launcher where it was killed
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from drivetrain.training.health.record import PHASES, Floats
+from drivetrain.training.launch.processes.last_word import announce
 
 FOLDER = "flight"
 COLUMNS: tuple[str, ...] = ("step", "consumed", "time", "learning_rate", "loss", "samples", *PHASES, "queued")
@@ -49,6 +50,7 @@ class FlightRecorder:
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"rank-{rank:05}.bin"
         path.with_suffix(".json").unlink(missing_ok=True)
+        announce(path.with_suffix(".json"))
         temporary = path.with_suffix(".partial")
         with temporary.open("w+b") as file:
             # Written, and not only made longer: a page that the disk has no room for would end the rank by SIGBUS.

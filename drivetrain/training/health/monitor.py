@@ -2,14 +2,15 @@
 
     with open_health(config, strategy, ...) as health:      # opening.py
         for batch in health.timed(batches):
-            health.before_step(step)
+            if step >= health.due:
+                health.before_step(step)
             result = strategy.train_step(...)
-            health.took(step, result, ...)
+            health.took(step, result, ...)  # `stops` then says on all ranks that the training is to end
             ...
-            health.after_step(step)         # `stops` then says on all ranks that the training is to end
         health.finish()
 
-Every rank calls the same methods at the same steps.
+Every rank calls the same methods at the same steps. Of most steps nothing is recorded, and each call takes microseconds
+of them: hence `due`.
 """
 
 from __future__ import annotations
@@ -78,6 +79,7 @@ class Health:
 
     Attributes:
         stops: the finding for which all ranks are to save and end, once there is one.
+        due: nothing is recorded before this step.
 
     Raises:
         InputError: `health_rules` that cannot be.
@@ -97,7 +99,7 @@ class Health:
         self._folder = output / FOLDER if output else None
         self._truth = truth
         self._rules = load_rules(config.health_rules)
-        self._bound = config.health_cost
+        self._bound, self._given_rules = config.health_cost, config.health_rules
         self._clock = Clock()
         self._watcher: Watcher | None = strategy.framework.watcher(strategy, self._clock)
         self._group = process.group.twin(config.collective_timeout)
@@ -111,8 +113,8 @@ class Health:
                 num_classes=num_classes,
                 scaled=watcher.is_scaled,
             )
-        parts = [Names(**given) for given in self._group.gather_json(_of_rank(own))]
-        self._vectors = Vectors(joined(parts), own, process.rank)
+        names = joined([Names(**given) for given in self._group.gather_json(_of_rank(own))])
+        self._vectors = Vectors(names, own, process.rank)
         # A float of a number on a GPU would wait for it, so the sum stays there.
         self._on_host = strategy.framework.device_kind(process.device) == "cpu"
         self._flight, self._recording = FlightRecorder(None, process.rank), None
@@ -127,16 +129,18 @@ class Health:
         self._nonfinite_step = self._step = 0
         self._accelerator = Accelerator()
         self._cadence = Cadence(self._bound)
+        self.due = self._cadence.due
 
     def begin(self, step: int) -> None:
         """Steps are taken from here on, `step` of them are behind us."""
         self._cadence, self._step = Cadence(self._bound, step), step
+        self.due = self._cadence.due
         if self._folder is not None:
             with self._complaining():
                 self._flight = FlightRecorder(self._folder / FLIGHT_FOLDER, self._process.rank)
             if self._process.is_main:
                 with self._complaining():
-                    self._recording = Recording(self._folder, self._vectors.names, step)
+                    self._recording = Recording(self._folder, self._vectors.names, step, rules=self._given_rules)
         self._clock.restart()
         self._start_anew()
 
@@ -144,22 +148,22 @@ class Health:
 
     def timed(self, batches: Iterable[T]) -> Iterator[T]:
         """The batches; what they are waited for is noted."""
-        iterator, mark = iter(batches), self._clock.mark
+        iterator, note, now = iter(batches), self._clock.note, self._clock.now
         while True:
-            mark(phases.OTHER)
+            note((phases.OTHER, now()))
             try:
                 batch = next(iterator)
             except StopIteration:
                 return
-            mark(phases.DATA)
+            note((phases.DATA, now()))
             yield batch
 
     def before_step(self, step: int) -> None:
+        """A step is about to be taken that may be recorded (`due`)."""
         # (One at a time: what a GPU has summed up is fetched a step later, and must not be written over before.)
-        self._records = self._taken is None and step >= self._cadence.due and self._cadence.records(step)
-        self._is_full = self._records and self._cadence.sums_tensors(step)
-        if not self._records:
+        if self._taken is not None or not self._cadence.records(step):
             return
+        self._records, self._is_full = True, self._cadence.sums_tensors(step)
         self._cadence.begins(step, full=self._is_full)
         if self._is_full and self._watcher:
             self._watcher.begin()
@@ -176,33 +180,29 @@ class Health:
         learning_rate: float,
         factor: float,
     ) -> None:
-        """A step was taken.
+        """A step was taken: note it, and ask the rules as soon as what they look at has come together.
 
         Args:
-            loss: the sum of this rank's losses, a scalar of the framework.
+            loss: the sum of this rank's losses, a scalar of the framework; where that is on the host, a float.
             batch: this rank's part, on the host.
             num_samples: of its samples, how many count.
             weight: what the samples of the global batch weigh together, a number or a scalar of the framework.
         """
         clock, watcher = self._clock, self._watcher
-        clock.mark(self._last_phase)
-        known = math.nan
-        if self._on_host:
-            known = loss = float(loss)
-            weight = float(weight)
+        clock.note((self._last_phase, clock.now()))
+        seconds = clock.seconds
         self._loss, self._weight, self._factor = self._loss + loss, self._weight + weight, factor
         self._step = step
-        now = self._to_time_of_day + clock.last
-        self._flight.add(step, consumed, now, learning_rate, known, num_samples, *clock.seconds, clock.queued)
+        now, known = self._to_time_of_day + clock.last, loss if self._on_host else math.nan
+        self._flight.add(step, consumed, now, learning_rate, known, num_samples, *seconds, clock.queued)
         if watcher and watcher.nonfinite and not self._nonfinite_step:
             self._nonfinite_step = step
         if self._records:
             self._take(batch, num_samples)
+        if self._taken is not None or self._reducing is not None:
+            self._bring_together(step)
 
-    def after_step(self, step: int) -> None:
-        """Ask the rules, as soon as what they look at has come together."""
-        if self._taken is None and self._reducing is None:
-            return
+    def _bring_together(self, step: int) -> None:
         begun = time.perf_counter()
         if self._reducing is not None and self._reducing.own.step < step:
             self._come_together()
@@ -281,13 +281,14 @@ class Health:
     # From a step to a record.
 
     def _start_anew(self) -> None:
-        self._loss, self._weight, self._factor = 0.0, 0.0, 1.0
+        self._loss, self._weight, self._factor, self._cost, self._saves = 0.0, 0.0, 1.0, 0.0, 0
         self._seconds, self._queued = np.array(self._clock.seconds), self._clock.queued
-        self._cost, self._saves = 0.0, 0
+        self._starved = self._clock.in_queue()
         self._marked_step = self._step
 
     def _take(self, batch: Any, num_samples: int) -> None:
         begun = time.perf_counter()
+        self._records = False
         full, watcher = self._is_full, self._watcher
         sums = None
         if full and watcher:
@@ -298,11 +299,10 @@ class Health:
         steps = self._step - self._marked_step
         shortest = _shortest(self._flight.last(steps)) if watcher is not None and watcher.computes_alone else 0.0
         used, queued = self._accelerator.utilisation(), self._clock.queued - self._queued
-        rest = (steps, shortest, _resident(), self._nonfinite_step, self._saves, used, queued)
-        row[len(PHASES) :] = rest
+        starved = self._clock.in_queue() - self._starved
+        row[len(PHASES) :] = steps, shortest, _resident(), self._nonfinite_step, self._saves, used, queued, starved
         classes = self._classes(batch, num_samples) if full else None
-        loss, weight = self._loss, self._weight
-        cost, factor = self._cost, self._factor
+        loss, weight, cost, factor = self._loss, self._weight, self._cost, self._factor
         self._start_anew()
         self._cost = time.perf_counter() - begun
         own = Own(self._step, steps, factor, loss, weight, row, cost, time.time(), classes=classes)
@@ -346,6 +346,7 @@ class Health:
             cost=cost,
             full=full,
         )
+        self.due = self._cadence.due
         self._look(record)
 
     def _settle(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,7 @@ class NoHealth(Health):
     """Nothing is watched."""
 
     def __init__(self) -> None:
-        self.stops = None
+        self.stops, self.due = None, math.inf
 
     def begin(self, step: int) -> None: ...
 
@@ -31,8 +32,6 @@ class NoHealth(Health):
     def before_step(self, step: int) -> None: ...
 
     def took(self, *given: Any, **more: Any) -> None: ...
-
-    def after_step(self, step: int) -> None: ...
 
     def validated(self, step: int, metrics: Mapping[str, float]) -> None: ...
 

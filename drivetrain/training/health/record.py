@@ -41,6 +41,7 @@ RANK_COLUMNS = (
     "saves",  # checkpoints begun
     "accelerator",  # utilisation of the GPU, 0 to 1; -1: there is none, or nobody can tell
     "queued",  # of the seconds of data and forward, those in which the rank was ready and waited for a CPU
+    "starved",  # of all its seconds, those in which its thread was ready and waited for a CPU
 )
 _DIGITS = 9  # of what is written down; the rules see the same digits, live and in a replay
 

@@ -1,6 +1,7 @@
 """The records of a training in a file, so that rules can be applied to them again.
 
 <output>/health/records.jsonl     the names of what is recorded, then a record a line (record.py)
+<output>/health/rules.json        the training's health_rules
 
 It stays below a bound: when it is too long, every second record of the first half goes.
 """
@@ -17,7 +18,7 @@ from drivetrain.training.health.record import Names, Record, from_fields, to_lin
 from drivetrain.training.loop.appended import AppendedFile, records_until
 
 FOLDER = "health"
-RECORDS_FILE = "records.jsonl"
+RECORDS_FILE, RULES_FILE = "records.jsonl", "rules.json"
 MOST_BYTES = 32 * 1024 * 1024
 _VERSION = 1
 
@@ -28,10 +29,14 @@ class Recording:
     Args:
         folder: `health` in the output folder.
         step: what is there of later steps is of an attempt that was cut off, and goes.
+        rules: the training's `health_rules`.
     """
 
-    def __init__(self, folder: Path, names: Names, step: int, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(
+        self, folder: Path, names: Names, step: int, *, rules: str = "{}", most_bytes: int = MOST_BYTES
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
+        (folder / RULES_FILE).write_text(rules, encoding="utf-8")
         self.path, self._most = folder / RECORDS_FILE, most_bytes
         self._head = json.dumps({"version": _VERSION, **names.as_json()}, separators=(",", ":"))
         self._write(_lines_until(self.path, self._head, step) if step else [])
@@ -74,6 +79,12 @@ def read(path: Path) -> tuple[Names, Iterator[Record]]:
     except (StopIteration, ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{path} is no recording of ours: its first line does not name what is recorded.") from None
     return names, _records(path, names, lines)
+
+
+def rules_of(folder: Path) -> str:
+    """The `health_rules` of the training that was recorded there; those of nobody where it does not say."""
+    path = folder / RULES_FILE
+    return path.read_text(encoding="utf-8", errors="replace") if path.is_file() else "{}"
 
 
 def _records(path: Path, names: Names, lines: Iterator[tuple[int, str]]) -> Iterator[Record]:

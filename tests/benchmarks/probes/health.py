@@ -122,14 +122,14 @@ class Training:
         for batch in health.timed(batches):
             self.step += 1
             self.watched_steps += watched
-            health.before_step(self.watched_steps)
+            if self.watched_steps >= health.due:
+                health.before_step(self.watched_steps)
             result = self.strategy.train_step(batch, num_samples=ROWS, num_global_samples=ROWS)
+            self.losses.append(float(result.loss))
             health.took(
-                self.watched_steps, result.loss, batch, consumed=ROWS * self.step, num_samples=ROWS, weight=ROWS,
+                self.watched_steps, self.losses[-1], batch, consumed=ROWS * self.step, num_samples=ROWS, weight=ROWS,
                 learning_rate=1e-5, factor=1.0,
             )  # fmt: skip
-            health.after_step(self.watched_steps)
-            self.losses.append(float(result.loss))
             if watched:
                 self._after_step(self.step, self.losses[-1])
         return time.thread_time() - cpu, own_time.true_time() - wall

@@ -59,6 +59,23 @@ def test_what_a_training_left_is_shown(output: Path, said: Said) -> None:
     assert told["findings"][0]["rule"] == "overfitting" and len(told["flights"][0]["steps"]) == health.LAST_STEPS
 
 
+def test_what_a_training_left_is_judged_by_its_own_rules(output: Path, said: Said) -> None:
+    """And by the usual ones where a module of its own is not here."""
+    (output / "health/rules.json").write_text('{"overfitting": {"action": "fail", "validations": 1}}')
+    out = said("show", output)[1]
+    assert out.startswith("not healthy: 1 of 18") and "  fail  overfitting at step 100" in out
+    (output / "health/rules.json").write_text('{"a_module_of_mine": {}}')
+    code, out, err = said("show", output)
+    assert code == 0 and out.startswith("healthy: 1 of 18") and "a_module_of_mine" in err
+
+
+def test_who_was_killed_is_named(output: Path, said: Said) -> None:
+    (output / "health/flight/rank-00002.json").write_text('{"rank": 2, "reason": "SIGKILL (often)", "by": "signal"}')
+    code, out, _ = said("show", output)
+    assert code == 0 and out.splitlines()[1] == "rank 2 was ended after step 200 by SIGKILL (often)"
+    assert "rank 2: last step 200, ended by SIGKILL (often)\n" in out
+
+
 def test_rules_are_applied_anew(output: Path, said: Said) -> None:
     other = '{"overfitting": {"validations": 1, "action": "fail"}}'
     told = json.loads(said("replay", output, "--rules", other, "--json")[1])

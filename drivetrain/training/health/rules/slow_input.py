@@ -1,4 +1,8 @@
-"""The training waits for its data."""
+"""The training waits for its data.
+
+Time in which a rank is ready and waits for a CPU is no waiting for data, whatever it was about to do: on a busy host
+that is most of a short step.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,10 @@ class Rule:
         if self._is_first:
             self._is_first = False
             return None
-        self._lately.append((record.steps, record.ranks["data"], seconds_of_steps(record.ranks)))
+        data, whole = record.ranks["data"], seconds_of_steps(record.ranks)
+        # (What older versions recorded does not say it.)
+        starved = record.ranks["starved"] if "starved" in record.ranks.columns else np.zeros(len(data))
+        self._lately.append((record.steps, np.maximum(data - starved, 0.0), np.maximum(whole - starved, 0.0)))
         while sum(row[0] for row in self._lately) - self._lately[0][0] >= self.steps:
             self._lately.popleft()
         steps = sum(row[0] for row in self._lately)

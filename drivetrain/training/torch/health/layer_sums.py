@@ -14,6 +14,7 @@ from drivetrain.training.health.record import LAYER_COLUMNS
 from drivetrain.training.torch.layers import layers_of
 
 _CHUNK = 65_536
+_SIZE, _SQUARES, _ZEROS = (LAYER_COLUMNS.index(name) for name in ("size", "sq", "zeros"))
 # Their zeros say nothing of what is learnt.
 _LEFT_OUT = (nn.Identity, nn.Flatten, nn.Unflatten, nn.modules.dropout._DropoutNd, nn.modules.loss._Loss)
 
@@ -35,12 +36,12 @@ class LayerSums:
         self.names = tuple(self._modules)
         self._device, self._share = device, share
         self._handles: list[Any] = []
-        self._sums: list[Tensor] = []
-        self._rows: list[int] = []
+        self._forget()
         self.counts, self.seconds = False, 0.0
 
     def begin(self) -> None:
-        self._sums, self._rows, self.counts, self.seconds = [], [], False, 0.0
+        self._forget()
+        self.counts, self.seconds = False, 0.0
         for row, module in enumerate(self._modules.values()):
             # (Zeros of what has weights of its own are chance.)
             zeros = next(module.parameters(recurse=False), None) is None
@@ -53,11 +54,22 @@ class LayerSums:
     def taken(self) -> Tensor:
         """float64 [layers, columns], on the device."""
         total = torch.zeros(len(self.names), len(LAYER_COLUMNS), dtype=torch.float64, device=self._device)
-        if self._sums:
-            rows = torch.tensor(self._rows, device=self._device)
-            total.index_add_(0, rows, torch.stack(self._sums))
-        self._sums, self._rows = [], []
+        total[:, _SIZE] = torch.tensor(self._sizes, dtype=torch.float64)
+        for column, rows, values in (
+            (_SQUARES, self._rows, self._norms),
+            (_ZEROS, self._rows_of_zeros, self._zeros),
+        ):
+            if values:
+                summed = torch.stack(values).double()
+                summed = summed.square() if column == _SQUARES else summed
+                total[:, column].index_add_(0, torch.tensor(rows, device=self._device), summed)
+        self._forget()
         return total * self._share
+
+    def _forget(self) -> None:
+        self._sizes = [0.0] * len(self.names)
+        self._rows, self._norms = list[int](), list[Tensor]()  # of chunks of outputs
+        self._rows_of_zeros, self._zeros = list[int](), list[Tensor]()
 
     def _hook(self, row: int, zeros: bool) -> Callable[..., None]:
         def look(module: nn.Module, inputs: Any, outputs: Any) -> None:
@@ -65,29 +77,30 @@ class LayerSums:
             if not self.counts or not torch.is_grad_enabled():
                 return
             begun = time.perf_counter()
-            if (summed := sums_of(outputs, zeros=zeros)) is not None:
-                self._rows.append(row)
-                self._sums.append(summed)
+            flat = _numbers_of(outputs)
+            if flat is not None and (size := flat.numel()):
+                # What can wait is done for all layers together: a thousand small ones cost what is called for each.
+                chunks = [flat] if size <= _CHUNK else list(flat.split(_CHUNK))
+                self._sizes[row] += size
+                self._rows += [row] * len(chunks)
+                self._norms += torch._foreach_norm(chunks)
+                if zeros:
+                    self._rows_of_zeros.append(row)
+                    self._zeros.append(size - torch.count_nonzero(flat))
             self.seconds += time.perf_counter() - begun
 
         return look
 
 
-@torch.no_grad()
-def sums_of(outputs: Any, *, zeros: bool) -> Tensor | None:
-    """Of the first tensor of real numbers among them: elements, squares, zeros (float64 [3]); None without one."""
+def _numbers_of(outputs: Any) -> Tensor | None:
+    """The first tensor of real numbers among them, flat and detached, in a format in which a norm does not overflow;
+    None without one."""
     tensor = outputs[0] if isinstance(outputs, (tuple, list)) and outputs else outputs
     if not isinstance(tensor, Tensor) or not tensor.is_floating_point():
         return None
     held = tensor.detach()
-    held = held.to_local() if isinstance(held, DTensor) else held
-    flat = held.reshape(-1)
-    if not flat.numel():
-        return None
-    chunks = (flat if flat.dtype in (torch.float32, torch.float64) else flat.float()).split(_CHUNK)
-    squares = torch.stack(torch._foreach_norm(list(chunks))).double().square().sum()
-    none = flat.numel() - torch.count_nonzero(flat) if zeros else torch.zeros((), device=flat.device)
-    return torch.stack([torch.full_like(squares, flat.numel()), squares, none.double()])
+    flat = (held.to_local() if isinstance(held, DTensor) else held).reshape(-1)
+    return flat if flat.dtype in (torch.float32, torch.float64) else flat.float()
 
 
 def _watched(model: nn.Module, *, outermost: bool) -> Iterator[tuple[str, nn.Module]]:

@@ -42,8 +42,9 @@ class TensorSums:
         device = local(self._parameters[0].detach()).device if self._parameters else layout.process.device
         self._device = device
         self._shares = torch.tensor(shares, dtype=torch.float64, device=device)
-        self._places: list[Tensor] = []  # of this rank's sampled elements, in each local tensor
-        self._owners = torch.empty(0, dtype=torch.int64, device=device)
+        self._places: list[Tensor | None] = []  # of this rank's sampled elements, in each local tensor; None: all
+        self._counts = torch.empty(0, dtype=torch.int64, device=device)
+        self._sizes = torch.empty(0, dtype=torch.float64, device=device)
         self._sums = torch.zeros(0, 0)
         self._before = self._gradients = torch.empty(0)
 
@@ -53,40 +54,37 @@ class TensorSums:
         if not self._places:
             self._choose()
         self._sums = torch.zeros(len(self.names), len(TENSOR_COLUMNS), dtype=torch.float64, device=self._device)
-        gradients = [None if p.grad is None else _dense(local(p.grad)) for p in self._parameters]
-        self._column("size")[:] = torch.tensor(
-            [local(parameter).numel() for parameter in self._parameters], dtype=torch.float64, device=self._device
-        )
-        chunks, owners = [], []
-        for row, gradient in enumerate(gradients):
-            if gradient is not None and gradient.numel():
-                cut = gradient.reshape(-1).split(_CHUNK)
+        self._column("size")[:] = self._sizes
+        weights = [local(parameter).reshape(-1) for parameter in self._parameters]
+        gradients, chunks, owners = list[Tensor](), list[Tensor](), list[int]()
+        for row, (parameter, weight) in enumerate(zip(self._parameters, weights, strict=True)):
+            gradient = None if parameter.grad is None else _dense(local(parameter.grad)).reshape(-1)
+            size = 0 if gradient is None else gradient.numel()
+            if gradient is not None and size:
+                cut = [gradient] if size <= _CHUNK else gradient.split(_CHUNK)
                 chunks += cut
                 owners += [row] * len(cut)
+            gradients.append(torch.zeros_like(weight) if gradient is None or size != weight.numel() else gradient)
         if chunks:
             squares = torch.stack(torch._foreach_norm(chunks)).double().square() / scale**2
             self._column("grad_sq").index_add_(0, torch.tensor(owners, device=self._device), squares)
-        self._before = self._sampled(self._parameters)
-        fitting = [
-            g if g is not None and g.numel() == local(p).numel() else torch.zeros_like(local(p))
-            for g, p in zip(gradients, self._parameters, strict=True)
-        ]
-        self._gradients = self._sampled(fitting)
+        self._before, self._gradients = self._sampled(weights), self._sampled(gradients)
 
     @torch.no_grad()
     def after_update(self) -> None:
         """The optimizer has taken its step."""
-        before, updates = self._before, self._sampled(self._parameters) - self._before
+        before = self._before
+        updates = self._sampled([local(parameter).reshape(-1) for parameter in self._parameters]) - before
         moved = self._gradients != 0
+        self._column("sampled")[:] = self._counts
         for column, values in (
-            ("sampled", torch.ones_like(before)),
             ("weight_sum", before),
             ("weight_sq", before.square()),
             ("update_sq", updates.square()),
             ("with_grad", moved.double()),
             ("changed", (moved & (updates != 0)).double()),
         ):
-            self._column(column).index_add_(0, self._owners, values)
+            self._column(column)[:] = torch.segment_reduce(values, "sum", lengths=self._counts)
 
     def taken(self) -> Tensor:
         """What this rank adds to the sums of all ranks, float64 [tensors, columns], on the device."""
@@ -98,16 +96,19 @@ class TensorSums:
         return self._sums[:, TENSOR_COLUMNS.index(name)]
 
     def _choose(self) -> None:
-        self._places = [places_of(parameter).to(self._device) for parameter in self._parameters]
-        counts = torch.tensor([len(places) for places in self._places], device=self._device)
-        self._owners = torch.repeat_interleave(torch.arange(len(self._places), device=self._device), counts)
+        sizes = [local(parameter).numel() for parameter in self._parameters]
+        places = [places_of(parameter).to(self._device) for parameter in self._parameters]
+        self._sizes = torch.tensor(sizes, dtype=torch.float64, device=self._device)
+        self._counts = torch.tensor([len(each) for each in places], device=self._device)
+        # (As many as there are, each once: all of them.)
+        self._places = [None if len(each) == size else each for each, size in zip(places, sizes, strict=True)]
 
-    def _sampled(self, tensors: Sequence[Tensor]) -> Tensor:
+    def _sampled(self, flat: Sequence[Tensor]) -> Tensor:
         parts = [
-            local(tensor).reshape(-1).index_select(0, places).double()
-            for tensor, places in zip(tensors, self._places, strict=True)
+            tensor if places is None else tensor.index_select(0, places)
+            for tensor, places in zip(flat, self._places, strict=True)
         ]
-        return torch.cat(parts) if parts else torch.empty(0, dtype=torch.float64, device=self._device)
+        return (torch.cat(parts) if parts else torch.empty(0, device=self._device)).double()
 
 
 @torch.no_grad()

@@ -17,6 +17,9 @@ from drivetrain.training.health.clock import BACKWARD, COMMUNICATION, DATA, FORW
 from drivetrain.training.health.flight import COLUMNS, STEPS, FlightRecorder, read_flights
 from drivetrain.training.health.record import quantile
 from drivetrain.training.health.recording import RECORDS_FILE, Recording
+from drivetrain.training.launch.processes.failure import Failure, from_rank
+from drivetrain.training.launch.processes.heartbeat import FOLDER
+from drivetrain.training.launch.processes.last_word import speak_for
 from tests.contract.health_rules import records
 from tests.contract.health_rules.records import NAMES
 
@@ -125,6 +128,24 @@ def test_a_rank_that_fails_says_why_and_a_new_start_forgets_it(tmp_path: Path) -
     assert (flight.steps, flight.end) == ([], {})
 
 
+def test_a_launcher_speaks_for_a_rank_that_was_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And for none that has spoken, or that lost the killed one."""
+    ranks, flights = tmp_path / "ranks", tmp_path / "flight"
+    ranks.mkdir()
+    monkeypatch.setenv(FOLDER, str(ranks))
+    for local_rank in range(3):
+        monkeypatch.setenv("LOCAL_RANK", str(local_rank))
+        recorder = FlightRecorder(flights, 4 + local_rank)
+        if local_rank == 1:
+            recorder.ends("ValueError: no")
+        recorder.close()
+    killed = [from_rank(rank, -signal.SIGKILL, None) for rank in (4, 5)]
+    speak_for([*killed, Failure(6, "peer", "it lost another")], ranks, 4)
+    first, second, third = read_flights(tmp_path)
+    assert first.end["reason"].startswith("SIGKILL (often the kernel's out-of-memory killer")
+    assert (first.end["by"], second.end["reason"], third.end) == ("signal", "ValueError: no", {})
+
+
 @pytest.mark.parametrize("data", [b"", b"DTFLIGHT", b"x" * 5_000])
 def test_a_file_of_no_flight_recorder_is_refused(data: bytes, tmp_path: Path) -> None:
     (tmp_path / "flight").mkdir()
@@ -172,6 +193,35 @@ def test_where_ranks_wait_small_records_get_rarer_but_one_comes_each_second(cost
             last = step
     gaps = [later - earlier for earlier, later in pairwise(recorded[20:])]
     assert max(gaps) == apart
+
+
+def records_of_age(a_step: float, seconds: float) -> tuple[list[int], list[int]]:
+    """The steps that are recorded in the last 100 s of a training that is so old, and those with tensors."""
+    cadence, recorded, full, steps = Cadence(0.01), list[int](), list[int](), round(seconds / a_step)
+    last = 0
+    for step in range(1, steps):
+        if cadence.records(step):
+            sums, passed = cadence.sums_tensors(step), a_step * (step - last)
+            cadence.begins(step, full=sums)
+            cadence.recorded(step, step, steps=step - last, seconds=passed, worked=passed, cost=1e-6, full=sums)
+            recorded.append(step)
+            full += [step] * sums
+            last = step
+    late = steps - round(100 / a_step)
+    return [step for step in recorded if step > late], [step for step in full if step > late]
+
+
+@pytest.mark.parametrize(("a_step", "apart"), [(0.01, 1.0), (0.05, 1.0), (0.1, 0.25), (0.4, 0.4)])
+def test_records_get_rarer_with_age_unless_they_are_of_few_steps(a_step: float, apart: float) -> None:
+    """A slow rank is named within 20 steps by records of 3 at most: where steps are that long, they stay so."""
+    for seconds, usual, tensors in ((100, 0.42, 0.84), (700, apart, 5.0)):
+        recorded, full = records_of_age(a_step, seconds)
+        gaps = [a_step * (later - earlier) for earlier, later in pairwise(recorded[len(recorded) // 2 :])]
+        assert np.median(gaps) <= max(usual, a_step) + a_step
+        assert max(gaps) <= max(3 * a_step, 1.0) + a_step
+        if seconds == 700:
+            assert 90 / max(apart, a_step) * 0.8 <= len(recorded) <= 100 / max(apart, a_step) * 1.5
+            assert max(np.diff(full)) * a_step <= tensors + 1 and 18 <= len(full) <= 22
 
 
 def test_a_bound_of_one_looks_at_every_step() -> None:
