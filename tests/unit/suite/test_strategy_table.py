@@ -1,4 +1,4 @@
-"""The table of strategies in docs/training.md is that of the recorded results, and these are of tests that there are."""
+"""The table of strategies in docs/training.md is that of the recorded results, which are of tests that there are."""
 
 from __future__ import annotations
 

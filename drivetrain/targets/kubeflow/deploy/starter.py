@@ -112,7 +112,7 @@ class Starter:
         """Look once, and start what is to be started.
 
         Raises:
-            UserError, InputError: registry, storage or API do not answer. What is pending comes again.
+            UserError: registry, storage or API do not answer. What is pending comes again.
         """
         self._look()
         if self._is_new:
