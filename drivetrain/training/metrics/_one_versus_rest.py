@@ -97,8 +97,8 @@ class OneVersusRest:
         found: dict[str, NDArray[np.bool_]] = {}
         for name in suffixes(task):
             one = ranked.get(_ranked_as(name))
-            few = one is not None and one.scores is not None
-            found[name] = bins_of_one_score(resolution, one.scores) if few else bins_of_ties(resolution)
+            few = None if one is None else one.scores
+            found[name] = bins_of_ties(resolution) if few is None else bins_of_one_score(resolution, few)
         return found
 
     def rankings(self, task: Task, samples: Samples) -> Mapping[str, Ranking]:
