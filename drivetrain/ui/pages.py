@@ -136,7 +136,8 @@ class Pages:
         logs = sorted(self.home.logs(facts.id, step.name, max(step.attempts, 1)).glob("*.log"))
         texts = [(log.stem, "\n".join(tail(log).splitlines()[-LOG_LINES:])) for log in logs]
         written = "\n".join(f"{host}:\n{text}" if len(texts) > 1 else text for host, text in texts)
-        shown = el("pre", written or "Nothing is written yet.", id="log-tail", tabindex=0, aria_label="End of the log")
+        nothing = "Nothing is written yet." if step.status == "Executing" else "It wrote nothing."
+        shown = el("pre", written or nothing, id="log-tail", tabindex=0, aria_label="End of the log")
         return section(f"Log of {step.title}", shown, id="log")
 
     def _compare(self, runs: list[str]) -> Page:
