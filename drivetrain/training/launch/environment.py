@@ -35,7 +35,7 @@ def defaults_of(cluster: Cluster, interface: str, accelerators: int) -> dict[str
         ),
         "OMP_WAIT_POLICY": (
             "PASSIVE",
-            "threads that wait sleep: where cores are shared, spinning keeps the core from the thread that is waited for",
+            "threads that wait sleep; spinning keeps a shared core from the thread that is waited for",
         ),
         "CUBLAS_WORKSPACE_CONFIG": (":4096:8", "cuBLAS gives the same bits in every run"),
         "TORCH_FR_BUFFER_SIZE": ("512", "torch keeps the last collectives, from which a rank that hangs is told"),
