@@ -144,7 +144,7 @@ def bins_of_ties(resolution: int) -> NDArray[np.bool_]:
     return ties
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=64)
 def bins_of_one_score(resolution: int, scores: tuple[float, ...]) -> NDArray[np.bool_]:
     """Which bins hold samples of one score at most, where these are all the scores; shape [bins]."""
     return np.bincount(bins_of(np.array(scores), resolution), minlength=number_of_bins(resolution)) <= 1
