@@ -268,6 +268,8 @@ def test_a_script_is_told_where_it_is(
     assert main.run(["ui", "--json", "--open"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["url"] == f"http://127.0.0.1:{told['port']}/?token={told['token']}" and told["pid"] == os.getpid()
+    assert main.run(["ui", "--json", "--open", "--home", str(place / "mistyped")]) == 0
+    assert f"note: Nothing has been run yet. There is no folder {place / 'mistyped'}." in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_is_refused(ask: Asked) -> None:
