@@ -9,7 +9,8 @@ ENVIRONMENT = $(BIN)/python -m venv --without-pip $(@D)
 INSTALL = PYTHONWARNINGS=ignore $(BIN)/python -m pip --python $(@D)/bin/python $(PIP_INSTALL)
 STAMP := $(VENV)/.installed
 JOBS ?= 2
-# A file is one worker's; the longest come first (tests/conftest.py).
+# A file is one worker's, in the order of their names, of which those that take longest (contract, distributed) come
+# first; xdist would begin with those that have the most tests.
 LANES = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # Collecting the tests without compiled files takes 35 s of a core instead of 14, in each worker.
 unexport PYTHONDONTWRITEBYTECODE
@@ -35,7 +36,7 @@ DEBUGGER_TESTS = tests/debugger/test_smdebug.py
 # Horovod is put on the path where `make horovod` has built it.
 WITH_HOROVOD = PYTHONPATH=$(CURDIR)/.venvs/horovod
 
-.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark test-spark35 horovod test-horovod test-debugger synth check types format golden facts targets health shapes hashes bench pictures weights faults mutants clean docs strategies
+.PHONY: help setup run test test-changed test-slow test-nightly audit-code audit-pins test-toolkit test-image test-infra test-sdk test-tensorflow test-spark test-spark35 horovod test-horovod test-debugger synth check types format golden facts targets health shapes hashes bench pictures faults mutants clean docs strategies
 
 help:  ## Show the verbs
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
@@ -223,9 +224,6 @@ docs: setup .venvs/docs/.installed  ## Build the documentation as a site, strict
 
 pictures: setup  ## Draw the pictures of the README anew; needs Chromium
 	$(BIN)/python -m tests.pictures
-
-weights:  ## Write the seconds of each test file from the reports of .ci/run, by which workers share them
-	$(BIN)/python .ci/weights.py build/tests/*.xml
 
 faults: setup .venvs/tensorflow/.installed .venvs/spark/.installed  ## Break things on purpose and count violations; writes build/faults.json
 	$(WITH_HOROVOD) $(BIN)/python -m tests.faults $(ARGS)

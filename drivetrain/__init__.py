@@ -13,10 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drivetrain.authoring.for_each import current_item, for_each, largest, smallest
-    from drivetrain.authoring.pipeline import Pipeline
     from drivetrain.authoring.register import register
     from drivetrain.authoring.settings import Settings
-    from drivetrain.authoring.steps import call_lambda, execution, fail, folder_in, folder_out, join, script, step, when
+    from drivetrain.authoring.steps import (
+        Pipeline,
+        call_lambda,
+        execution,
+        fail,
+        folder_in,
+        folder_out,
+        join,
+        script,
+        step,
+        when,
+    )
     from drivetrain.authoring.tune import between, one_of, tune
     from drivetrain.base.errors import SpecError, UserError
     from drivetrain.catalog.instances import processing_instance_type
@@ -60,7 +70,7 @@ _HOME = {
     **dict.fromkeys(("between", "one_of", "tune"), "authoring.tune"),
     "Settings": "authoring.settings",
     "Parameter": "spec.pipeline",
-    "Pipeline": "authoring.pipeline",
+    "Pipeline": "authoring.steps",
     "Deployment": "spec.deployment",
     "Keys": "targets.sagemaker.settings",
     **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "RetryPolicy", "Spot"), "spec.resources"),

@@ -14,7 +14,7 @@ from pydantic import Field, ValidationError, field_validator
 
 from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.base.errors import UserError
-from drivetrain.spec.frozen import Frozen, FrozenMap
+from drivetrain.spec import Frozen, FrozenMap
 
 Days = Annotated[int, Field(ge=1, le=3_650)]
 # What CloudWatch takes: https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_PutRetentionPolicy.html

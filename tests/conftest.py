@@ -1,14 +1,12 @@
 """Options and fixtures of the whole suite."""
 
 import gc
-import json
 import os
 import random
 import signal
 import sys
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 
 import hypothesis
 import pytest
@@ -36,9 +34,6 @@ NIGHTLY_FACTOR = 10
 
 # Test and suite -> the cases that its `slow_cases` or `nightly_cases` names and that were not collected.
 UNKNOWN_CASES: pytest.StashKey[dict[tuple[str, str], set[str | None]]] = pytest.StashKey()
-
-# Seconds a file, for those above two (`make weights` writes them).
-WEIGHTS = Path(__file__).with_name("weights.json")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -79,11 +74,9 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 @pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     if PROFILE == "nightly":
         _search_longer(items)
-    if hasattr(config, "workerinput"):
-        _longest_first(items, config.rootpath)
 
 
 def _refuse_unknown_cases(item: pytest.Item) -> None:
@@ -102,16 +95,6 @@ def _search_longer(items: list[pytest.Item]) -> None:
         if given is not None:
             longer = hypothesis.settings(given, max_examples=NIGHTLY_FACTOR * given.max_examples)
             function._hypothesis_internal_use_settings = longer
-
-
-def _longest_first(items: list[pytest.Item], root: Path) -> None:
-    """The file that takes longest must not be the last one, for which all other workers wait.
-
-    With `--dist loadfile --no-loadscope-reorder` files are handed out in the order of their first tests, which is that
-    of every worker. What the list of weights does not know comes after it, as collected.
-    """
-    weights: dict[str, float] = json.loads(WEIGHTS.read_text(encoding="utf-8")) if WEIGHTS.exists() else {}
-    items.sort(key=lambda item: -weights.get(item.path.relative_to(root).as_posix(), 0))
 
 
 @pytest.hookimpl(wrapper=True)

@@ -23,7 +23,7 @@ PYTHON = {
     "Comparisons": ("client.comparison.Comparison",),
     "Models": ("client.models.models", "client.models.Registry", "client.models.Model", "client.models.Models"),
     "Deployed pipelines": ("client.deployed.Deployed", "client.deployed.DeployedRun", "client.deployed.DeployedStep"),
-    "Pipelines": ("authoring.pipeline.Pipeline", "authoring.settings.Settings", "spec.pipeline.Parameter"),
+    "Pipelines": ("authoring.steps.Pipeline", "authoring.settings.Settings", "spec.pipeline.Parameter"),
     "Steps": (
         *(f"authoring.steps.{name}" for name in ("step", "when", "fail", "script", "call_lambda", "folder_in")),
         *(f"authoring.steps.{name}" for name in ("folder_out", "execution", "join")),

@@ -22,8 +22,8 @@ from pydantic import Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 import drivetrain
-from drivetrain.authoring.pipeline import Pipeline
 from drivetrain.authoring.settings import Settings, build
+from drivetrain.authoring.steps import Pipeline
 from drivetrain.base.call_site import place_in, place_of_function
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
 from drivetrain.spec.deployment import Deployment

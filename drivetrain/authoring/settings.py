@@ -25,6 +25,7 @@ from pydantic_core import PydanticCustomError, PydanticUndefined
 from drivetrain.base.call_site import place_of_field
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, shown
 from drivetrain.base.secrets import MASK, looks_secret
+from drivetrain.spec import Frozen, FrozenDict, FrozenMap
 from drivetrain.spec.deployment import (
     DEFAULT,
     Deployment,
@@ -35,7 +36,6 @@ from drivetrain.spec.deployment import (
     in_blocks,
     notice,
 )
-from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
 
 ENVIRONMENT_PREFIX = "DRIVETRAIN_"
 # Set by the package itself or by a step's start file, never a setting.

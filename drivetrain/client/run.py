@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from drivetrain.client.models import Model
     from drivetrain.report.content import RunFacts, StepFacts
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.targets.local.ledger.rows import ExecutionRow
+    from drivetrain.targets.local.ledger import ExecutionRow
 
 # Of an execution that goes on, or can be resumed: its facts are read anew each time.
 _OPEN = ("Executing", "Interrupted")
@@ -131,7 +131,7 @@ class Run:
     def settings(self) -> dict[str, Any]:
         """The settings of its pipeline with their values, defaults included; empty where the run was made of a
         Pipeline object, or its folder was removed."""
-        from drivetrain.report.content.comparison import given_settings
+        from drivetrain.report.content.given import given_settings
 
         return given_settings(self._home, self.id)
 
@@ -215,7 +215,7 @@ class Run:
     @property
     def metrics(self) -> Mapping[str, float]:
         """The numbers that the steps returned, by name; `STEP.NAME` where several steps returned one of that name."""
-        from drivetrain.report.content.comparison import Compared
+        from drivetrain.report.content.given import Compared
 
         return Named("metric", Compared(facts=self._facts).metrics)
 

@@ -68,7 +68,7 @@ def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bo
     if not settings:
         _watched(home, lambda runner: runner.resume(execution), quiet=quiet)
         return
-    from drivetrain.targets.local.request import Request
+    from drivetrain.targets.local.options import Request
 
     origin = Request.load(home.run(execution)).options.origin
     if origin is None:
@@ -89,8 +89,8 @@ def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bo
 
 def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> Loaded:
     from drivetrain.authoring.loading import Loaded, load, load_function
-    from drivetrain.authoring.pipeline import Pipeline
     from drivetrain.authoring.settings import Settings
+    from drivetrain.authoring.steps import Pipeline
 
     overrides = _overrides(settings)
     if isinstance(pipeline, str | Path):

@@ -18,8 +18,7 @@ from drivetrain.catalog.strategies import (
     recipe_file,
     strategy_names,
 )
-from drivetrain.spec.graph import Graph
-from drivetrain.spec.pipeline import Parameter, Pipeline
+from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.steps import JobStep, is_our_training
 from drivetrain.spec.trainings import Training, trainings, ways
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef

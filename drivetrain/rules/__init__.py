@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 
 Rule = Callable[[Graph], Iterator[str]]
 

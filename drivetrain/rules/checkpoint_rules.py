@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 
 from drivetrain.rules import RuleBook
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TrainingStep, is_our_training
 from drivetrain.spec.values import ParameterRef
 

@@ -8,7 +8,7 @@ from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog.debugger_rules import OURS_ALONE, SERVICE_RULES, rules_image
 from drivetrain.catalog.json_options import parse_options
 from drivetrain.rules import RuleBook
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TrainingStep, is_our_training
 from drivetrain.targets.sagemaker.settings import settings_of
 

@@ -11,7 +11,7 @@ from typing import Any, cast
 from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import ConditionStep, FailStep, ForEachStep, JobStep, NativeStep
 from drivetrain.spec.values import TYPE_OF_SCALAR, ItemRef, Reference, ValueType, value_type
 from drivetrain.targets.sagemaker.document.step_types import CHILD_NAME, step_type

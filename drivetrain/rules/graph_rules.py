@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
-from drivetrain.spec.graph import Graph, find_cycle
+from drivetrain.spec.pipeline import Graph, find_cycle
 from drivetrain.spec.steps import ConditionStep, LambdaStep, ProcessingStep, RegisterStep
 from drivetrain.spec.values import (
     TYPE_OF_SCALAR,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from drivetrain.base.errors import did_you_mean
 from drivetrain.base.secrets import looks_secret, without_shapes
 from drivetrain.rules import RuleBook
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import FolderPath
 from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.spec.values import ParameterRef, ValueType, value_type

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from drivetrain.catalog import quotas
 from drivetrain.catalog.instances import find_instance, processing_instance_type
 from drivetrain.rules import RuleBook
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import JobStep, TrainingStep
 
 rule = RuleBook("sagemaker")

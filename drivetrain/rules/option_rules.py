@@ -12,7 +12,7 @@ from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
 from drivetrain.spec import resources
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import Network
 from drivetrain.spec.steps import TRAIN, JobStep, TrainingStep
 from drivetrain.spec.values import ParameterRef

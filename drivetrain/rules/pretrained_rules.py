@@ -12,7 +12,7 @@ from typing import Any
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.catalog.json_options import parse_options
 from drivetrain.rules import RuleBook
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.trainings import trainings
 from drivetrain.training.pretrained_folder import PretrainedFolder
 

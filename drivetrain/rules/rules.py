@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 from drivetrain.base.errors import SpecError
 from drivetrain.rules import RuleBook, graph_rules, job_rules, limit_rules, option_rules
-from drivetrain.spec.graph import Graph
-from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import ForEachStep, TrainingStep, TuningStep
 from drivetrain.spec.values import ItemRef
 

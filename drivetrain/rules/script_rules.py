@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from drivetrain.base.errors import InputError
 from drivetrain.rules import RuleBook
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TRAIN_SCRIPT, TrainingStep
 
 rule = RuleBook()

@@ -27,7 +27,7 @@ from drivetrain.catalog.strategies import (
     strategy_names,
 )
 from drivetrain.rules import RuleBook
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.trainings import Training, trainings
 from drivetrain.spec.values import ParameterRef
 

@@ -13,7 +13,7 @@ from math import inf, prod
 from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TuningStep
 from drivetrain.spec.training_options import Between, OneOf, Range
 from drivetrain.spec.values import ParameterRef

@@ -1,0 +1,124 @@
+"""A pipeline as frozen data. Here is the base of its models, immutable all the way down and without unknown fields, and
+texts of a certain form, whose refusal says in words what is allowed.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cached_property
+from math import isfinite
+from typing import Annotated, Any, NoReturn, TypeVar, get_args
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+)
+from pydantic_core import PydanticCustomError
+from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function, no_info_plain_validator_function
+
+
+@dataclass(frozen=True)
+class Matching:
+    """Of a field of text: `Annotated[str, Matching(r"[a-z]+", "lower-case letters, such as team")]`.
+
+    The whole text matches `pattern`; `allowed` says the same for people, with an example.
+    """
+
+    pattern: str
+    allowed: str
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return no_info_after_validator_function(self._checked, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return {**handler(schema), "pattern": f"^{self.pattern}$", "$comment": self.allowed}
+
+    def _checked(self, text: str) -> str:
+        if re.fullmatch(self.pattern, text) is None:
+            # Not a ValueError, before whose message pydantic writes its own word.
+            raise PydanticCustomError("form", "give {allowed}", {"allowed": self.allowed})
+        return text
+
+
+T = TypeVar("T")
+
+
+class Frozen(BaseModel):
+    """A value object: compared by content, never changed after it was built.
+
+    Its validator is built with the first object of the class; of classes that most pipelines have, as they are imported
+    (`defer_build=False`).
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+
+class FrozenDict(dict[str, T]):
+    """A dict that refuses changes, so that a frozen model is frozen in its mappings too."""
+
+    def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("a pipeline spec is immutable; build a new one with model_copy(update=...)")
+
+    __setitem__ = __delitem__ = clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+    __ior__ = _refuse  # type: ignore[assignment]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is copied and pickled: items that are set one by one would be refused."""
+        return FrozenDict, (dict(self),)
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self.items()))
+
+
+def _freeze(value: dict[str, T]) -> dict[str, T]:
+    return FrozenDict(value)
+
+
+FrozenMap = Annotated[dict[str, T], AfterValidator(_freeze)]
+
+
+class Lazily:
+    """Says of a union of models and plain values: what is of one of its types passes as it is; how to read anything
+    else, as from JSON, is worked out when it first comes.
+
+    Working that out for each field with such a union was most of what importing the spec took.
+
+    Args:
+        discriminator: the field that says which of the models an object is.
+    """
+
+    def __init__(self, discriminator: str | None = None) -> None:
+        self.discriminator = discriminator
+        self._union: Any = None
+
+    def __get_pydantic_core_schema__(self, union: Any, _: GetCoreSchemaHandler) -> CoreSchema:
+        self._union = union
+        types = frozenset(_types(union))
+
+        def read(value: object) -> object:
+            if type(value) in types and not (isinstance(value, float) and not isfinite(value)):
+                return value
+            return self._adapter.validate_python(value)
+
+        return no_info_plain_validator_function(read)
+
+    def __get_pydantic_json_schema__(self, _: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        return handler(self._adapter.core_schema)
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        union: Any = self._union
+        if self.discriminator is not None:
+            union = Annotated[union, Field(discriminator=self.discriminator)]
+        return TypeAdapter[Any](union, config=ConfigDict(allow_inf_nan=False))
+
+
+def _types(kind: Any) -> list[type]:
+    """Those that a union is made of, also by unions in it."""
+    return [kind] if isinstance(kind, type) else [each for part in get_args(kind) for each in _types(part)]

@@ -19,7 +19,7 @@ from pydantic_core import PydanticCustomError
 
 from drivetrain.catalog import quotas
 from drivetrain.catalog.instances import DEFAULT_TYPE
-from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Matching
+from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Matching
 from drivetrain.spec.values import ParameterRef, Pending, Value
 
 MODEL_LIBRARIES = frozenset(

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from drivetrain.catalog import quotas
-from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap
+from drivetrain.spec import Frozen, FrozenDict, FrozenMap
 from drivetrain.spec.resources import Mlflow
 from drivetrain.spec.values import TYPE_OF_SCALAR, ParameterRef, Scalar, ValueType
 

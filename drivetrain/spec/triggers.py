@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Lazily
+from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Lazily
 from drivetrain.spec.values import Scalar
 
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9](-*[A-Za-z0-9]){0,62}$")]

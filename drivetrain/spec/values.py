@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from drivetrain.base.errors import SpecError, shown
-from drivetrain.spec.frozen import Frozen, Lazily
+from drivetrain.spec import Frozen, Lazily
 
 ValueType = Literal["String", "Integer", "Float", "Boolean"]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr

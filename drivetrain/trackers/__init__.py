@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 
 from drivetrain.targets.events import Event, ExecutionStarted, Observer
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.request import trackers_of
+from drivetrain.targets.local.options import trackers_of
 
 PATIENCE_S = 30.0
 """How long the end of a run waits for all trackers together."""

@@ -20,8 +20,8 @@ from drivetrain.base.errors import said
 from drivetrain.report.content.from_ledger import REPORT_FILE
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.options import trackers_of
 from drivetrain.targets.local.organising.told import Told
-from drivetrain.targets.local.request import trackers_of
 from drivetrain.trackers.tracker import Point, TrackedRun, Tracker, TrackerSettings, backend
 
 EVERY_S = 1.0
@@ -117,7 +117,7 @@ class _Points:
 
 
 def _parameters(home: Home, ledger: Ledger, execution: str) -> dict[str, str]:
-    from drivetrain.report.content.comparison import given_settings
+    from drivetrain.report.content.given import given_settings
 
     values = {**given_settings(home, execution), **ledger.execution(execution).parameters}
     return {name: value if isinstance(value, str) else json.dumps(value, default=str) for name, value in values.items()}
@@ -125,8 +125,8 @@ def _parameters(home: Home, ledger: Ledger, execution: str) -> dict[str, str]:
 
 def _finish(home: Home, ledger: Ledger, execution: str, tracker: Tracker, most_bytes: float) -> None:
     """What is known at the end: what the steps returned, the page, the outputs."""
-    from drivetrain.report.content.comparison import Compared
     from drivetrain.report.content.from_ledger import run_facts
+    from drivetrain.report.content.given import Compared
     from drivetrain.targets.local.storage.objects import ObjectStore
 
     facts = run_facts(ledger, execution)

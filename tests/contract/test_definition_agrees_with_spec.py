@@ -6,7 +6,7 @@ import pytest
 
 from drivetrain import Pipeline, UserError
 from drivetrain.authoring.loading import load, ready_pipelines
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import Program
 from drivetrain.spec.steps import ProcessingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline

@@ -17,8 +17,8 @@ from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.events import Event, StepInterrupted, StepStarted
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
+from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import StepRow
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline

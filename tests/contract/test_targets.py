@@ -24,8 +24,7 @@ from drivetrain.authoring.loading import Loaded, load
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.cli import main
 from drivetrain.report.content.comparison import compare
-from drivetrain.spec.graph import Graph
-from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.targets.events import Event, ExecutionFinished, ExecutionStarted
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.storage.objects import ObjectStore, put_assets

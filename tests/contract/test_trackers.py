@@ -26,9 +26,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.events import ExecutionFinished, ExecutionStarted
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.options import Options, Request
 from drivetrain.targets.local.organising.told import Told, links_of
-from drivetrain.targets.local.request import Request
 from drivetrain.trackers import told_to_trackers
 from drivetrain.trackers.follow import follow
 from drivetrain.trackers.tracker import checked, names

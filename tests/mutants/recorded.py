@@ -596,7 +596,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("archive: a long name runs into the next field", "len(name) > 100 or ", ""),
     ),
     *_of(
-        "drivetrain/spec/frozen.py",
+        "drivetrain/spec/__init__.py",
         ("spec/test_frozen.py",),
         ("spec: infinity is a value", " and not (isinstance(value, float) and not isfinite(value))", ""),
         ("spec: what JSON holds is taken unread", "return self._adapter.validate_python(value)", "return value"),

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError
 
 if TYPE_CHECKING:
-    from drivetrain.spec.graph import Graph
-    from drivetrain.spec.pipeline import Pipeline
+    from drivetrain.spec.pipeline import Graph, Pipeline
     from drivetrain.spec.steps import JobStep
     from drivetrain.targets.assets.requirements import Requirement
     from drivetrain.targets.local.runner import Asset
@@ -51,7 +50,7 @@ def refuse_lacking(
     Raises:
         UserError: steps or recipes need packages that are not installed; with the command that installs them.
     """
-    from drivetrain.spec.graph import Graph
+    from drivetrain.spec.pipeline import Graph
     from drivetrain.spec.steps import JobStep
 
     wheels = [name for asset in assets if (name := asset.uri.rpartition("/")[2]).endswith(".whl")]

@@ -243,4 +243,5 @@ def _run_on(
         as_json=as_json,
         quiet=quiet,
         home_option=home_option(home),
+        tracked=False,
     )

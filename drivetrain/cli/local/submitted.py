@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.authoring.pipeline import Pipeline
+from drivetrain.authoring.steps import Pipeline
 from drivetrain.base.errors import InputError, UserError, did_you_mean
 from drivetrain.spec.resources import Cluster
 from drivetrain.steps import command_line

@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
@@ -65,7 +65,8 @@ def start(
             say_to_user(said, as_json=as_json)
         return runner.resume(interrupted, options)
 
-    return _watch(home, run, as_json=as_json, quiet=quiet, home_option=home_option)
+    tracked = bool(options.trackers)
+    return _watch(home, run, as_json=as_json, quiet=quiet, home_option=home_option, tracked=tracked)
 
 
 def resume(
@@ -118,7 +119,7 @@ def resume(
 
 def _saved_options(home: Home, execution: str) -> tuple[str, Options]:
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.request import Request, why_not_resumed
+    from drivetrain.targets.local.options import Request, why_not_resumed
 
     with Ledger(home) as ledger:
         id = ledger.execution(execution).id
@@ -132,26 +133,53 @@ def say_to_user(text: str, *, as_json: bool) -> None:
     print(text, file=sys.stderr if as_json else sys.stdout, flush=True)
 
 
-def _watch(home: Home, run: Callable[[Runner], Summary], *, as_json: bool, quiet: bool, home_option: str) -> int:
+def _watch(
+    home: Home,
+    run: Callable[[Runner], Summary],
+    *,
+    as_json: bool,
+    quiet: bool,
+    home_option: str,
+    tracked: bool = True,
+) -> int:
     from drivetrain.targets.local.runner import Runner
 
     return watched(
-        home, lambda observer: run(Runner(home, observer)), as_json=as_json, quiet=quiet, home_option=home_option
+        home,
+        lambda observer: run(Runner(home, observer)),
+        as_json=as_json,
+        quiet=quiet,
+        home_option=home_option,
+        tracked=tracked,
     )
 
 
 def watched(
-    home: Home, run: Callable[[Observer], Summary], *, as_json: bool, quiet: bool = False, home_option: str
+    home: Home,
+    run: Callable[[Observer], Summary],
+    *,
+    as_json: bool,
+    quiet: bool = False,
+    home_option: str,
+    tracked: bool = True,
 ) -> int:
-    """Show what `run` tells its observer, then what came of it; gives the exit code."""
-    from drivetrain.trackers import told_to_trackers
+    """Show what `run` tells its observer, then what came of it; gives the exit code.
 
+    Args:
+        tracked: whether the run may have trackers.
+    """
     watcher = Watcher(new_progress(as_json=as_json, quiet=quiet))
-    with told_to_trackers(home, watcher) as observer:
+    with _told_to_trackers(home, watcher) if tracked else nullcontext(watcher) as observer:
         with watcher, told_of_signals(lambda: watcher.stopping(as_json or quiet)):
             summary = run(observer)
         watcher.raise_what_went_wrong()
         return _conclude(home, summary, watcher, as_json=as_json, quiet=quiet, home_option=home_option)
+
+
+def _told_to_trackers(home: Home, watcher: Watcher) -> AbstractContextManager[Observer]:
+    from drivetrain.trackers import told_to_trackers
+
+    return told_to_trackers(home, watcher)
 
 
 def new_progress(*, as_json: bool, quiet: bool = False) -> Progress:

@@ -14,8 +14,8 @@ from drivetrain.cli.runs.outcome import shown_path
 from drivetrain.cli.terminal import paint
 from drivetrain.report.content.logs import tail
 from drivetrain.report.content.reasons import failing_rank, hangs, is_bad_input, known_paths, without_host
-from drivetrain.targets.local.execution.outcomes import for_run
-from drivetrain.targets.local.request import masking_of
+from drivetrain.targets.local.execution import for_run
+from drivetrain.targets.local.options import masking_of
 
 if TYPE_CHECKING:
     from drivetrain.report.content import StepFacts

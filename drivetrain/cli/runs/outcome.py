@@ -23,7 +23,7 @@ from drivetrain.report.content.reasons import in_a_line, known_paths
 
 if TYPE_CHECKING:
     from drivetrain.report.content.spot_savings import Prices
-    from drivetrain.targets.local.ledger.rows import ExecutionRow
+    from drivetrain.targets.local.ledger import ExecutionRow
 
 MAX_NUMBERS = 6
 

@@ -53,8 +53,8 @@ def list_(
     from drivetrain.report.content.concluding import enter_missing
     from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.targets.local.ledger.run_values import values_of
+    from drivetrain.targets.local.options import why_not_resumed
     from drivetrain.targets.local.organising.search import FIELDS, search
-    from drivetrain.targets.local.request import why_not_resumed
 
     place = local_home(home)
     if where is not None or sort is not None or as_json:

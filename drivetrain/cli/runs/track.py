@@ -30,7 +30,7 @@ def track(
     """
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.request import trackers_of
+    from drivetrain.targets.local.options import trackers_of
     from drivetrain.trackers.follow import follow
     from drivetrain.trackers.tracker import checked, names
 

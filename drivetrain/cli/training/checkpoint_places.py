@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from drivetrain.base.errors import UserError, did_you_mean
 
 if TYPE_CHECKING:
+    from drivetrain.targets.local.ledger import StepRow
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import StepRow
 
 PROGRAM = "drivetrain.training_scripts.checkpoints"
 INTERRUPTED = 130

@@ -12,8 +12,8 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.training.health.packed import COLLECTIONS, FOLDER, RECORDS, has_records, unpacked
 
 if TYPE_CHECKING:
+    from drivetrain.targets.local.ledger import StepRow
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import StepRow
 
 
 @contextmanager

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.report.content import RunFacts
-from drivetrain.report.content.given import differing
-from drivetrain.steps.contract import CODE_CHANNEL
+from drivetrain.report.content.given import Compared, differing, given_settings
 
 if TYPE_CHECKING:
     from drivetrain.decision.differences import Difference
@@ -19,51 +18,6 @@ if TYPE_CHECKING:
 CONFIDENCE = 0.95
 COST = "not known: this machine ran them, and nobody bills it"
 """Of runs of this machine; what those of a deployed pipeline cost, `drivetrain status --compare` tells."""
-# No setting or parameter can have a name with a space.
-TARGET = "target platform"
-_ARCHIVES = (".tar.gz", ".tgz")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compared:
-    """One of the runs. `given` are the settings of its pipeline, `target` the platform that it was compiled for; empty
-    where its folder was removed."""
-
-    facts: RunFacts
-    target: str = ""
-    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The target, settings and parameters of the pipeline, and `STEP.SETTING` of its steps."""
-        of_steps = {f"{step.name}.{name}": text for step in self.facts.steps for name, text in step.settings.items()}
-        target = {TARGET: self.target} if self.target else {}
-        return {**target, **self.given, **self.facts.parameters, **of_steps}
-
-    @property
-    def step_seconds(self) -> float:
-        """The time of all steps that ran, one after the other; what came from the cache took none."""
-        ran = [step for step in self.facts.steps if step.parent is None and step.cache_of is None]
-        return sum(step.seconds or 0.0 for step in ran)
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """What the steps returned, by name; `STEP.NAME` where several steps returned one of that name."""
-        names = [name for one in self.facts.measured for name in one.numbers]
-        return {
-            name if names.count(name) == 1 else f"{one.step}.{name}": value
-            for one in self.facts.measured
-            for name, value in one.numbers.items()
-        }
-
-    @property
-    def data(self) -> dict[str, tuple[bool, str]]:
-        """`STEP.INPUT` -> whether it was read as an archive, and the hash of what was read; code is told of apart."""
-        return {
-            f"{each.step}.{each.name}": (each.uri.endswith(_ARCHIVES), each.digest)
-            for each in self.facts.artifacts
-            if each.flow == "input" and each.name != CODE_CHANNEL
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,23 +106,8 @@ def compare(home: Home, executions: Iterable[str]) -> Comparison:
     return Comparison(runs=runs, paired=paired)
 
 
-def given_settings(home: Home, execution: str) -> dict[str, Any]:
-    """The settings of the pipeline with their values, defaults included; empty where the run was made of a Pipeline
-    object, or its folder was removed. Of a run of an earlier version, the text of those that it was started with."""
-    from drivetrain.targets.local.request import Request
-
-    try:
-        options = Request.load(home.run(execution)).options
-    except UserError:
-        return {}
-    if options.settings:
-        return dict(options.settings)
-    origin = options.origin or {}
-    return dict(text.partition("=")[::2] for text in origin.get("set", ()))
-
-
 def _target(home: Home, execution: str) -> str:
-    from drivetrain.targets.local.request import Request
+    from drivetrain.targets.local.options import Request
 
     try:
         return Request.load(home.run(execution)).options.target

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.report.content import ArtifactFacts, Measured
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
     from drivetrain.report.content.card import CardFacts
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from drivetrain.report.content.decision import DecisionFacts
     from drivetrain.report.content.evaluation import EvaluationFacts
     from drivetrain.targets.local.home import Home
-    from drivetrain.targets.local.ledger.rows import StepRow
+    from drivetrain.targets.local.ledger import StepRow
     from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 
 

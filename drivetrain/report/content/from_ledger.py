@@ -16,8 +16,8 @@ from drivetrain.report.content.given import changed_since_last, commands_of, set
 from drivetrain.report.content.reasons import is_bad_input
 from drivetrain.report.dag import Dag, Node
 from drivetrain.targets.local.ledger.run_values import values_of
-from drivetrain.targets.local.request import why_not_resumed
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.local.options import why_not_resumed
+from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
     from drivetrain.report.content.goodput import JobTimes
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from drivetrain.report.content.spot_savings import Prices
     from drivetrain.report.content.tuning import TuningFacts
     from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.ledger import ExecutionRow, MetricRow, StepRow
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import ExecutionRow, MetricRow, StepRow
     from drivetrain.targets.sagemaker.document.document import Definition
 
 DEFINITION_FILE = "definition.json"

@@ -1,22 +1,70 @@
-"""What a run was given, what of it the run before was not, and the commands that go on from it."""
+"""What a run was given and came to, what of it the run before was not given, and the commands that go on from it."""
 
 from __future__ import annotations
 
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.report.content import Changed
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.report.content import Changed, RunFacts
+from drivetrain.steps.contract import CODE_CHANNEL
+from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
+    from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.ledger import ExecutionRow
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import ExecutionRow
 
+# No setting or parameter can have a name with a space.
+TARGET = "target platform"
+_ARCHIVES = (".tar.gz", ".tgz")
 _BEFORE = "WHERE pipeline = ? AND rowid < (SELECT rowid FROM executions WHERE id = ?) ORDER BY rowid DESC LIMIT 1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """One of the runs. `given` are the settings of its pipeline, `target` the platform that it was compiled for; empty
+    where its folder was removed."""
+
+    facts: RunFacts
+    target: str = ""
+    given: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The target, settings and parameters of the pipeline, and `STEP.SETTING` of its steps."""
+        of_steps = {f"{step.name}.{name}": text for step in self.facts.steps for name, text in step.settings.items()}
+        target = {TARGET: self.target} if self.target else {}
+        return {**target, **self.given, **self.facts.parameters, **of_steps}
+
+    @property
+    def step_seconds(self) -> float:
+        """The time of all steps that ran, one after the other; what came from the cache took none."""
+        ran = [step for step in self.facts.steps if step.parent is None and step.cache_of is None]
+        return sum(step.seconds or 0.0 for step in ran)
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """What the steps returned, by name; `STEP.NAME` where several steps returned one of that name."""
+        names = [name for one in self.facts.measured for name in one.numbers]
+        return {
+            name if names.count(name) == 1 else f"{one.step}.{name}": value
+            for one in self.facts.measured
+            for name, value in one.numbers.items()
+        }
+
+    @property
+    def data(self) -> dict[str, tuple[bool, str]]:
+        """`STEP.INPUT` -> whether it was read as an archive, and the hash of what was read; code is told of apart."""
+        return {
+            f"{each.step}.{each.name}": (each.uri.endswith(_ARCHIVES), each.digest)
+            for each in self.facts.artifacts
+            if each.flow == "input" and each.name != CODE_CHANNEL
+        }
 
 
 def settings(arguments: Mapping[str, Any]) -> dict[str, str]:
@@ -63,10 +111,25 @@ def differing(every: Sequence[Mapping[str, Any]]) -> dict[str, tuple[Any, ...]]:
     return {name: values for name, values in found.items() if any(value != values[0] for value in values)}
 
 
+def given_settings(home: Home, execution: str) -> dict[str, Any]:
+    """The settings of the pipeline with their values, defaults included; empty where the run was made of a Pipeline
+    object, or its folder was removed. Of a run of an earlier version, the text of those that it was started with."""
+    from drivetrain.targets.local.options import Request
+
+    try:
+        options = Request.load(home.run(execution)).options
+    except UserError:
+        return {}
+    if options.settings:
+        return dict(options.settings)
+    origin = options.origin or {}
+    return dict(text.partition("=")[::2] for text in origin.get("set", ()))
+
+
 def commands_of(ledger: Ledger, row: ExecutionRow) -> tuple[tuple[str, str], ...]:
     """What can be done with a run: (words, command). Values that look like secrets read `***`."""
     from drivetrain.base.masking import Masking
-    from drivetrain.targets.local.request import Request, why_not_resumed
+    from drivetrain.targets.local.options import Request, why_not_resumed
 
     folder = ledger.home.run(row.id)
     found: list[tuple[str, str]] = []

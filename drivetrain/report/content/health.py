@@ -15,8 +15,8 @@ from drivetrain.report.content.untrusted_json import drawable, finite, listed, m
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.home import Home
+    from drivetrain.targets.local.ledger import StepRow
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import StepRow
 
 MEMBER, OPERATORS = "health/health.json", "profile/operators.json"
 MAX_BYTES = 4 * 1024 * 1024

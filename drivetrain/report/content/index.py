@@ -15,8 +15,8 @@ from drivetrain.targets.local.organising.search import FIELDS, search
 from drivetrain.targets.local.organising.where import names_in
 
 if TYPE_CHECKING:
+    from drivetrain.targets.local.ledger import ExecutionRow
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import ExecutionRow
 
 MAX_COLUMNS = 3
 _FIRST = ("accuracy", "auroc", "f1_macro", "rmse", "loss", "validation_loss")

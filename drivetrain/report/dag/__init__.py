@@ -19,6 +19,9 @@ STATUSES = (
     "NotExecuted",
 )
 
+MAX_SIDE_BY_SIDE = 8
+"""More steps in one layer than this are folded where they are alike (folding.py)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Node:

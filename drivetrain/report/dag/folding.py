@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from drivetrain.base.formatting import count
-from drivetrain.report.dag import Dag, Edge, Node
+from drivetrain.report.dag import MAX_SIDE_BY_SIDE, Dag, Edge, Node
 from drivetrain.report.dag.layout import layers_of
 
-MAX_SIDE_BY_SIDE = 8
-"""More steps in one layer than this are folded where they are alike."""
 # What people look for stays a box of its own.
 _NEVER = ("Failed", "Executing", "Retrying", "Interrupted", "Stopped")
 

@@ -11,8 +11,9 @@ from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report import Around, document, section
 from drivetrain.report.charts.charts import MAX_SERIES, Series, line_chart
 from drivetrain.report.charts.curves import over_steps
-from drivetrain.report.content.comparison import COST, Compared, Comparison
+from drivetrain.report.content.comparison import COST, Comparison
 from drivetrain.report.content.findings import words
+from drivetrain.report.content.given import Compared
 from drivetrain.report.page.sections import short_value, status_mark
 
 MAX_CHARTS = 24

@@ -14,7 +14,7 @@ from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report import Around, definitions, document, place_code, section, tile
 from drivetrain.report.content import RunFacts
 from drivetrain.report.content.reasons import known_paths
-from drivetrain.report.dag.folding import folded
+from drivetrain.report.dag import MAX_SIDE_BY_SIDE
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
 from drivetrain.report.page.sections import commands_section, parameters_section, status_mark, steps_section
 
@@ -223,7 +223,11 @@ def _failure(run: RunFacts) -> Markup | None:
 def _graph(run: RunFacts) -> Markup | None:
     if not run.dag.nodes:
         return None
-    dag = folded(run.dag)
+    dag = run.dag
+    if len(dag.nodes) > MAX_SIDE_BY_SIDE:
+        from drivetrain.report.dag.folding import folded
+
+        dag = folded(dag)
     if len(dag.nodes) > MAX_NODES:
         drawing: Markup = el("p", f"{len(dag.nodes):,} steps are too many for one picture; the table has them all.")
     else:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import JobStep, ProcessingStep, is_our_training
 
 SPARK_SUBMIT = "smspark-submit"
@@ -50,6 +51,19 @@ def says_framework(step: JobStep) -> bool:
         or "launcher" in step.parameters
         or not {"torch", "tensorflow"}.isdisjoint(step.program.needs)
     )
+
+
+def framework_of(step: JobStep, graph: Graph) -> str:
+    """The framework that a step's program runs on; torch, whose images run plain Python, too, where nothing says which.
+
+    Raises:
+        UserError: it would be several.
+    """
+    if not says_framework(step):
+        return "torch"
+    from drivetrain.recommend.framework import framework_of_step
+
+    return framework_of_step(step, graph)
 
 
 def is_pyspark(need: str) -> bool:

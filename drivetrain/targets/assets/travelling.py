@@ -1,12 +1,20 @@
-"""Which of a user's files travel into the containers: the Python files below the folder of the pipeline's file."""
+"""Which of a user's files travel into the containers, the Python files below the folder of the pipeline's file; and
+whether the program of a step is there: found as a pipeline is compiled, not when its turn has come.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from drivetrain.base.errors import UserError
+import drivetrain
+from drivetrain.base.errors import SpecError, UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from drivetrain.spec.steps import JobStep
 
 MAX_SOURCE_FILES = 2_000
 MAX_SOURCE_BYTES = 20 * 1024 * 1024
@@ -76,3 +84,43 @@ def _matches(path: str, patterns: Iterable[str]) -> bool:
     """Whether a pattern means the path: one without a slash fits any name, one with a slash the whole path."""
     name = path.rpartition("/")[2]
     return any(fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns)
+
+
+def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[str]) -> None:
+    """Refuse a recipe or a script that would not be there.
+
+    Args:
+        source: folder of the user's pipeline file.
+        travelling: the user's files that travel, by their paths in that folder.
+
+    Raises:
+        SpecError: naming the step, and the closest match.
+    """
+    # Whoever looks for files alone (a home of runs is not to travel) needs no models of the spec.
+    from drivetrain.spec.steps import TRAIN, TRAIN_SCRIPT
+
+    if step.program.target == TRAIN:
+        _check_recipe(step, travelling)
+    script = step.program.target if step.program.kind == "script" else None
+    if step.program.target == TRAIN_SCRIPT and "source" not in step.inputs:  # else it comes with an input
+        script = step.parameters.get("script")
+    if isinstance(script, str) and source is not None and script not in travelling:
+        there = (source / script).is_file()
+        raise SpecError(
+            f"Step {step.name!r}: script {script!r} in {source} does not travel: only Python files do. Give the "
+            "folder that it lies in as an input."
+            if there
+            else f"Step {step.name!r}: there is no script {script!r} in {source}. {did_you_mean(script, travelling)}"
+        )
+
+
+def _check_recipe(step: JobStep, travelling: AbstractSet[str]) -> None:
+    """It is named after a file in training_scripts/recipes (read here, never imported), or one of the user's."""
+    given = step.parameters.get("recipe")
+    if not isinstance(given, str) or "." in given:
+        return  # known when it runs; or a module of the user's own, inside a package
+    folder = Path(drivetrain.__file__).parent / "training_scripts" / "recipes"
+    known = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+    known |= {name.removesuffix(".py") for name in travelling if "/" not in name}
+    if given not in known:
+        raise SpecError(f"Step {step.name!r}: no recipe {given!r}. {did_you_mean(given, known)}")

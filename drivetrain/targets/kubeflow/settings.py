@@ -20,8 +20,8 @@ from pydantic_core import PydanticCustomError
 
 from drivetrain.base import addresses
 from drivetrain.base.errors import did_you_mean
+from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Matching
 from drivetrain.spec.deployment import Deployment, block_of
-from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Matching
 from drivetrain.targets.kubeflow import image_names
 
 NAME = "kubeflow"

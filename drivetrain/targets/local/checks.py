@@ -16,8 +16,8 @@ from drivetrain.targets.local.execution.context import RunPlan
 from drivetrain.targets.local.execution.scope import STUBBED_FILES, ExecutionScope, IterationScope, resolve_known
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.storage.objects import ObjectStore
-from drivetrain.targets.sagemaker.document import for_each, graph, path_text
-from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document import graph, path_text
+from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import FUNCTIONS, Scope, UnresolvedReference
 
 _MOST_SHOWN = 20
@@ -100,7 +100,11 @@ class _Checked:
 
 def _of_the_body(problem: str, one: _Checked) -> str:
     """Problems of the first iteration are reported for the step of the body itself."""
-    if one.step.name != for_each.child_name(one.written_as, 0):
+    if one.step.name == one.written_as:  # no step of an iteration
+        return problem
+    from drivetrain.targets.sagemaker.document.for_each import child_name
+
+    if one.step.name != child_name(one.written_as, 0):
         return problem
     return problem.replace(repr(one.step.name), repr(one.written_as)).replace(
         f"--stub {one.step.name}", f"--stub {one.written_as}"
@@ -111,9 +115,12 @@ def _iterated(steps: Sequence[StepNode], scope: ExecutionScope, options: Options
     """The steps of all iterations, as far as the items are known; and problems of the items."""
     found: list[_Checked] = []
     problems: list[str] = []
-    for step in steps:
-        if step.type != for_each.TYPE or step.name in options.stubs:
-            continue
+    loops = [step for step in steps if step.type == FOR_EACH and step.name not in options.stubs]
+    if not loops:
+        return found, problems
+    from drivetrain.targets.sagemaker.document import for_each
+
+    for step in loops:
         given = step.arguments["IterableItems"]
         try:
             items = for_each.items_of(scope.arguments(given), literal=isinstance(given, list))
@@ -136,18 +143,22 @@ def _iterated(steps: Sequence[StepNode], scope: ExecutionScope, options: Options
 
 def _lost_items(step: StepNode, item: Json) -> Iterator[str]:
     """References to members that the item of an iteration lacks."""
+    from drivetrain.targets.sagemaker.document.for_each import current_item
+
     for get in step.references:
-        if get.root == for_each.TYPE:
+        if get.root == FOR_EACH:
             try:
-                for_each.current_item(item, get)
+                current_item(item, get)
             except UnresolvedReference as error:
                 yield f"step {step.name!r}: {error}"
 
 
 def _known(one: _Checked) -> dict[str, Any]:
     arguments = one.step.arguments
-    if one.step.type == for_each.TYPE:  # the steps of its body are looked at as steps
-        arguments = {key: value for key, value in arguments.items() if key not in for_each.OF_THE_BODY}
+    if one.step.type == FOR_EACH:  # the steps of its body are looked at as steps
+        from drivetrain.targets.sagemaker.document.for_each import OF_THE_BODY
+
+        arguments = {key: value for key, value in arguments.items() if key not in OF_THE_BODY}
     return resolve_known(arguments, one.scope)
 
 
@@ -243,7 +254,7 @@ def _lost_member(source: StepNode, path: Sequence[str | int]) -> str | None:
         declared = [output.name for output in source.output_parameters]
         if path[1] not in declared:
             return f"{source.name!r} declares no output {path[1]!r}. {did_you_mean(str(path[1]), declared)}"
-    if path[0] == "IterationOutputs" and len(path) > 1 and source.type == for_each.TYPE:
+    if path[0] == "IterationOutputs" and len(path) > 1 and source.type == FOR_EACH:
         items: Json = source.arguments["IterableItems"]
         if isinstance(items, list) and isinstance(path[1], int) and not 0 <= path[1] < len(items):
             return f"{source.name!r} has {len(items)} items, so its iterations are 0 to {len(items) - 1}."

@@ -16,21 +16,19 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.targets.events import Observer, Summary, ignore
 from drivetrain.targets.local.checks import check
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.execution.execution import Execution
 from drivetrain.targets.local.execution.scope import ExecutionScope
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.identifiers import Facts
+from drivetrain.targets.local.ledger import ExecutionRow, StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import ExecutionRow, StepRow
 from drivetrain.targets.local.ledger.run_values import begun_with
 from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.request import Request, why_not_resumed
+from drivetrain.targets.local.options import Options, Request, why_not_resumed
 from drivetrain.targets.local.storage import go_on, no_space
 from drivetrain.targets.local.storage.objects import Asset, ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document import graph
 from drivetrain.targets.sagemaker.document.document import Definition, read
-from drivetrain.targets.sagemaker.document.parameters import bind
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.selecting import Selection
@@ -69,7 +67,7 @@ class Runner:
                 anything starts; a full disk.
         """
         definition = read(text, source)
-        bound = bind(definition, parameters)
+        bound = _bound(definition, parameters)
         request = Request(text.decode("utf-8-sig") if isinstance(text, bytes) else text, bound, options)
         id = os.urandom(6).hex()
         with no_space(str(self.home.root), "run it again"):
@@ -140,7 +138,7 @@ class Runner:
             if text is not None:
                 given = given_parameters(read(saved.text, f"execution {row.id}"), saved.parameters)
                 fits = {p.name for p in read(text, "the new definition").parameters}
-                bound = bind(read(text), {name: value for name, value in given.items() if name in fits})
+                bound = _bound(read(text), {name: value for name, value in given.items() if name in fits})
                 request = replace(request, text=text, parameters=bound)
             definition = read(request.text, f"execution {row.id}")
             store = ObjectStore(self.home.objects, request.options.data)
@@ -205,7 +203,7 @@ class Runner:
         Raises:
             UserError: the execution that steps which are not selected are to be taken from is not there.
         """
-        bound = bind(read(text, source), parameters)
+        bound = _bound(read(text, source), parameters)
         request = Request(text.decode("utf-8-sig") if isinstance(text, bytes) else text, bound, options)
         with Ledger(self.home) as ledger:
             if options.selected:
@@ -292,6 +290,19 @@ class Runner:
         )
         status, seconds, reason = execution.run(resumed=resumed)
         return Summary(id, status, seconds, reason)
+
+
+def _bound(definition: Definition, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The typed value of every parameter of a definition.
+
+    Raises:
+        UserError: as `bind`.
+    """
+    if not definition.parameters and not given:
+        return {}
+    from drivetrain.targets.sagemaker.document.parameters import bind
+
+    return bind(definition, given)
 
 
 def _going_on(given: Options | None, saved: Options) -> Options:

@@ -28,8 +28,8 @@ from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.jobs import remote_function
 from drivetrain.targets.local.storage.channels import member
 from drivetrain.targets.local.storage.outputs import Publication
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drivetrain.authoring.pipeline import Pipeline
-from drivetrain.authoring.steps import step
+from drivetrain.authoring.steps import Pipeline, step
 from drivetrain.components.train_script import train_script
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.resources import (

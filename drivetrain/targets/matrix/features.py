@@ -13,8 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain.authoring.pipeline import Pipeline
-from drivetrain.authoring.steps import step
+from drivetrain.authoring.steps import Pipeline, step
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
 from drivetrain.spec.resources import Cluster

@@ -14,8 +14,8 @@ from typing import Annotated
 
 from pydantic import Field
 
+from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Matching
 from drivetrain.spec.deployment import Deployment, block_of
-from drivetrain.spec.frozen import Frozen, FrozenDict, FrozenMap, Matching
 from drivetrain.spec.resources import Mlflow, Network
 
 NAME = "sagemaker"

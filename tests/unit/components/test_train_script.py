@@ -288,6 +288,6 @@ def test_a_script_that_would_not_be_there_is_found_before_anything_runs(script: 
 
 
 def test_its_name_in_the_compiler() -> None:
-    from drivetrain.targets.assets.programs import TRAIN_SCRIPT
+    from drivetrain.spec.steps import TRAIN_SCRIPT
 
     assert train_script.target == TRAIN_SCRIPT

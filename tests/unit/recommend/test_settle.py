@@ -22,7 +22,7 @@ from drivetrain.recommend.facts_places import SHIPPED
 from drivetrain.recommend.framework import framework_of_step, framework_problem, needs_of
 from drivetrain.recommend.settle import settle
 from drivetrain.recommend.sizing import Sizing
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import ConditionStep, TrainingStep
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 

@@ -35,8 +35,8 @@ from drivetrain.serve.local_events import CHANGES, is_seen
 from drivetrain.serve.runs import QueuedStart, Runs, Served, run_command
 from drivetrain.serve.server import ClockTrigger, Server
 from drivetrain.spec.triggers import Trigger
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.triggers.package_events import package_event
 from drivetrain.triggers.schedules import clock

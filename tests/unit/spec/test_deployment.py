@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from drivetrain import Deployment, Keys, Pipeline, Settings, SpecError, UserError
 from drivetrain.authoring.settings import build
-from drivetrain.spec.deployment import OutsideOfBlockWarning, block_model
+from drivetrain.spec.deployment import OutsideOfBlockWarning, block_model, block_of
 from drivetrain.targets.sagemaker.settings import Settings as SageMaker
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import target_names
@@ -131,4 +131,5 @@ def test_a_copy_has_the_block_that_it_was_given() -> None:
 def test_each_target_declares_its_block(target: str) -> None:
     model = block_model(target)
     assert model is not None and model() == model.model_validate({}), "every field has a default"
+    assert block_of(Deployment(), target, model) == model()
     assert not model.model_fields.keys() & Deployment.model_fields.keys(), "a field without its block is told apart"

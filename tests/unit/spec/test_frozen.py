@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from drivetrain import Checkpoint, Pipeline, Settings
 from drivetrain.schemas.settings import settings_schema
-from drivetrain.spec.frozen import FrozenDict
+from drivetrain.spec import FrozenDict
 from drivetrain.spec.steps import FailStep, LambdaStep
 from drivetrain.spec.values import OutputRef
 

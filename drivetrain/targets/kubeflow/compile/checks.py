@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from drivetrain.base.errors import did_you_mean
-from drivetrain.spec.graph import Graph
-from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.resources import Checkpoint, Cluster, Spot
 from drivetrain.spec.steps import (
     TRAIN,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import ConditionStep, FailStep, JobStep, RegisterStep, Step
 from drivetrain.targets.target import Problem
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import JobStep, Step
 from drivetrain.targets.assets.image import runs_on_spark
 from drivetrain.targets.kubeflow.image_names import ALLOWED, image_name, image_problem

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from drivetrain.spec.graph import Graph, find_cycle
-from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.pipeline import Graph, Pipeline, find_cycle
 from drivetrain.spec.steps import BaseStep, ForEachStep, JobStep, TrainingStep
 from drivetrain.spec.values import (
     EagerValue,

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from drivetrain.base.errors import did_you_mean
-from drivetrain.spec.graph import find_cycle
+from drivetrain.spec.pipeline import find_cycle
 from drivetrain.targets.kubeflow.ir.problems import Json, Problem, at, entry, quoted
 
 Flow = Literal["parameters", "artifacts"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from drivetrain.base.errors import did_you_mean
-from drivetrain.spec.graph import find_cycle
+from drivetrain.spec.pipeline import find_cycle
 from drivetrain.targets.kubeflow.ir import cel, placeholders
 from drivetrain.targets.kubeflow.ir.components import FLOWS, Component, Components, Flow, Use, is_required, type_of
 from drivetrain.targets.kubeflow.ir.problems import Json, Problem, at, entry, quoted

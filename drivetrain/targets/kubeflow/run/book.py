@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from drivetrain.spec.graph import Graph
-from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import (
     ConditionStep,
     FailStep,
@@ -36,7 +35,7 @@ from drivetrain.targets.kubeflow.run.conditions import holds
 from drivetrain.targets.kubeflow.run.recorded import Recorded, arguments_of
 from drivetrain.targets.kubeflow.run.skeleton import TYPES
 from drivetrain.targets.local.containers.supervised import FAILURE_CHARACTERS, failure_reason
-from drivetrain.targets.local.ledger.rows import Child
+from drivetrain.targets.local.ledger import Child
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.step_types.for_each import reason_of
 

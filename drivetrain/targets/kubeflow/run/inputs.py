@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.spec.graph import Graph
-from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import JobStep, RegisterStep, Step
 from drivetrain.spec.values import ParameterRef
 from drivetrain.targets.local.storage.objects import ObjectStore, parse

@@ -29,11 +29,10 @@ from drivetrain.targets.kubeflow.run.skeleton import skeleton
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.local.containers.processes import TOKEN_VARIABLE, end_survivors, record_of
 from drivetrain.targets.local.containers.supervised import INHERITED
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home, write_whole
-from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.request import Request, forbid_resume
+from drivetrain.targets.local.options import Options, Request, forbid_resume
 from drivetrain.targets.local.storage import no_space
 from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
 from drivetrain.targets.sagemaker.document.document import read

@@ -9,8 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from drivetrain.base.json_text import text_of
-from drivetrain.spec.graph import Graph
-from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import ConditionStep, ForEachStep, ProcessingStep, Step
 from drivetrain.spec.values import ParameterRef, references_in
 from drivetrain.steps.contract import METRICS_FILE, METRICS_OUTPUT

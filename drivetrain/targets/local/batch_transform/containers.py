@@ -20,7 +20,7 @@ from drivetrain.targets.local.containers.mounts import BASE
 from drivetrain.targets.local.jobs.jobs import environment_of, image_command
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.storage.channels import entries, member, missing, text
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
     from drivetrain.registry.backends.local import LocalRegistry

@@ -13,11 +13,11 @@ from drivetrain.registry.model_folder import unpack
 from drivetrain.targets.local.batch_transform import driver
 from drivetrain.targets.local.batch_transform.containers import SUBMIT_DIRECTORY
 from drivetrain.targets.local.jobs import jobs
-from drivetrain.targets.local.ledger.rows import ArtifactEntry
+from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import member, text
 from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, fetch, sha256_of
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.context import RunPlan, StepContext

@@ -12,7 +12,7 @@ from typing import Any
 from drivetrain.targets.local.batch_transform import records
 from drivetrain.targets.local.batch_transform.data_processing import DataProcessing, kind_of
 from drivetrain.targets.local.batch_transform.filters import Filter, FilterError
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 MOST_PAYLOAD_MB = 100
 DEFAULT_PAYLOAD_MB = 6

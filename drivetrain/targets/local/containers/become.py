@@ -17,6 +17,7 @@ TYPE_CHECKING = False  # typing itself would cost a tenth of the start
 if TYPE_CHECKING:
     import signal
     from collections.abc import Callable, Mapping
+    from importlib.machinery import SourceFileLoader
     from types import CodeType, TracebackType
     from typing import NoReturn
 else:
@@ -33,9 +34,14 @@ _START = ["python3", "-I", "-S", "-c"]
 # What _end needs, which must not count as the program's own.
 _AT_THE_END = ("atexit", "ctypes", "gc", "io", "threading", "weakref")
 _OURS = os.path.dirname(os.path.abspath(__file__))
-_START_FILE = os.path.join(_OURS, *3 * [os.pardir], "steps", "start.py")
+_PACKAGE = os.path.normpath(os.path.join(_OURS, *3 * [os.pardir]))
+# What each component begins with: the start file, and what a component without imports of its own imports of ours.
+FIRST_FILES = (
+    "steps/start.py", "steps/call.py", "steps/command_line.py", "steps/contract.py", "steps/declaration.py",
+    "steps/signature.py", "base/bounds.py", "base/errors.py", "components/__init__.py",
+)  # fmt: skip
 _execve = os.execve
-# The text of our start file -> the code object of it: compiling it takes longer than all that it does.
+# The text of a file of ours -> the code object of it: compiling them takes longer than all that they do.
 _compiled: dict[bytes, CodeType] = {}
 
 
@@ -48,16 +54,18 @@ class Become(BaseException):
 
 
 def load(names: list[str]) -> None:
-    """Import modules ahead of the job, and compile the start file; sys.path is left as an interpreter without a script
+    """Import modules ahead of the job, and compile its first files; sys.path is left as an interpreter without a script
     has it."""
     import importlib
 
     sys.path[:] = [entry for entry in sys.path if os.path.abspath(entry) != _OURS]
     for name in (*names, *_AT_THE_END):
         importlib.import_module(name)
-    with open(_START_FILE, "rb") as file:
-        content = file.read()
-    _compiled[content] = compile(content, os.path.normpath(_START_FILE), "exec")
+    for name in FIRST_FILES:
+        path = os.path.join(_PACKAGE, name)
+        with open(path, "rb") as file:
+            content = file.read()
+        _compiled[content] = compile(content, path, "exec", dont_inherit=True)
     import gc
 
     gc.freeze()  # a collection in a fork would copy the memory of all that is shared
@@ -181,8 +189,10 @@ def _be(command: list[str], path: list[str]) -> None:
         main.__dict__["compile"] = _compile
         exec(compile(command[4], "<string>", "exec"), main.__dict__)  # the definition's own words  # nosec B102
     else:
+        import importlib.machinery
         import runpy
 
+        importlib.machinery.SourceFileLoader.source_to_code = _source_to_code  # type: ignore[reportAttributeAccessIssue]
         inherited = os.environ.get("PYTHONPATH", "")
         sys.path[:] = [os.getcwd(), *(entry for entry in inherited.split(os.pathsep) if entry), *path]
         sys.argv[:] = ["-m", *command[3:]]
@@ -193,6 +203,19 @@ def _be(command: list[str], path: list[str]) -> None:
 def _compile(content: bytes, path: str, mode: str) -> CodeType:
     """Replaces `compile` for the text of START_COMMAND, which has checked the hash of the start file."""
     return _compiled.get(content) or compile(content, path, mode)
+
+
+def _source_to_code(loader: SourceFileLoader, content: bytes, path: str, **options: int) -> CodeType:
+    """In the place of the loader's own: the job's files of ours are those of this package, by their text."""
+    import _imp
+    from importlib.machinery import SourceFileLoader
+
+    found = _compiled.get(content)
+    if found is None:
+        return super(SourceFileLoader, loader).source_to_code(content, path, **options)
+
+    getattr(_imp, "_fix_co_filename")(found, path)  # noqa: B009  (a traceback names the job's file)
+    return found
 
 
 def _without_our_frames(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:

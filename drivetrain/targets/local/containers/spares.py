@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.steps.contract import CODE_CHANNEL, START_COMMAND
+from drivetrain.steps.start import plain_files
 from drivetrain.targets.local.storage.channels import entries
 from drivetrain.targets.local.storage.objects import ObjectStore
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.containers.supervised import Spare
@@ -103,9 +104,7 @@ def _imports_of(archive: Path, name: str, function: str) -> tuple[str, ...]:
     if not archive.is_file():
         return ()
     try:
-        with tarfile.open(archive) as tar:
-            file = tar.extractfile(name)
-            tree = ast.parse(file.read() if file is not None else b"")
+        tree = ast.parse(_read(archive, name))
     except (KeyError, tarfile.TarError, SyntaxError, ValueError):  # the job itself will say so
         return ()
     found: dict[str, None] = {}
@@ -114,6 +113,22 @@ def _imports_of(archive: Path, name: str, function: str) -> tuple[str, ...]:
             for inner in ast.walk(node):
                 found |= dict.fromkeys(_modules(inner))
     return tuple(name for name in found if name.partition(".")[0] in _PACKAGES)
+
+
+def _read(archive: Path, name: str) -> bytes:
+    """A file of an archive of code.
+
+    Raises:
+        KeyError, tarfile.TarError: there is none, or no such archive.
+    """
+    content = archive.read_bytes()
+    files = plain_files(content)
+    if files is None:
+        with tarfile.open(archive) as tar:
+            file = tar.extractfile(name)
+            return b"" if file is None else file.read()
+    begin, end = {each: (begin, end) for each, begin, end in files}[name]
+    return content[begin:end]
 
 
 def _modules(node: ast.AST) -> list[str]:

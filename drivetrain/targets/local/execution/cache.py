@@ -22,8 +22,8 @@ from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of,
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.cache_differences import Difference
+    from drivetrain.targets.local.ledger import EarlierStep, ObjectEntry
     from drivetrain.targets.local.ledger.reader import Ledger
-    from drivetrain.targets.local.ledger.rows import EarlierStep, ObjectEntry
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.targets.events import Event, MetricLogged, StepStatus
 from drivetrain.targets.local.containers.spares import Spares
-from drivetrain.targets.local.execution.outcomes import (
+from drivetrain.targets.local.execution import (
     CAPACITY_ERROR,
     JOB_INTERNAL_ERROR,
+    Facts,
     StepFailedError,
     StepStoppedError,
 )
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.storage.objects import ObjectStore
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.containers.container import Job, JobResult, RunningJob
     from drivetrain.targets.local.containers.processes import ProcessRecord
     from drivetrain.targets.local.jobs.logged_metrics import Logged
-    from drivetrain.targets.local.ledger.rows import ArtifactEntry
+    from drivetrain.targets.local.ledger import ArtifactEntry
     from drivetrain.targets.local.storage.outputs import Publication
 
 

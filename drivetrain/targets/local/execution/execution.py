@@ -28,21 +28,18 @@ from drivetrain.targets.events import (
     StepStarted,
 )
 from drivetrain.targets.local.containers.spares import prepare_spare
-from drivetrain.targets.local.execution import cache
+from drivetrain.targets.local.execution import BAD_INPUT, Facts, StepFailedError, cache
 from drivetrain.targets.local.execution.context import Control, Slots, stop_on_signals
-from drivetrain.targets.local.execution.outcomes import BAD_INPUT, StepFailedError
 from drivetrain.targets.local.execution.scheduler import Loop, Scheduler
 from drivetrain.targets.local.execution.scope import ExecutionScope, moment_of_step
 from drivetrain.targets.local.execution.worker import Done, Worker
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger.schema import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.step_types import find
 from drivetrain.targets.local.storage.objects import ObjectStore
-from drivetrain.targets.sagemaker.document import for_each
-from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of, outcome
 
 if TYPE_CHECKING:
@@ -228,12 +225,14 @@ class Execution:
     def _prepare(self, step: StepNode) -> _Ready | None:
         """Resolve what a step needs to start; None if it was settled at once, without a worker."""
         try:
-            if step.type == for_each.TYPE and step.name not in self._options.stubs:
+            if step.type == FOR_EACH and step.name not in self._options.stubs:
                 self._begin_loop(step)
                 return None
             given: dict[str, Any] = step.own_fields.get("Arguments") or {}
-            if step.type == for_each.TYPE:
-                given = {key: value for key, value in given.items() if key not in for_each.OF_THE_BODY}
+            if step.type == FOR_EACH:
+                from drivetrain.targets.sagemaker.document.for_each import OF_THE_BODY
+
+                given = {key: value for key, value in given.items() if key not in OF_THE_BODY}
             now = partial(moment_of_step, self._home, self._facts.id, step.name)
             arguments = self._scope.arguments(given, step.name, now)
             fields = {key: value for key, value in step.own_fields.items() if key != "Arguments"}

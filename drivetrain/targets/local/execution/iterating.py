@@ -20,7 +20,7 @@ from drivetrain.targets.local.execution.context import Ended
 from drivetrain.targets.local.execution.scheduler import DONE, Loop, Scheduler
 from drivetrain.targets.local.execution.scope import ExecutionScope, IterationScope
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.rows import Child
+from drivetrain.targets.local.ledger import Child
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document import for_each
 from drivetrain.targets.sagemaker.document.document import StepNode

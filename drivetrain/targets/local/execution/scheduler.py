@@ -20,7 +20,6 @@ from heapq import heappop, heappush
 
 from drivetrain.targets.events import ExecutionStatus, StepStatus
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
-from drivetrain.targets.sagemaker.document.for_each import inner_needs
 from drivetrain.targets.sagemaker.document.graph import dependencies
 from drivetrain.targets.sagemaker.document.step_fields import DependsOn
 
@@ -122,6 +121,8 @@ class Scheduler:
             self._order[one.name] = (position, number + 1)
             self._dependents[one.name] = []
             loop.left.add(one.name)
+        from drivetrain.targets.sagemaker.document.for_each import inner_needs
+
         for iteration in iterations:
             # What they need of other steps has ended, since the ForEach waited for it.
             for name, needed in inner_needs(iteration).items():

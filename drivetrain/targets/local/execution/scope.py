@@ -12,14 +12,13 @@ from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import Json
 from drivetrain.base.masking import Masking, contains_mask
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home, write_whole
-from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.storage.channels import entries, text
 from drivetrain.targets.local.storage.objects import ObjectStore
-from drivetrain.targets.sagemaker.document import for_each
-from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document import object_in
+from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import Get, Scope, UnresolvedReference, is_expression, resolve
-from drivetrain.targets.sagemaker.document.members import object_in
 
 # In the response of a stubbed step: the JSON of its property files.
 STUBBED_FILES = "PropertyFiles"
@@ -171,14 +170,18 @@ class IterationScope(InnerScope):
 
     def shown(self, masking: Masking) -> str:
         """The item as text, without secrets."""
+        from drivetrain.targets.sagemaker.document.for_each import item_text
+
         parsed = self.parsed()
         whole = isinstance(parsed, dict | list)
-        return for_each.item_text(masking(parsed) if whole else masking(for_each.item_text(self._item)))
+        return item_text(masking(parsed) if whole else masking(item_text(self._item)))
 
     def below_root(self, get: Get) -> Any:
-        if get.root != for_each.TYPE:
+        if get.root != FOR_EACH:
             return super().below_root(get)
-        return for_each.current_item(self._item, get)
+        from drivetrain.targets.sagemaker.document.for_each import current_item
+
+        return current_item(self._item, get)
 
 
 def output_uri(arguments: Mapping[str, Any], name: str) -> str | None:

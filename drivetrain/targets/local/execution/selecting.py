@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.execution.cache import damaged, gone_or_changed
 from drivetrain.targets.local.execution.scheduler import DONE, outer_waits
+from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import StepRow
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.selection import check_selection

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext
-from drivetrain.targets.local.ledger.rows import ArtifactEntry
+from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.storage.channels import Channel, entries, missing, place
 from drivetrain.targets.local.storage.objects import LONGEST_NAME, is_too_long, parse
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.containers.container import Host

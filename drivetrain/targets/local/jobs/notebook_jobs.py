@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.members import object_in
 
 ENTRY_POINT = "amazon_sagemaker_scheduler"
 INPUT_PATH, NOTEBOOK, OUTPUT = "SM_EXECUTION_INPUT_PATH", "SM_INPUT_NOTEBOOK_NAME", "SM_OUTPUT_NOTEBOOK_NAME"

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.spec.steps import TRAIN
 from drivetrain.targets.events import StepInterrupted, StepRestarted
 from drivetrain.targets.local.containers.mounts import host_path
+from drivetrain.targets.local.execution import StepFailedError, StepStoppedError
 from drivetrain.targets.local.execution.context import StepContext, raise_unless_succeeded
-from drivetrain.targets.local.execution.outcomes import StepFailedError, StepStoppedError
 from drivetrain.targets.local.interruption_simulation import attempts, journal
 from drivetrain.targets.local.interruption_simulation.interruptions import Interruption, of_step
 from drivetrain.targets.local.interruption_simulation.limits import limit
@@ -24,12 +24,12 @@ from drivetrain.targets.local.interruption_simulation.simulation import Rehearsa
 from drivetrain.targets.local.interruption_simulation.transitions import Transitions
 from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
-from drivetrain.targets.local.ledger.rows import ArtifactEntry
+from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, member
 from drivetrain.targets.local.storage.checkpoints import DEFAULT_PATH, CheckpointSync
 from drivetrain.targets.local.storage.sync_agent import SyncAgent
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.containers.container import Host, Job, JobResult

@@ -12,7 +12,7 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.formatting import count
 from drivetrain.targets.local.containers.processes import ProcessRecord
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.rows import (
+from drivetrain.targets.local.ledger import (
     ArtifactRow,
     AttemptRow,
     EarlierStep,

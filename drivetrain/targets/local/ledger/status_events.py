@@ -15,8 +15,8 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.targets.local.identifiers import Facts
-from drivetrain.targets.local.ledger.rows import dump
+from drivetrain.targets.local.execution import Facts
+from drivetrain.targets.local.ledger import dump
 from drivetrain.triggers import EXECUTION
 
 if TYPE_CHECKING:

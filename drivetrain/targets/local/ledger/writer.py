@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.masking import Masking
 from drivetrain.targets.events import ExecutionStatus, StepStatus
 from drivetrain.targets.local.containers.processes import ProcessRecord
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.identifiers import Facts
+from drivetrain.targets.local.ledger import ArtifactEntry, AttemptRow, Child, Move, ObjectEntry, StepRow, dump
 from drivetrain.targets.local.ledger.attempts import end_attempt, end_of_life, next_attempt, reopen
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import ArtifactEntry, AttemptRow, Child, Move, ObjectEntry, StepRow, dump
 from drivetrain.targets.local.ledger.run_values import enter_values
 from drivetrain.targets.local.ledger.schema import full_ledger_errors, open_to_write
 from drivetrain.targets.local.ledger.status_events import STOPPING, last_told, tell_execution, tell_step

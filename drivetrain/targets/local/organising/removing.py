@@ -21,7 +21,7 @@ from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.storage.objects import ObjectStore
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.ledger.rows import ExecutionRow
+    from drivetrain.targets.local.ledger import ExecutionRow
 
 _PENDING = "removing.json"
 _TABLES = ("steps", "attempts", "artifacts", "objects", "metrics", "events", "run_values")

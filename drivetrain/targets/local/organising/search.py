@@ -10,8 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.targets.local.ledger import ExecutionRow
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import ExecutionRow
 from drivetrain.targets.local.ledger.run_values import KINDS, kind_and_name, number_in
 from drivetrain.targets.local.organising.where import All, Comparison, Expression, Not, mistake, parse
 

@@ -13,12 +13,12 @@ from drivetrain.base.errors import UserError
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps.contract import CODE_CHANNEL
 from drivetrain.targets.local.execution.scope import ExecutionScope, resolve_known
-from drivetrain.targets.local.ledger.rows import StepRow
+from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.storage.channels import entries, text
 from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import Definition
 from drivetrain.targets.sagemaker.document.graph import dependencies
-from drivetrain.targets.sagemaker.document.members import object_in
 
 _DONE = ("Succeeded", "Cached")
 _MOST_NAMED = 8

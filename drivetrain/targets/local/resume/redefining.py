@@ -16,8 +16,7 @@ from typing import Any
 from drivetrain.targets.local.execution.iterating import items_file
 from drivetrain.targets.local.home import write_whole
 from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.request import Request
+from drivetrain.targets.local.options import Options, Request
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document.document import Definition, read
 from drivetrain.targets.sagemaker.document.graph import dependencies

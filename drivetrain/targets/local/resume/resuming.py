@@ -11,8 +11,8 @@ from drivetrain.targets.local.execution.scheduler import DONE, Scheduler, taken_
 from drivetrain.targets.local.execution.scope import ExecutionScope
 from drivetrain.targets.local.execution.worker import discard, publish
 from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import StepRow
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode

@@ -20,8 +20,8 @@ from drivetrain.targets.local.execution.context import RunPlan, StepContext
 from drivetrain.targets.local.spark import here, submit
 from drivetrain.targets.local.storage.channels import entries, missing
 from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.members import object_in
 
 # As Spark's file systems spell the objects of S3.
 _URI = re.compile(r"s3[an]?://[^\s,'\"]+")

@@ -13,8 +13,8 @@ from typing import Any
 from drivetrain.catalog.quotas import MAX_CALLBACK_OUTPUTS
 from drivetrain.targets.events import StepNoted
 from drivetrain.targets.local import callbacks
+from drivetrain.targets.local.execution import StepFailedError, StepStoppedError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.execution.outcomes import StepFailedError, StepStoppedError
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.jobs import handlers
 from drivetrain.targets.sagemaker.document.document import StepNode

@@ -12,7 +12,7 @@ from typing import Any
 from drivetrain.targets.local.execution.context import StepContext
 from drivetrain.targets.local.spark import clusters
 from drivetrain.targets.local.step_types import _cluster
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 check, run, named = _cluster.steps(clusters.of_serverless, "EMR Serverless", lambda context: described(context))
 

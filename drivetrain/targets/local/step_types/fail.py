@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from drivetrain.targets.local.execution import StepFailedError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.execution.outcomes import StepFailedError
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 INLINE = True

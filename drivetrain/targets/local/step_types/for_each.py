@@ -15,8 +15,8 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.events import StepStatus
+from drivetrain.targets.local.execution import BAD_INPUT
 from drivetrain.targets.local.execution.context import Ended, RunPlan, StepContext, StepResult
-from drivetrain.targets.local.execution.outcomes import BAD_INPUT
 from drivetrain.targets.sagemaker.document import descend, for_each, path_text
 from drivetrain.targets.sagemaker.document.document import StepNode
 

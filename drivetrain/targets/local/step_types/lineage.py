@@ -14,8 +14,8 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.storage.channels import entries, member
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.members import object_in
 
 # Entities -> what names one, and the answer's map.
 _ENTITIES = (("Actions", "ActionName"), ("Artifacts", "ArtifactName"), ("Contexts", "ContextName"))

@@ -16,8 +16,8 @@ from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, member, text
 from drivetrain.targets.local.storage.outputs import Publication, merge
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.members import object_in
 
 _OUTPUTS = "/opt/ml/processing"
 

@@ -20,13 +20,13 @@ from drivetrain.registry.model_card import as_package_card
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
-from drivetrain.targets.local.ledger.rows import ArtifactEntry
+from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.ledger.schema import full_ledger_errors
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, text
 from drivetrain.targets.local.storage.objects import StoredObject, sha256_of
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.members import object_in
 
 _STATISTICS = "ModelMetrics.ModelQuality.Statistics"
 

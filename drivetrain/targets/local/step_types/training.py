@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base import archive
 from drivetrain.base.errors import UserError
+from drivetrain.targets.local.execution import JOB_PREFIX
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.identifiers import JOB_PREFIX
 from drivetrain.targets.local.jobs import jobs, notebook_jobs, remote_function
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
 from drivetrain.targets.local.jobs.spot_rules import spot_problems
@@ -22,8 +22,8 @@ from drivetrain.targets.local.storage.channels import entries, member, text
 from drivetrain.targets.local.storage.checkpoints import DEFAULT_PATH
 from drivetrain.targets.local.storage.objects import walk
 from drivetrain.targets.local.storage.outputs import Publication
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
-from drivetrain.targets.sagemaker.document.members import object_in
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.containers.container import Host, Job

@@ -27,12 +27,12 @@ from drivetrain.targets.local.batch_transform.containers import (
 )
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
-from drivetrain.targets.local.ledger.rows import ArtifactEntry
+from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage.channels import text
 from drivetrain.targets.local.storage.outputs import Publication
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import references
-from drivetrain.targets.sagemaker.document.members import object_in
 
 _DRIVER = "drivetrain.targets.local.batch_transform.driver"
 _MODEL_FIELDS = ("PrimaryContainer", "Containers")

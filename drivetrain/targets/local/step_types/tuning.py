@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.local.execution import StepFailedError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.execution.outcomes import StepFailedError
-from drivetrain.targets.local.ledger.rows import ArtifactEntry
+from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.step_types import training
 from drivetrain.targets.local.storage.channels import entries, member
 from drivetrain.targets.local.storage.outputs import Publication
@@ -22,9 +22,9 @@ from drivetrain.targets.local.tuning.ranking import best
 from drivetrain.targets.local.tuning.trial_job import job_arguments
 from drivetrain.targets.local.tuning.trials import Trial, Trials
 from drivetrain.targets.local.tuning.tuner import Tuner, job_name
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import is_expression
-from drivetrain.targets.sagemaker.document.members import object_in
 
 _LONGEST_NAME = 32
 _CONFIG = "HyperParameterTuningJobConfig"

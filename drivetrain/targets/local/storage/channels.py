@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, fetch
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 PROCESSING = "/opt/ml/processing"
 TRAINING = "/opt/ml/input/data"

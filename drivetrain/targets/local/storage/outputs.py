@@ -13,8 +13,8 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from drivetrain.targets.local.execution.outcomes import StepFailedError
-from drivetrain.targets.local.ledger.rows import ArtifactEntry, Move, ObjectEntry
+from drivetrain.targets.local.execution import StepFailedError
+from drivetrain.targets.local.ledger import ArtifactEntry, Move, ObjectEntry
 from drivetrain.targets.local.storage import make_durable
 from drivetrain.targets.local.storage.objects import StoredObject, digest_of, sha256_of, stamp_of, walk
 

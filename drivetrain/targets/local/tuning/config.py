@@ -15,7 +15,7 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.catalog.quotas import DEFAULT_TUNED_JOBS
 from drivetrain.targets.local.storage.channels import entries, member
 from drivetrain.targets.local.tuning.space import Categorical, Range, read_ranges, settings
-from drivetrain.targets.sagemaker.document.members import object_in, shown
+from drivetrain.targets.sagemaker.document import object_in, shown
 
 # What the service tells a training of what it is measured by.
 OBJECTIVE_PARAMETER = "_tuning_objective_metric"

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drivetrain.targets.local.identifiers import Facts
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.tuning.completion import not_improving
 from drivetrain.targets.local.tuning.config import Objective, TuningConfig
 from drivetrain.targets.local.tuning.ranking import best, ranked

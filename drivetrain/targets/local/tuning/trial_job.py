@@ -9,13 +9,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.targets.local.execution import JOB_INTERNAL_ERROR, StepFailedError
 from drivetrain.targets.local.execution.context import StepContext
-from drivetrain.targets.local.execution.outcomes import JOB_INTERNAL_ERROR, StepFailedError
 from drivetrain.targets.local.step_types import training
 from drivetrain.targets.local.storage.channels import entries, member
 from drivetrain.targets.local.tuning.config import OBJECTIVE_PARAMETER, JobDefinition
 from drivetrain.targets.local.tuning.trials import Trial, Trials
-from drivetrain.targets.sagemaker.document.members import object_in
+from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.containers.processes import ProcessRecord

@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from drivetrain.targets.local.ledger.rows import ArtifactEntry, Move, ObjectEntry
+from drivetrain.targets.local.ledger import ArtifactEntry, Move, ObjectEntry
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.local.storage.outputs import Publication
 

@@ -13,8 +13,8 @@ import time
 from dataclasses import dataclass
 
 from drivetrain.targets.events import StepNoted
+from drivetrain.targets.local.execution import StepStoppedError
 from drivetrain.targets.local.execution.context import StepContext
-from drivetrain.targets.local.execution.outcomes import StepStoppedError
 from drivetrain.targets.local.tuning import completion, stopping, strategies, telling
 from drivetrain.targets.local.tuning.config import JobDefinition, TuningConfig
 from drivetrain.targets.local.tuning.strategies import Search, Tried

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TrainingStep, TuningStep
 from drivetrain.spec.values import (
     BestRef,

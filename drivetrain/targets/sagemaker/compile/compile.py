@@ -19,8 +19,7 @@ from drivetrain.base.call_site import blamed_on_place
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.json_text import text_of
 from drivetrain.catalog import quotas
-from drivetrain.spec.graph import Graph
-from drivetrain.spec.pipeline import Parameter, Pipeline
+from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.resources import is_file_system
 from drivetrain.spec.steps import (
     ConditionStep,
@@ -39,9 +38,8 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
-from drivetrain.targets.assets.image import Image, missing, runs_on_spark, says_framework
-from drivetrain.targets.assets.programs import check_program
-from drivetrain.targets.assets.travelling import source_files
+from drivetrain.targets.assets.image import Image, framework_of, missing, runs_on_spark, says_framework
+from drivetrain.targets.assets.travelling import check_program, source_files
 from drivetrain.targets.sagemaker.compile import checks, described_path, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
@@ -303,11 +301,7 @@ class _Compiler:
 
     def framework_and_image(self, step: JobStep) -> tuple[str, Image]:
         """The framework that a step runs on, and the stock image that holds it."""
-        framework = "torch"  # whose image runs plain Python, too
-        if says_framework(step):
-            from drivetrain.recommend.framework import framework_of_step
-
-            framework = framework_of_step(step, self.graph)
+        framework = framework_of(step, self.graph)
         stock = self.stock(gpu=self.on_gpu(step), framework=framework)
         if isinstance(step, TrainingStep):
             from drivetrain.targets.vendor_libraries import library_of

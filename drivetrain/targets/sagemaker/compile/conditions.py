@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from drivetrain.base.errors import SpecError
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.values import All, Comparison, Condition, In, Not
 from drivetrain.targets.sagemaker.compile import spell
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from drivetrain.rules.option_rules import MAIN_GROUP, instance_types, network_of
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import CachePolicy, Cluster, Mlflow, RetryCause, RetryPolicy, file_system
 from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.spec.values import OutputRef, Value

@@ -8,8 +8,6 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.base.errors import SpecError
-from drivetrain.catalog.strategies import TORCH
-from drivetrain.recommend.framework import framework_of_step, frameworks_of
 from drivetrain.registry.model_package import (
     CONTENT_HASH,
     CONTENT_SAID,
@@ -18,10 +16,11 @@ from drivetrain.registry.model_package import (
     SERVING_OF_TENSORFLOW,
     is_training_image,
 )
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
 from drivetrain.steps.contract import METRICS_FILE
+from drivetrain.targets.assets.image import framework_of, says_framework
 from drivetrain.targets.sagemaker.compile import get, join, spell, text
 from drivetrain.targets.sagemaker.images import SERVING_IMAGE, STOCK, has_gpu, inference_image, machine_problem
 from drivetrain.targets.sagemaker.settings import Settings
@@ -63,9 +62,7 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
     if is_of_sklearn(producer, graph):
         container["Environment"] = dict(SERVING)
     if producer is not None and ours:
-        from drivetrain.recommend.framework import framework_of_step
-
-        of = framework_of_step(producer, graph)
+        of = framework_of(producer, graph)
         container["Environment"] = dict(SERVING_OF_TENSORFLOW if of == "tensorflow" else SERVING)
     arguments: Json = {
         "ModelPackageGroupName": text(step.group, graph),
@@ -108,7 +105,7 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
     image = step.image or place.serving_image
     if image is None:
         gpu = any(has_gpu(kind, setting=SERVING_IMAGE) for kind in step.instance_types or SERVING_TYPES)
-        framework = framework_of_step(producer, graph) if producer is not None else TORCH
+        framework = framework_of(producer, graph) if producer is not None else "torch"
         if is_of_sklearn(producer, graph):
             framework = SKLEARN
         image = inference_image(place.region, gpu, STOCK.get(framework, framework))
@@ -127,12 +124,19 @@ def serving_image(step: RegisterStep, graph: Graph, place: Settings) -> str:
 def is_of_sklearn(producer: JobStep | None, graph: Graph) -> bool:
     """Whether a step makes a model of scikit-learn: it imports that, or says that it needs it, and no other library by
     which models are made."""
-    if producer is None or frameworks_of(producer, graph):
+    if producer is None:
         return False
-    from drivetrain.targets.assets.requirements import parse
+    if says_framework(producer):
+        from drivetrain.recommend.framework import frameworks_of
 
+        if frameworks_of(producer, graph):
+            return False
     program = producer.program
-    declared = any(need == SKLEARN or parse(need).name == "scikit-learn" for need in program.needs)
+    declared = SKLEARN in program.needs
+    if program.needs and not declared:
+        from drivetrain.targets.assets.requirements import parse
+
+        declared = any(parse(need).name == "scikit-learn" for need in program.needs)
     return {*program.libraries, *([SKLEARN] if declared else [])} == {SKLEARN}
 
 

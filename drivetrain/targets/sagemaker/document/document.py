@@ -18,14 +18,15 @@ from typing import Any, cast
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
-from drivetrain.targets.sagemaker.document import step_fields
+from drivetrain.targets.sagemaker.document import list_of, member, object_of, optional_text, shown, step_fields
 from drivetrain.targets.sagemaker.document.expressions import FUNCTIONS, Get, expressions
-from drivetrain.targets.sagemaker.document.members import list_of, member, object_of, optional_text, shown
 from drivetrain.targets.sagemaker.document.step_fields import Cache, DependsOn, OutputParameter, PropertyFile, Retry
 
 # The service takes 1 MiB in a request (more through S3). These bounds are what is read, and refused, within a second.
 MAX_BYTES = 8 * 1024 * 1024
 MAX_STEPS = 10_000
+# The rules of this type are in for_each.py, which only definitions that have such a step import.
+FOR_EACH = "ForEach"
 
 
 @dataclass(frozen=True)
@@ -110,7 +111,7 @@ class StepNode:
         Raises:
             UserError: the body is no list of steps.
         """
-        if self.type != "ForEach":
+        if self.type != FOR_EACH:
             return ()
         return _steps(self.arguments.get("ForEachBody"), self.place, "ForEachBody", ())
 
@@ -118,7 +119,7 @@ class StepNode:
     def body_names(self) -> tuple[str, ...]:
         """Names of the steps in a ForEach's body, whose references to each other stay inside the step; as far as it
         can be read."""
-        body: Json = self.arguments.get("ForEachBody") if self.type == "ForEach" else None
+        body: Json = self.arguments.get("ForEachBody") if self.type == FOR_EACH else None
         if not isinstance(body, list):
             return ()
         names = [item.get("Name") for item in body if isinstance(item, dict)]

@@ -19,8 +19,8 @@ from drivetrain.base import json_text
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.catalog.quotas import MAX_FOREACH_CONCURRENCY, MAX_FOREACH_ITEMS, MAX_ITEM_CHARACTERS
-from drivetrain.targets.sagemaker.document import descend, path_text
-from drivetrain.targets.sagemaker.document.document import Definition, StepNode, from_json
+from drivetrain.targets.sagemaker.document import descend, path_text, shown
+from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode, from_json
 from drivetrain.targets.sagemaker.document.expressions import (
     Get,
     UnresolvedReference,
@@ -28,10 +28,8 @@ from drivetrain.targets.sagemaker.document.expressions import (
     parse_get,
     references,
 )
-from drivetrain.targets.sagemaker.document.members import shown
 from drivetrain.targets.sagemaker.document.step_types import CHILD_NAME, step_type
 
-TYPE = "ForEach"
 # Of a list that is only known while the pipeline runs the service documents no bound; this one is ours.
 MAX_CHILDREN = 10_000
 PICKS = ("MaxBy", "MinBy")
@@ -129,11 +127,8 @@ def current_item(item: Json, get: Get) -> Json:
 
 
 def problems(definition: Definition) -> Iterator[str]:
-    """What is wrong with the ForEach steps of a definition, and with references that only make sense in one."""
-    loops = [step for step in definition.walk() if step.type == TYPE]
-    yield from _misplaced(definition)
-    if not loops:
-        return
+    """What is wrong with the ForEach steps of a definition."""
+    loops = [step for step in definition.walk() if step.type == FOR_EACH]
     try:
         bodies = {loop.name: loop.body for loop in loops}
     except UserError as error:
@@ -157,15 +152,6 @@ def problems(definition: Definition) -> Iterator[str]:
         yield from _fields(loop)
         yield from _body(loop, definition)
     yield from _lost_results(definition, {loop.name: loop for loop in loops})
-
-
-def _misplaced(definition: Definition) -> Iterator[str]:
-    for step in definition.walk():
-        if step.type == TYPE:
-            continue
-        for get in step.references:
-            if get.root in ("ForEach", "IterationOutput"):
-                yield f"{step.place}: Get {get.text!r} has a value in a ForEach step only."
 
 
 def _fields(loop: StepNode) -> Iterator[str]:

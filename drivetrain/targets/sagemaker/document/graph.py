@@ -10,8 +10,8 @@ from itertools import islice
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
-from drivetrain.targets.sagemaker.document import descend, for_each, name_of_entry
-from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document import descend, name_of_entry
+from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import EXECUTION_FIELDS, Get, is_expression
 
 # Completed is what a plain name means: the SDK writes it so.
@@ -31,9 +31,17 @@ def dependencies(definition: Definition) -> dict[str, set[str]]:
         step.name: {get.step for get in step.references if get.step is not None}
         | {dependency.step for dependency in step.depends_on}
         | {condition for condition, _ in step.branch}
-        | (for_each.outer_needs(step) if step.type == for_each.TYPE else set())
+        | _needs_of_the_body(step)
         for step in definition.walk()
     }
+
+
+def _needs_of_the_body(step: StepNode) -> set[str]:
+    if step.type != FOR_EACH:
+        return set()
+    from drivetrain.targets.sagemaker.document.for_each import outer_needs
+
+    return outer_needs(step)
 
 
 def check(definition: Definition) -> None:
@@ -53,15 +61,19 @@ def faults(definition: Definition, most: int = _MOST_COUNTED) -> list[str]:
     """Why a definition cannot run, at most so many reasons; [] when it can. What `check` refuses."""
     if found := list(islice(_problems(definition), most)):
         return found
-    from drivetrain.spec.graph import find_cycle  # brings the spec's models along, which reading never needs
+    from drivetrain.spec.pipeline import find_cycle  # brings the spec's models along, which reading never needs
 
     if cycle := find_cycle(dependencies(definition)):
         return [
             f"{definition.source}: the steps wait for each other: {' -> '.join(cycle)}. Remove one reference or "
             "DependsOn."
         ]
-    bodies = (step for step in definition.walk() if step.type == for_each.TYPE)
-    cycles = ((step, find_cycle(for_each.inner_needs(step.body))) for step in bodies)
+    loops = [step for step in definition.walk() if step.type == FOR_EACH]
+    if not loops:
+        return []
+    from drivetrain.targets.sagemaker.document.for_each import inner_needs
+
+    cycles = ((step, find_cycle(inner_needs(step.body))) for step in loops)
     return [
         f"{step.place}: the steps of the body wait for each other: {' -> '.join(cycle)}."
         for step, cycle in cycles
@@ -95,11 +107,24 @@ def _problems(definition: Definition) -> Iterator[str]:
                 yield f"{step.place}: Get {get.text!r}: {problem}"
     if not readable:  # what follows reads all references
         return
-    yield from for_each.problems(definition)
-    for step in steps:
-        if step.type == for_each.TYPE:
+    yield from _misplaced(definition)
+    if any(step.type == FOR_EACH for step in steps):
+        from drivetrain.targets.sagemaker.document import for_each
+
+        yield from for_each.problems(definition)
+        for step in steps:
             for body_step in step.body:
                 yield from _own_problems(body_step)
+
+
+def _misplaced(definition: Definition) -> Iterator[str]:
+    """References that only make sense in a ForEach."""
+    for step in definition.walk():
+        if step.type == FOR_EACH:
+            continue
+        for get in step.references:
+            if get.root in (FOR_EACH, "IterationOutput"):
+                yield f"{step.place}: Get {get.text!r} has a value in a ForEach step only."
 
 
 def repeated_names(definition: Definition) -> Iterator[str]:

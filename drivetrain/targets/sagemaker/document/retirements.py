@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
-from drivetrain.targets.sagemaker.document.members import object_in
 
 CHECKS = {"QualityCheck": "Model Monitor", "ClarifyCheck": "Clarify"}
 

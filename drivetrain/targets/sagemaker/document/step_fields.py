@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import Json
-from drivetrain.targets.sagemaker.document.members import (
+from drivetrain.targets.sagemaker.document import (
     list_of,
     member,
     object_of,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from drivetrain.base.json_text import Json
 from drivetrain.spec.model_groups import model_group
+from drivetrain.targets.sagemaker.document import list_in, object_in, objects_in
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
-from drivetrain.targets.sagemaker.document.members import list_in, object_in, objects_in
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import Resolver, S3Place, repository, s3_place
 from drivetrain.targets.sagemaker.permissions.uses import Network

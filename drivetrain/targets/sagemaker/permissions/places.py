@@ -15,9 +15,8 @@ from typing import Any, cast
 
 from drivetrain.base.json_text import Json
 from drivetrain.targets.sagemaker.document import Segment, descend
-from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.expressions import Get, parse_get
-from drivetrain.targets.sagemaker.document.for_each import TYPE as FOR_EACH
 from drivetrain.targets.sagemaker.document.for_each import selector
 from drivetrain.targets.sagemaker.permissions.names import JOB_PREFIX
 

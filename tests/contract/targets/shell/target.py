@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from drivetrain.spec.graph import Graph
-from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import JobStep, ProcessingStep, Step
 from drivetrain.spec.values import Join, OutputRef, ParameterRef, Reference, Value
 from drivetrain.targets.assets.assets import Asset, data_asset

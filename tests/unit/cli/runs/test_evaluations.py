@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger.rows import ArtifactEntry
+from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 
 

@@ -12,8 +12,7 @@ from drivetrain.cli.runs.failure import MAX_LINES, end_of_log, failure_block, te
 from drivetrain.report.content import StepFacts
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.jobs.bounded_matching import Matcher
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.request import Request
+from drivetrain.targets.local.options import Options, Request
 
 SOURCE = "/tmp/drivetrain-1f/drivetrain-code-2a/code/source"
 DEEP = f"""\

@@ -7,7 +7,8 @@ import re
 from drivetrain.cli.runs.compare import comparison_text
 from drivetrain.client.comparison import Comparison as Shown
 from drivetrain.report.content import ArtifactFacts, RunFacts
-from drivetrain.report.content.comparison import Compared, Comparison
+from drivetrain.report.content.comparison import Comparison
+from drivetrain.report.content.given import Compared
 from drivetrain.report.page.comparison_page import comparison_page
 
 

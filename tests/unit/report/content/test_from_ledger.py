@@ -16,8 +16,8 @@ from drivetrain.report.content.given import settings
 from drivetrain.report.content.goodput import account
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.interruption_simulation.journal import Journal, told
+from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import ArtifactEntry
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 
 CODE = "c" * 64

@@ -15,8 +15,8 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.targets.events import StepExpanded, StepFinished, StepStarted
 from drivetrain.targets.local.containers.processes import alive
+from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import StepRow
 from tests.fixtures.local_runs import BUCKET, LocalRuns, join
 
 ROOT = Path(__file__).parents[4]

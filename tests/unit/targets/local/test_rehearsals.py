@@ -20,8 +20,8 @@ from drivetrain.report.content.from_ledger import run_facts
 from drivetrain.targets.events import MetricLogged, StepInterrupted, StepRestarted, StepStarted
 from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
 from drivetrain.targets.local.interruption_simulation.journal import FILE
+from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import StepRow
 from drivetrain.targets.local.options import Options
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 

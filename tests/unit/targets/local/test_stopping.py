@@ -201,7 +201,7 @@ def test_a_programs_own_failure_is_not_retried(runs: LocalRuns) -> None:
 
 
 def test_stopping_while_a_retry_waits_does_not_wait(runs: LocalRuns, monkeypatch: pytest.MonkeyPatch) -> None:
-    from drivetrain.targets.local.execution.outcomes import JOB_INTERNAL_ERROR, StepFailedError
+    from drivetrain.targets.local.execution import JOB_INTERNAL_ERROR, StepFailedError
     from drivetrain.targets.local.step_types import processing
 
     def fail(context: Any) -> None:

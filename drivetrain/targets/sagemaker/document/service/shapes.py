@@ -181,7 +181,7 @@ class _Check:
     """One walk through the arguments; `problems` fills as it goes."""
 
     def __init__(self, parameter_types: Mapping[str, str], step_types: Mapping[str, str]) -> None:
-        self.shapes: dict[str, dict[str, Any]] = service()["shapes"]
+        self.shapes: Mapping[str, dict[str, Any]] = service()["shapes"]
         self.parameter_types = parameter_types
         self.step_types = step_types
         self.problems: list[Problem] = []

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from drivetrain import Dependency, SpecError, fail, register, step, when
-from drivetrain.spec.graph import Graph
+from drivetrain.spec.pipeline import Graph
 from drivetrain.targets.kubeflow.compile import checks, fails
 from tests.fixtures.kubeflow_examples import compiled, load, pipeline, score, tasks, trained
 

@@ -14,7 +14,7 @@ from drivetrain.spec.pipeline import Parameter
 from drivetrain.targets.kubeflow.run import runner
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.request import forbid_resume
+from drivetrain.targets.local.options import forbid_resume
 
 SMALL = Path(__file__).parents[4] / "fixtures" / "target_pipelines" / "small.py"
 

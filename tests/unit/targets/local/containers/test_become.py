@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import pytest
@@ -310,3 +312,41 @@ def test_the_start_file_is_compiled_before_a_job_comes(monkeypatch: pytest.Monke
     content = Path(start_file.__file__).read_bytes()
     assert compiled(content, "/opt/ml/start.py", "exec") is compiled(content, "/opt/ml/start.py", "exec")
     assert compiled(content + b"\n", "/opt/ml/start.py", "exec").co_filename == "/opt/ml/start.py"
+
+
+def test_what_a_component_imports_is_compiled_before_and_named_as_the_job_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.setattr(gc, "freeze", lambda: None)
+    become.load([])
+    compiled = getattr(become, "_source_to_code")  # noqa: B009
+    path = tmp_path / "contract.py"
+    loader = SourceFileLoader("contract", str(path))
+    content = Path(start_file.__file__).with_name("contract.py").read_bytes()
+    code = compiled(loader, content, str(path))
+    assert code is compiled(loader, content, str(path))
+    functions = [inner for inner in code.co_consts if isinstance(inner, CodeType)]
+    assert functions and {each.co_filename for each in (code, *functions)} == {str(path)}
+    another = compiled(loader, content + b"\n", str(path))
+    assert another is not code and another.co_filename == str(path)
+
+
+def test_a_component_without_imports_begins_with_these_files(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from drivetrain.components import component\n@component\ndef nothing() -> None:\n    return None\n"
+    )
+    (tmp_path / "seen.py").write_text(
+        "import atexit, sys\n"
+        "@atexit.register\n"
+        "def show():\n"
+        "    print(*(m.__file__ for n, m in sys.modules.items() if n.startswith('drivetrain.')))\n"
+        "from drivetrain.steps.call import main\n"
+        "sys.argv = ['call', 'mine:nothing']\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "seen.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    package = Path(start_file.__file__).parents[1]
+    begun = {Path(name).relative_to(package).as_posix() for name in done.stdout.split()}
+    empty = {"base/__init__.py", "steps/__init__.py"}
+    assert begun - empty == {*become.FIRST_FILES} - {"steps/start.py"}

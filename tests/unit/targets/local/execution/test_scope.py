@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.execution.scope import ExecutionScope
-from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.sagemaker.document.document import read
 from tests.fixtures.local_runs import LocalRuns
 

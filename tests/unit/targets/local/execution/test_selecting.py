@@ -12,8 +12,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.events import StepStarted
 from drivetrain.targets.local.execution.execution import Execution
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.options import Options
-from drivetrain.targets.local.request import Request
+from drivetrain.targets.local.options import Options, Request
 from drivetrain.targets.local.runner import Runner
 from tests.fixtures.local_runs import BUCKET, LocalRuns, output_of
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drivetrain.targets.local.execution.outcomes import CAPACITY_ERROR, JOB_INTERNAL_ERROR
+from drivetrain.targets.local.execution import CAPACITY_ERROR, JOB_INTERNAL_ERROR
 from drivetrain.targets.local.execution.worker import Retries
 from drivetrain.targets.sagemaker.document.document import Retry
 

@@ -14,9 +14,9 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.containers.processes import ProcessRecord
 from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger import ArtifactEntry, Move, ObjectEntry
 from drivetrain.targets.local.ledger import writer as ledger_writer
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import ArtifactEntry, Move, ObjectEntry
 from drivetrain.targets.local.ledger.schema import full_ledger_errors, open_to_write
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 

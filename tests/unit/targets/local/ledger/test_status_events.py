@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from drivetrain.base.masking import Masking
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.identifiers import Facts
 from drivetrain.targets.local.ledger import status_events
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.writer import LedgerWriter

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base import archive
-from drivetrain.targets.local.execution.outcomes import StepFailedError
+from drivetrain.targets.local.execution import StepFailedError
 from drivetrain.targets.local.storage.objects import sha256_of, walk
 from drivetrain.targets.local.storage.outputs import Publication, merge
 

@@ -17,8 +17,8 @@ import pytest
 
 from drivetrain.targets.local.containers.processes import alive
 from drivetrain.targets.local.execution.context import Slots
+from drivetrain.targets.local.ledger import ObjectEntry
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import ObjectEntry
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.local.step_types import training as training_step
@@ -263,7 +263,7 @@ def test_a_killed_tuning_goes_on_where_it_was_as_if_nothing_had_been(
 
 def test_outputs_that_were_not_yet_at_their_places_are_brought_there(runs: LocalRuns, tmp_path: Path) -> None:
     """A kill between a training's end and the moves of its outputs: the file says that it has ended."""
-    from drivetrain.targets.local.ledger.rows import Move
+    from drivetrain.targets.local.ledger import Move
 
     trials = Trials(tmp_path / "step", runs.store, {"a": 1})
     assert trials.take_up() == ([], 0.0)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.local.identifiers import Facts
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.tuning.completion import enough, hopeless, not_improving
 from drivetrain.targets.local.tuning.config import JobDefinition, Objective, TuningConfig
 from drivetrain.targets.local.tuning.ranking import best, ranked

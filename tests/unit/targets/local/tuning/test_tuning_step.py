@@ -12,9 +12,9 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.events import StepFinished, StepNoted
-from drivetrain.targets.local.execution.outcomes import JOB_INTERNAL_ERROR, StepFailedError
+from drivetrain.targets.local.execution import JOB_INTERNAL_ERROR, StepFailedError
+from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.ledger.rows import StepRow
 from drivetrain.targets.local.step_types import training as training_step
 from drivetrain.targets.local.step_types.tuning import tuning_name
 from tests.fixtures.local_runs import BUCKET, EXECUTION_ID, LocalRuns, join

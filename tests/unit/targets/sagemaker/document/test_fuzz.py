@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import parse, text_of
 from drivetrain.report.content import from_definition
-from drivetrain.spec.graph import find_cycle
+from drivetrain.spec.pipeline import find_cycle
 from drivetrain.targets.sagemaker.document import graph, parameters
 from drivetrain.targets.sagemaker.document.conditions import check_condition, described, evaluate
 from drivetrain.targets.sagemaker.document.document import Definition, from_json, read, write
