@@ -75,7 +75,8 @@ def prepare_data(
         test: gets the test set.
         previous: the folder of an earlier run's train, validation and test, prepared with incremental=true: only files
             that it did not read are read, and its shards are taken over. Where a file of it has changed or is gone, or
-            a parameter differs, all is prepared anew, and the reason is printed.
+            a parameter differs, all is prepared anew, and the reason is printed. A new file in which a column is of
+            another type is refused.
         key: the column that names a row: integers or text, never null, each value once. 7 and "7" are the same key.
         label: the column to predict; integers, bools and text name classes, floats are a quantity.
         schema: types as "column:type,..." with Arrow's type names; a column may be a pattern, as in
@@ -103,7 +104,7 @@ def prepare_data(
         InputError: the data or a parameter is wrong; file, row and column are named. The outputs stay as they were.
     """
     from drivetrain.data.increments import NotUsableError, open_earlier
-    from drivetrain.data.reading import TableOptions, continued_table, open_table
+    from drivetrain.data.reading import TableOptions, continued_table, open_table, type_change
     from drivetrain.data.sides import declared_split
     from drivetrain.data.source import CellError, find_sources
 
@@ -134,9 +135,12 @@ def prepare_data(
             if late := earlier.out_of_order(new):
                 print(f"{late} sorts before a file that was read earlier: its rows come last nevertheless", flush=True)
             table = continued_table(raw, options, new, earlier.arrow_schema())
-            preparation.run(table, find_sources(raw), earlier)
+            try:
+                preparation.run(table, find_sources(raw), earlier)
+            except CellError as error:
+                raise type_change(table, error) from None
             return
-        except (NotUsableError, CellError) as reason:
+        except NotUsableError as reason:
             print(f"all is prepared anew: {reason}", flush=True)
 
     table = open_table(raw, options, whole=False)

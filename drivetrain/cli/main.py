@@ -22,6 +22,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "runs": "runs.runs",
         "ui": "local.ui",
         "submit": "local.submit",
+        "data": "local.data",
         "checkpoints": "training.checkpoints",
         "health": "training.health",
         "attach": "training.attach",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
@@ -13,6 +14,10 @@ WIDE_INTEGER = (
     "decimal(38, 0), string, uint64 where none is negative, or float64 if 16 digits are enough"
 )
 INT64 = range(-(1 << 63), 1 << 63)
+OVERFLOW = (
+    ": it is beyond the range of the type. Correct it, write inf if that is meant, or give the column a wider type"
+)
+_INFINITY = r"^\s*[+-]?inf(inity)?\s*$"
 # What stands for a missing value in a CSV cell; in a text column only the empty cell does, since "NA" may be a word
 # (or Namibia).
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
@@ -50,16 +55,14 @@ def converted(batch: Batch, schema: Schema, *, text: bool, strict: frozenset[str
     for field in schema:
         column = batch.column(field.name)
         if column.type != field.type:
-            result = parsed(column, field.type, field.name in strict) if text else _cast(column, field.type)
+
+            def fitting(part: Array, field: Schema = field) -> Array | None:
+                result = parsed(part, field.type, field.name in strict) if text else _cast(part, field.type)
+                return None if result is None or _overflows(part, result) else result
+
+            result = fitting(column)
             if result is None:
-                raise _bad_value(
-                    field,
-                    column,
-                    lambda part, field=field: (
-                        (parsed(part, field.type, field.name in strict) if text else _cast(part, field.type))
-                        is not None
-                    ),
-                )
+                raise _bad_value(field, column, lambda part: fitting(part) is not None)
             column = result
         columns.append(column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -121,6 +124,24 @@ def exceeds_int64(column: Array) -> bool:
     return ends["min"] is not None and max(-ends["min"], ends["max"]) >= 2.0**63
 
 
+def has_infinities(column: Array) -> bool:
+    """Whether a column of floats has inf or -inf: as it was written, or of a number that overflows."""
+    ends = arrow().compute.min_max(column).as_py()
+    return math.inf in (ends["max"], -(ends["min"] or 0.0))
+
+
+def _overflows(column: Array, result: Array) -> bool:
+    """Whether a value that is a number became infinite as a float."""
+    pa = arrow()
+    compute = pa.compute
+    if not pa.types.is_floating(result.type) or not has_infinities(result):
+        return False
+    given = column.filter(compute.is_inf(result))
+    if pa.types.is_string(given.type):
+        return not compute.all(compute.match_substring_regex(given, pattern=_INFINITY, ignore_case=True)).as_py()
+    return not pa.types.is_floating(given.type) or not compute.all(compute.is_inf(given)).as_py()
+
+
 def has_wide_integers(column: Array) -> bool:
     """Whether a cell is a whole number beyond int64, of which a float64 would not hold all digits."""
     compute = arrow().compute
@@ -165,6 +186,10 @@ def _bad_value(field: Schema, column: Array, fits: Callable[[Array], bool]) -> B
 def _hint(cell: Array, data_type: DataType) -> str:
     """What to do about a cell that is of another type than it seems."""
     pa = arrow()
+    if pa.types.is_floating(data_type):
+        result = parsed(cell, data_type, strict=False) if pa.types.is_string(cell.type) else _cast(cell, data_type)
+        if result is not None and _overflows(cell, result):
+            return OVERFLOW
     if pa.types.is_floating(data_type) and pa.types.is_string(cell.type) and has_wide_integers(cell):
         return WIDE_INTEGER
     if not pa.types.is_timestamp(data_type) or not pa.types.is_string(cell.type):

@@ -11,7 +11,7 @@ The state is plain JSON. It lies in the manifest of prepared data, and goes with
 prediction), and a served model calls it with the values of a request. Shards hold values as they were before. All is
 computed value by value in float64, so that a row does not depend on those around it.
 
-impute       what stands in place of a missing value: null or NaN
+impute       what stands in place of a missing value: null, NaN or an empty text
 scale        (value - center) / width as float32; of lists either one of both, or one a position
 categories   int64: 1 and on for the values in this order; 0 for any other value, and for a missing one
 vocabulary   int64 tokens of shape [length]: 0 fills up, 1 is an unknown word, 2 and on are the words
@@ -59,11 +59,11 @@ def changed(state: Mapping[str, Any], values: Values, missing: Values, where: st
 
 
 def of_arrow(state: Mapping[str, Any], column: Array, where: str) -> Values:
-    """`changed` of an Arrow column of numbers, bools or text."""
+    """`changed` of an Arrow column of numbers, bools or text; an empty text is missing, as it is in a CSV file."""
     np = numpy()
     if state["type"] == TEXT:
         texts = np.array([*column.to_pylist(), ""], dtype=object)[:-1]  # of texts alone numpy makes another type
-        return changed(state, texts, np.array([text is None for text in texts], dtype=bool), where)
+        return changed(state, texts, np.array([_is_missing(text) for text in texts], dtype=bool), where)
     missing = np.asarray(column.is_null(nan_is_null=True))
     filled = column.fill_null(False if state["type"] == "bool" else 0) if column.null_count else column
     return changed(state, np.asarray(filled), missing, where)

@@ -97,9 +97,13 @@ class Fitting:
 
     def add(self, table: Any) -> None:
         """Take in the next rows of the training side."""
+        pa = arrow()
         for fit, gatherer in zip(self._fits, self._gatherers, strict=True):
             column = table.column(fit.column)
-            gatherer.add((column.combine_chunks() if hasattr(column, "chunks") else column).drop_null())
+            values = (column.combine_chunks() if hasattr(column, "chunks") else column).drop_null()
+            if pa.types.is_string(values.type):  # an empty text is missing, too (fitted.py)
+                values = values.filter(pa.compute.not_equal(values, ""))
+            gatherer.add(values)
 
     def result(self) -> dict[str, Any]:
         """The state that fitted.py applies; empty without fits.

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.arrow import Array, Batch, Schema, arrow
-from drivetrain.data.convert import described, inferred_type, parsed
+from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
+from drivetrain.data.convert import described, inferred_type, parsed, wider_text_type
 from drivetrain.data.formats.csv import csv_batches, infer_csv, locate_csv
 from drivetrain.data.formats.ipc import infer_ipc, ipc_batches, locate_ipc
 from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
@@ -116,7 +116,7 @@ def continued_table(raw: Path, options: TableOptions, sources: Sequence[Source],
     """The rows of some files with the columns and types that others had.
 
     Raises:
-        InputError: a file lacks a column, or has another one.
+        InputError: a file lacks a column, has another one, or says itself that a column has another type.
     """
     delimiter = _delimiter(options.delimiter)
     declared = declared_schema(options.schema, raw)
@@ -133,7 +133,7 @@ def continued_table(raw: Path, options: TableOptions, sources: Sequence[Source],
             raise InputError(
                 f"{source.name}: column {extra[0]!r} is in no file before it. All must have the same columns."
             )
-    return Table(
+    table = Table(
         schema=schema,
         sources=sources,
         written=written,
@@ -141,6 +141,46 @@ def continued_table(raw: Path, options: TableOptions, sources: Sequence[Source],
         delimiter=delimiter,
         drop=drop,
     )
+    for source, found in zip(sources, written, strict=True):
+        if source.format in ("parquet", "ipc") and (change := _type_change(table, source, found)):
+            raise InputError(change)
+    return table
+
+
+def type_change(table: Table, error: CellError) -> InputError:
+    """What to say of a value that is not of the type that files before it gave its column: which column has which type
+    now, in which file. Of a type that the user gave, the error itself."""
+    for source in table.sources:
+        found = _joined(_inferred(source, table.delimiter, True), _folder_schema(table.sources))
+        if change := _type_change(table, source, found):
+            return InputError(f"{error} {change}")
+    return error
+
+
+def _type_change(table: Table, source: Source, found: Schema) -> str:
+    """The first column of a file whose inferred type does not fit into the table's; empty for none."""
+    for field in table.schema:
+        if field.name not in table.inferred or field.name not in found.names:
+            continue
+        given = found.field(field.name).type
+        if not _fits_into(given, field.type, text=source.format == "csv"):
+            return (
+                f"Column {field.name!r} is {described(field.type)} column in the earlier run (previous), and "
+                f"{described(given)} column in {source.name}. Correct the file, or leave out previous: then all is "
+                "prepared anew with the new type, or with one that schema gives."
+            )
+    return ""
+
+
+def _fits_into(given: DataType, wanted: DataType, *, text: bool) -> bool:
+    pa = arrow()
+    if text:
+        return pa.types.is_string(wanted) or wider_text_type(wanted, given) == wanted
+    try:
+        both = [pa.schema([("", wanted)]), pa.schema([("", given)])]
+        return pa.unify_schemas(both, promote_options="permissive").field(0).type == wanted
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return False
 
 
 def _inferred(source: Source, delimiter: str, whole: bool) -> Schema:

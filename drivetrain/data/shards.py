@@ -19,13 +19,13 @@ from drivetrain.data.increments import EarlierSet, Keeper, take_over
 from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest
 from drivetrain.data.shard_files import ShardFiles
 from drivetrain.data.statistics import TableStatistics
+from drivetrain.data.versions import VERSION_FOLDER
 
 # The new data set is written here, in the folder itself: a folder beside it may be on another file system.
 STAGING = ".drivetrain-new"
 # A version on its way out; what is left of it when a run is killed goes with the next run.
 _LEAVING = ".drivetrain-old-"
 _POINTER = f".{MANIFEST_FILE}.partial"
-_VERSION = re.compile(r"[0-9a-f]{12}")
 # What versions before format 2 left in the folder itself.
 _FORMAT_1_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.partial")
 
@@ -170,7 +170,7 @@ class ShardWriter:
         others = [
             path
             for path in self.folder.iterdir()
-            if _VERSION.fullmatch(path.name) and path.name != current and (path / MANIFEST_FILE).is_file()
+            if VERSION_FOLDER.fullmatch(path.name) and path.name != current and (path / MANIFEST_FILE).is_file()
         ]
         others.sort(key=lambda path: (path.name == replaced, (path / MANIFEST_FILE).stat().st_mtime_ns), reverse=True)
         for path in others[keep:]:

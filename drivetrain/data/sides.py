@@ -84,8 +84,6 @@ def declared_split(
             "validation_from and test_from are the times of a split by time: "
             + ("give one or both." if kind == "time" else 'leave them out, or give split_by="time:COLUMN".')
         )
-    if validation_from and test_from and validation_from >= test_from:
-        raise InputError(f"validation_from {validation_from!r} is not before test_from {test_from!r}.")
     return Split(
         kind=kind,
         column=column or key,
@@ -102,7 +100,8 @@ class Sides:
     """The sides of a table's rows.
 
     Raises:
-        InputError: the split's column is not there, or of a type that cannot split.
+        InputError: the split's column is not there, or of a type that cannot split; the times of a split by time are
+            none of its type, or in the wrong order.
     """
 
     def __init__(self, split: Split, table: Table, scratch: Scratch) -> None:
@@ -112,6 +111,9 @@ class Sides:
         self._bounds: list[Any] = []
         if split.kind == "time":
             self._bounds = [self._time(name, text, table.schema) for name, text in self._times()]
+            if None not in self._bounds and not arrow().compute.less(*self._bounds).as_py():
+                validation_from, test_from = split.validation_from, split.test_from
+                raise InputError(f"validation_from {validation_from!r} is not before test_from {test_from!r}.")
         self._strata, self._thresholds = self._divided(table) if split.kind == "strata" else (None, [])
 
     def masks(self, batch: Batch, hashes: Array) -> dict[str, Array]:

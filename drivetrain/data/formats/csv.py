@@ -11,18 +11,31 @@ import csv
 import functools
 import gzip
 import re
+import sys
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError, first_line
-from drivetrain.data.arrow import Batch, DataType, Schema, arrow, numpy
-from drivetrain.data.convert import BadValueError, converted, exceeds_int64, inferred_type, wider_text_type
+from drivetrain.data.arrow import Batch, DataType, Schema, arrow
+from drivetrain.data.convert import (
+    BadValueError,
+    converted,
+    exceeds_int64,
+    has_infinities,
+    inferred_type,
+    wider_text_type,
+)
+from drivetrain.data.formats.csv_quotes import MANY_LINES, QuoteCheck
+from drivetrain.data.lanes import Lane
 from drivetrain.data.source import CellError, Source
 
 # Arrow's unit of work: a row must fit in it, and a few of them are in memory at a time.
 BLOCK_BYTES = 4 << 20
+_MALFORMED = "a quote at the beginning of a cell has none at its end, or text follows that one"
+_ADVICE = 'Close the quote, take it out, or write a quote within a cell twice: "5"" pipe".'
 _CONVERSION = re.compile(r"In CSV column #(\d+): ")
 
 
@@ -53,7 +66,7 @@ def csv_batches(source: Source, schema: Schema, *, inferred: frozenset[str], del
     while True:
         try:
             for batch in _after(first, _batches(source, types, delimiter)):
-                _check_width(batch, inferred)
+                _check_range(batch, inferred)
                 try:
                     yield converted(batch, schema, text=True, strict=inferred)
                 except BadValueError as error:
@@ -115,14 +128,16 @@ def _reading_type(field: Schema, inferred: frozenset[str]) -> DataType:
     return pa.string() if kinds.is_integer(field.type) and field.name in inferred else field.type
 
 
-def _check_width(batch: Batch, inferred: frozenset[str]) -> None:
+def _check_range(batch: Batch, inferred: frozenset[str]) -> None:
     """
     Raises:
-        _UnparsedError: a column of floats, whose type was inferred, may have whole numbers that floats do not hold.
+        _UnparsedError: a column of floats may have numbers that overflow, or whole numbers, where the type was
+            inferred, that floats do not hold.
     """
     pa = arrow()
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        if pa.types.is_floating(field.type) and field.name in inferred and exceeds_int64(column):
+        exceeds = exceeds_int64 if field.name in inferred else has_infinities
+        if pa.types.is_floating(field.type) and exceeds(column):
             raise _UnparsedError(field.name)
 
 
@@ -142,11 +157,14 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
         InputError: the file is not UTF-8, not CSV, or damaged.
     """
     pa = arrow()
-    checked = False
+    quotes = QuoteCheck(delimiter, len(header(source, delimiter)))
     try:
         # Decompressed here rather than by name, so that `.CSV.GZ` is too.
         with (
-            pa.input_stream(str(source.path), compression="gzip" if source.gzipped else None) as stream,
+            _bytes_of(source) as stream,
+            # Read once more, right behind Arrow, from memory of the system. Arrow is given no stream of Python's: its
+            # threads would call into the interpreter, also while that ends, and hang.
+            _bytes_of(source) as again,
             pa.csv.open_csv(
                 stream,
                 read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=threads),
@@ -158,16 +176,18 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
                     null_values=[""],
                 ),
             ) as reader,
+            closing(Lane()) as checking,
         ):
+            block = bytearray(BLOCK_BYTES)
             for batch in reader:
-                # Arrow takes what follows a closing quote for more of the cell. So a quote that was not closed swallows
-                # the rows up to the next one, or to the end of the file. Such a cell has several lines.
-                if not checked and _has_line_ends(batch):
-                    stat = source.path.stat()
-                    _check_quotes(source, delimiter, stat.st_size, stat.st_mtime_ns)
-                    checked = True
+                checking.do(quotes.read, again, block)
+                if quotes.malformed:
+                    _refuse_bad_quotes(source, delimiter, quotes)
                 if batch.num_rows:
                     yield batch
+            checking.do(quotes.finish, again, block)
+            checking.wait()
+            _refuse_bad_quotes(source, delimiter, quotes)
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # a header that no line end follows
             return
@@ -175,47 +195,66 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
             name = header(source, delimiter)[int(unparsed[1])]
             if types[name] != pa.string():
                 raise _UnparsedError(name) from None
-        _explain(source, delimiter, error)
+        _explain(source, delimiter, error, quotes)
     except OSError as error:
         raise _damaged(source, error) from error
 
 
-def _has_line_ends(batch: Batch) -> bool:
-    """Whether a cell of text may have several lines."""
-    pa, np = arrow(), numpy()
-    for column in batch.columns:
-        if pa.types.is_string(column.type) and len(column) and (content := column.buffers()[2]) is not None:
-            start, end = np.frombuffer(column.buffers()[1], "<i4")[[column.offset, column.offset + len(column)]]
-            if (np.frombuffer(content, "u1")[start:end] == ord("\n")).any():
-                return True
-    return False
+def _bytes_of(source: Source) -> Any:
+    return arrow().input_stream(str(source.path), compression="gzip" if source.gzipped else None)
+
+
+def _refuse_bad_quotes(source: Source, delimiter: str, quotes: QuoteCheck) -> None:
+    """
+    Raises:
+        InputError: a quote does not close, something follows a closing one, or a cell has swallowed rows.
+    """
+    if quotes.malformed or quotes.swallows:
+        for number, cells in _records(source, delimiter, strict=quotes.malformed):
+            for cell in (cell.encode("latin-1") for cell in cells):
+                if quotes.holds_rows(cell):
+                    lines = cell.count(b"\n") + 1
+                    raise InputError(
+                        f"{source.name}, row {number}: a cell that begins with a quote holds {lines:,} lines, which "
+                        "look like rows of the table. Close the quote, or take it out. If it really is one cell, use "
+                        "Parquet or JSON Lines."
+                    )
+        if quotes.malformed:
+            raise InputError(f"{source.name} is not CSV: {quotes.malformed}. {_ADVICE}")
+    if quotes.has_many_lines:
+        stat = source.path.stat()
+        _warn_of_lines(source, delimiter, stat.st_size, stat.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4096)
-def _check_quotes(source: Source, delimiter: str, size: int, changed: int) -> None:
-    """Read the file strictly; once, as long as it does not change.
+def _warn_of_lines(source: Source, delimiter: str, size: int, changed: int) -> None:
+    """Name the first cell of very many lines; once, as long as the file does not change."""
+    for number, cells in _records(source, delimiter):
+        if lines := next((cell.count("\n") for cell in cells if cell.count("\n") > MANY_LINES), 0):
+            print(
+                f"warning: {source.name}, row {number}: a cell in quotes has {lines + 1:,} lines.",
+                "Is a quote not closed?",
+                file=sys.stderr,
+            )
+            return
 
-    Raises:
-        InputError: a quote does not close, or something follows a closing one.
-    """
-    for _ in _records(source, delimiter, strict=True):
-        pass
 
-
-def _explain(source: Source, delimiter: str, error: Exception) -> NoReturn:
+def _explain(source: Source, delimiter: str, error: Exception, quotes: QuoteCheck) -> NoReturn:
     """Find what Arrow stumbled over, with the place in the file."""
-    _check(source, delimiter)
+    _check(source, delimiter, quotes)
     if "straddling" in str(error):
+        _, number = max((sum(map(len, cells)), number) for number, cells in _records(source, delimiter))
         raise InputError(
-            f"{source.name} has a row of more than {BLOCK_BYTES >> 20} MiB, which is not read. Use Parquet."
+            f"{source.name} has a row of more than {BLOCK_BYTES >> 20} MiB, which is not read: row {number}. Is a "
+            "quote not closed there? If all of it is one row, use Parquet."
         ) from error
     raise InputError(f"{source.name} cannot be read as CSV: {error}.") from error
 
 
-def _check(source: Source, delimiter: str) -> None:
+def _check(source: Source, delimiter: str, quotes: QuoteCheck) -> None:
     """Read the file slowly and raise what is wrong with it: quotes, the length of rows, the encoding."""
     names = header(source, delimiter)
-    for number, cells in _records(source, delimiter, strict=True):
+    for number, cells in _records(source, delimiter, strict=quotes.malformed or _MALFORMED):
         if len(cells) != len(names):
             raise InputError(
                 f"{source.name}, row {number} has {len(cells)} cells; the header names {len(names)} columns. Put "
@@ -236,13 +275,14 @@ def _utf8(source: Source, number: int, column: str, cell: str) -> str:
         ) from None
 
 
-def _records(source: Source, delimiter: str, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
+def _records(source: Source, delimiter: str, *, strict: str = "") -> Iterator[tuple[int, list[str]]]:
     """Row numbers and cells, the header first, blank lines left out.
 
-    Every byte is one character (latin-1), so that bytes which are not UTF-8 get this far and can be named.
+    Every byte is one character (latin-1), so that bytes which are not UTF-8 get this far and can be named. With
+    `strict`, a quote that does not close, or that something follows, is an error, and this says what is wrong.
     """
     limit = csv.field_size_limit(1 << 31)
-    number = 0
+    number, line = 0, 1
     try:
         with _opened(source) as file:
             start = file.read(3)
@@ -250,12 +290,18 @@ def _records(source: Source, delimiter: str, *, strict: bool = False) -> Iterato
                 raise InputError(f"{source.name} is UTF-16. Save it as UTF-8, for example: iconv -f utf-16 -t utf-8.")
             if start != "\xef\xbb\xbf":  # the byte order mark that spreadsheets write
                 file.seek(0)
-            for cells in csv.reader(file, delimiter=delimiter, strict=strict):
-                number += 1
+            reader = csv.reader(file, delimiter=delimiter, strict=bool(strict))
+            for cells in reader:
+                number, line = number + 1, reader.line_num + 1
                 if cells:
                     yield number, cells
     except csv.Error as error:
-        raise InputError(f"{source.name}, row {number + 1} is not CSV: {error} (is a quote not closed?).") from None
+        # A row of several lines makes the numbers of rows and lines differ.
+        at = "" if line == number + 1 else f" (line {line})"
+        found = strict or str(error)
+        raise InputError(
+            f"{source.name}, row {number + 1}{at} is not CSV: {found} (is a quote not closed?). {_ADVICE}"
+        ) from None
     except (OSError, EOFError, zlib.error) as error:
         raise _damaged(source, error) from error
     finally:

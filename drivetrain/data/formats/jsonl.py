@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 import zlib
 from collections.abc import Iterator
@@ -15,11 +16,21 @@ from typing import IO, Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Batch, DataType, Schema, arrow, plain_type
-from drivetrain.data.convert import INT64, WIDE_INTEGER, BadValueError, converted, described, exceeds_int64
+from drivetrain.data.convert import (
+    INT64,
+    OVERFLOW,
+    WIDE_INTEGER,
+    BadValueError,
+    converted,
+    described,
+    exceeds_int64,
+    has_infinities,
+)
 from drivetrain.data.source import CellError, Source
 
 BLOCK_BYTES = 4 << 20
 MAX_DEPTH = 200
+_FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
@@ -66,7 +77,7 @@ def jsonl_batches(
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             _explain(source, reading, error, extra=drop)
         for batch in table.select(schema.names).combine_chunks().to_batches():
-            _check_width(source, batch, inferred)
+            _check_range(source, batch, inferred)
             try:
                 yield converted(batch, schema, text=False)
             except BadValueError as error:
@@ -95,23 +106,30 @@ def _reading_type(written: Schema, field: Schema) -> DataType:
     return field.type if numbers else found
 
 
-def _check_width(source: Source, batch: Batch, inferred: frozenset[str]) -> None:
+def _check_range(source: Source, batch: Batch, inferred: frozenset[str]) -> None:
     """
     Raises:
-        CellError: a whole number beyond int64 in a column of floats whose type was inferred.
+        CellError: a whole number beyond int64 in a column of floats whose type was inferred, or a number that a
+            float32 does not hold. Beyond float64 Arrow refuses it.
     """
     pa = arrow()
-    wide = [
-        field.name
-        for field, column in zip(batch.schema, batch.columns, strict=True)
-        if pa.types.is_floating(field.type) and field.name in inferred and exceeds_int64(column)
-    ]
-    for number, line in _lines(source) if wide else ():
-        for name in wide:
-            value = _loaded(f"{source.name}, line {number}", line).get(name)
-            if isinstance(value, int) and value not in INT64:
+    floats = [(field, column) for field, column in zip(batch.schema, batch.columns, strict=True) if _is_float(field)]
+    wide = {field.name for field, column in floats if field.name in inferred and exceeds_int64(column)}
+    overflown = {field.name for field, column in floats if field.type == pa.float32() and has_infinities(column)}
+    for number, line in _lines(source) if wide or overflown else ():
+        where = f"{source.name}, line {number}"
+        for name, value in _loaded(where, line).items():
+            if name in wide and isinstance(value, int) and value not in INT64:
                 shown = f"{_shown(value)} is not {described(pa.float64())}"
-                raise CellError(f"{source.name}, line {number}, column {name!r}: {shown}{WIDE_INTEGER}.")
+                raise CellError(f"{where}, column {name!r}: {shown}{WIDE_INTEGER}.")
+            if name in overflown and isinstance(value, int | float) and _FLOAT32_MAX < abs(value) < math.inf:
+                raise CellError(
+                    f"{where}, column {name!r}: {_shown(value)} is not {described(pa.float32())}{OVERFLOW}."
+                )
+
+
+def _is_float(field: Schema) -> bool:
+    return arrow().types.is_floating(field.type)
 
 
 def _as_written(schema: Schema) -> Schema:
@@ -216,10 +234,15 @@ def _loaded(where: str, line: bytes) -> dict[str, object]:
             raise InputError(f"{where}: field {repeated!r} occurs twice.")
         return dict(pairs)
 
+    def finite(text: str) -> float:
+        if math.isinf(value := float(text)):
+            raise InputError(f"{where}: {text:.60} is not a float64{OVERFLOW}.")
+        return value
+
     if line.count(b"{") + line.count(b"[") > MAX_DEPTH and _depth(line) > MAX_DEPTH:
         raise InputError(f"{where} is nested more than {MAX_DEPTH} levels deep, which is not read.")
     try:
-        value: object = json.loads(line.decode(), object_pairs_hook=no_duplicates)
+        value: object = json.loads(line.decode(), object_pairs_hook=no_duplicates, parse_float=finite)
     except UnicodeDecodeError as error:
         raise InputError(
             f"{where} is not UTF-8 (byte 0x{line[error.start]:02x} at position {error.start + 1}). Save the file as "

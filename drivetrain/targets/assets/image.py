@@ -11,7 +11,10 @@ from dataclasses import dataclass, field
 
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import JobStep, ProcessingStep, is_our_training
+from drivetrain.spec.values import Reference
 
+TRANSFORM_DATA = "drivetrain.components.transform_data"
+"""The step whose `engine` says whether it runs on Spark."""
 SPARK_SUBMIT = "smspark-submit"
 """The command that starts a program in SageMaker's managed Spark image."""
 
@@ -35,11 +38,12 @@ class Image:
 
 def runs_on_spark(step: JobStep) -> bool:
     """Whether a processing step's program needs Spark, and so Java: it says so among its needs, or transforms tables
-    with it."""
+    with it. So does one whose engine is only known when the pipeline runs: where Spark is, Polars runs, too."""
     if not isinstance(step, ProcessingStep):
         return False
-    if step.program.target.partition(":")[0] == "drivetrain.components.transform_data":
-        return step.parameters.get("engine") == "spark"
+    if step.program.target.partition(":")[0] == TRANSFORM_DATA:
+        engine = step.parameters.get("engine")
+        return engine == "spark" or isinstance(engine, Reference)
     return any(map(is_pyspark, step.program.needs))
 
 

@@ -5,6 +5,7 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -132,7 +133,6 @@ def test_a_key_that_was_there_is_refused(tmp_path: Path, where: str) -> None:
         (lambda raw: None, {"salt": "other"}, "salt was '', and is 'other' now"),
         (lambda raw: None, {"test_percent": 20}, "test_percent was 10, and is 20 now"),
         (lambda raw: None, {"split_by": "strata:label"}, "rows change sides in a split by strata"),
-        (lambda raw: night(raw, "2.csv", range(1000, 1010), text="5000,1,soon,x\n"), {}, "2.csv, row 12, column 'x'"),
     ],
 )
 def test_why_all_is_prepared_anew(
@@ -149,6 +149,42 @@ def test_why_all_is_prepared_anew(
     for side in SIDES:
         found, full = (Manifest.read(tmp_path / name / side) for name in ("out", "full"))
         assert found.content_hash == full.content_hash
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "5000,1,soon,x\n",
+            r"2\.csv, row 12, column 'x': 'soon' is not a float64\. Column 'x' is a float64 column in the earlier run "
+            r"\(previous\), and a string column in 2\.csv\. Correct the file, or leave out previous",
+        ),
+        ("5000,0.5,1,x\n", r"row 12, .* Column 'label' is an int64 column in the earlier run .* a float64 column in 2"),
+    ],
+)
+def test_a_column_of_another_type_is_refused(tmp_path: Path, text: str, expected: str) -> None:
+    raw = night(tmp_path / "raw", "1.csv", range(1000))
+    prepare(raw, tmp_path / "out")
+    before = (tmp_path / "out" / "train" / "manifest.json").read_bytes()
+    night(raw, "2.csv", range(1000, 1010), text=text)
+    with pytest.raises(InputError, match=expected):
+        prepare(raw, tmp_path / "out", tmp_path / "out")
+    assert (tmp_path / "out" / "train" / "manifest.json").read_bytes() == before
+    prepare(raw, tmp_path / "out")  # anew, on purpose
+    assert len(rows(tmp_path / "out" / "train")) > 1000 * 0.7
+
+
+def test_a_file_that_says_its_types_is_held_to_them_too(tmp_path: Path) -> None:
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    pq.write_table(pa.table({"id": range(500), "label": [0, 1] * 250, "x": [1.5] * 500}), raw / "1.parquet")
+    prepare(raw, tmp_path / "out")
+    pq.write_table(pa.table({"id": [900], "label": [1], "x": pa.array([2], pa.int32())}), raw / "2.parquet")
+    prepare(raw, tmp_path / "out", tmp_path / "out")
+    # A cast would be possible, and the keys' values would be the same: a full run refuses it all the same.
+    pq.write_table(pa.table({"id": ["901"], "label": [1], "x": [0.5]}), raw / "3.parquet")
+    with pytest.raises(InputError, match=r"Column 'id' is an int64 column in the .* and a string column in 3\.parquet"):
+        prepare(raw, tmp_path / "out", tmp_path / "out")
 
 
 def test_an_earlier_run_that_kept_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,6 +54,19 @@ def test_time_without_a_validation_set(tmp_path: Path) -> None:
     assert {side: len(rows) > 0 for side, rows in found.items()} == {"train": True, "validation": False, "test": True}
 
 
+def test_the_times_are_compared_as_values_of_the_column(tmp_path: Path) -> None:
+    found = split(tmp_path, split_by="time:id", validation_from="900", test_from="1000")
+    assert {side: min(row["id"] for row in rows) for side, rows in found.items()} == {
+        **{"train": 0, "validation": 900, "test": 1000}
+    }
+    # As text, a "T" sorts after a blank.
+    moments = {"schema": "day:timestamp[us]", "split_by": "time:day"}
+    found = split(tmp_path, **moments, validation_from="2026-06-15T00:00:00", test_from="2026-06-15 08:00:00")
+    assert {row["day"].month for row in found["validation"]} == {6}
+    with pytest.raises(InputError, match=r"'2026-06-15 08:00:00' is not before test_from '2026-06-15T00:00:00'"):
+        split(tmp_path, **moments, validation_from="2026-06-15 08:00:00", test_from="2026-06-15T00:00:00")
+
+
 def test_each_stratum_is_divided_alike(tmp_path: Path) -> None:
     found = split(tmp_path, split_by="strata:kind", test_percent=15)
     whole = Counter("abc"[row % 7 % 3] for row in range(COUNT))

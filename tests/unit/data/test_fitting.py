@@ -17,6 +17,7 @@ import torch
 
 from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
+from drivetrain.data.fitted import of_request
 from drivetrain.data.manifest import Manifest
 from drivetrain.training.input_pipeline.dataset import Dataset
 from drivetrain.training.process import Process
@@ -93,10 +94,10 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def read(folder: Path, fitted: Any = None) -> dict[str, Any]:
+def read(folder: Path, fitted: Any = None, names: tuple[str, ...] = COLUMNS) -> dict[str, Any]:
     reader = prepared.Reader(folder, prepared.Options(fitted=fitted), ALONE)
-    reader.open(COLUMNS)
-    return dict(reader.read(slice(0, len(reader)), COLUMNS))
+    reader.open(names)
+    return dict(reader.read(slice(0, len(reader)), names))
 
 
 def test_it_learns_of_the_train_set_alone(place: Path) -> None:
@@ -140,6 +141,21 @@ def test_training_and_serving_see_the_same_values_row_by_row(place: Path) -> Non
         assert columns_of(lines, "text/csv", flat)["code"][0] == 1 + fitted["columns"]["code"]["changes"][0][
             "categories"
         ].index("007")
+
+
+def test_an_empty_text_is_missing_in_training_as_in_a_request(tmp_path: Path) -> None:
+    given = [{**row, "city": "" if number % 2 else row["city"]} for number, row in enumerate(rows(400))]
+    write(tmp_path / "raw" / "0.parquet", given)
+    fit = '[{"impute": {"columns": ["city"], "with": "most_frequent"}}, {"categories": {"columns": ["city"]}}]'
+    prepare(tmp_path / "raw", tmp_path, fit=fit)
+    impute, categories = Manifest.read(tmp_path / "train").fitted["columns"]["city"]["changes"]
+    assert impute["impute"] != "" and "" not in categories["categories"]
+    state = Manifest.read(tmp_path / "train").fitted["columns"]["city"]
+    cities = [row["city"] for row in of_side(tmp_path / "test")]
+    found = read(tmp_path / "test", names=("city",))["city"]
+    assert "" in cities and found.tolist() == of_request(state, cities, "city").tolist()
+    imputed = categories["categories"].index(impute["impute"]) + 1
+    assert {found[number] for number, city in enumerate(cities) if not city} == {imputed}
 
 
 def test_other_data_is_read_with_what_a_model_came_with(place: Path) -> None:

@@ -25,6 +25,7 @@ def problems(step: Step, graph: Graph) -> Iterator[Problem]:
         yield Problem(
             step.name,
             "image",
-            f"{image} has no Java, and its program runs on Spark. Give the name under which you have pushed what "
-            "infra/kubeflow/images/spark.Dockerfile builds, or engine=polars where the step is transform_data.",
+            f"{image} has no Java, and its program runs on Spark, or may by a parameter. Give the name under which you "
+            "have pushed what infra/kubeflow/images/spark.Dockerfile builds, or engine=polars where the step is "
+            "transform_data.",
         )

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import json
 import os
 import re
 import shlex
 import shutil
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from drivetrain.targets.assets.image import SPARK_SUBMIT
+from drivetrain.base.errors import UserError
+from drivetrain.targets.assets.image import SPARK_SUBMIT, TRANSFORM_DATA
 from drivetrain.targets.local.containers.mounts import search_path
 from drivetrain.targets.local.execution.context import StepContext
 from drivetrain.targets.local.spark import submit
@@ -37,6 +39,13 @@ def problem(step: str) -> str | None:
     )
 
 
+def is_needed(command: Sequence[str]) -> bool:
+    """Whether a job that is submitted to Spark works with it: transform_data does not with another engine, which a
+    parameter of the pipeline may have chosen."""
+    transforms = any(word.partition(":")[0] == TRANSFORM_DATA for word in command)
+    return not transforms or ("--engine", "spark") in itertools.pairwise(command)
+
+
 def home() -> Path | None:
     """The folder of the installed PySpark, with its spark-submit."""
     found = importlib.util.find_spec("pyspark")
@@ -48,15 +57,26 @@ def command(*words: str) -> tuple[str, ...]:
     return (sys.executable, str(PROGRAM), *words)
 
 
-def with_smspark(context: StepContext) -> dict[str, str]:
-    """Variables with which a job in SageMaker's Spark image finds its command smspark-submit."""
+def with_smspark(context: StepContext, given: Sequence[str]) -> dict[str, str]:
+    """Variables with which a job in SageMaker's Spark image finds its command smspark-submit.
+
+    Args:
+        context: of the step.
+        given: the job's whole command.
+
+    Raises:
+        UserError: it works with Spark, which is not here, as only turned out in the run.
+    """
+    if (needs := is_needed(given)) and (lacking := problem(context.step.name)):
+        raise UserError(lacking)
     commands = context.folder / "commands"
     commands.mkdir()
     starts = commands / SPARK_SUBMIT
     starts.write_text(f'#!/bin/sh\nexec {shlex.join(command())} "$@"\n', encoding="utf-8")
     starts.chmod(0o755)
     named = _BUCKET.findall(json.dumps(context.arguments))
-    return {"PATH": os.pathsep.join((str(commands.resolve()), search_path())), **variables(context.store, named)}
+    path = {"PATH": os.pathsep.join((str(commands.resolve()), search_path()))}
+    return {**path, **(variables(context.store, named) if needs else {submit.HOME: ""})}
 
 
 def variables(store: ObjectStore, uris: Iterable[str], settings: Mapping[str, str] | None = None) -> dict[str, str]:

@@ -17,7 +17,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, cast
 
-# What the runner says: the folder of PySpark, and settings that stand for those of the image.
+# What the runner says: the folder of PySpark (empty where the program works without Spark), and settings that stand
+# for those of the image.
 HOME, SETTINGS = "SPARK_HOME", "DRIVETRAIN_SPARK_SETTINGS"
 FLAGS = ("-v", "--verbose", "--supervise")
 FILES = ("--jars", "--py-files", "--files")
@@ -49,7 +50,10 @@ def main(arguments: Sequence[str]) -> NoReturn:
         given = dict(json.loads(os.environ.get(SETTINGS, "{}")))
         settings = {**_LOCAL, **given, **configured(f"{base}/processing/input/conf/configuration.json")}
         home = os.environ[HOME]
-        command = [f"{home}/bin/spark-submit", *command_of(arguments, settings)]
+        if home:
+            command = [f"{home}/bin/spark-submit", *command_of(arguments, settings)]
+        else:
+            command = [sys.executable, *arguments]
     except (SubmitError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)

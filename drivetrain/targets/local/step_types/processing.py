@@ -37,7 +37,7 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
         elif SPARK_SUBMIT in command:
             from drivetrain.targets.local.spark import here as spark
 
-            problems += filter(None, [spark.problem(step.name)])
+            problems += filter(None, [spark.problem(step.name) if spark.is_needed(command) else None])
     except UserError as error:
         problems.append(str(error))
     return problems
@@ -123,7 +123,7 @@ def _of_the_image(context: StepContext, command: Sequence[str]) -> dict[str, str
         return {}
     from drivetrain.targets.local.spark.here import with_smspark
 
-    return with_smspark(context)
+    return with_smspark(context, command)
 
 
 def _resources(arguments: Mapping[str, Any]) -> Mapping[str, Any]:

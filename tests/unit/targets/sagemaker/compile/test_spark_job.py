@@ -14,10 +14,14 @@ from drivetrain import Cluster, Deployment, Parameter, Pipeline, SpecError, User
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.transform_data import transform_data
 from drivetrain.targets.assets.image import runs_on_spark
+from drivetrain.targets.local.options import Options
+from drivetrain.targets.local.runner import Runner
+from drivetrain.targets.local.spark import here
 from drivetrain.targets.sagemaker.compile.checks import check
 from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
 from drivetrain.targets.sagemaker.compile.spark_job import submit
 from drivetrain.targets.sagemaker.spark import spark_image
+from tests.fixtures.local_runs import LocalRuns
 
 IMAGE = "571004829621.dkr.ecr.eu-west-1.amazonaws.com/sagemaker-spark-processing:3.5-cpu-py312-v1.3"
 REGION = Deployment(targets={"sagemaker": {"region": "eu-west-1"}})
@@ -139,3 +143,26 @@ def test_several_hosts_that_would_each_do_all_of_the_work_are_refused(made: Any,
         table(cluster=Cluster(count=2)),
     ):
         assert problems(allowed) == []
+
+
+def test_where_a_parameter_chooses_the_engine_the_image_has_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = Parameter.string("Engine", default="polars")
+    given = table(engine=engine, raw="example:digits", plan='[{"select": ["id"]}]', cluster=Cluster(count=2))
+    made = compile_pipeline(
+        Pipeline(name="p", steps=[given], parameters=[engine], deployment=REGION), wheels_optional=True
+    )
+    app = arguments(made)["AppSpecification"]
+    assert app["ImageUri"] == IMAGE and "smspark-submit" in app["ContainerEntrypoint"]
+
+    # On this machine, Java is asked for by those alone who choose Spark.
+    monkeypatch.setattr(here, "home", lambda: None)
+    runs = LocalRuns(tmp_path)
+    runner = Runner(runs.home, lambda event: None)
+    with pytest.raises(UserError, match=r"step 'transform-data' runs on Spark, which needs .*PySpark"):
+        runner.start(made.text, {"Engine": "spark"}, Options(pipeline="p"), assets=made.assets)
+    summary = runner.start(made.text, {}, Options(pipeline="p"), assets=made.assets)
+    assert summary.status == "Succeeded", summary.reason
+    (second,) = runs.home.run(summary.execution).glob("**/127.0.0.2.log")
+    assert "nothing to do" in second.read_text()

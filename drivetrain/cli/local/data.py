@@ -1,0 +1,95 @@
+"""`drivetrain data`: the data sets in a folder, and their versions by date."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from drivetrain.cli.declared import App, Argument, Option
+from drivetrain.cli.options import Json
+
+if TYPE_CHECKING:
+    from drivetrain.data.versions import Version
+
+app = App(help="List prepared data sets and their versions by date.")
+
+Folder = Annotated[Path, Argument(metavar="FOLDER", help="A data set, or a folder above some.", show_default=False)]
+
+
+@app.command(name="list")
+def list_(folder: Folder = Path(), as_json: Json = False) -> None:
+    """List data sets with their versions, the newest first.
+
+    \b
+    Examples:
+      drivetrain data list build
+      drivetrain data list build/train --json
+    """
+    from drivetrain.base.formatting import moment, size
+    from drivetrain.cli.terminal import say, say_json, table
+    from drivetrain.data.versions import sets_below, versions
+
+    found = [version for each in sets_below(folder) for version in versions(each)]
+    if as_json:
+        say_json([_facts(version) for version in found])
+        return
+    rows = [
+        [
+            str(version.folder),
+            moment(version.written) + (" (current)" if version.is_current else ""),
+            f"{version.manifest.rows:,}",
+            size(version.manifest.bytes),
+            version.manifest.version,
+        ]
+        for version in found
+    ]
+    say(table(("data set", "written", "rows", "size", "version"), rows))
+
+
+@app.command()
+def path(
+    folder: Folder,
+    at: Annotated[
+        str | None,
+        Option("--at", metavar="WHEN", help="The version of a date or time, or the beginning of its hash."),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Print the folder of one version, which any command takes for data.
+
+    A date means the last version that was written up to its end; without --at it is the current one.
+
+    \b
+    Examples:
+      drivetrain data path build/train --at 2026-11-25
+      drivetrain submit prepare-data --set raw=$(drivetrain data path build/orders --at 3f6c) --set key=id --out build
+    """
+    from drivetrain.base.errors import InputError
+    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.data.versions import sets_below, version_at, versions
+
+    sets = sets_below(folder)
+    if len(sets) > 1:
+        raise InputError(f"{folder} holds {len(sets)} data sets. Give one: {', '.join(map(str, sets[:10]))}.")
+    found = versions(sets[0])
+    version = next(each for each in found if each.is_current) if at is None else version_at(found, at)
+    if as_json:
+        say_json(_facts(version))
+    else:
+        say(str(version.path))
+
+
+def _facts(version: Version) -> dict[str, Any]:
+    manifest = version.manifest
+    return {
+        "folder": str(version.folder),
+        "path": str(version.path),
+        "version": manifest.version,
+        "content_hash": manifest.content_hash,
+        "written": version.written,
+        "is_current": version.is_current,
+        "rows": manifest.rows,
+        "bytes": manifest.bytes,
+        "key": manifest.key,
+        "label": manifest.label,
+    }

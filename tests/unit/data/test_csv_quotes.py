@@ -1,0 +1,115 @@
+"""Quotes in CSV files are those of RFC 4180, or the file is refused with the row; what readers agree on is kept."""
+
+import csv
+import io
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.data.formats import csv as csv_format
+from drivetrain.data.formats.csv_quotes import QuoteCheck
+from drivetrain.data.manifest import Manifest
+
+SIDES = ("train", "validation", "test")
+
+
+def prepare(tmp_path: Path, text: str, **parameters: Any) -> list[dict[str, Any]]:
+    """The rows that come of a file of columns id, label and t, by their ids."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    (raw / "a.csv").write_text(text, encoding="utf-8", newline="")
+    prepare_data(
+        raw,
+        *(tmp_path / side for side in SIDES),
+        **{"key": "id", "validation_percent": 0, "test_percent": 0, **parameters},
+    )
+    shards = [tmp_path / "train" / shard.file for shard in Manifest.read(tmp_path / "train").shards]
+    return [row for shard in shards for row in pq.read_table(shard).to_pylist()]
+
+
+def is_malformed(blocks: list[bytes]) -> bool:
+    check = QuoteCheck(",", 2)
+    for block in blocks:
+        check.add(block)
+    check.end()
+    return bool(check.malformed)
+
+
+def is_refused_by_python(text: str) -> bool:
+    try:
+        for _ in csv.reader(io.StringIO(text, newline=""), strict=True):
+            pass
+    except csv.Error:
+        return True
+    return False
+
+
+def test_the_same_is_malformed_as_for_python_however_blocks_are_cut() -> None:
+    found = 0
+    for letters in itertools.product('a",\n', repeat=6):
+        text = "".join(letters)
+        wanted = is_refused_by_python(text)
+        found += wanted
+        cut = sum(map(ord, text)) % 5 + 1
+        data = text.encode()
+        assert is_malformed([data]) == wanted, text
+        assert is_malformed([data[:cut], data[cut:]]) == wanted, (text, cut)
+        assert is_malformed([data[i : i + 1] for i in range(6)]) == wanted, text
+    assert 500 < found < 4**6 - 500
+
+
+ROWS = "".join(f"{key},{key % 2},t{key}\n" for key in range(2, 30))
+
+
+@pytest.mark.parametrize(
+    ("cell", "expected"),
+    [
+        ('"abc"def', r"""a\.csv, row 3 is not CSV: .* '"abc"def', but text follows it.*twice: "5"" pipe"\."""),
+        ('"abc" ', r"a\.csv, row 3 is not CSV: .* but text follows it"),
+        ('"', r"a\.csv, row 3 is not CSV: the quote at the beginning of a cell has none at its end"),
+    ],
+)
+@pytest.mark.parametrize("rows", [ROWS, ""])
+def test_a_malformed_quote_is_refused_with_its_row(tmp_path: Path, cell: str, rows: str, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        prepare(tmp_path, f"id,label,t\n0,0,x\n1,1,{cell}\n{rows}")
+    assert not list((tmp_path / "train").rglob("*"))
+
+
+def test_the_line_is_named_too_where_cells_have_several(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"a\.csv, row 3 \(line 5\) is not CSV"):
+        prepare(tmp_path, 'id,label,t\n0,0,"x\ny\n"\n1,1,"z"z\n')
+
+
+def test_what_readers_agree_on_is_kept(tmp_path: Path) -> None:
+    found = prepare(tmp_path, 'id,label,t\n0,0,5" pipe\n1,1,a""b\n2,0, "c"\n3,0,"say ""so"""\n4,0,"two\r\nlines"\n')
+    assert [row["t"] for row in found] == ['5" pipe', 'a""b', ' "c"', 'say "so"', "two\r\nlines"]
+
+
+def swallowing(count: int) -> str:
+    """A quote that is not closed, so many rows, and one that closes it by chance."""
+    rows = "".join(f"{key},{key % 2},t\n" for key in range(2, 2 + count))
+    return f'id,label,t\n0,0,x\n1,1,"t\n{rows}{2 + count},0,"\n99,0,x\n'
+
+
+def test_a_cell_that_has_swallowed_rows_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"row 3: .* holds 5,001 lines, which look like rows of the table. Close the"):
+        prepare(tmp_path, swallowing(4999))
+
+
+def test_it_is_found_across_blocks_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_format, "BLOCK_BYTES", 100)
+    with pytest.raises(InputError, match=r"row 3: .* holds 14 lines"):
+        prepare(tmp_path, swallowing(12))
+
+
+def test_long_texts_are_kept_with_a_warning(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "\n".join(f"line {number}, of a text" for number in range(1500)) + "\nthe end"
+    found = prepare(tmp_path, f'id,label,t\n0,0,x\n1,1,"{text}"\n')
+    assert found[1]["t"] == text
+    assert capsys.readouterr().err.count("a.csv, row 3: a cell in quotes has 1,501 lines. Is a quote not closed?") == 1

@@ -1,0 +1,97 @@
+"""Versions of a data set are listed, and named by hash or by date."""
+
+import json
+import os
+import shutil
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.cli.main import run
+from drivetrain.components.prepare_data import prepare_data
+from drivetrain.data.manifest import Manifest
+from drivetrain.data.versions import version_at, versions
+
+DAYS = ("2026-11-23", "2026-11-24", "2026-11-26")
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Three versions of each set, of 100, 101 and 102 rows in all, written at noon."""
+    tmp_path = tmp_path_factory.mktemp("versions")
+    for number, day in enumerate(DAYS):
+        raw = tmp_path / f"raw{number}.csv"
+        raw.write_text("id,x\n" + "".join(f"{key},{key}.5\n" for key in range(100 + number)))
+        sets = [tmp_path / "build" / side for side in ("train", "validation", "test")]
+        prepare_data(raw, *sets, key="id", validation_percent=0, test_percent=0, keep_versions=9)
+        manifest = sets[0] / Manifest.read(sets[0]).version / "manifest.json"
+        os.utime(manifest, (time := datetime.fromisoformat(f"{day}T12:00").timestamp(), time))
+    return tmp_path / "build"
+
+
+@pytest.mark.parametrize(
+    ("wanted", "rows"),
+    [
+        ("2026-11-23", 100),
+        ("2026-11-24T11:59", 100),
+        ("2026-11-24T12:01", 101),
+        ("2026-11-25", 101),
+        ("2026-11-26", 102),
+        ("2027-01-01", 102),
+    ],
+)
+def test_a_date_names_the_last_version_up_to_its_end(build: Path, wanted: str, rows: int) -> None:
+    assert version_at(versions(build / "train"), wanted).manifest.rows == rows
+
+
+def test_a_hash_names_its_version_whose_folder_is_read_as_data(build: Path) -> None:
+    newest, _, oldest = versions(build / "train")
+    assert newest.is_current and not oldest.is_current
+    found = version_at([newest, oldest], oldest.manifest.content_hash[:6])
+    assert found == oldest
+    (shard,) = Manifest.read(found.path).shards
+    assert pq.read_metadata(found.path / shard.file).num_rows == 100
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"), [("2026-11-22", "no version of 2026-11-22 or before"), ("soon", "no version 'soon'. Allowed")]
+)
+def test_what_names_no_version_is_refused_with_those_that_there_are(build: Path, wanted: str, says: str) -> None:
+    with pytest.raises(InputError, match=f"{says}.* There are: [0-9a-f]{{12}} of 2026-11-26 12:00, "):
+        version_at(versions(build / "train"), wanted)
+
+
+def test_the_command(build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def said(*words: str) -> Any:
+        assert run(["data", *words]) == 0
+        return capsys.readouterr().out
+
+    lines = said("list", str(build)).splitlines()
+    assert len([line for line in lines if "/train " in line]) == 3
+    assert any("2026-11-26 12:00:00 (current)" in line and " 102 " in line for line in lines)
+    path = said("path", str(build / "train"), "--at", "2026-11-24").strip()
+    facts = json.loads(said("path", path, "--json"))
+    assert facts["rows"] == 101 and Path(path).name == facts["version"]
+    assert json.loads(said("list", path, "--json")) == [facts]
+
+    def refused(*words: str) -> str:
+        assert run(["data", *words]) == 2
+        return capsys.readouterr().err
+
+    assert f"holds 3 data sets. Give one: {build / 'test'}" in refused("path", str(build))
+    assert "there is no such folder" in refused("list", str(build / "nowhere"))
+    assert "holds no data set" in refused("list", str(tmp_path))
+
+
+def test_a_set_of_format_1_has_one_version(build: Path, tmp_path: Path) -> None:
+    newest = versions(build / "train")[0]
+    (shard,) = newest.manifest.shards
+    shutil.copy(newest.path / shard.file, tmp_path)
+    content = json.loads((newest.path / "manifest.json").read_bytes())
+    (tmp_path / "manifest.json").write_text(json.dumps({**content, "format": 1}))
+    (only,) = versions(tmp_path)
+    assert only.is_current and only.path == tmp_path and only.manifest.rows == 102
