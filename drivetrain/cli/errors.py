@@ -99,7 +99,7 @@ def _usage(error: Any) -> str:
 
 def _in_place_of(option: str, command: Any) -> str | None:
     """What to do instead of giving a command an option that its own commands have, or that it does not need."""
-    below = getattr(command, "commands", None)
+    below: dict[str, Any] | None = getattr(command, "commands", None)
     built = {name: each for name, each in (below or {}).items() if each is not None}  # LazyGroup knows names only
     if having := [name for name, each in built.items() if option in _options(each)]:
         return f"This is a group of commands; give it after one of them: {', '.join(having)}."
