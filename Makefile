@@ -200,7 +200,7 @@ targets: setup  ## Write the tables of docs/targets.md anew, by the targets' own
 	$(BIN)/python -m drivetrain.targets.matrix docs/targets.md
 
 # What a test of a strategy shows it says by `shows`; the same tests run in `make test`, `test-slow`, `test-tensorflow`.
-strategies: setup .venvs/tensorflow/.installed  ## Write the README's table of strategies anew, from tests that it runs (10 minutes)
+strategies: setup .venvs/tensorflow/.installed  ## Write the table of strategies in docs/training.md anew, from tests that it runs (10 minutes)
 	$(BIN)/python -m pytest $(LANES) -m 'shows and not nightly and not tensorflow' tests/distributed --junitxml=build/shows/torch.xml
 	$(BIN)/python -m pytest -m shows tests/tensorflow --junitxml=build/shows/tensorflow.xml
 	$(BIN)/python -m tests.strategy_table build/shows/*.xml

@@ -9,6 +9,7 @@ docs/pictures/pages/     every page, light, on a phone, a small and a large wind
 from __future__ import annotations
 
 import base64
+import csv
 import os
 import pty
 import re
@@ -29,10 +30,11 @@ from drivetrain.ui.server import Server
 from tests.fixtures.browser import Browser
 
 FOLDER = Path(__file__).parents[1] / "docs" / "pictures"
+SCREENING = Path(__file__).parent / "fixtures" / "screening"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WIDTH = 104
 WIDTHS = (400, 1000, 1800)
-MAX_HEIGHT = 5000
+MAX_HEIGHT = 3000
 QUALITY = 36
 MAX_BYTES = 800_000
 # What clears the lines of the progress before they are printed again.
@@ -86,22 +88,28 @@ def draw_pages(home: Home, list_file: Path, folder: Path) -> None:
         browser.look(1100, height=520)
         browser.open(server.address)
         browser.picture(list_file)
-        last, first = browser.run("[...document.querySelectorAll('input[name=run]')].map((e) => e.value)")[:2]
+        last, first, binary = browser.run("[...document.querySelectorAll('input[name=run]')].map((e) => e.value)")
+        # Name -> its address, and the part of the page that is drawn.
         pages = {
-            "runs": "/",
-            "run": f"/runs/{last}",
-            "compare": f"/compare?run={last}&run={first}",
-            "models": "/models",
-            "triggers": "/starts",
+            "runs": ("/", "body"),
+            "run": (f"/runs/{last}", "body"),
+            "compare": (f"/compare?run={last}&run={first}", "body"),
+            "threshold": (f"/runs/{binary}", ".below:has(> .costs)"),
+            "health": (f"/runs/{binary}", "section[aria-labelledby=health]"),
+            "models": ("/models", "body"),
+            "triggers": ("/starts", "body"),
         }
-        for name, path in pages.items():
+        for name, (path, part) in pages.items():
             for width in WIDTHS:
                 browser.look(width)
                 browser.open(server.address.partition("/?")[0] + path)
-                tall, wide = browser.run("[document.body.scrollHeight, document.documentElement.scrollWidth]")
+                wide, top, tall = browser.run(
+                    f"((box) => [document.documentElement.scrollWidth, box.top + scrollY, box.height])"
+                    f"(document.querySelector('{part}').getBoundingClientRect())"
+                )
                 if wide > width:
                     sys.exit(f"{path} is {wide} wide in a window of {width}.")
-                clip = {"x": 0, "y": 0, "width": width, "height": min(tall, MAX_HEIGHT), "scale": 1}
+                clip = {"x": 0, "y": top, "width": width, "height": min(tall, MAX_HEIGHT), "scale": 1}
                 shot = browser.call(
                     "Page.captureScreenshot", format="webp", quality=QUALITY, captureBeyondViewport=True, clip=clip
                 )
@@ -113,6 +121,19 @@ def draw_pages(home: Home, list_file: Path, folder: Path) -> None:
         sys.exit(f"The pictures of the pages have {size:,} bytes. Allowed: {MAX_BYTES:,}.")
 
 
+def write_tumours(file: Path) -> None:
+    """Write a table with a row a sample: id, 30 measurements of mean 0 and deviation 1, malignant."""
+    from sklearn.datasets import load_breast_cancer
+
+    measured, benign = load_breast_cancer(return_X_y=True)
+    measured = (measured - measured.mean(axis=0)) / measured.std(axis=0)
+    with file.open("w", newline="", encoding="utf-8") as text:
+        writer = csv.writer(text)
+        writer.writerow(["id", *(f"m{number}" for number in range(measured.shape[1])), "malignant"])
+        for number, (row, is_benign) in enumerate(zip(measured, benign, strict=True)):
+            writer.writerow([number, *(f"{value:.4f}" for value in row), 1 - is_benign])
+
+
 def main() -> None:
     browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if browser is None:
@@ -121,6 +142,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         drivetrain = [sys.executable, "-m", "drivetrain.cli.main"]
+        shutil.copytree(SCREENING, folder, dirs_exist_ok=True)
+        write_tumours(folder / "tumours.csv")
+        binary = ["run", "screening.py", "--home", "home"]
+        subprocess.run([*drivetrain, *binary], cwd=folder, check=True, stdout=subprocess.DEVNULL)
         # The second run has a champion to be compared with.
         weak = ["--set", "seed=1", "--set", "epochs=2", "--set", "min_accuracy=0.1"]
         for command in (["run", "retraining", *weak], ["models", "approve", "retraining", "1"]):

@@ -1,8 +1,8 @@
-"""The README's table of strategies, from the results of tests.
+"""The table of strategies in docs/training.md, from the results of tests.
 
     make strategies                                             # runs the tests that show something, writes both
-    python -m tests.strategy_table build/tests/*.xml            # writes tests/strategy_results.json and README.md
-    python -m tests.strategy_table                              # README.md anew from what is recorded: a new strategy
+    python -m tests.strategy_table build/tests/*.xml            # writes strategy_results.json and docs/training.md
+    python -m tests.strategy_table                              # the page anew from what is recorded: a new strategy
     python -m tests.strategy_table --check build/tests/*.xml    # .ci/run: the results must be the written ones, but for
                                                                 # tests that were skipped: Horovod may not be built
 A test says what it shows by `@pytest.mark.shows("resumes")`; of which strategy, its parameter does (`run.strategy`, or
@@ -20,7 +20,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 ROOT = Path(__file__).parents[1]
-PAGE, RECORD = ROOT / "README.md", Path(__file__).with_name("strategy_results.json")
+PAGE, RECORD = ROOT / "docs" / "training.md", Path(__file__).with_name("strategy_results.json")
 BEGIN, END = "<!-- strategies -->", "<!-- end of strategies -->"
 COLUMNS = ("equals one process", "resumes", "exact evaluation", "several hosts")
 PROPERTY = "shows"
@@ -140,7 +140,7 @@ def main() -> None:
         sys.exit("No results: name JUnit reports of tests that show something, such as build/tests/test.xml.")
     if "--check" in words:
         if found := differences(recorded(), results, skipped(reports)):
-            sys.exit("\n".join(["The README's table of strategies is not that of these results:", *found]))
+            sys.exit("\n".join(["The table of strategies in docs/training.md is not that of these results:", *found]))
         return
     RECORD.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
     PAGE.write_text(with_table(PAGE.read_text(encoding="utf-8"), results), encoding="utf-8")

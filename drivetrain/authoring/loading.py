@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from pydantic import Field, create_model
+from pydantic import Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 import drivetrain
@@ -134,6 +134,8 @@ def _build(author: Callable[..., Any], config: Path | None, overrides: tuple[str
         where = place_in(error.__traceback__) or place_of_function(author)
         text = f"{author.__name__}() ended the program ({_exit(error)}); it must return a Pipeline."
         raise at_place(UserError(text), where) from None
+    except ValidationError as error:  # of a Cluster, a Schedule, ... that it makes
+        raise _explained(error) from None
     if not isinstance(built, Pipeline):
         text = f"{author.__name__}() returned {shown(built)}; it must return a Pipeline."
         raise at_place(SpecError(text), place_of_function(author))
@@ -175,6 +177,8 @@ def import_file(path: Path) -> ModuleType:
             f"{path.name} ended the program ({_exit(error)}) when it was imported. Keep what it does as a script under "
             'if __name__ == "__main__".'
         ) from None
+    except ValidationError as error:
+        raise _explained(error) from None
     except Exception as error:
         line = (
             next(
@@ -186,6 +190,12 @@ def import_file(path: Path) -> ModuleType:
         )
         raise UserError(f"{path.name}, line {line}: {said(error)}") from error
     return module
+
+
+def _explained(error: ValidationError) -> SpecError:
+    from drivetrain.spec.validation_errors import explain_validation
+
+    return at_place(SpecError(explain_validation(error)), place_in(error.__traceback__))
 
 
 def _exit(error: SystemExit) -> str:

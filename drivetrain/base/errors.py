@@ -9,13 +9,16 @@ _MOST_COMPARED = 100
 
 
 class UserError(ValueError):
-    """Something the user can mend. The command line prints the message alone and ends with exit code 2."""
+    """Something the user can mend: what Python users catch, whatever part of drivetrain refuses their input.
+
+    The command line prints the message alone and ends with exit code 2.
+    """
 
     has_place = False
     """Whether the message names the line of the user's file that is to be mended."""
 
 
-class InputError(ValueError):
+class InputError(UserError):
     """Bad input of a step or of a program in a container.
 
     The program ends with exit code 2 and prints the message alone, without a traceback.

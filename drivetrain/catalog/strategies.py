@@ -6,6 +6,7 @@ Read with `ast`, never imported: a strategy imports torch, and this must work wh
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -150,6 +151,19 @@ def recipe_file(recipe: str, folder: Path) -> Path | None:
     if len(parts) == 1:
         places.insert(0, recipes_folder() / f"{recipe}.py")
     return next((place for place in places if place.is_file()), None)
+
+
+def recipes_below(folder: Path) -> list[str]:
+    """The recipes of the package, and the files of a folder that have a class `Recipe`; nothing is imported."""
+    own = [path.stem for path in folder.glob("*.py") if path.stem.isidentifier() and _has_recipe(path)]
+    return sorted({*(path.stem for path in recipes_folder().glob("*.py") if not path.stem.startswith("_")), *own})
+
+
+def _has_recipe(path: Path) -> bool:
+    try:
+        return re.search(r"^(class Recipe\b|Recipe\s*=)", path.read_text(encoding="utf-8"), re.MULTILINE) is not None
+    except (OSError, ValueError):
+        return False
 
 
 def framework_of_recipe(path: Path) -> str:

@@ -6,9 +6,10 @@ import errno
 import sys
 import traceback
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
-from drivetrain.base.errors import SpecError, UserError, did_you_mean, said, shown
+from drivetrain.base.errors import SpecError, UserError, did_you_mean, said
+from drivetrain.spec.validation_errors import explain_validation, is_validation_error
 
 BAD_INPUT = 2
 BUG = 70
@@ -35,14 +36,13 @@ def report_error(error: BaseException) -> int:
 def explain(error: BaseException) -> tuple[int, str]:
     """The exit code and what to say: for bad input `error: ...` in at most MAX_LINES lines."""
     from drivetrain.base.call_site import place_in
-    from drivetrain.base.errors import InputError
 
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED, "interrupted"
     place = place_in(error.__traceback__)
     if isinstance(error, SpecError) and place and not error.has_place:  # the line of their own file that asked for it
         return BAD_INPUT, _message(f"{place}: {error}")
-    if isinstance(error, UserError | InputError):
+    if isinstance(error, UserError):
         return BAD_INPUT, _message(str(error))
     if is_usage_error(error):
         return BAD_INPUT, _usage(error)
@@ -81,61 +81,35 @@ def is_usage_error(error: BaseException) -> bool:
 
 def _usage(error: Any) -> str:
     likely = getattr(error, "possibilities", None)
-    message = " ".join(str(error.message if likely else error.format_message()).split())
+    message = " ".join(str(error.message if likely else error.format_message()).split()).rstrip(".")
     context = getattr(error, "ctx", None)
     path = context.command_path if context is not None else "drivetrain"
-    if likely:
-        message = f"{message.rstrip('.')}. Did you mean {', '.join(map(repr, sorted(likely)))}?"
-    elif (option := getattr(error, "option_name", None)) and context is not None and "No such" in message:
-        known = [name for parameter in context.command.params for name in parameter.opts if name.startswith("--")]
-        message = f"{message.rstrip('.')}. {did_you_mean(option, known).partition(' Allowed:')[0]}"
+    command = context.command if context is not None else None
+    option = getattr(error, "option_name", None) if command is not None and "No such" in message else None
+    if option and (instead := _in_place_of(option, command)):
+        message += f". {instead}"
+    elif likely:
+        message += f". Did you mean {', '.join(map(repr, sorted(likely)))}?"
+    elif option:
+        message += f". {did_you_mean(option, _options(command)).partition(' Allowed:')[0]}"
+    else:
+        message = " ".join(error.format_message().split())
     return f"error: {message}\nTry `{path} --help`."
 
 
-def is_validation_error(error: BaseException) -> bool:
-    """Whether a pydantic model refused its values (told without importing pydantic)."""
-    return type(error).__name__ == "ValidationError" and type(error).__module__.startswith("pydantic")
+def _in_place_of(option: str, command: Any) -> str | None:
+    """What to do instead of giving a command an option that its own commands have, or that it does not need."""
+    below: dict[str, Any] | None = getattr(command, "commands", None)
+    built = {name: each for name, each in (below or {}).items() if each is not None}  # LazyGroup knows names only
+    if having := [name for name, each in built.items() if option in _options(each)]:
+        return f"This is a group of commands; give it after one of them: {', '.join(having)}."
+    if option != "--json":
+        return None
+    return "Leave it out: what this prints is for programs as it is." if below is None else "Name a command first."
 
 
-def explain_validation(error: Any) -> str:
-    """The first broken field: its path, what was given, what is allowed."""
-    problems = error.errors(include_url=False)
-    first = problems[0]
-    path = ".".join(str(part) for part in (error.title, *first["loc"]))
-    more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
-    fields = _fields(error) if len(first["loc"]) == 1 else {}
-    allowed = _choices(fields[first["loc"][0]].annotation) if first["loc"] and first["loc"][0] in fields else []
-    choices = f" Allowed: {', '.join(allowed)}." if allowed else ""
-    if first["type"] == "extra_forbidden":
-        hint = did_you_mean(str(first["loc"][-1]), fields) if fields else "Remove it."
-        return f"{path} does not exist. {hint}{more}"
-    if first["type"] == "missing":
-        return f"{path} is required.{choices}{more}"
-    if first["type"] == "too_short" and choices:
-        return f"{path} is empty. Give one at least.{choices}{more}"
-    return f"{path} is {shown(first.get('input'))}: {first['msg'].rstrip('.')}.{more}"
-
-
-def _choices(kind: Any) -> list[str]:
-    """The values of a field that takes some texts alone, or a list of such."""
-    if get_origin(kind) is Literal:
-        return [str(value) for value in get_args(kind)]
-    return [value for part in get_args(kind) for value in _choices(part)] if get_origin(kind) in (tuple, list) else []
-
-
-def _fields(error: BaseException) -> dict[str, Any]:
-    """The fields of the model that refused, found in the frame in which it was being built."""
-    for frame, _ in traceback.walk_tb(error.__traceback__):
-        built: Any = frame.f_locals.get("self", frame.f_locals.get("cls"))
-        kind = _model(built)
-        if kind.__name__ == getattr(error, "title", None) and hasattr(kind, "model_fields"):
-            return dict(kind.model_fields)
-    return {}
-
-
-def _model(built: object) -> Any:
-    # Of types alone: a user's own object may raise where it is asked whether it is true, or what it is.
-    return built if issubclass(type(built), type) else type(built)
+def _options(command: Any) -> list[str]:
+    return [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
 
 
 def _bug(error: BaseException) -> str:

@@ -96,7 +96,7 @@ class Model:
         """Make it the champion. Newer versions that are approved are rejected, as `drivetrain models approve` does.
 
         Raises:
-            UserError, InputError: the registry cannot be reached, or refuses.
+            UserError: the registry cannot be reached, or refuses.
         """
         from drivetrain.registry.registry import make_champion
 
@@ -107,7 +107,7 @@ class Model:
         """Reject it.
 
         Raises:
-            UserError, InputError: the registry cannot be reached, or refuses.
+            UserError: the registry cannot be reached, or refuses.
         """
         found = self._of.opened.set_status(self.group, self.version, "Rejected", reason=reason, by=_user())
         self._version = found
@@ -117,8 +117,8 @@ class Model:
         """Keep its files in a folder, held against the hash that was registered; gives the folder.
 
         Raises:
-            UserError: something is in the folder; the files are others; the registry knows no hash of them.
-            InputError: they cannot be had.
+            UserError: something is in the folder; the files are others, or cannot be had; the registry knows no hash of
+                them.
         """
         from drivetrain.cli.models.fetch import keep, refuse_filled
 
@@ -135,7 +135,7 @@ class Model:
                 print(list(folder.iterdir()))
 
         Raises:
-            UserError, InputError: as `download`.
+            UserError: as `download`.
         """
         with tempfile.TemporaryDirectory(prefix="drivetrain-model-") as scratch:
             yield self.download(Path(scratch) / "model")

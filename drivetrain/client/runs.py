@@ -17,8 +17,9 @@ MOST = 20
 class Runs(Sequence[Run]):
     """Runs as a list that a notebook shows as a table."""
 
-    def __init__(self, found: Sequence[Run]) -> None:
+    def __init__(self, found: Sequence[Run], nothing: str = "no runs") -> None:
         self._found = tuple(found)
+        self._nothing = nothing
 
     def __len__(self) -> int:
         return len(self._found)
@@ -42,7 +43,7 @@ class Runs(Sequence[Run]):
         return frame([_row(run) for run in self._found])
 
     def __repr__(self) -> str:
-        return "\n".join(repr(run) for run in self._found) or "no runs"
+        return "\n".join(repr(run) for run in self._found) or self._nothing
 
     def _repr_html_(self) -> str:
         return table([_row(run) for run in self._found])
@@ -83,7 +84,8 @@ def runs(
         enter_missing(Home(home))
     with Ledger(Home(home)) as ledger:
         rows = search(ledger, where=where, sort=sort, pipeline=pipeline, limit=limit).rows
-    return Runs([Run(row.id, home=home) for row in rows])
+        missing = "" if ledger.home.root.exists() else f": there is no folder {ledger.home.root}"
+    return Runs([Run(row.id, home=home) for row in rows], f"no runs{missing}")
 
 
 def _row(run: Run) -> dict[str, Any]:

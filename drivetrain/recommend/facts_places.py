@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.catalog.strategies import recipe_file, recipes_folder
+from drivetrain.catalog.strategies import recipe_file, recipes_below
 from drivetrain.recommend.facts import SUFFIX, Facts, FactsError, read_file
 
 SHIPPED = Path(__file__).parent / "data"
@@ -33,9 +33,7 @@ def look_up(recipe: str, options: Mapping[str, Any], folder: Path) -> Facts:
     command = recommend_command(recipe, options)
     source = recipe_file(recipe, folder)
     if source is None and "." not in recipe:
-        known = {path.stem for path in recipes_folder().glob("*.py") if not path.stem.startswith("_")}
-        known |= {path.stem for path in folder.glob("*.py")}
-        raise UserError(f"no recipe {recipe!r}. {did_you_mean(recipe, known)}")
+        raise UserError(f"no recipe {recipe!r}. {did_you_mean(recipe, recipes_below(folder))}")
     path = beside(recipe, folder)
     written = path.is_file()
     if not written:

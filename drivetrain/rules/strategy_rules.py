@@ -78,7 +78,7 @@ def strategy_options_exist(graph: Graph) -> Iterator[str]:
         for name, value in given.items():
             if name not in options:
                 yield (
-                    f"{training.where}: no option of strategy {training.strategy!r} {name!r}. "
+                    f"{training.where}: strategy {training.strategy!r} has no option {name!r}. "
                     f"{did_you_mean(name, options)}"
                 )
             elif wanted := wrong_type(value, options[name].annotation):
@@ -102,7 +102,7 @@ def recipe_options_exist(graph: Graph) -> Iterator[str]:
             continue
         for name in given:
             if name not in options:
-                yield f"{training.where}: no option of recipe {recipe!r} {name!r}. {did_you_mean(name, options)}"
+                yield f"{training.where}: recipe {recipe!r} has no option {name!r}. {did_you_mean(name, options)}"
 
 
 @rule

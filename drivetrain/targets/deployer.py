@@ -222,7 +222,7 @@ class Starter(Protocol):
         """Look once, and start what is to be started. What fails comes again at the next look.
 
         Raises:
-            UserError, InputError: something does not answer.
+            UserError: something does not answer.
         """
         ...
 

@@ -131,6 +131,11 @@ class Inspection(Protocol):
         """How many steps there are, those in branches and loops included."""
         ...
 
+    @property
+    def num_unchecked(self) -> int:
+        """How many of them are of a type that is not known here, so that nothing of theirs was checked."""
+        ...
+
     def problems(self) -> list[str]:
         """What would be refused, and where, line by line."""
         ...

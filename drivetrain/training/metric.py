@@ -229,6 +229,8 @@ class Ranked:
     curve: tuple[tuple[float, int, int], ...] = ()
     """Some of the scores that there are, falling, and how many positives and negatives score as high or higher: of a
     curve's points, at most 1,000 (ranking.py says which). Empty unless a metric draws them."""
+    scores: tuple[float, ...] | None = None
+    """All the scores that there are, rising, where they are few (ranking.py says how many)."""
 
 
 @runtime_checkable
@@ -242,6 +244,18 @@ class HasExact(Protocol):
 
     def compute_exact(self, task: Task, ranked: Mapping[str, Ranked]) -> Mapping[str, Value]:
         """As `compute`."""
+        ...
+
+
+@runtime_checkable
+class HasTies(Protocol):
+    """A metric with an exact mode whose slices and replicates, which are counted in bins, are surer of themselves where
+    it is known which scores there are."""
+
+    def compute_of_some(
+        self, task: Task, counted: Mapping[str, Ints], ranked: Mapping[str, Ranked]
+    ) -> Mapping[str, Value]:
+        """As `compute`, of a slice or a replicate; `ranked` is of all samples (`Ranked.scores`)."""
         ...
 
 

@@ -8,8 +8,7 @@ from collections.abc import Callable
 from dataclasses import fields
 from typing import Any, TypeVar
 
-from drivetrain.base.errors import InputError
-from drivetrain.training.errors import unknown_name
+from drivetrain.base.errors import InputError, did_you_mean
 
 T = TypeVar("T")
 
@@ -52,7 +51,7 @@ def build_options(kind: type[T], given: dict[str, Any], owner: str) -> T:
     known = {field.name: field for field in fields(kind)}  # type: ignore[arg-type]
     for name, value in given.items():
         if name not in known:
-            raise unknown_name(f"option of {owner}", name, known)
+            raise InputError(f"{owner} has no option {name!r}. {did_you_mean(name, known)}")
         annotation = known[name].type
         _check_type(name, value, _written(annotation), owner)
     # (JSON has lists only; the fields are tuples.)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.errors import UserError
 from drivetrain.base.markup import Markup, el
 from drivetrain.report import Around, document, section
 from drivetrain.report.content.logs import tail
@@ -51,7 +51,7 @@ class Pages:
         """The page at an address.
 
         Raises:
-            UserError, InputError: what was asked for is not there.
+            UserError: what was asked for is not there.
         """
         if path == "/":
             return self._index(query)
@@ -136,7 +136,8 @@ class Pages:
         logs = sorted(self.home.logs(facts.id, step.name, max(step.attempts, 1)).glob("*.log"))
         texts = [(log.stem, "\n".join(tail(log).splitlines()[-LOG_LINES:])) for log in logs]
         written = "\n".join(f"{host}:\n{text}" if len(texts) > 1 else text for host, text in texts)
-        shown = el("pre", written or "Nothing is written yet.", id="log-tail", tabindex=0, aria_label="End of the log")
+        nothing = "Nothing is written yet." if step.status == "Executing" else "It wrote nothing."
+        shown = el("pre", written or nothing, id="log-tail", tabindex=0, aria_label="End of the log")
         return section(f"Log of {step.title}", shown, id="log")
 
     def _compare(self, runs: list[str]) -> Page:
@@ -200,7 +201,7 @@ def error_page(message: str, status: int) -> Page:
     return Page(document("Error", el("main", said, id="content"), around=_around()), status)
 
 
-def answer_of(error: UserError | InputError) -> Page:
+def answer_of(error: UserError) -> Page:
     """The page of an error of the user's: what was asked for is not there, or cannot be done."""
     return error_page(str(error), 404)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 
-from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.errors import UserError
 from drivetrain.ui.pages import SCRIPT, Page, Pages, answer_of, error_page
 
 ADDRESS = "127.0.0.1"
@@ -127,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
         self._tag = ""
         try:
             page = work()
-        except (UserError, InputError) as error:
+        except UserError as error:
             page = answer_of(error)
         except Exception:  # ours: the page says that there is one, and this terminal which
             traceback.print_exc()

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.errors import UserError
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.triggers import RegistryEvent
 from drivetrain.targets.kubeflow.settings import NAME
@@ -48,7 +48,7 @@ def serve(starter: Starter, ends: queue.SimpleQueue[int], every: float, heartbea
     while True:
         try:
             starter.poll()
-        except (UserError, InputError) as error:
+        except UserError as error:
             _say(f"failed, and is tried again in {every:g} s: {error}")
         if heartbeat is not None:
             heartbeat.touch()

@@ -238,8 +238,9 @@ def test_costs_are_tried_by_the_keyboard_on_a_page_without_a_server(tmp_path: Pa
     samples = Samples(scores=scores, targets=(random.random(2_000) < scores).astype(np.int64))
     task, metric = Task("binary", 2), Metric()
     cells = tally_of(metric, task, samples)
-    given = {"metrics": {"overall": {}}, "num_samples": 2_000}
-    found = evaluation("e", given, {"threshold": metric.curves(task, cells)[""]})
+    given = {"metrics": {"overall": {}}, "num_samples": 2_000, "task": {"class_names": ["benign", "malignant"]}}
+    wide = {"row": 3, "loss": 2.5, "columns": {f"m{number}": -0.6723 for number in range(30)}}
+    found = evaluation("e", given, {"threshold": metric.curves(task, cells)[""]}, worst={"samples": [wide]})
     page = tmp_path / "page.html"
     page.write_text(evaluation_page("e", [found], [], written=0.0))
     browser.look(400)
@@ -247,6 +248,11 @@ def test_costs_are_tried_by_the_keyboard_on_a_page_without_a_server(tmp_path: Pa
     before = browser.text(".costs .found")
     assert browser.run("document.querySelectorAll('.costs input').length") == 2 and "Cheapest threshold" in before
     assert browser.run(WRONG) == []
+    assert [browser.text(f".costs div:nth-of-type({n}) small") for n in (1, 2)] == [
+        "benign taken for malignant",
+        "malignant taken for benign",
+    ]
+    assert browser.run("document.querySelector('.worst td:last-child').offsetHeight") < 50  # a number is on one line
     browser.run("document.querySelectorAll('.costs input')[1].focus()")
     for _ in range(20):  # ten times as dear
         browser.press("ArrowRight", 39)

@@ -10,6 +10,7 @@ import pytest
 from drivetrain.authoring.loading import load
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.deploy.desired import check_place
+from drivetrain.triggers.replay import read_events
 from drivetrain.triggers.resources import TriggerSite, resources
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +32,16 @@ EXAMPLES = {
 
 def test_examples_are_found() -> None:
     assert {"README.md", "own_script.md", "triggers.md"} <= {page.name for page, _ in EXAMPLES.values()}
+
+
+def test_the_files_to_copy_are_those_of_the_pages() -> None:
+    [place] = blocks(ROOT / "docs" / "deploying.md", "yaml")
+    assert (ROOT / "docs/examples/production.yaml").read_text(encoding="utf-8") == place
+    [event] = read_events((ROOT / "docs/examples/approved.json").read_bytes(), "approved.json")
+    assert (
+        event["detail"]["ModelApprovalStatus"] == "Approved"
+        and event["id"] in blocks(ROOT / "docs" / "triggers.md", "text")[-1]
+    )
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

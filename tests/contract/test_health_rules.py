@@ -143,7 +143,7 @@ def test_what_it_keeps_does_not_grow_with_the_training(name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "says"),
     [
-        ('{"%s": {"nonsense": 1}}', "no option of health rule '%s' 'nonsense'"),
+        ('{"%s": {"nonsense": 1}}', "health rule '%s' has no option 'nonsense'"),
         ('{"%s": {"action": "shout"}}', "no action of health rule '%s' 'shout'"),
         ('{"%s": 3}', "health_rules: '%s' is 3. Allowed: \"off\""),
     ],

@@ -158,7 +158,7 @@ def test_the_hash_is_that_of_the_content(
 
 
 def test_names_that_are_not_there(name: str, place: Any, written: dict[str, np.ndarray], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=f"no option of reader '{name}' 'lable'"):
+    with pytest.raises(InputError, match=f"reader '{name}' has no option 'lable'"):
         load_reader(name, tmp_path / "data", {"lable": "x"}, ALONE)
     column = next(iter(written))
     with pytest.raises(InputError, match=f"no column '{column}x'. Did you mean '{column}'"):

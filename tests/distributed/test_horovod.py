@@ -132,7 +132,7 @@ def test_a_rank_that_skips_a_layer_keeps_nobody_waiting(imported: None, tmp_path
     [
         ({"group_mb": 0}, "group_mb=0; allowed are numbers from 0.000001 to 1000000"),
         ({"compression": "fp8"}, "compression='fp8'; allowed are none, fp16"),
-        ({"adasum": True}, "no option of strategy 'horovod' 'adasum'. Allowed: compression, group_mb"),
+        ({"adasum": True}, "strategy 'horovod' has no option 'adasum'. Allowed: compression, group_mb"),
     ],
 )
 def test_options_that_cannot_be(options: dict[str, Any], said: str) -> None:

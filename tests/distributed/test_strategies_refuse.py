@@ -63,7 +63,7 @@ def refused(process: Process, run: Run, setting: Setting) -> None:
             Setting(),
             "static_graph and find_unused_parameters contradict each other",
         ),
-        (Run("ddp", 1, {"bucket_size": 1}), Setting(), "no option of strategy 'ddp' 'bucket_size'. Did you mean"),
+        (Run("ddp", 1, {"bucket_size": 1}), Setting(), "strategy 'ddp' has no option 'bucket_size'. Did you mean"),
         (Run("fsdp", 1, {"cpu_offload": 1}), Setting(), "strategy 'fsdp': cpu_offload=1; allowed is true or false"),
     ],
     ids=lambda value: value.id if isinstance(value, Run) else "",

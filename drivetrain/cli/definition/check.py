@@ -47,11 +47,14 @@ def check(
     if as_json:
         say_json(found.to_json())
     elif found.is_sound:
-        say(f"{target}: {count(found.num_steps, 'step')}, nothing that would be refused.")
+        unknown = f" ({found.num_unchecked} could not be checked)" if found.num_unchecked else ""
+        say(f"{target}: {count(found.num_steps, 'step')}{unknown}, nothing that would be refused.")
     else:
         say("\n".join(found.problems()))
     if not as_json and (said := found.notes()):
         say("\n".join(said))
+    if not as_json and found.num_unchecked:
+        say("`drivetrain run` takes a step of such a type only with its results: --stub STEP=outputs.json.")
     return 0 if found.is_sound else REFUSED
 
 

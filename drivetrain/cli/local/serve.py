@@ -89,7 +89,6 @@ def _serve_deployed(
     import queue
     import signal
 
-    from drivetrain.base.errors import InputError
     from drivetrain.cli.deployed.deployment import deployer_of
     from drivetrain.cli.operands import load_for
 
@@ -110,7 +109,7 @@ def _serve_deployed(
         while True:
             try:
                 starter.poll()
-            except (UserError, InputError) as error:
+            except UserError as error:
                 say(f"failed, and is tried again in {poll:g} s: {error}")
             try:
                 ends.get(timeout=poll)

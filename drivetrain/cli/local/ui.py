@@ -43,7 +43,10 @@ def ui(
     from drivetrain.ui.pages import Pages
     from drivetrain.ui.server import Server
 
-    server = Server(Pages(local_home(home), lambda: opened(None, home)), port)
+    place = local_home(home)
+    if home is not None and not place.root.exists():
+        print(f"note: {place.nothing_run()}", file=sys.stderr)
+    server = Server(Pages(place, lambda: opened(None, home)), port)
     ended = threading.Event()
 
     def end(number: int, frame: object) -> None:

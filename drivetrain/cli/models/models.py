@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Argument, Option
 from drivetrain.cli.models import card, fetch, predict
 from drivetrain.cli.models.registry import RegistryUrl
@@ -65,7 +66,8 @@ def list_(
             ]
         )
     elif not groups:
-        say("No model has been registered yet. A run that succeeds registers one: drivetrain run retraining")
+        nowhere = "" if home is None or local_home(home).root.exists() else f"There is no folder {home}. "
+        say(f"No model has been registered yet. {nowhere}A run that succeeds registers one: drivetrain run retraining")
     else:
         rows = [
             [

@@ -177,7 +177,7 @@ def _remove(home: Any, executions: list[str], *, yes: bool, as_json: bool) -> No
         say(f"{len(removal.kept) - MOST_LISTED:,} more stay.")
     freed = f"{count(len(removal.runs), 'run')}, {size(removal.bytes)}"
     if not removal.runs:
-        say("Nothing to remove.")
+        say("Nothing to remove." if place.ledger.exists() else place.nothing_run())
     elif yes:
         say(f"Removed {freed}.")
     else:

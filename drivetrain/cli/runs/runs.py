@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -55,15 +56,18 @@ def list_(
     from drivetrain.targets.local.options import why_not_resumed
     from drivetrain.targets.local.organising.search import FIELDS, search
 
+    place = local_home(home)
     if where is not None or sort is not None or as_json:
-        enter_missing(local_home(home))
-    with Ledger(local_home(home)) as ledger:
+        enter_missing(place)
+    with Ledger(place) as ledger:
         rows = search(ledger, where=where, sort=sort, pipeline=pipeline, limit=limit).rows
         values = values_of(ledger, [row.id for row in rows])
     if as_json:
         from drivetrain.cli.runs.outcome import listed_json
 
         say_json([listed_json(row, values[row.id]) for row in rows])
+        if home is not None and not place.root.exists():
+            print(f"note: {place.nothing_run()}", file=sys.stderr)
     elif rows:
         from drivetrain.cli.runs.outcome import listed
         from drivetrain.targets.local.organising.where import names_in
@@ -71,12 +75,12 @@ def list_(
         asked = [*names_in(where or ""), *([sort.lstrip("+-")] if sort else [])]
         say(listed(rows, values, [name for name in dict.fromkeys(asked) if name not in FIELDS]))
         interrupted = (row.id for row in rows if row.status == "Interrupted")
-        if interrupted := next((id for id in interrupted if not why_not_resumed(local_home(home).run(id))), None):
+        if interrupted := next((id for id in interrupted if not why_not_resumed(place.run(id))), None):
             say(f"\nAn interrupted run goes on: drivetrain runs resume {interrupted}{home_option(home)}")
-    elif where is not None or pipeline is not None:
+    elif (where is not None or pipeline is not None) and place.ledger.exists():
         say("No such run.")
     else:
-        say("Nothing has been run yet. Start with: drivetrain run retraining")
+        say(f"{place.nothing_run()} Start with: drivetrain run retraining")
 
 
 @app.command()

@@ -171,7 +171,7 @@ class LocalRegistry:
         )
         if not rows:
             there = [name for (name,) in self._rows("SELECT name FROM model_groups")]
-            raise no_group(str(self.path), group, there)
+            raise no_group(f"{self.path}{'' if self.exists() else ' (there is no such file)'}", group, there)
         return [self._version(row) for row in rows]
 
     def version(self, group: str, which: int | str = "latest") -> ModelVersion:

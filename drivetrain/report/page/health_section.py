@@ -28,7 +28,8 @@ def _told(one: HealthFacts) -> Content:
     if one.healthy is None:
         return source
     fired = f"{len(one.findings) or 'None'} of {one.num_rules} rules fired."
-    state = "Healthy. " if one.healthy else "Not healthy. "
+    warned = any(finding.action == "warn" for finding in one.findings)
+    state = ("Healthy, with warnings. " if warned else "Healthy. ") if one.healthy else "Not healthy. "
     verdict = f" Time: {one.verdict}." if one.verdict else ""
     return [el("p", el("b", state, class_="" if one.healthy else "unhealthy"), fired, verdict), source]
 

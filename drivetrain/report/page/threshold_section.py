@@ -23,7 +23,7 @@ def threshold_part(found: EvaluationFacts) -> Markup | None:
         "div",
         el("h3", "Threshold"),
         el("p", _sentence(found, facts)),
-        _sliders(facts) if facts.corners else None,
+        _sliders(found, facts) if facts.corners else None,
         el("div", _charts(found, facts), class_="charts") if len(facts.points) > 1 else None,
         _table(facts),
         class_="below",
@@ -42,14 +42,15 @@ def _sentence(found: EvaluationFacts, facts: ThresholdFacts) -> str:
     return f"{said} It is chosen on these samples; on others it costs a little more."
 
 
-def _sliders(facts: ThresholdFacts) -> Markup:
+def _sliders(found: EvaluationFacts, facts: ThresholdFacts) -> Markup:
     """Two sliders of costs, which threshold.js reads; without scripts they are not shown, and the table has some."""
     chosen = facts.chosen
     outcomes = [chosen, *facts.other_costs]
-    candidates = {*facts.corners, *((one.threshold, one.true_positives, one.false_positives) for one in outcomes)}
+    candidates = {*facts.corners, *((o.threshold, o.true_positives, o.false_positives) for o in outcomes)}
+    zero, one = (name if (name := found.class_name(each)) != each else f"class {each}" for each in "01")
     costs = (
-        ("false positive", chosen.false_positive_cost, "class 0 taken for class 1"),
-        ("false negative", chosen.false_negative_cost, "class 1 taken for class 0"),
+        ("false positive", chosen.false_positive_cost, f"{zero} taken for {one}"),
+        ("false negative", chosen.false_negative_cost, f"{one} taken for {zero}"),
     )
     rows = [
         el(

@@ -63,6 +63,12 @@ class Home:
         """What trackers were told of an execution, a file a tracker, with a log of the program that told it."""
         return self.run(execution) / ".trackers"
 
+    def nothing_run(self) -> str:
+        """That nothing has been run here; a mistyped folder is told from one that waits for its first run."""
+        if self.root.exists():
+            return f"Nothing has been run in {self.root} yet."
+        return f"Nothing has been run yet. There is no folder {self.root}."
+
     def attempt(self, execution: str, step: str, number: int) -> Path:
         """The folder of one attempt at a step, counted from 1."""
         return self.run(execution) / step / f"attempt-{number}"

@@ -57,6 +57,11 @@ class Inspection:
         """How many steps there are; those of a ForEach's body count once."""
         return sum(self.types.values())
 
+    @property
+    def num_unchecked(self) -> int:
+        """How many steps are of a type that is not known here."""
+        return sum(len(steps) for steps in self.unknown_types.values())
+
     def lines(self, definition: Definition) -> list[str]:
         """The summary, then what is unknown, then what would be refused."""
         steps = ", ".join(f"{number} {kind}" for kind, number in self.types.items())
@@ -139,6 +144,14 @@ def _meant(name: str, known: Iterable[str]) -> str:
     return f". Did you mean {close[0]!r}?" if close else ""
 
 
+def _mistyped(kind: str) -> str | None:
+    """The step type that is meant by one that nobody knows, where it is nearly spelt so. `TrainingV2` may be new."""
+    if kind in STEP_TYPES:
+        return None
+    close = get_close_matches(kind, STEP_TYPES, n=1, cutoff=0.85)
+    return close[0] if close and not kind.startswith(close[0]) else None
+
+
 def _some(given: list[str]) -> list[str]:
     shown = [f"    {line}" for line in given[:_MOST_SHOWN]]
     return shown + ([f"    ... and {len(given) - _MOST_SHOWN} more"] if len(given) > _MOST_SHOWN else [])
@@ -169,6 +182,8 @@ def _refused(definition: Definition, steps: tuple[StepNode, ...]) -> Iterator[st
     from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 
     for step in steps:
+        if meant := _mistyped(step.type):
+            yield f"{step.name}: there is no step type {step.type!r}. Did you mean {meant!r}?"
         if len(step.name) > quotas.MAX_STEP_NAME_CHARACTERS:
             yield f"{step.name}: the name has {len(step.name)} characters; at most {quotas.MAX_STEP_NAME_CHARACTERS}."
     for parameter in definition.parameters:

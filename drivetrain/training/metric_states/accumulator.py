@@ -225,7 +225,7 @@ class Accumulator:
             for number, (value, cells) in enumerate(zip(column.values, state.slices(place), strict=True)):
                 replicates = state.slice_replicates(place, number)
                 beat()  # many of them are no hang
-                group = self._group(room.sliced, cells, room.drawn_sliced, replicates, of_slice=True)
+                group = self._group(room.sliced, cells, room.drawn_sliced, replicates, ranked, of_slice=True)
                 slices.append(Slice(column=column.name, value=value, **vars(group)))
         return Evaluation(
             task=self._task,
@@ -243,7 +243,7 @@ class Accumulator:
         cells: Sequence[Ints],
         drawn: TallySet,
         replicates: Iterable[Sequence[Ints]],
-        ranked: Mapping[str, Ranked] | None = None,
+        ranked: Mapping[str, Ranked],
         *,
         of_slice: bool = False,
     ) -> Group:
@@ -252,19 +252,20 @@ class Accumulator:
         Args:
             tallies: whose cells are `cells`.
             drawn: whose cells are those of each of `replicates`.
-            ranked: rankings of these samples, where metrics are to be exact.
+            ranked: rankings of all samples, where metrics are to be exact.
+            of_slice: they are those of a slice.
         """
         found: dict[str, tuple[Value, Metric]] = {}
         undefined: dict[str, str] = {}
-        values_of_replicates, bounds, sizes = self._replicates(drawn, replicates)
+        values_of_replicates, bounds, sizes = self._replicates(drawn, replicates, ranked)
         for name, metric in self._metrics.items():
-            if name not in tallies.metrics and not ranked:
+            if name not in tallies.metrics and (of_slice or not ranked):
                 continue  # it is there to be drawn
             try:
-                if ranked and name in self._ranked and tallies.num_samples(cells):
+                if not of_slice and name in self._ranked and tallies.num_samples(cells):
                     values = results(name, self._ranked[name].compute_exact(self._task, ranked))
                 else:
-                    values = tallies.compute(name, cells)
+                    values = tallies.compute(name, cells, ranked)
             except UndefinedError as error:
                 undefined.setdefault(name, str(error))
                 continue
@@ -338,7 +339,7 @@ class Accumulator:
         )
 
     def _replicates(
-        self, tallies: TallySet, replicates: Iterable[Sequence[Ints]]
+        self, tallies: TallySet, replicates: Iterable[Sequence[Ints]], ranked: Mapping[str, Ranked]
     ) -> tuple[dict[str, tuple[float | None, ...]], dict[str, float], list[int]]:
         """Result -> its value in each replicate; the largest bound of them, where there is one; and the number of
         samples in each replicate."""
@@ -350,7 +351,7 @@ class Accumulator:
             sizes.append(tallies.num_samples(cells))
             for name in tallies.metrics:
                 try:
-                    values = tallies.compute(name, cells)
+                    values = tallies.compute(name, cells, ranked)
                 except UndefinedError:
                     continue
                 for result, value in values.items():

@@ -7,7 +7,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from drivetrain.training.metric import HasCurves, HasResolution, Ints, Metric, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric import (
+    HasCurves,
+    HasResolution,
+    HasTies,
+    Ints,
+    Metric,
+    Ranked,
+    Tally,
+    Task,
+    UndefinedError,
+    Value,
+)
 from drivetrain.training.metric_states.own_values import NumSamples
 
 
@@ -44,15 +55,21 @@ class TallySet:
     def num_samples(self, cells: Sequence[Ints]) -> int:
         return int(cells[0][0])
 
-    def compute(self, name: str, cells: Sequence[Ints]) -> dict[str, Value]:
+    def compute(self, name: str, cells: Sequence[Ints], ranked: Mapping[str, Ranked] | None = None) -> dict[str, Value]:
         """The values of a metric, by the names of the results.
+
+        Args:
+            ranked: rankings of all samples, where there are some; `cells` may be of fewer.
 
         Raises:
             UndefinedError: the samples do not define it.
         """
         if not self.num_samples(cells):
             raise UndefinedError("there is no sample")
-        return results(name, self.metrics[name].compute(self.task, self.counted(name, cells)))
+        metric, counted = self.metrics[name], self.counted(name, cells)
+        if ranked and isinstance(metric, HasTies):
+            return results(name, metric.compute_of_some(self.task, counted, ranked))
+        return results(name, metric.compute(self.task, counted))
 
     def coarser(self, cells: int) -> TallySet:
         """The metrics with at most `cells` cells for each of those that can do with fewer, or the fewest there are.

@@ -8,10 +8,19 @@ from dataclasses import dataclass, replace
 from math import inf, isfinite, nan, sqrt
 from typing import ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from drivetrain.training.metric import SHARE, Ints, Kind, Range, Ranked, Ranking, Samples, Task, UndefinedError, Value
 from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.numbers.enclosure import Enclosure, mean
-from drivetrain.training.metric_states.ranking.score_histogram import ScoreHistogram, check_resolution, resolution_for
+from drivetrain.training.metric_states.ranking.score_histogram import (
+    ScoreHistogram,
+    bins_of_one_score,
+    bins_of_ties,
+    check_resolution,
+    resolution_for,
+)
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, mean_of
 
 WIDE = 1e-3
@@ -81,6 +90,17 @@ class OneVersusRest:
         split = self.tallies(task)[HISTOGRAM].split(counted[HISTOGRAM])
         return dict(zip(suffixes(task), split, strict=True))
 
+    def ties(self, task: Task, ranked: Mapping[str, Ranked]) -> dict[str, NDArray[np.bool_]]:
+        """Suffix -> which bins hold ties only: those of one float64, and where a ranking tells all scores, those of one
+        score. Shape [bins] each."""
+        resolution = self.tallies(task)[HISTOGRAM].resolution
+        found: dict[str, NDArray[np.bool_]] = {}
+        for name in suffixes(task):
+            one = ranked.get(_ranked_as(name))
+            few = None if one is None else one.scores
+            found[name] = bins_of_ties(resolution) if few is None else bins_of_one_score(resolution, few)
+        return found
+
     def rankings(self, task: Task, samples: Samples) -> Mapping[str, Ranking]:
         """
         Raises:
@@ -111,6 +131,15 @@ class AreaByClass(OneVersusRest, ABC):
 
     per_class: bool = False
     """Each class as well: `class_0`, `class_1`, ..."""
+
+    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
+        return self.compute_of_some(task, counted, {})
+
+    @abstractmethod
+    def compute_of_some(
+        self, task: Task, counted: Mapping[str, Ints], ranked: Mapping[str, Ranked]
+    ) -> Mapping[str, Value]:
+        """See `HasTies`."""
 
     @abstractmethod
     def limits(self, value: float, positives: int, negatives: int) -> Callable[[float], Limits]:

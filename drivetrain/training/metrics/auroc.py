@@ -18,21 +18,22 @@ from numpy.typing import NDArray
 
 from drivetrain.training.metric import Ints, Ranked, Task, Value
 from drivetrain.training.metric_states.numbers.enclosure import Enclosure, dot
-from drivetrain.training.metric_states.ranking.score_histogram import bins_of_ties
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, area
-from drivetrain.training.metrics._one_versus_rest import HISTOGRAM, AreaByClass, both_sides
+from drivetrain.training.metrics._one_versus_rest import AreaByClass, both_sides
 
 
 @dataclass(frozen=True)
 class Metric(AreaByClass):
     """AUROC (scikit-learn's roc_auc_score, with multi_class="ovr")."""
 
-    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
-        ties = bins_of_ties(self.tallies(task)[HISTOGRAM].resolution)
+    def compute_of_some(
+        self, task: Task, counted: Mapping[str, Ints], ranked: Mapping[str, Ranked]
+    ) -> Mapping[str, Value]:
+        ties = self.ties(task, ranked)
         columns = self.columns(task, counted)
         sizes = [(int(positives.sum()), int(negatives.sum())) for positives, negatives in columns.values()]
         found = {
-            name: partial(_area, name, *column, ties, size)
+            name: partial(_area, name, *column, ties[name], size)
             for (name, column), size in zip(columns.items(), sizes, strict=True)
         }
         return self.averages(task, found, np.array([ones for ones, _ in sizes]), sum(sizes[0]))

@@ -30,19 +30,20 @@ from numpy.typing import NDArray
 
 from drivetrain.training.metric import Ints, Ranked, Task, Value
 from drivetrain.training.metric_states.numbers.enclosure import Enclosure, fitting, sum_of_ratios
-from drivetrain.training.metric_states.ranking.score_histogram import bins_of_ties
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, share
-from drivetrain.training.metrics._one_versus_rest import HISTOGRAM, AreaByClass, some_positive
+from drivetrain.training.metrics._one_versus_rest import AreaByClass, some_positive
 
 
 @dataclass(frozen=True)
 class Metric(AreaByClass):
     """Average precision (scikit-learn's average_precision_score)."""
 
-    def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
-        ties = bins_of_ties(self.tallies(task)[HISTOGRAM].resolution)
+    def compute_of_some(
+        self, task: Task, counted: Mapping[str, Ints], ranked: Mapping[str, Ranked]
+    ) -> Mapping[str, Value]:
+        ties = self.ties(task, ranked)
         columns = self.columns(task, counted)
-        found = {name: partial(_enclosed, name, *column, ties) for name, column in columns.items()}
+        found = {name: partial(_enclosed, name, *column, ties[name]) for name, column in columns.items()}
         sizes = [(int(positives.sum()), int(negatives.sum())) for positives, negatives in columns.values()]
         return self.averages(task, found, np.array([ones for ones, _ in sizes]), sum(sizes[0]))
 

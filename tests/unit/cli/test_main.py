@@ -79,6 +79,21 @@ def test_every_command_speaks_json() -> None:
     assert {words for words, command in found.items() if not speaks_json(command)} == WITHOUT_JSON
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["prices", "--json"], "'--json'. This is a group of commands; give it after one of them: show, update."),
+        (["runs", "--home", "x"], "'--home'. This is a group of commands; give it after one of them: list, show,"),
+        (["schema", "--json"], "'--json'. Name a command first."),
+        (["--json"], "'--json'. Name a command first."),
+        (["schema", "definition", "--json"], "'--json'. Leave it out: what this prints is for programs as it is."),
+        (["runs", "list", "--jsn"], "'--jsn'. Did you mean '--json'?"),
+    ],
+)
+def test_an_option_at_the_wrong_place_says_which_is_right(drivetrain, words: list[str], said: str) -> None:
+    assert said in drivetrain.error(*words)
+
+
 GROUPS = ("checkpoints", "data", "evaluations", "health", "models", "prices", "runs", "schema", "triggers")
 
 

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 import drivetrain as dt
-from drivetrain.base.errors import InputError
 from drivetrain.cli.progress.plain import NoProgress
 from drivetrain.client import frames
 from drivetrain.targets.events import StepStarted
+from drivetrain.training.plugins import load as load_plugin
 
 FILE = """
 from drivetrain import Pipeline, Settings, fail, register, step, when
@@ -145,7 +145,7 @@ def test_models_that_are_not_there_are_named(first: dt.Run, place: Path) -> None
         lambda: dt.Registry(3): "give KIND:LOCATION",  # type: ignore[arg-type]
         lambda: dt.models(3): "3 is no name of a model",  # type: ignore[arg-type]
     }.items():
-        with pytest.raises((dt.UserError, InputError), match=said):
+        with pytest.raises(dt.UserError, match=said):
             asked()
 
 
@@ -238,6 +238,17 @@ def test_a_pipeline_object_and_a_function_run_too(place: Path, first: dt.Run) ->
         dt.run(3)  # type: ignore[arg-type]
     with pytest.raises(dt.UserError, match=r"Setting row .*Did you mean 'rows'"):
         dt.run(module.small, row=3)
+
+
+def test_bad_input_is_a_user_error_wherever_it_is_found(place: Path) -> None:
+    def clustered() -> dt.Pipeline:
+        return dt.Pipeline(name="a", steps=[], max_parallel_steps=dt.Cluster(hosts=3))  # type: ignore[call-arg]
+
+    with pytest.raises(dt.UserError, match=r"test_client\.py, line \d+: Cluster\.hosts does not exist\. "):
+        dt.run(clustered)
+    with pytest.raises(dt.UserError, match=r"no recipe 'digit_cnn'\. Did you mean 'digits_cnn'"):  # of training code
+        load_plugin("recipes", "digit_cnn", kind="recipe")
+    assert repr(dt.runs(home=place / "nowhere")) == f"no runs: there is no folder {place / 'nowhere'}"
 
 
 def test_arguments_of_another_kind_are_one_clear_error() -> None:

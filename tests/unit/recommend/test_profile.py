@@ -29,7 +29,7 @@ def test_a_recipe_of_ones_own_is_found_in_its_folder(tmp_path: Path) -> None:
     facts = new_file(measured, "local").find({"hidden": 16})
     assert facts is not None and facts.recipe == "mine" and facts.optimizer == "AdamW"
     assert facts.checkpoint_bytes_per_second["local"] > 0
-    with pytest.raises(UserError, match=r"no option of recipe 'mine' 'hiden'\. Did you mean 'hidden'"):
+    with pytest.raises(UserError, match=r"recipe 'mine' has no option 'hiden'\. Did you mean 'hidden'"):
         measure("mine", {"hiden": 16}, tmp_path)
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from drivetrain import Cluster, Parameter, Pipeline, SpecError, step
 from drivetrain.base.errors import InputError
-from drivetrain.cli.errors import explain_validation
 from drivetrain.components.train import train
 from drivetrain.rules import checkpoint_rules
+from drivetrain.spec.validation_errors import explain_validation
 from drivetrain.training.checkpointing.interval import parse_every
 
 

@@ -125,7 +125,7 @@ def test_rule_strategy_options_exist() -> None:
 
 def test_rule_recipe_options_exist() -> None:
     message = refusal(training(recipe="digits_cnn", recipe_options='{"channel": 8}'))
-    assert "step 'train': no option of recipe 'digits_cnn' 'channel'. Did you mean 'channels'?" in message
+    assert "step 'train': recipe 'digits_cnn' has no option 'channel'. Did you mean 'channels'?" in message
     assert "are not JSON" in refusal(training(recipe="digits_cnn", recipe_options="{"))
     accepted(training(recipe="digits_cnn", recipe_options='{"channels": 8}'))
     accepted(training(recipe="my.own_recipe", recipe_options='{"anything": 1}'))

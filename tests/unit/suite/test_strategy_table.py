@@ -1,4 +1,4 @@
-"""The README's table of strategies is that of the recorded results, and these are of tests that there are."""
+"""The table of strategies in docs/training.md is that of the recorded results, which are of tests that there are."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ REPORT = """<testsuites><testsuite>
 </testsuite></testsuites>"""
 
 
-def test_the_readme_has_the_table_of_the_recorded_results() -> None:
+def test_the_page_has_the_table_of_the_recorded_results() -> None:
     text = strategy_table.PAGE.read_text(encoding="utf-8")
     assert with_table(text, recorded()) == text, "run `make strategies`"
 

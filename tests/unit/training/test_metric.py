@@ -76,7 +76,7 @@ def test_what_is_no_list_of_metrics(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("own_of_tests.fair(shore=1)", r"no option of metric 'own_of_tests.fair' 'shore'\. Did you mean 'share'\?"),
+        ("own_of_tests.fair(shore=1)", r"metric 'own_of_tests.fair' has no option 'shore'\. Did you mean 'share'\?"),
         ("own_of_tests.fair(share='1')", r"share=\"1\"; allowed is a number"),
         ("own_of_tests.fare.fair", "no metric 'own_of_tests.fare.fair'"),
         ("own_of_tests.plain", "has no dataclass named Metric"),

@@ -32,7 +32,7 @@ def test_values_of_the_right_kind() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"cuont": 2}, r"no option of strategy 'x' 'cuont'\. Did you mean 'count'\?"),
+        ({"cuont": 2}, r"strategy 'x' has no option 'cuont'\. Did you mean 'count'\?"),
         ({"count": 1.5}, r"strategy 'x': count=1\.5; allowed is a whole number"),
         ({"count": True}, r"strategy 'x': count=true; allowed is a whole number"),
         ({"share": "half"}, r'strategy \'x\': share="half"; allowed is a number'),

@@ -34,7 +34,7 @@ def test_names_that_are_no_module(name: str) -> None:
 
 
 def test_a_typo_in_an_option() -> None:
-    with pytest.raises(InputError, match=r"no option of recipe 'digits_cnn' 'chanels'\. Did you mean 'channels'\?"):
+    with pytest.raises(InputError, match=r"recipe 'digits_cnn' has no option 'chanels'\. Did you mean 'channels'\?"):
         load_recipe("digits_cnn", {"chanels": 3})
 
 

@@ -140,6 +140,7 @@ def test_the_list_is_filtered_sorted_and_says_what_is_wrong(ask: Asked, runs: li
 
 def test_the_page_of_a_run_and_a_comparison(ask: Asked, runs: list[dt.Run]) -> None:
     page = ask(f"/runs/{runs[2].id}")
+    assert "It wrote nothing." in page  # a step of type Fail has no program
     assert "Log of stop" in page and "What went wrong" in page and '<script src="/live.js" defer="">' in page
     assert "script-src &#x27;self&#x27;" in page and "Log of" not in ask(f"/runs/{runs[0].id}")
     assert ask(f"/runs/{runs[0].id[:6]}", code=303) == "" and ask.headers["Location"] == f"/runs/{runs[0].id}"
@@ -267,6 +268,8 @@ def test_a_script_is_told_where_it_is(
     assert main.run(["ui", "--json", "--open"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["url"] == f"http://127.0.0.1:{told['port']}/?token={told['token']}" and told["pid"] == os.getpid()
+    assert main.run(["ui", "--json", "--open", "--home", str(place / "mistyped")]) == 0
+    assert f"note: Nothing has been run yet. There is no folder {place / 'mistyped'}." in capsys.readouterr().err
 
 
 def test_a_port_that_is_taken_is_refused(ask: Asked) -> None:

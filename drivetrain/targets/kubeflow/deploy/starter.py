@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any, cast
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry.registry import ModelEvent, ModelVersion, Registry
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.triggers import RegistryEvent
@@ -112,7 +112,7 @@ class Starter:
         """Look once, and start what is to be started.
 
         Raises:
-            UserError, InputError: registry, storage or API do not answer. What is pending comes again.
+            UserError: registry, storage or API do not answer. What is pending comes again.
         """
         self._look()
         if self._is_new:
@@ -179,8 +179,8 @@ class Starter:
         called = start_name(answer.trigger, answer.token)
         try:
             self._start(StartRequest(parameters=answer.parameters, name=called, token=answer.token))
-        except ApiError:
-            raise  # it comes again
+        except (ApiError, InputError):
+            raise  # it does not answer now, and comes again
         except UserError as error:  # it would be the same the next time
             self._tell(f"{name} cannot start for {what}: {error}")
             return

@@ -26,6 +26,11 @@ class Inspection:
         """Whether nothing would be refused."""
         return not self.found
 
+    @property
+    def num_unchecked(self) -> int:
+        """None: what is not known in a text of this kind is a problem."""
+        return 0
+
     def problems(self) -> list[str]:
         """What would be refused, with its place."""
         if not self.found:

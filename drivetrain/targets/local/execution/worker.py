@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.targets.local.execution import BAD_INPUT, Facts, StepFailedError, StepStoppedError, for_run
@@ -152,7 +152,7 @@ class Worker:
                     mask_logs(context.logs, self.ledger.masking)
         except (DiskFullError, LedgerFullError):
             raise
-        except (UserError, InputError) as error:
+        except UserError as error:
             raise StepFailedError(f"{BAD_INPUT}{error}") from error
         except OSError as error:
             if error.errno not in _REFUSALS:

@@ -111,7 +111,7 @@ class Ledger:
             before = int(counted.group(1) or 0)
             found = self.executions(limit=before + 1)
             if not found:
-                raise UserError(f"Nothing has been run in {self.home.root} yet. Start with `drivetrain run`.")
+                raise UserError(f"{self.home.nothing_run()} Start with `drivetrain run`.")
             if len(found) <= before:
                 raise UserError(f"No execution {id!r}: {self.home.root} holds {count(len(found), 'run')}.")
             return found[before]

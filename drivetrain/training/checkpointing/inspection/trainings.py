@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from drivetrain.base.errors import InputError
+from drivetrain.data.manifest import MANIFEST_FILE as DATA_MANIFEST
+from drivetrain.data.source import SCHEMA_FILE, SUFFIXES
 from drivetrain.training.checkpointing.inspection import foreign
 from drivetrain.training.checkpointing.inspection.formatting import count
 from drivetrain.training.checkpointing.inspection.own_files import is_ours
@@ -22,6 +24,8 @@ from drivetrain.training.errors import unknown_name
 
 NEWEST, BEST = "newest", "best"
 _GIVE = "Give the folder that a training is given as --checkpoints."
+# What lies beside the shards of a data folder.
+_BESIDE_DATA = {DATA_MANIFEST, SCHEMA_FILE, "_SUCCESS"}
 _HASH = re.compile(r"[0-9a-f]{16,}", re.ASCII)
 _SHORT = (8, 12, 16)
 STEP_FOLDER = re.compile(r"step-(\d{8,18})(?:\.[1-9]\d{0,5})?", re.ASCII)
@@ -238,6 +242,9 @@ def _refuse(uri: str, names: Iterable[str]) -> NoReturn:
     message = f"{uri} {held}: no folder step-........ of a training is in it, nor in a folder of it. {_GIVE}"
     if not names or is_ours(names):
         raise InputError(message)
+    files = sorted(name for name in names if not name.endswith("/") and name.rpartition("/")[2] not in _BESIDE_DATA)
+    if files and all(name.lower().endswith(tuple(SUFFIXES)) for name in files):
+        raise InputError(f"{uri} holds data ({files[0]}), and no checkpoint. {_GIVE}")
     if not all(name.endswith("/") for name in names):
         entries = count(len({name.partition("/")[0] for name in names}), "entry", "entries")
         message += (

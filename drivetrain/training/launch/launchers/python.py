@@ -16,7 +16,7 @@ from drivetrain.training.launch.job import Ended, Job, rank_command
 from drivetrain.training.launch.launchers._processes import run_processes
 
 SUMMARY = "the processes of one host, as they are; of several hosts one process each"
-_THREADS = "OMP_NUM_THREADS"
+_THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
 _LOOPBACK = "127.0.0.1"
 
 
@@ -42,7 +42,7 @@ def run(job: Job) -> Ended:
     # of a group. It may also start processes of its own, which share out the cores as it sees fit. Where they meet
     # AWS's PyTorch container says to any script (sagemaker-pytorch-training 3.0.0, training.py).
     own = {"MASTER_ADDR": job.cluster.hosts[0], "MASTER_PORT": str(job.cluster.port)}
-    kept = {name: value for name, value in job.environment.items() if name != _THREADS or name in os.environ}
+    kept = {name: value for name, value in job.environment.items() if name not in _THREADS or name in os.environ}
     return run_processes(replace(job, environment=kept), [(job.cluster.host_index, rank_command(job.program), own)])
 
 

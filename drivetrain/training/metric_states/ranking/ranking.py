@@ -13,6 +13,7 @@ With R ranks, C rankings (classes), and N entries of one ranking on all ranks, a
                               added up. A range has at most (1 + R / 32) N / R + 2 R + 64 entries.
     24 R R C                  how many entries go from whom to whom
     24,000 C, or 2.4 MB       points of curves, where they are asked for
+    520 R C                   the scores themselves, where they are few
 
 (H. Shi and J. Schaeffer, "Parallel Sorting by Regular Sampling", 1992.)
 """
@@ -47,6 +48,8 @@ _SAMPLES = 64
 """A rank and ranking, by which ranges are found. More of them make ranges more alike."""
 MOST_POINTS = 1000
 """Of a curve with its first point, which no sample reaches; all curves have 100 times as many, and each 20 at least."""
+FEW_SCORES = 64
+"""A ranking with no more different scores than this tells them all."""
 _NOT_FINITE, _TOO_MANY = -1, -2
 # Whole numbers of any size travel in limbs that are added up without carrying.
 _LIMB, _LIMBS = 31, 8
@@ -83,9 +86,11 @@ def rank_exactly(
     # Of each rank, for each ranking and rank that it sends to: entries, positives, negatives.
     totals = group.gather(np.array(lines, np.int64)).reshape(process.world_size, len(own), process.world_size, 3)
     marks = (max(20, min(MOST_POINTS, 100 * MOST_POINTS // max(1, len(own)))) - 1) // 2 if curves else 0
-    vector = np.zeros(len(own) * (2 * _LIMBS + 6 * marks), np.int64)
+    told = process.world_size * (1 + FEW_SCORES)
+    vector = np.zeros(len(own) * (2 * _LIMBS + told + 6 * marks), np.int64)
     sums = vector[: len(own) * 2 * _LIMBS].reshape(len(own), 2, _LIMBS)
-    drawn = vector[sums.size :].reshape(len(own), 2, marks, 3)
+    few = vector[sums.size : sums.size + len(own) * told].reshape(len(own), process.world_size, 1 + FEW_SCORES)
+    drawn = vector[sums.size + few.size :].reshape(len(own), 2, marks, 3)
     entries = totals[..., 0]
     for places in _rounds(entries, round_bytes):
         received = _exchange(group, [parts[place] for place in places], entries[:, places], round_bytes)
@@ -95,6 +100,9 @@ def rank_exactly(
             (_, below), above = of_ranges[: process.rank].sum(axis=0), of_ranges[process.rank + 1 :].sum(axis=0)
             sums[place, 0] = _limbs(twice_wins(tallied, int(below)))
             sums[place, 1] = _limbs(precision_sum(tallied, int(above[0]), int(above[1])))
+            few[place, process.rank, 0] = len(tallied.scores)
+            if len(tallied.scores) <= FEW_SCORES:
+                few[place, process.rank, 1 : 1 + len(tallied.scores)] = tallied.scores.view(np.int64)
             if marks:
                 of_all = of_ranges.sum(axis=0)
                 ends = (int(above[0]), int(above[1])), (int(of_all[0]), int(of_all[1]))
@@ -109,8 +117,20 @@ def rank_exactly(
             twice_wins=_number(sums[place, 0]),
             precision_sum=_number(sums[place, 1]) / UNIT,  # Python rounds such a quotient once, and correctly
             curve=curve_of(drawn[place]) if marks else (),
+            scores=_few_scores(few[place]),
         )
     return found, group.collectives
+
+
+def _few_scores(told: Ints) -> tuple[float, ...] | None:
+    """Those of all ranges, which rise from rank to rank; None where there are more, on any number of ranks.
+
+    Args:
+        told: how many a range has, then their bits; shape [ranks, 1 + FEW_SCORES].
+    """
+    if told[:, 0].sum() > FEW_SCORES:
+        return None
+    return tuple(np.concatenate([row[1 : 1 + row[0]] for row in told]).view(np.float64).tolist())
 
 
 def _entries(group: _Group, rankings: Mapping[str, Sequence[Ranking]]) -> tuple[list[Entries], Ints]:

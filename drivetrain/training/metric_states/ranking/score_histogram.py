@@ -144,6 +144,12 @@ def bins_of_ties(resolution: int) -> NDArray[np.bool_]:
     return ties
 
 
+@lru_cache(maxsize=64)
+def bins_of_one_score(resolution: int, scores: tuple[float, ...]) -> NDArray[np.bool_]:
+    """Which bins hold samples of one score at most, where these are all the scores; shape [bins]."""
+    return np.bincount(bins_of(np.array(scores), resolution), minlength=number_of_bins(resolution)) <= 1
+
+
 def resolution_for(task: Task, cells: int = CELLS, finest: int = FINEST) -> int:
     """The resolution, up to `finest`, whose histogram of the task has at most `cells` cells; at least 1."""
     sizes = ((r, ScoreHistogram(task.kind, task.num_classes, r).size) for r in range(finest, 1, -1))

@@ -46,6 +46,18 @@ def test_problems_come_with_their_places(drivetrain) -> None:
     ]
 
 
+def test_a_step_type_that_is_nearly_one_is_refused_and_an_unknown_one_is_said(drivetrain) -> None:
+    def checked(kind: str, code: int) -> str:
+        file = drivetrain.write("one.json", {"Steps": [{"Name": "a", "Type": kind, "Arguments": {}}]})
+        return drivetrain("check", file, code=code)
+
+    assert "a: there is no step type 'Trainig'. Did you mean 'Training'?" in checked("Trainig", 1)
+    for newer in ("Quantum", "TrainingV2"):
+        said = checked(newer, 0)
+        assert "1 step (1 could not be checked), nothing that would be refused." in said
+        assert "`drivetrain run` takes a step of such a type only with its results: --stub" in said
+
+
 def test_a_pipeline_of_ours_compiled_for_kubeflow(drivetrain) -> None:
     said = drivetrain("check", "retraining", "--target", "kubeflow")
     assert said == "retraining: 13 steps, nothing that would be refused.\n"

@@ -107,7 +107,9 @@ def test_bad_input(models, drivetrain) -> None:
 
 
 def test_no_models(drivetrain) -> None:
-    assert drivetrain("models", "list", "--home", drivetrain.home).startswith("No model has been registered yet.")
+    said = drivetrain("models", "list", "--home", drivetrain.home)
+    assert said.startswith(f"No model has been registered yet. There is no folder {drivetrain.home}.")
+    assert "ledger.db (there is no such file)" in drivetrain.error("models", "show", "a", "--home", drivetrain.home)
     assert json.loads(drivetrain("models", "list", "--json", "--home", drivetrain.home)) == []
     assert not drivetrain.home.exists()
 

@@ -139,10 +139,14 @@ def test_a_killed_run_can_be_resumed_by_name_or_left_for_a_fresh_one(drivetrain)
 
 def test_nothing_has_been_run(drivetrain) -> None:
     at_home = ("--home", drivetrain.home)
-    assert drivetrain("runs", "list", *at_home).startswith("Nothing has been run yet.")
+    missing = f"There is no folder {drivetrain.home}."  # perhaps a mistyped --home
+    assert drivetrain("runs", "list", *at_home).startswith(f"Nothing has been run yet. {missing}")
+    assert missing in drivetrain("runs", "list", "-p", "nightly", *at_home)
+    assert missing in drivetrain("runs", "prune", "--keep", "1", *at_home)
     assert json.loads(drivetrain("runs", "list", "--json", *at_home)) == []
+    assert missing in drivetrain.err
     for command in ("show", "logs", "resume", "report"):
-        assert "Nothing has been run" in drivetrain.error("runs", command, *at_home)
+        assert f"Nothing has been run yet. {missing}" in drivetrain.error("runs", command, *at_home)
     assert not drivetrain.home.exists()
 
 

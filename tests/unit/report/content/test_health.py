@@ -34,7 +34,7 @@ def test_all_of_it_is_shown() -> None:
     assert facts is not None and facts.healthy and [one.rule for one in facts.findings] == ["slow_input"]
     assert set(facts.phases) == {"forward", "data"}
     page = str(health_section((facts,)))
-    assert "1 of 1 rules fired" in page and "input pipeline bound" in page
+    assert "Healthy, with warnings. </b>1 of 1 rules fired" in page and "input pipeline bound" in page
     assert "it &lt;waits&gt;" in page and "<waits>" not in page
     assert "rank 1: computes in 100" in page and "data: 75" in page
     assert "Host 0" not in page and "Slowest ranks" not in page

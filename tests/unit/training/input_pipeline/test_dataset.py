@@ -134,7 +134,7 @@ def test_a_reader_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     ("given", "message"),
     [
         ({"reader": "imbd"}, r"no reader 'imbd'\. Did you mean 'imdb'\? Allowed: cifar10"),
-        ({"reader_options": '{"labl": "x"}'}, r"no option of reader 'prepared' 'labl'\. Did you mean 'label'"),
+        ({"reader_options": '{"labl": "x"}'}, r"reader 'prepared' has no option 'labl'\. Did you mean 'label'"),
         ({"reader_options": "[1]"}, r"reader options '\[1\]' are not a JSON object"),
         ({"reader": "mnist"}, r"train-images-idx3-ubyte is missing"),
         ({"columns": ["wieght"]}, r"no column 'wieght'\. Did you mean 'weight'"),

@@ -149,6 +149,38 @@ def test_an_interval_of_bins_holds_that_of_exact_replicates(width: float, exact:
     assert ("mode=exact" in result.whole.metrics["auroc"].advice) == (width < 1e-3 and not exact)
 
 
+@pytest.mark.parametrize("kind", ["one score", "three scores"])
+def test_where_scores_are_few_an_exact_mode_has_exact_replicates_and_slices(kind: str) -> None:
+    """A classifier that says the same of every sample: bins alone would leave open everything between 0 and 1."""
+    random = np.random.default_rng(5)
+    task, n, drawn = Task("binary", 2), 300, Bootstrap(replicates=40)
+    metrics = load_metrics("auroc, average_precision", task)
+    targets = random.integers(0, 2, n)
+    scores = np.full(n, 0.3) if kind == "one score" else np.array([0.2, 0.31, 0.8])[targets + random.integers(0, 2, n)]
+    found = Samples(losses=np.ones(n), targets=targets, scores=scores, predicted=(scores >= 0.5).astype(int))
+    sites = np.where(random.random(n) < 0.5, "north", "south").astype(object)
+    counting = Accumulator(ALONE, task, metrics, num_rows=n, bootstrap=drawn, exact=True, slices=[SITES])
+    counting.update(np.arange(n), found, {"site": sites})
+    result = counting.finish()
+    weights = bootstrap.weights(bootstrap.keys_of("", np.arange(n)), 40, seed=0)
+
+    def exactly(rows: np.ndarray) -> dict[str, float]:
+        alone = Accumulator(ALONE, task, metrics, num_rows=len(rows), exact=True)
+        alone.update(np.arange(len(rows)), taken(found, {}, rows)[0])
+        return {name: one.value for name, one in alone.finish().whole.metrics.items()}
+
+    for group, inside in ((result.whole, np.ones(n, bool)), (result.slices[0], sites == result.slices[0].value)):
+        assert group.bounds == {}
+        assert {name: one.value for name, one in group.metrics.items()} == pytest.approx(
+            exactly(np.flatnonzero(inside))
+        )
+        for replicate, each in enumerate(weights[:5]):
+            expected = exactly(np.repeat(np.arange(n), each * inside))
+            assert {name: values[replicate] for name, values in group.replicates.items()} == pytest.approx(expected)
+    for one in result.whole.metrics.values():
+        assert one.low is not None and one.high is not None and one.high - one.low < 0.2 and not one.advice
+
+
 def test_replicates_that_do_not_define_a_metric_keep_their_place() -> None:
     """Few samples of one class: some replicates have none of it, at the beginning, in the middle and at the end."""
     task, n = Task("binary", 2), 12

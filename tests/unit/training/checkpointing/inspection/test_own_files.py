@@ -77,6 +77,15 @@ def test_what_cannot_be_done_with_them_is_said(program: Program, theirs: Path, c
     assert "`list` shows them" in said
 
 
+def test_a_folder_of_data_is_told_from_one_of_checkpoints(program: Program, tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    for name in ("train/part-0.parquet", "manifest.json", "_SUCCESS"):
+        (tmp_path / name).write_bytes(b"x")
+    assert "holds data (train/part-0.parquet), and no checkpoint. Give" in program.error("list", tmp_path)
+    (tmp_path / "weights.npz").write_bytes(b"x")  # a script that keeps its measurements beside its weights
+    assert "weights.npz" in program("list", tmp_path)
+
+
 def test_nothing_is_to_be_listed(program: Program, tmp_path: Path) -> None:
     assert "is empty" in program.error("list", tmp_path)
     (tmp_path / "checkpoint-1").mkdir()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from drivetrain.base.errors import InputError
 from drivetrain.training.metric import Ranked, Ranking
 from drivetrain.training.metric_states.numbers.enclosure import UNIT
-from drivetrain.training.metric_states.ranking.ranking import rank_exactly
+from drivetrain.training.metric_states.ranking.ranking import FEW_SCORES, rank_exactly
 from drivetrain.training.metric_states.ranking.score_entries import (
     Tallied,
     entries_of,
@@ -41,6 +41,7 @@ def by_pairs(pairs: list[tuple[float, bool]]) -> Ranked:
         num_negatives=len(zeros),
         twice_wins=sum(2 * (one > zero) + (one == zero) for one in ones for zero in zeros),
         precision_sum=float(sum(precisions, Fraction(0))),
+        scores=tuple(sorted({score for score, _ in pairs})),
     )
 
 
@@ -49,6 +50,12 @@ def by_pairs(pairs: list[tuple[float, bool]]) -> Ranked:
 def test_it_is_what_all_pairs_say(pairs: list[tuple[float, bool]], size: int) -> None:
     batches = [ranking(pairs[start : start + size]) for start in range(0, len(pairs), size)]
     assert rank_exactly(ALONE, {"all": batches, "none": []}) == ({"all": by_pairs(pairs), "none": by_pairs([])}, 0)
+
+
+def test_scores_are_told_where_they_are_few() -> None:
+    for number, told in ((FEW_SCORES, True), (FEW_SCORES + 1, False)):
+        ranked, _ = rank_exactly(ALONE, {"a": [ranking([(score / 100, True) for score in range(number)] * 2)]})
+        assert (ranked["a"].scores is not None) == told
 
 
 @given(SAMPLES)
