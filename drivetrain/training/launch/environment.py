@@ -33,9 +33,10 @@ def defaults_of(cluster: Cluster, interface: str, accelerators: int) -> dict[str
             str(max(1, cores // max(1, cluster.processes))),
             "the cores shared out: by default each process takes all of them, and they fight",
         ),
-        "OMP_WAIT_POLICY": (
-            "PASSIVE",
-            "threads that wait sleep; spinning keeps a shared core from the thread that is waited for",
+        "GOMP_SPINCOUNT": (
+            "10000",
+            "threads that wait sleep after some 10 us: where cores are shared, spinning keeps the core from the thread "
+            "that is waited for",
         ),
         "CUBLAS_WORKSPACE_CONFIG": (":4096:8", "cuBLAS gives the same bits in every run"),
         "TORCH_FR_BUFFER_SIZE": ("512", "torch keeps the last collectives, from which a rank that hangs is told"),

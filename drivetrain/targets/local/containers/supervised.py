@@ -122,8 +122,8 @@ INHERITED = (
     "CUDA_HOME", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES",
 )  # fmt: skip
 # As the stock images set it: a log shows lines when they are printed, and a traceback after what came before it.
-# Threads that wait for each other sleep: this machine has other work to do, and spinning keeps the cores from it.
-DEFAULTS = {"PYTHONUNBUFFERED": "1", "OMP_WAIT_POLICY": "PASSIVE"}
+# Threads that wait for each other soon sleep: this machine has other work to do, and spinning keeps the cores from it.
+DEFAULTS = {"PYTHONUNBUFFERED": "1", "GOMP_SPINCOUNT": "10000"}
 PORT_VARIABLE = "DRIVETRAIN_PORT"
 # Where programs say why they failed; the service shows at most this many characters.
 FAILURE_FILES = ("output/failure", "output/message")

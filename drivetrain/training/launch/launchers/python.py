@@ -16,7 +16,7 @@ from drivetrain.training.launch.job import Ended, Job, rank_command
 from drivetrain.training.launch.launchers._processes import run_processes
 
 SUMMARY = "the processes of one host, as they are; of several hosts one process each"
-_THREADS = ("OMP_NUM_THREADS", "OMP_WAIT_POLICY")
+_THREADS = ("OMP_NUM_THREADS", "GOMP_SPINCOUNT")
 _LOOPBACK = "127.0.0.1"
 
 
