@@ -2,7 +2,7 @@
 // Nothing is taken while something in it has the focus or is selected, and nothing is asked while nobody looks.
 "use strict";
 
-const EVERY_MS = 1500;
+const EVERY_MS = 1500; // or later, where the server says that the page is dear
 let tag = "";
 let seen = new Map();
 
@@ -58,9 +58,11 @@ function show(text) {
 }
 
 async function ask() {
+  let next = EVERY_MS;
   if (!document.hidden) {
     try {
       const answer = await fetch(location.href, { headers: { "X-Live": "1", "If-None-Match": tag }, cache: "no-store" });
+      next = Math.max(next, Number(answer.headers.get("X-Next-Ms")));
       if (answer.status === 200) {
         tag = answer.headers.get("ETag") || "";
         show(await answer.text());
@@ -70,7 +72,7 @@ async function ask() {
       document.documentElement.classList.add("is-away"); // the server has ended
     }
   }
-  setTimeout(ask, EVERY_MS);
+  setTimeout(ask, next);
 }
 
 document.addEventListener("visibilitychange", () => { if (!document.hidden) tag = ""; });

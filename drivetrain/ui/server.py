@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import sys
+import time
 import traceback
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +24,8 @@ from drivetrain.ui.pages import SCRIPT, Page, Pages, answer_of, error_page
 ADDRESS = "127.0.0.1"
 MAX_FORM_BYTES = 64 * 1024
 TIMEOUT_S = 30.0
+# A page that is open asks again so late that making it takes this share of a core, but not later than this.
+LIVE_SHARE, SLOWEST_LIVE_S = 0.005, 10.0
 _HEADERS = {
     "Cache-Control": "no-store",
     "X-Content-Type-Options": "nosniff",
@@ -124,7 +127,7 @@ class _Handler(BaseHTTPRequestHandler):
         return self.ours.pages.get(path, query)
 
     def _answer(self, work: Any) -> None:
-        self._tag = ""
+        self._tag, begun = "", time.thread_time()
         try:
             page = work()
         except UserError as error:
@@ -132,10 +135,12 @@ class _Handler(BaseHTTPRequestHandler):
         except Exception:  # ours: the page says that there is one, and this terminal which
             traceback.print_exc()
             page = error_page("This is a mistake of drivetrain's; its terminal shows which.", 500)
+        next_ms = round(1000 * min((time.thread_time() - begun) / LIVE_SHARE, SLOWEST_LIVE_S))
+        live = {"ETag": self._tag, "X-Next-Ms": str(next_ms)} if self._tag else {}
         if page is None:
-            self._head(304, {"ETag": self._tag, "Content-Length": "0"})
+            self._head(304, {**live, "Content-Length": "0"})
         else:
-            self._send(page, {"ETag": self._tag} if self._tag else {})
+            self._send(page, live)
 
     def _is_ours(self) -> bool:
         return self.headers.get("Host", "") in self.ours.hosts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 from drivetrain.base.formatting import count, number, share, size
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report import section
@@ -51,20 +53,23 @@ def _leakage(one: DatasetFacts) -> str:
 def _columns(one: DatasetFacts) -> Markup:
     names = ("Column", "Type", "Missing", "Different", "Least", "Mean", "Greatest", "Values")
     head = _head(names, {"Missing", "Different", "Least", "Mean", "Greatest"})
-    rows = [
-        el(
-            "tr",
-            el("th", el("code", column.name), scope="row"),
-            el("td", column.type),
-            el("td", _missing(column, one.rows), class_="right"),
-            el("td", _different(column, one.rows), class_="right"),
-            *(el("td", _value(value), class_="right") for value in (column.low, column.mean, column.high)),
-            el("td", _bars(column)),
-        )
-        for column in one.columns
-    ]
+    rows = [_column(column, one.rows) for column in one.columns]
     table = el("div", el("table", head, el("tbody", rows)), class_="scroll data", tabindex=0)
     return el("details", el("summary", f"Columns of {one.name} ({one.step})"), table)
+
+
+@functools.lru_cache(maxsize=4096)
+def _column(column: ColumnFacts, rows: int) -> Markup:
+    """(Kept: the page of a run that goes on is made every few seconds, and what it read does not change.)"""
+    return el(
+        "tr",
+        el("th", el("code", column.name), scope="row"),
+        el("td", column.type),
+        el("td", _missing(column, rows), class_="right"),
+        el("td", _different(column, rows), class_="right"),
+        *(el("td", _value(value), class_="right") for value in (column.low, column.mean, column.high)),
+        el("td", _bars(column)),
+    )
 
 
 def _missing(column: ColumnFacts, rows: int) -> str:

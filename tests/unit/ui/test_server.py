@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import chdir
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlencode, urlsplit
 
 import pytest
@@ -158,6 +159,17 @@ def test_a_page_is_sent_again_when_something_has_changed(ask: Asked, runs: list[
     assert runs[0].id in ask(f"/runs/{runs[0].id}", If_None_Match=tag)  # a reload is a reload
     runs[0].label(note="looked at")
     assert "looked at" in ask(f"/runs/{runs[0].id}", X_Live="1", If_None_Match=tag)
+
+
+@pytest.mark.parametrize(("took", "next_ms"), [(0.001, 200), (0.02, 4000), (1.0, 10_000)])
+def test_the_dearer_a_page_is_the_later_it_is_asked_for(
+    ask: Asked, runs: list[dt.Run], monkeypatch: pytest.MonkeyPatch, took: float, next_ms: int
+) -> None:
+    """So that a page which somebody leaves open takes half a percent of a core."""
+    clock = iter([5.0, 5.0 + took])
+    monkeypatch.setattr("drivetrain.ui.server.time", SimpleNamespace(thread_time=lambda: next(clock)))
+    ask(f"/runs/{runs[0].id}")
+    assert int(str(ask.headers["X-Next-Ms"])) == next_ms
 
 
 def test_what_goes_on_is_shown_with_its_progress_and_log(ask: Asked, runs: list[dt.Run]) -> None:
