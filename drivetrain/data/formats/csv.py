@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import functools
 import gzip
+import os
 import re
 import sys
 import zlib
@@ -158,6 +159,7 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
     """
     pa = arrow()
     quotes = QuoteCheck(delimiter, len(header(source, delimiter)))
+    block_bytes = BLOCK_BYTES if source.gzipped else _block_bytes(source.path)
     try:
         # Decompressed here rather than by name, so that `.CSV.GZ` is too.
         with (
@@ -167,7 +169,7 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
             _bytes_of(source) as again,
             pa.csv.open_csv(
                 stream,
-                read_options=pa.csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=threads),
+                read_options=pa.csv.ReadOptions(block_size=block_bytes, use_threads=threads),
                 parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
                 convert_options=pa.csv.ConvertOptions(
                     column_types=dict(types),
@@ -178,7 +180,7 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
             ) as reader,
             closing(Lane()) as checking,
         ):
-            block = bytearray(BLOCK_BYTES)
+            block = bytearray(block_bytes)
             for batch in reader:
                 checking.do(quotes.read, again, block)
                 if quotes.malformed:
@@ -200,6 +202,19 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
         raise _damaged(source, error) from error
 
 
+def _block_bytes(path: Path) -> int:
+    """How large blocks of a file may be so that none ends within a line end of two bytes: Arrow leaves out the "\\n" at
+    the beginning of a block after one that ended with "\\r", also within quotes, where a value loses it. (Of a
+    compressed file that is only seen as it is read: QuoteCheck tells it.)"""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        for block_bytes in range(BLOCK_BYTES, BLOCK_BYTES // 2, -1):
+            borders = range(block_bytes, size, block_bytes)
+            if not any(os.pread(file.fileno(), 2, border - 1) == b"\r\n" for border in borders):
+                return block_bytes
+    raise InputError(f"{path.name} cannot be read as CSV: nearly all of it is line ends.")
+
+
 def _bytes_of(source: Source) -> Any:
     return arrow().input_stream(str(source.path), compression="gzip" if source.gzipped else None)
 
@@ -209,6 +224,11 @@ def _refuse_bad_quotes(source: Source, delimiter: str, quotes: QuoteCheck) -> No
     Raises:
         InputError: a quote does not close, something follows a closing one, or a cell has swallowed rows.
     """
+    if quotes.splits_line_end:
+        raise InputError(
+            f"{source.name}: a line end of two bytes within quotes lies on a border of the blocks that are read, where "
+            "it would lose one. Unpack the file: then other blocks are read."
+        )
     if quotes.malformed or quotes.swallows:
         for number, cells in _records(source, delimiter, strict=quotes.malformed):
             for cell in (cell.encode("latin-1") for cell in cells):

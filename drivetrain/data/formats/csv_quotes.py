@@ -16,7 +16,7 @@ from typing import Any
 from drivetrain.data.arrow import numpy
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_QUOTE, _LINE_END = ord('"'), ord("\n")
+_QUOTE, _LINE_END, _CARRIAGE_RETURN = ord('"'), ord("\n"), ord("\r")
 # A quoted cell that holds so many whole lines, each with as many delimiters as the header, has swallowed rows.
 SWALLOWED_LINES = 10
 # A cell of more lines is worth a warning, whatever they look like.
@@ -34,6 +34,8 @@ class QuoteCheck:
     def __init__(self, delimiter: str, num_columns: int) -> None:
         self.malformed = ""
         """What is wrong with a quote, with the text around it; empty while nothing is."""
+        self.splits_line_end = False
+        """Whether a block ends within a line end of two bytes that is part of a cell."""
         self.swallows = False
         """Whether a quoted cell looks as if it holds rows of the table."""
         self.has_many_lines = False
@@ -73,6 +75,8 @@ class QuoteCheck:
     def read(self, stream: Any, block: bytearray) -> int:
         """Look at the next bytes of a pyarrow stream, at most as many as `block` takes, which holds them meanwhile."""
         count = stream.readinto(block)
+        if count and self._inside and self._last == _CARRIAGE_RETURN and block[0] == _LINE_END:
+            self.splits_line_end = True
         self.add(memoryview(block)[:count])
         return count
 

@@ -1,6 +1,7 @@
 """Quotes in CSV files are those of RFC 4180, or the file is refused with the row; what readers agree on is kept."""
 
 import csv
+import gzip
 import io
 import itertools
 from pathlib import Path
@@ -113,3 +114,23 @@ def test_long_texts_are_kept_with_a_warning(tmp_path: Path, capsys: pytest.Captu
     found = prepare(tmp_path, f'id,label,t\n0,0,x\n1,1,"{text}"\n')
     assert found[1]["t"] == text
     assert capsys.readouterr().err.count("a.csv, row 3: a cell in quotes has 1,501 lines. Is a quote not closed?") == 1
+
+
+@pytest.mark.parametrize("shift", range(12))
+def test_line_ends_of_two_bytes_are_kept_at_borders_of_blocks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shift: int
+) -> None:
+    """Arrow loses the second byte where a block begins with it, also within quotes."""
+    monkeypatch.setattr(csv_format, "BLOCK_BYTES", 128)
+    texts = [f"{'x' * shift}{number}\r\nb" for number in range(60)]
+    rows = "".join(f'{number},1,"{text}"\r\n' for number, text in enumerate(texts))
+    assert [row["t"] for row in prepare(tmp_path, f"id,label,t\r\n{rows}")] == texts
+
+
+def test_of_a_compressed_file_such_a_border_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(csv_format, "BLOCK_BYTES", 128)
+    text = 'id,label,t\n0,1,"' + "x" * (127 - len('id,label,t\n0,1,"')) + '\r\nb"\n1,1,"c"\n'
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    with pytest.raises(InputError, match=r"a\.csv\.gz: a line end of two bytes .* Unpack the file"):
+        prepare_data(tmp_path / "raw", *(tmp_path / side for side in SIDES), key="id")
