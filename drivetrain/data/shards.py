@@ -150,9 +150,14 @@ class ShardWriter:
         """Give the staged files the folder of their version, and write what will point there."""
         target = self.folder / self._manifest.version
         if target.is_dir():
+            manifest = target / MANIFEST_FILE
+            is_current = _pointed_at(self.folder) == self._manifest.version and manifest.is_file()
+            since = manifest.stat().st_mtime_ns if is_current else None
             # The same content, by its name; a file of it that was damaged is whole again.
             for path in sorted(self._staging.iterdir(), key=lambda path: path.name == MANIFEST_FILE):
                 path.replace(target / path.name)
+            if since is not None:  # versions are found by date: this one is as old as it was
+                os.utime(manifest, ns=(since, since))
         else:
             self._staging.rename(target)
         self._manifest.in_version().write(self.folder / _POINTER)

@@ -95,3 +95,21 @@ def test_a_set_of_format_1_has_one_version(build: Path, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text(json.dumps({**content, "format": 1}))
     (only,) = versions(tmp_path)
     assert only.is_current and only.path == tmp_path and only.manifest.rows == 102
+
+
+def test_a_night_without_new_rows_leaves_the_date_of_the_version(tmp_path: Path) -> None:
+    """Or a moment between the two nights would name the version before. One that comes back is new again."""
+    sets = [tmp_path / "build" / side for side in ("train", "validation", "test")]
+
+    def prepared(rows: int) -> Path:
+        raw = tmp_path / "raw.csv"
+        raw.write_text("id,x\n" + "".join(f"{key},{key}.5\n" for key in range(rows)))
+        prepare_data(raw, *sets, key="id", validation_percent=0, test_percent=0, keep_versions=9)
+        return sets[0] / Manifest.read(sets[0]).version / "manifest.json"
+
+    manifest = prepared(100)
+    os.utime(manifest, (1.0, 1.0))
+    assert prepared(100) == manifest and manifest.stat().st_mtime == 1.0
+    os.utime(prepared(101), (2.0, 2.0))
+    assert prepared(100) == manifest and manifest.stat().st_mtime > 2.0
+    assert version_at(versions(sets[0]), "2027-01-01").is_current
