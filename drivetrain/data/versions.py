@@ -41,7 +41,7 @@ def sets_below(folder: Path) -> list[Path]:
         InputError: there is no such folder, or no set in it.
     """
     if not folder.is_dir():
-        raise InputError(f"{folder}: there is no such folder.")
+        raise InputError(f"{folder}: {'it is a file' if folder.exists() else 'there is no such folder'}.")
     found = list(_sets(folder, _DEPTH))
     if not found:
         raise InputError(

@@ -31,7 +31,7 @@ from tests.benchmarks.harness.timing import run
 from tests.fixtures.many_runs import write_runs
 
 RUNS, QUICK_RUNS = 10_000, 500
-EPOCHS, QUICK_EPOCHS = 150, 3
+EPOCHS, QUICK_EPOCHS = 150, 20
 COMMAND = [sys.executable, "-m", "drivetrain.cli.main"]
 
 
@@ -121,12 +121,12 @@ class _Server:
         path, tag = "/", ""
         while not end.wait(max(self.every, self.next_s)):
             page, tag = self.get(path, tag)
-            self.asked += 1
-            if path == "/":
-                if found := re.search(r'href="(/runs/[^"]+)"', page):
-                    path, tag = found[1], ""
-            elif page:
-                self.changes += 1
+            if path == "/" and (found := re.search(r'href="(/runs/[^"]+)"', page)):
+                path = found[1]
+                page, tag = self.get(path)
+            if path != "/":
+                self.asked += 1
+                self.changes += page != ""
 
 
 @contextmanager

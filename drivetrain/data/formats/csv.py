@@ -159,7 +159,7 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
     """
     pa = arrow()
     quotes = QuoteCheck(delimiter, len(header(source, delimiter)))
-    block_bytes = BLOCK_BYTES if source.gzipped else _block_bytes(source.path)
+    block_bytes = BLOCK_BYTES if source.gzipped else _block_bytes(source)
     try:
         # Decompressed here rather than by name, so that `.CSV.GZ` is too.
         with (
@@ -202,17 +202,17 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
         raise _damaged(source, error) from error
 
 
-def _block_bytes(path: Path) -> int:
+def _block_bytes(source: Source) -> int:
     """How large blocks of a file may be so that none ends within a line end of two bytes: Arrow leaves out the "\\n" at
     the beginning of a block after one that ended with "\\r", also within quotes, where a value loses it. (Of a
     compressed file that is only seen as it is read: QuoteCheck tells it.)"""
-    with path.open("rb") as file:
+    with source.path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         for block_bytes in range(BLOCK_BYTES, BLOCK_BYTES // 2, -1):
             borders = range(block_bytes, size, block_bytes)
             if not any(os.pread(file.fileno(), 2, border - 1) == b"\r\n" for border in borders):
                 return block_bytes
-    raise InputError(f"{path.name} cannot be read as CSV: nearly all of it is line ends.")
+    raise InputError(f"{source.name} cannot be read as CSV: nearly all of it is line ends.")
 
 
 def _bytes_of(source: Source) -> Any:
