@@ -93,11 +93,12 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
     """For people."""
     findings = found.get("findings") or []
     records = found.get("records") or {}
+    validations = records.get("validation", 0)
     state = "healthy" if found.get("healthy") else "not healthy"
     lines = [
         f"{state}: {rules_in_words((one['action'] for one in findings), len(found.get('rules') or {}))}; "
         f"{records.get('ranks', 0)} records, {records.get('tensors', 0)} of them with tensors, and "
-        f"{records.get('validation', 0)} validations"
+        f"{validations} validation{'' if validations == 1 else 's'}"
     ]
     if found.get("killed"):
         lines += [*found["killed"], "(this is what the rules say of what the training left)"]
