@@ -86,7 +86,7 @@ class Vectors:
         return np.concatenate(parts)
 
     def to_record(self, vector: Floats, own: Own, *, full: bool) -> tuple[Record, float, float]:
-        """The record, its cost and what is idle, both means over the ranks."""
+        """The record, and its `cost` and `idle`, means over the ranks."""
         names, rest = self.names, vector
         (loss, weight, cost, idle, time), rest = rest[: len(_HEAD)].tolist(), rest[len(_HEAD) :]
 
