@@ -14,8 +14,9 @@ PACE_SECONDS, SLOWEST_PACE_SECONDS = 0.25, 1.0
 # three steps at most tell a slow rank within 20 steps, so those stay as they are.
 _AGE_OF_PACE, _FEW_STEPS = 240, 3
 # Of the bound, what may be spent on records and on what each step takes (marks of its phases, the flight recorder); the
-# rest is for what is not measured. Where steps are so short that what each takes is most of it, records still get half.
-SPENT, LEAST_OF_RECORDS = 0.9, 0.5
+# rest is for what is not measured, as caches that are cold afterwards. Where steps are so short that little of it is
+# left, records still get half.
+SPENT, LEAST_OF_RECORDS = 0.85, 0.5
 # Tensors are not summed up more often than this [s], though the bound would allow it: steps of a millisecond would pay
 # all of the bound for what nobody needs.
 TENSORS_SECONDS = 0.5
