@@ -173,7 +173,8 @@ class _Preparation:
         """Write the rows of a table, after those of an earlier run; `sources` are the files of both."""
         from drivetrain.data.fitting import Fitting, declared_fits
         from drivetrain.data.hash_runs import Scratch
-        from drivetrain.data.shards import STAGING, ShardWriter
+        from drivetrain.data.shards import ShardWriter
+        from drivetrain.data.version_folder import STAGING
 
         key, label, rows = self.split.key, self.label, self.rows_per_shard
         writers = {
@@ -224,9 +225,9 @@ class _Preparation:
         from drivetrain.data.increments import fingerprint
         from drivetrain.data.lanes import Lane
         from drivetrain.data.leakage import Leakage, report
-        from drivetrain.data.shards import publish
         from drivetrain.data.sides import Sides
         from drivetrain.data.split import key_hashes
+        from drivetrain.data.version_folder import publish
 
         key, salt = self.split.key, self.split.salt
         sides = Sides(self.split, table, scratch)

@@ -113,7 +113,8 @@ def _write(
     """Write rows after those of an earlier run, and replace the table that readers find."""
     from drivetrain.data.arrow import arrow
     from drivetrain.data.increments import NotUsableError
-    from drivetrain.data.shards import ShardWriter, publish
+    from drivetrain.data.shards import ShardWriter
+    from drivetrain.data.version_folder import publish
 
     found = rows.schema
     if earlier and found != arrow().parquet.read_schema(earlier.files[0]):

@@ -65,11 +65,12 @@ def transform_data(
     from drivetrain.data.arrow import arrow
     from drivetrain.data.increments import fingerprint
     from drivetrain.data.reading import TableOptions
-    from drivetrain.data.shards import ShardWriter, publish
+    from drivetrain.data.shards import ShardWriter
     from drivetrain.data.source import CellError, find_sources
     from drivetrain.data.spark_settings import read_settings
     from drivetrain.data.transform.plan import Plan
     from drivetrain.data.transform.types import arrow_type
+    from drivetrain.data.version_folder import publish
 
     for name, value, least in (
         *(("memory_mib", memory_mib, 1), ("rows_per_file", rows_per_file, 1)),

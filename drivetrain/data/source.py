@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
+from drivetrain.data.versions import is_data_set
 
 Format = Literal["csv", "jsonl", "parquet", "ipc"]
 
@@ -72,7 +73,7 @@ def find_sources(raw: Path) -> Sequence[Source]:
         if source is None:
             raise InputError(f"{raw} is not a data file. Allowed: {SUPPORTED}.")
         found = [source]
-    elif _is_written_by_a_step(raw):
+    elif is_data_set(raw):
         shards = Manifest.read(raw, checksums=False).shards
         found = [Source(raw / shard.file, shard.file.rpartition("/")[2], "parquet", False) for shard in shards]
         if not found:
@@ -95,11 +96,6 @@ def find_sources(raw: Path) -> Sequence[Source]:
         if source.path.stat().st_size == 0:
             raise InputError(f"{source.name} is empty (0 bytes). Was its upload cut short? Replace it or take it out.")
     return found
-
-
-def _is_written_by_a_step(folder: Path) -> bool:
-    path = folder / MANIFEST_FILE
-    return path.is_file() and b'"content_hash"' in path.read_bytes()
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:

@@ -341,7 +341,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(tabular_shard_files, "_HashingSink", Full)
     if failing == "fsync":
-        monkeypatch.setattr(tabular_shards.os, "fsync", no_room)
+        monkeypatch.setattr(os, "fsync", no_room)
     message = run(tmp_path, {"a.csv": noise(2000)}, label=None, rows_per_shard=500)
     assert len(made) > 1
     assert re.search(r"the disk is full: (No space left on device|Disk quota exceeded) while writing to ", message)

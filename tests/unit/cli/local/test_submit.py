@@ -82,6 +82,7 @@ def test_files_of_others_are_not_mixed_into_an_output(drivetrain) -> None:
     )
     assert [path.name for path in (drivetrain.folder / "build/out").iterdir()] == ["part-7"]
     assert "Not a directory" in drivetrain.error("submit", "counting_foreign.py", *given, "--out", data)
+    assert "starts: execution" not in drivetrain.out  # it was seen before the job ran
 
 
 def test_variables_reach_the_job_where_they_are_given(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
