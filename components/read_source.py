@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, warn
 from drivetrain.steps.contract import Input, Output
 from drivetrain.steps.declaration import component
 
@@ -93,7 +93,7 @@ def read_source(
             write(found, found.added_since(known, earlier.arrow_schema()), earlier.sets[""])
             return
         except (NotUsableError, CellError) as reason:
-            print(f"all is read anew: {reason}", flush=True)
+            warn(f"all is read anew: {reason}")
     try:
         write(found, found)
     except CellError:
