@@ -28,6 +28,8 @@ from drivetrain.components import Input, Output, component
 def count(data: Input, out: Output, *, word: str, times: int = 1, loud: bool = False) -> dict[str, float]:
     """Count a word."""
     found = (data / "words.txt").read_text().split().count(word) * times
+    if times > 1:
+        print("warning: each word counts twice or more", flush=True)
     (out / "found.txt").write_text(str(found))
     return {"found": found}
 '''
@@ -50,9 +52,14 @@ def test_a_job_runs_like_a_pipeline(drivetrain) -> None:
     assert "✓ submit-count succeeded" in text and "count: found 4" in text and "Report: " in text
     (place,) = [line.removeprefix("out: ") for line in text.splitlines() if line.startswith("out: ")]
     assert (drivetrain.folder / place / "found.txt").read_text() == "4"
+    warning = "warning: each word counts twice or more"
+    assert re.search(rf"count: succeeded in .*: {warning}\n", text)
+    (report,) = [line.removeprefix("Report: ") for line in text.splitlines() if line.startswith("Report: ")]
+    assert warning in (drivetrain.folder / report).read_text()
     shown = json.loads(drivetrain("runs", "show", "latest", "--json", "--home", home))
     assert shown["pipeline"] == "submit-count" and shown["results"] == {"count": {"found": 4}}
-    assert "count: cached" in drivetrain("submit", "counting.py", *given)
+    cached = drivetrain("submit", "counting.py", *given)
+    assert "count: cached" in cached and warning in cached
     assert "count: succeeded" in drivetrain("submit", "counting.py", *given, "--no-cache")
 
 
