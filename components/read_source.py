@@ -41,6 +41,7 @@ def read_source(
     delimiter: str = ",",
     rows_per_file: int = 1_000_000,
     keep_versions: int = 1,
+    cells_like_rows: Literal["refuse", "keep"] = "refuse",
 ) -> None:
     """Copy one version of a table into Parquet files with a manifest.
 
@@ -58,9 +59,10 @@ def read_source(
         watermark: a column of the query whose values grow with each new row, such as an id.
         schema: types of columns of files, as for prepare_data.
         extra_columns: what to do with columns of files that the schema does not name.
-        delimiter: what separates the cells of a CSV file; one character, or tab.
+        delimiter: what separates the cells of a CSV file; one character, or tab. Without one a .tsv has tabs.
         rows_per_file: rows of each Parquet file but the last.
         keep_versions: earlier versions of the table that stay in the folder when it is written again.
+        cells_like_rows: whether a CSV file may have cells in quotes that look like rows, as for prepare_data.
 
     Raises:
         InputError: the table or a parameter is wrong. The output stays as it was.
@@ -73,7 +75,14 @@ def read_source(
     for name, value, least in (("rows_per_file", rows_per_file, 1), ("keep_versions", keep_versions, 0)):
         if value < least:
             raise InputError(f"{name} is {value}. Allowed: {least} and more.")
-    table = TableOptions(key=None, label=None, schema=schema, extra_columns=extra_columns, delimiter=delimiter)
+    table = TableOptions(
+        key=None,
+        label=None,
+        schema=schema,
+        extra_columns=extra_columns,
+        delimiter=delimiter,
+        cells_like_rows=cells_like_rows,
+    )
     parameters = {"source": source, "query": query, "watermark": watermark, "schema": schema}
     scratch = output / _SCRATCH
 
