@@ -27,7 +27,7 @@ from drivetrain.data.reading import TableOptions
 
 _ADDRESS = re.compile(r"(?P<scheme>[a-z][a-z0-9]*):(?P<place>.+)", re.DOTALL)
 # A secret in an address would stand in definitions, logs and manifests.
-_PASSWORD = re.compile(r"//[^/@\s:]*:[^/@\s]+@")
+_PASSWORD = re.compile(r"//[^/@\s:]*:[^/@\s]+@|[?&](?:ssl)?password=", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
