@@ -40,6 +40,8 @@ _NOT_TEXT = {
     b"PAR1\x15": ("Parquet", "let its name end with .parquet"),
     b"ARROW1\x00\x00": ("Arrow", "let its name end with .arrow"),
 }
+# What training_scripts/readers read as it is.
+_OF_READERS = frozenset({".npz", ".tar", ".png", ".jpg", ".jpeg"})
 # The value of a partition whose rows have none.
 _MISSING_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 # A folder may hold these beside the data.
@@ -129,8 +131,11 @@ def _check_text(source: Source) -> None:
 
 
 def _advice(path: Path) -> str:
-    """What else to do about a file whose name says little."""
-    if path.suffix.lower() not in (".txt", ".dat", ".data"):
+    """What else to do about a file of another kind."""
+    suffix = path.suffix.lower()
+    if suffix in _OF_READERS:
+        return f" Training reads {suffix} itself: give it the folder, without this step."
+    if suffix not in (".txt", ".dat", ".data"):
         return ""
     return (
         f" If {path.name} is a table, call it .csv (give the delimiter if it is no comma) or .tsv; texts to train on "

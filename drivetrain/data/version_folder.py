@@ -148,6 +148,8 @@ def copy_version(source: Path, target: Path, keep: int) -> None:
 
 def holds_versions(folder: Path) -> bool:
     """Whether one of our steps wrote a set with versions into a folder."""
+    if not folder.is_dir():
+        return False
     try:
         manifest = Manifest.read(folder, checksums=False)
     except InputError:

@@ -152,6 +152,7 @@ FOLDERS: dict[str, tuple[dict[str, str | bytes], str]] = {
         {"a.txt": GOOD},
         r"If a\.txt is a table, call it \.csv \(give the delimiter if it is no comma\) or \.tsv; texts to train",
     ),
+    "arrays": ({"a.npz": GZ}, r"raw holds a\.npz, which is not read.* Training reads \.npz itself: give it the folder"),
     "gzip by another name": ({"sub/a.csv": GZ}, r"sub/a\.csv is compressed by gzip, .*: call it sub/a\.csv\.gz\."),
     "gzip by another name, JSON": ({"a.jsonl": GZ}, r"a\.jsonl is compressed by gzip, .*: call it a\.jsonl\.gz\."),
     "a spreadsheet as CSV": (

@@ -39,6 +39,13 @@ def test_files_of_somebody_else_are_refused_and_kept(tmp_path: Path) -> None:
     assert sorted(path.name for path in (out / "train").iterdir()) == ["manifest.json", "mine.txt"]
 
 
+def test_a_file_is_copied_by_its_own_name(tmp_path: Path) -> None:
+    made(tmp_path / "one", "model.tar.gz")
+    for _ in range(2):
+        found = copy_outputs({"model": tmp_path / "one" / "model.tar.gz"}, tmp_path / "out", keep_versions=1)
+        assert found == {"model": tmp_path / "out" / "model.tar.gz"} and found["model"].read_text() == "model.tar.gz"
+
+
 def data_set(folder: Path, content: str) -> Path:
     """A set of one version, as prepare_data writes it, with a file beside its shards."""
     shard = Shard("part-00000.parquet", 1, len(content), hashlib.sha256(content.encode()).hexdigest())
