@@ -65,7 +65,7 @@ class Table:
         for source, written in zip(self.sources, self.written, strict=True):
             first = 0
             values = _folder_values(source, schema, written)
-            empty = frozenset() if source.format in ("parquet", "ipc") else self.empty
+            empty = () if source.format in ("parquet", "ipc") else self.empty
             stored = _typed([field for field in schema if field.name not in values], empty, arrow().null())
             for batch in self._file(source, stored, written, drop=self.drop or columns is not None):
                 batch = _with_values(batch, values, schema) if values or self.empty else batch

@@ -66,7 +66,8 @@ def _bounds(data_type: DataType) -> tuple[float, float] | None:
 def _refused(field: Any) -> str:
     """The database's name of a type that is refused; empty for others."""
     pa = arrow()
-    named = (field.metadata or {}).get(b"POSTGRESQL:type", b"").decode()
+    metadata: dict[bytes, bytes] = field.metadata or {}
+    named = metadata.get(b"POSTGRESQL:type", b"").decode()
     kind = field.type
     if pa.types.is_list(kind):
         kind = kind.value_type
