@@ -13,7 +13,6 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.image import SPARK_SUBMIT
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.jobs import jobs
-from drivetrain.targets.local.jobs.logged_warnings import logged_warnings
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, member, text
 from drivetrain.targets.local.storage.outputs import Publication, merge
@@ -115,7 +114,7 @@ def run(context: StepContext) -> StepResult:
         "ProcessingStartTime": started,
         "ProcessingEndTime": time.time(),
     }
-    return StepResult(response=response, value=logged_warnings(context.logs), publication=publication, inputs=read)
+    return StepResult(response=response, value=jobs.logged_warnings(context.logs), publication=publication, inputs=read)
 
 
 def _of_the_image(context: StepContext, command: Sequence[str]) -> dict[str, str]:
