@@ -11,7 +11,7 @@ new are read, and they come into files of their own, so that prepare_data's own 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +20,7 @@ from drivetrain.steps.contract import Input, Output
 from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:
-    from drivetrain.data.increments import EarlierSet
+    from drivetrain.data.increments import Earlier, EarlierSet
     from drivetrain.data.sources import Opened
 
 # Files on their way lie in the output, on whose disk there must be room anyhow.
@@ -86,18 +86,25 @@ def read_source(
     parameters = {"source": source, "query": query, "watermark": watermark, "schema": schema}
     scratch = output / _SCRATCH
 
-    def opened(whole: bool) -> Opened:
-        given = Options(version=version, query=query, watermark=watermark, table=table, whole=whole, scratch=scratch)
+    def opened(whole: bool, empty: Collection[str] = ()) -> Opened:
+        given = Options(
+            version=version, query=query, watermark=watermark, table=table, empty=empty, whole=whole, scratch=scratch
+        )
         return open_source(source, given)
 
     def write(found: Opened, rows: Opened, earlier: EarlierSet | None = None) -> None:
         _write(output, found.identity, rows, parameters, rows_per_file, keep_versions, earlier)
         shutil.rmtree(scratch, ignore_errors=True)
 
-    found = opened(whole=False)
+    earlier: Earlier | None = None
     if previous is not None:
         try:
             earlier = open_earlier(previous, ("",), parameters)
+        except NotUsableError as reason:
+            warn(f"all is read anew: {reason}")
+    found = opened(whole=False, empty=earlier.columns_without_values() if earlier else ())
+    if earlier:
+        try:
             known = earlier.sets[""].manifest.lineage["source"]
             write(found, found.added_since(known, earlier.arrow_schema()), earlier.sets[""])
             return
