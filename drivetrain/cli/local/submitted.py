@@ -80,6 +80,11 @@ def run_here(
 
         # Those of a training arrive as files.
         check_folder(out, pipeline.steps[0].output_names() if isinstance(pipeline.steps[0], ProcessingStep) else ())
+    elif _kept_versions(pipeline) > 1:
+        raise UserError(
+            "keep_versions says how many earlier versions stay in the folder of --out, and there is none. Each run "
+            "writes into folders of its own, which stay as long as the run. Give --out DIR, or leave keep_versions out."
+        )
     built = find_target(DEFAULT).compile(pipeline, source, Path.cwd(), wheels_optional=True)
     refuse_lacking(pipeline, source or Path.cwd(), built.assets)
     place = local_home(home)
@@ -123,6 +128,8 @@ def _kept_versions(pipeline: Pipeline) -> int:
     """How many earlier versions of a data set stay in `--out`. In the folder of the job there are none."""
     (step,) = pipeline.steps
     assert isinstance(step, JobStep)
+    if not step.program.target.startswith(f"{COMPONENTS}."):  # to others it may mean something else
+        return 0
     kept = step.parameters.get("keep_versions", 0)
     return kept if isinstance(kept, int) else 0
 
