@@ -229,11 +229,11 @@ def _refuse_bad_quotes(source: Source, quotes: QuoteCheck) -> None:
             f"{source.name}: a line end of two bytes within quotes lies on a border of the blocks that are read, where "
             "it would lose one. Unpack the file: then other blocks are read."
         )
-    swallows = quotes.swallows and not source.keeps_cells_like_rows
-    if quotes.malformed or swallows:
+    refuses = not source.keeps_cells_like_rows
+    if quotes.malformed or (quotes.swallows and refuses):
         for number, cells in _records(source, strict=quotes.malformed):
-            for cell in (cell.encode("latin-1") for cell in cells if swallows):
-                if quotes.holds_rows(cell):
+            for cell in (cell.encode("latin-1") for cell in cells):
+                if refuses and quotes.holds_rows(cell):
                     lines = cell.count(b"\n") + 1
                     raise InputError(
                         f"{source.name}, row {number}: a cell that begins with a quote holds {lines:,} lines, which "
