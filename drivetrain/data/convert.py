@@ -97,12 +97,13 @@ def parsed(column: Array, data_type: DataType, strict: bool) -> Array | None:
 
 
 def _means_something_else(column: Array, result: Array) -> bool:
-    """Whether a cell is another value than the one that it was read as, or text. Of `result` the cheap is asked first:
-    this runs for all rows."""
+    """Whether a cell is another value than the one that it was read as, or text. It runs for all rows: what is cheap
+    comes before what looks at text."""
     compute, kinds = arrow().compute, arrow().types
     if kinds.is_integer(result.type):
         least = compute.min(result).as_py()
-        return _has_codes(column, "0") or (least is not None and least < 0 and _has_codes(column, "-0"))
+        starts = ("0", "-0") if least is not None and least < 0 else ("0",)
+        return _has_codes(column, *starts)
     if kinds.is_boolean(result.type):  # 1 and 0 are numbers, beside true and false they are neither
         shortest = compute.min(compute.binary_length(column)).as_py()
         return shortest is not None and shortest < len("true")
