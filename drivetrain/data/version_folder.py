@@ -127,7 +127,7 @@ def publish(folders: Iterable[VersionFolder], keep: int) -> None:
 
 def copy_version(source: Path, target: Path, keep: int) -> None:
     """Make the current version of a set that of another folder, as if it had been written there. `keep` of the
-    versions that are there stay.
+    versions that are there stay; shards that the one before has, too, take no more room.
 
     Raises:
         InputError: `source` holds no set with versions, or another run writes into `target`.
@@ -137,13 +137,32 @@ def copy_version(source: Path, target: Path, keep: int) -> None:
     copy = VersionFolder(target)
     try:
         copy.start()
+        known = _other_shards(target, manifest.version)
+        named = {_plain(shard.file): shard.sha256 for shard in manifest.shards}
         for path in (source / manifest.version).iterdir():
-            shutil.copyfile(path, copy.staging / path.name)
-            _make_durable(copy.staging / path.name)
+            staged = copy.staging / path.name
+            if earlier := known.get(named.get(path.name, "")):
+                os.link(earlier, staged)
+            else:
+                shutil.copyfile(path, staged)
+                _make_durable(staged)
         copy.staged(manifest)
         publish([copy], keep)
     finally:
         copy.discard()
+
+
+def _other_shards(folder: Path, version: str) -> dict[str, Path]:
+    """SHA-256 -> file of the shards that readers of a folder find, where they find another version."""
+    try:
+        current = Manifest.read(folder, checksums=False)
+    except InputError:
+        return {}
+    return {} if current.version == version else {shard.sha256: folder / shard.file for shard in current.shards}
+
+
+def _plain(file: str) -> str:
+    return file.rpartition("/")[2]
 
 
 def holds_versions(folder: Path) -> bool:

@@ -46,13 +46,17 @@ def test_a_file_is_copied_by_its_own_name(tmp_path: Path) -> None:
         assert found == {"model": tmp_path / "out" / "model.tar.gz"} and found["model"].read_text() == "model.tar.gz"
 
 
-def data_set(folder: Path, content: str) -> Path:
+def data_set(folder: Path, *contents: str) -> Path:
     """A set of one version, as prepare_data writes it, with a file beside its shards."""
-    shard = Shard("part-00000.parquet", 1, len(content), hashlib.sha256(content.encode()).hexdigest())
-    manifest = Manifest(key="id", label=None, schema=(Column("id", "int64"),), shards=(shard,))
+    shards = [
+        Shard(f"part-{number:05d}.parquet", 1, len(content), hashlib.sha256(content.encode()).hexdigest())
+        for number, content in enumerate(contents)
+    ]
+    manifest = Manifest(key="id", label=None, schema=(Column("id", "int64"),), shards=tuple(shards))
     version = folder / manifest.version
     version.mkdir(parents=True)
-    (version / shard.file).write_text(content)
+    for shard, content in zip(shards, contents, strict=True):
+        (version / shard.file).write_text(content)
     (version / "keys-00000.u64").write_text("kept")
     manifest.write(version / "manifest.json")
     manifest.in_version().write(folder / "manifest.json")
@@ -86,6 +90,18 @@ def test_a_copy_of_the_same_version_leaves_its_date(tmp_path: Path) -> None:
     (manifest.parent / "part-00000.parquet").write_text("b")  # damaged
     copy_outputs({"train": place}, tmp_path / "out", keep_versions=1)
     assert manifest.stat().st_mtime == 1.0 and Manifest.read(train).rows == 1
+
+
+def test_shards_that_two_versions_have_take_room_once(tmp_path: Path) -> None:
+    """As where a night adds a shard."""
+    train = tmp_path / "out" / "train"
+    found: list[Path] = []
+    for number, contents in enumerate((("a",), ("a", "b"))):
+        copy_outputs({"train": data_set(tmp_path / str(number), *contents)}, tmp_path / "out", keep_versions=1)
+        found.append(train / Manifest.read(train).version)
+    assert [path.name for path in sorted(found[1].glob("*.parquet"))] == ["part-00000.parquet", "part-00001.parquet"]
+    assert (found[0] / "part-00000.parquet").samefile(found[1] / "part-00000.parquet")
+    assert not (found[0] / "keys-00000.u64").samefile(found[1] / "keys-00000.u64")
 
 
 def test_a_folder_of_other_files_is_no_place_for_a_data_set(tmp_path: Path) -> None:
