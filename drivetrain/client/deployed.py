@@ -173,7 +173,7 @@ class DeployedRun:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """All that the target says of it, as `drivetrain status --json` prints it."""
+        """All that the target says of it, as `drivetrain runs show --on TARGET --json` prints it."""
         return self._report.to_json()
 
     def wait(self, *, quiet: bool = False) -> DeployedRun:

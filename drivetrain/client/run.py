@@ -275,6 +275,17 @@ class Run:
         running.resume(self._home, self.id, settings)
         return self
 
+    def stop(self) -> None:
+        """Ask the process that runs it to end it, as Ctrl-C there does: a training saves a checkpoint first. Comes back
+        at once; asked again, its steps are ended at once. `resume` goes on with it.
+
+        Raises:
+            UserError: it has ended, or its process cannot be asked from here.
+        """
+        from drivetrain.targets.local.organising.stopping import stop
+
+        stop(self._home, self.id)
+
     def compare(self, *others: Run | str) -> Comparison:
         """What differs between this run and others: settings, metrics, data and code.
 

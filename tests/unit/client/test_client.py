@@ -261,9 +261,16 @@ def test_arguments_of_another_kind_are_one_clear_error() -> None:
             dt.runs(limit=wrong)  # type: ignore[arg-type]
 
 
-def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("by", ["Ctrl-C", "stop"])
+def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(event: object) -> None:
-        if isinstance(event, StepStarted):
+        if not isinstance(event, StepStarted):
+            return
+        if by == "stop":
+            dt.Run("latest", home=tmp_path / "home").stop()
+        else:
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(NoProgress, "__call__", lambda self, event: interrupt(event))
@@ -282,6 +289,8 @@ def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(tmp_path: Path, mo
         dt.run(str(file), quiet=True, home=tmp_path / "home")
     run = dt.runs("long", home=tmp_path / "home")[0]
     assert run.status == "Stopped" and run.steps["wait"].status == "Stopped"
+    with pytest.raises(dt.UserError, match=rf"Run {run.id} has ended \(stopped\); there is nothing to stop"):
+        run.stop()
 
 
 def test_a_run_goes_on_with_other_settings(failed: dt.Run) -> None:
