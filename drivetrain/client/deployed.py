@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError, shown
 from drivetrain.base.formatting import duration
 from drivetrain.client.frames import Named, table
+from drivetrain.client.run import checked_lines
 
 if TYPE_CHECKING:
     from drivetrain.targets.deployer import Deployer, Handle, Report
@@ -189,10 +190,11 @@ class DeployedRun:
         """What a step's program wrote: of the failed, running or last one unless a step is named.
 
         Raises:
-            UserError: no such step, or one without a log.
+            UserError: no such step, or one without a log; `lines` is no number of lines.
         """
         found: list[str] = []
-        self._deployer.read_log(self._handle, step, lambda line: found.append(line.text), num_lines=lines)
+        most = checked_lines(lines)
+        self._deployer.read_log(self._handle, step, lambda line: found.append(line.text), num_lines=most)
         return "\n".join(found)
 
     def stop(self) -> None:

@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 _OPEN = ("Executing", "Interrupted")
 
 
+def checked_lines(lines: object) -> int | None:
+    """
+    Raises:
+        UserError: it is no number of lines.
+    """
+    if lines is None or (isinstance(lines, int) and not isinstance(lines, bool) and lines >= 0):
+        return lines
+    raise UserError(f"log(lines={shown(lines)}): give how many of the last lines, from 0, or none for all.")
+
+
 @dataclass(frozen=True)
 class Step:
     """One step of a run.
@@ -51,7 +61,11 @@ class Step:
 
         Args:
             lines: only the last ones of each host.
+
+        Raises:
+            UserError: `lines` is no number of lines.
         """
+        lines = checked_lines(lines)
         texts: list[str] = []
         for file in sorted(self._logs.glob("*.log")):
             text = file.read_text(encoding="utf-8", errors="replace")
@@ -175,7 +189,7 @@ class Run:
             given = {key: text for key, text in tags.items() if text is not None}
             change_tags(self._home, self.id, given, tuple(key for key in tags if key not in given))
         if name is not None:
-            change_name(self._home, self.id, name or None)
+            change_name(self._home, self.id, None if name == "" else name)
         if note is not None:
             change_note(self._home, self.id, note)
 
@@ -296,6 +310,9 @@ class Run:
             raise UserError("compare() is given no other run. Give a Run, or the id of one.")
         from drivetrain.report.content.comparison import compare
 
+        for other in others:
+            if not isinstance(other, Run | str):  # type: ignore[reportUnnecessaryIsInstance]
+                raise UserError(f"compare({shown(other)}): give a Run, or the id of one.")
         ids = [other.id if isinstance(other, Run) else other for other in others]
         return Comparison(compare(self._home, [self.id, *ids]))
 

@@ -93,7 +93,7 @@ def starter_log(names: Names) -> str:
 
 
 def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
-    """The role of whoever deploys and operates the pipeline: CI, by `drivetrain plan`, `apply`, `start`, `runs logs`, ..."""
+    """The role of whoever deploys and operates the pipeline: CI, by `drivetrain plan`, `apply`, `start`, ..."""
     root = S3Place(names.bucket, f"{names.root}/")
     written = [S3Place(names.bucket, f"{names.root}/{folder}/") for folder in ("applied", "code", "data")]
     lock = S3Place(names.bucket, f"{names.root}/applied/lock.json", whole=True)
