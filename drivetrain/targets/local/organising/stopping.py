@@ -36,7 +36,10 @@ def stop(home: Home, execution: str) -> str:
     if row.status != "Executing":
         raise UserError(f"Run {row.id} has ended ({status_word(row.status)}); there is nothing to stop.")
     lock = home.lock_file(row.id)
-    pid = int(lock.read_text(encoding="utf-8") or 0)
+    number = lock.read_text(encoding="utf-8")
+    if not number:  # it is written once the lock is held
+        raise UserError(f"Run {row.id} is just being started. Try again.")
+    pid = int(number)
     try:
         process = os.pidfd_open(pid)
     except ProcessLookupError:
