@@ -90,12 +90,14 @@ class _Follower:
                 iterations = [step for step in steps if step.parent == parent]
                 self._steps |= {step.name for step in iterations}
                 self._tell(StepExpanded(parent, _told(iterations)))
-        for step in steps:
-            self._start(step)
+        metrics: dict[str, list[MetricLogged]] = {}
         for row, step, name, value, seconds in self._ledger.rows(_LATEST, self._execution, self._last_metric):
             self._last_metric = row
-            self._tell(MetricLogged(step, name, value, seconds))
+            metrics.setdefault(step, []).append(MetricLogged(step, name, value, seconds))
         for step in steps:
+            self._start(step)
+            for metric in metrics.get(step.name, ()):
+                self._tell(metric)
             self._note(step)
             self._end(step)
 

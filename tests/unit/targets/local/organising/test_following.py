@@ -64,8 +64,8 @@ def test_each_change_is_told_once_to_the_end(tmp_path: Path) -> None:
     finished, ended = told.pop(-2), told.pop()
     assert told == [
         ExecutionStarted("e-1", "p", tuple(STEPS)),
-        StepStarted("train", 1, ("epochs 3 -> 4",)),
         StepFinished("prepare", "Cached", 0.0, cache_of="e-0"),
+        StepStarted("train", 1, ("epochs 3 -> 4",)),
         StepNoted("train", 1, "waits for data"),
         StepRetrying("train", 1, "the machine broke", 0.0),
         StepStarted("train", 2),
