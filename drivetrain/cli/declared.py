@@ -185,7 +185,11 @@ def _parameter(name: str, hint: Any, default: Any, *, required: bool) -> click.P
     if not required and (default is not None or kind is bool):
         given["default"] = default
     if (complete := declared.complete) is not None:
-        given["shell_complete"] = lambda context, parameter, incomplete: complete(incomplete)
+
+        def words(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+            return complete(incomplete)
+
+        given["shell_complete"] = words
     if isinstance(declared, Argument):
         return _Argument(declared, name, type=_read_as(kind), nargs=-1 if many else 1, **given)
     names = [name, *(declared.names or [f"--{name.replace('_', '-')}"])]

@@ -60,7 +60,7 @@ OnSet = Annotated[
 ]
 Region = Annotated[
     str | None,
-    Option("--region", metavar="REGION", help="Of a deployment  [default: of the settings, or AWS_REGION]"),
+    Option("--region", metavar="REGION", help="Of AWS  [default: of the settings, or AWS_REGION]"),
 ]
 Interrupt = Annotated[
     list[str] | None,

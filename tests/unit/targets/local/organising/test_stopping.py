@@ -15,6 +15,7 @@ from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.organising import stopping
 from drivetrain.targets.local.organising.stopping import stop
+from drivetrain.training.launch.processes.parent import follows_parent
 
 STEPS = [("train", "Training", "train")]
 
@@ -59,12 +60,18 @@ def test_a_run_that_nobody_runs_is_refused(home: Home, asked: list[int]) -> None
 
 
 def test_a_number_from_another_machine_is_no_process_here(home: Home, asked: list[int]) -> None:
-    with subprocess.Popen(["sleep", "600"]) as other, home.lock("e-1"):  # a lock of a file system that machines share
-        for number in (other.pid, 2**22 + 1):  # a process of something else has it, or none: Linux counts to 2**22
-            home.lock_file("e-1").write_text(str(number))
-            refused(home, rf"\(pid {number}\) on another machine, or in another container. Stop it there: drivetrain")
+    other = subprocess.Popen(["sleep", "600"], preexec_fn=follows_parent(signal.SIGKILL))
+    try:
+        with home.lock("e-1"):  # a lock of a file system that machines share
+            for number in (other.pid, 2**22 + 1):  # a process of something else has it, or none: Linux counts to 2**22
+                home.lock_file("e-1").write_text(str(number))
+                refused(
+                    home, rf"\(pid {number}\) on another machine, or in another container. Stop it there: drivetrain"
+                )
         assert other.poll() is None
+    finally:
         other.kill()
+        other.wait()
     assert asked == []
 
 
