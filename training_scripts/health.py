@@ -28,6 +28,7 @@ from drivetrain.training.health.rule import Finding, load_rules
 from drivetrain.training.health.smdebug.files import Trial, read_trial, trials_below
 from drivetrain.training.health.smdebug.trial import in_words, saved, summary_of
 from drivetrain.training.health.summary import SUMMARY_FILE, Summary, summed_up
+from drivetrain.training.health.wording import rules_in_words
 
 BAD_INPUT = 2
 LAST_STEPS = 3
@@ -92,10 +93,12 @@ def summary_lines(found: Mapping[str, Any]) -> list[str]:
     """For people."""
     findings = found.get("findings") or []
     records = found.get("records") or {}
+    validations = records.get("validation", 0)
     state = "healthy" if found.get("healthy") else "not healthy"
     lines = [
-        f"{state}: {len(findings)} of {len(found.get('rules') or {})} rules fired, on {records.get('ranks', 0)} "
-        f"records, {records.get('tensors', 0)} of them with tensors, and {records.get('validation', 0)} validations"
+        f"{state}: {rules_in_words((one['action'] for one in findings), len(found.get('rules') or {}))}; "
+        f"{records.get('ranks', 0)} records, {records.get('tensors', 0)} of them with tensors, and "
+        f"{validations} validation{'' if validations == 1 else 's'}"
     ]
     if found.get("killed"):
         lines += [*found["killed"], "(this is what the rules say of what the training left)"]

@@ -116,7 +116,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
         with (
             journal,
             health,
-            Profile(process, folders.output, config.profile) as profile,
+            Profile(framework, process, folders.output, config.profile) as profile,
             setup.open_loader(config, dataset, order, strategy, state.consumed, end) as batches,
         ):
             journal.say(*strategy.layout.describe(), *([] if saved else about_weights))

@@ -90,7 +90,7 @@ class Config:
             says which way it is better.
         keep_best: hand on the model of the best validation instead of the last one.
         log_every: steps between progress lines.
-        profile: steps to record with torch's profiler, from the third on; 0 for none.
+        profile: steps to record with the framework's profiler, from the third on; 0 for none.
         health: watch the training with the health rules (docs/health.md); it changes no number of the training.
         health_cost: the highest share of the time that watching tensors and layers may take; 1 looks at every step.
         health_rules: what the rules do, a JSON object: '{"overfitting": {"action": "stop"}, "slow_input": "off"}'. A

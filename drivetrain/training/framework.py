@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from numpy.typing import NDArray
 
@@ -103,6 +103,27 @@ class Watcher(Protocol):
         """The step is taken. What is returned waits for this rank's part of the sums over all ranks: of the tensors,
         float64 [tensors, TENSOR_COLUMNS], and of the layers, float64 [layers, LAYER_COLUMNS]
         (drivetrain.training.health.record)."""
+        ...
+
+
+class Operator(NamedTuple):
+    """What an operator took itself [s], without the operators that it calls, and how often it was called."""
+
+    name: str
+    seconds: float
+    calls: int
+
+
+class Profiler(Protocol):
+    """The framework's profiler (drivetrain.training.loop.profiling)."""
+
+    def start(self) -> None:
+        """Record from here on what this process does."""
+        ...
+
+    def stop(self) -> tuple[bytes, list[Operator]]:
+        """What was done since `start`, as JSON: Chrome's trace events, in microseconds since `baseTimeNanoseconds` (of
+        the time of day); and the operators of it: of a GPU where there is one."""
         ...
 
 
@@ -271,6 +292,10 @@ class Framework(Values, Protocol):
 
     def watcher(self, strategy: Any, clock: Clock) -> Watcher | None:
         """What sums up the tensors of its steps and marks the clock; None where the framework does not."""
+        ...
+
+    def profiler(self, device: Any) -> Profiler | None:
+        """What records some steps for `profile`; None where the framework has no profiler."""
         ...
 
     # Tensors in the memory of a checkpoint's files.

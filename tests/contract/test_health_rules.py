@@ -153,6 +153,24 @@ def test_what_it_cannot_be_told_is_refused(name: str, given: str, says: str) -> 
         load_rules(given % name)
 
 
+@pytest.mark.parametrize(
+    ("losses", "fires"),
+    [
+        ([2.5, 5.6, 4.1, 3.5], 0),  # of a network with batch normalization in its first steps
+        ([4.7, 46.8, 14.6, 8.6, 3.1], 0),
+        ([2.5, 3.1, 3.6, 4.2], 1),
+        ([2.5, 3.3, 3.2, 3.4, 3.3, 3.35], 3),  # noise on a loss that stays high
+        ([2.5, 5.6, 4.1, 4.2, 4.3], 1),
+    ],
+)
+def test_a_validation_loss_that_falls_back_is_no_overfitting(losses: list[float], fires: int) -> None:
+    training = [
+        Record(step=step, time=0.0, validation={"validation_loss": loss, "train_loss": 2.0 / step})
+        for step, loss in enumerate(losses, 1)
+    ]
+    assert len(findings(rule_of("overfitting"), training)) == fires
+
+
 def test_it_can_be_turned_off_and_given_another_action(name: str) -> None:
     assert rule_of(name, json.dumps({name: "off"})) == []
     (watching,) = rule_of(name, json.dumps({name: {"action": "stop"}}))

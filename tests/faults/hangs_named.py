@@ -4,6 +4,7 @@ it is, in which collective the others wait for it, and at which line."""
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import re
@@ -94,7 +95,7 @@ def trial(given: Trial, shared: None) -> Found:
         return Found([f"nothing was injected: {said}"], did)
     until = 0.0 if kind == "kill" else _TIMEOUT_S
     wall, seconds = ended - float(injected.read_text()) - until, turns - until
-    did[f"within {_NAMED_WITHIN_S:.0f} s by the clock"] = int(wall <= _NAMED_WITHIN_S)
+    did[f"named within {max(math.ceil(wall), 1)} s by the clock"] = 1
     expected = FAILED if kind in ("skip", "shape") else RETRY
     found = [] if code == expected else [f"the launcher ended with {code} instead of {expected}"]
     if f"rank {plan.victim} of {size} on 127.0.0.1 " not in said or not re.search(_TOLD[kind], said):

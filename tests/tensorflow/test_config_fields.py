@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -62,6 +63,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "fresh": {"seed": 1, "max_steps": 1},
     "unwatched": {"health": False, "epochs": 1},
     "watched": {"health_cost": 1.0, "health_rules": '{"overfitting": "off"}', "epochs": 1},
+    "profiled": {"profile": 2, "epochs": 1},
     "npz": {"reader": "npz", "reader_options": '{"label": "label"}', "epochs": 1},
     "weighed": {"recipe": "tests.tensorflow.weighing", "global_batch": 50, "max_steps": 1, "clip_norm": 0.0},
     "weighed_classes": {"class_weights": "balanced", "max_steps": 1},
@@ -250,6 +252,20 @@ def shown_health(work: Work, noted: Any) -> None:
         assert losses == its
 
 
+def shown_profile(work: Work, noted: Any) -> None:
+    """To the bit nothing is changed by it. (test_trainings has the traces of two processes.)"""
+    assert work.distance("profiled", "unwatched") == 0.0
+    folder = work.folder / "profiled/output/profile"
+    found = json.loads((folder / "operators.json").read_text())
+    calls = {row["name"]: row["calls"] for row in found["operators"]}
+    assert (found["steps"], found["on_gpu"], calls["_FusedConv2D"], calls["MaxPool"]) == (2, False, 4, 2)
+    times = [row["ms"] for row in found["operators"]]
+    assert times == sorted(times, reverse=True) and 0 < sum(row["share"] for row in found["operators"]) < 1.001
+    trace = json.loads((folder / "rank0-trace.json").read_text())
+    products = [event for event in trace["traceEvents"] if event["name"].endswith(":_FusedConv2D")]
+    assert len(products) == 4 and all(event["dur"] > 0 for event in products)
+
+
 def shown_elsewhere(work: Work, noted: Any) -> None:
     """test_trainings trains under every strategy, and goes on with the best model."""
 
@@ -277,6 +293,7 @@ SHOWN: dict[str, Callable[[Work, Any], None]] = {
     ),
     **dict.fromkeys(("log_every", "collective_timeout"), shown_checkpoints),
     **dict.fromkeys(("on_change", "max_steps"), shown_on_change),
+    "profile": shown_profile,
     **dict.fromkeys(("health", "health_cost", "health_rules"), shown_health),
     **dict.fromkeys(
         ("recipe", "recipe_options", "strategy", "strategy_options", "epochs", "global_batch", "keep_best"),

@@ -32,10 +32,11 @@ def found(work: Work) -> Any:
         ("cut", ASYNCHRONOUS),
         ("averages", ASYNCHRONOUS | {"ema_decay": 0.5}),
         ("scales", ASYNCHRONOUS | {"precision": "fp16"}),
+        ("profiled", ASYNCHRONOUS | {"profile": 2}),
     ]
     given = work.given(*runs, evaluate=[str(work.folder / "cut/model")])
     for one in given["runs"]:
-        one |= {"refused": Path(one["target"]).name in ("averages", "scales"), "validates": False}
+        one |= {"refused": Path(one["target"]).name in ("averages", "scales", "profiled"), "validates": False}
     return run(given, processes=4, roles="chief=1,worker=2,ps=1")
 
 
@@ -72,11 +73,12 @@ def test_with_one_worker_it_comes_to_what_one_process_comes_to(work: Work, alone
 
 
 def test_what_it_cannot_do_is_refused(found: Any) -> None:
-    averages, scales = (one["refused"] for one in found["runs"][3:])
+    averages, scales, profiled = (one["refused"] for one in found["runs"][3:])
     assert averages.startswith(
         "ema_decay=0.5 under 'tf_parameter_server': Parameters change while they would be averaged."
     )
     assert scales.startswith("precision fp16 under 'tf_parameter_server': The workers would scale")
+    assert profiled.startswith("profile=2 under 'tf_parameter_server': It would record the chief, and workers compute.")
 
 
 def test_without_servers_it_says_how_to_start(alone: Any) -> None:

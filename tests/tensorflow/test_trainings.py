@@ -74,6 +74,7 @@ def pair(work: Work, alone: Any) -> Any:
         "two_adamw": {"recipe_options": ADAMW},
         "two_fp64": FP64,
         "two_unwatched": {"health": False},
+        "two_profiled": {"profile": 3, "max_steps": 5},
         "two_normalized": NORMALIZED,
         "moved": {},
     }
@@ -93,6 +94,22 @@ def test_watching_changes_no_number_of_two_processes(work: Work, pair: Any) -> N
     losses, its = ([row["train_loss"] for row in work.steps(name)] for name in ("two", "two_unwatched"))
     assert losses == its
     assert {1, 2, 4, 8} <= work.summed("two").keys() and not (work.folder / "two_unwatched/output/health").exists()
+
+
+def test_a_profile_of_two_processes(work: Work, pair: Any) -> None:
+    folder = work.folder / "two_profiled/output/profile"
+    names = ["all-ranks-trace.json", "operators.json", "rank0-operators.txt", "rank0-trace.json"]
+    assert sorted(path.name for path in folder.iterdir()) == names
+    calls = {row["name"]: row["calls"] for row in json.loads((folder / names[1]).read_text())["operators"]}
+    assert calls["CollectiveReduceV2"] == 3 and calls["MatMul"] == 12
+    events = json.loads((folder / names[0]).read_text())["traceEvents"]
+    of_rank = {event["pid"]: event["args"]["name"] for event in events if event["name"] == "process_name"}
+    assert sorted(of_rank.values()) == ["rank 0: /host:CPU", "rank 1: /host:CPU"]
+    products = [event for event in events if event["name"].endswith(":MatMul")]
+    assert sorted(of_rank[event["pid"]][:6] for event in products) == 12 * ["rank 0"] + 12 * ["rank 1"]
+    # By one clock: each of the 3 steps of a rank meets that of the other.
+    first, second = ([event["ts"] for event in products if of_rank[event["pid"]][5] == rank] for rank in "01")
+    assert max(min(first), min(second)) < min(max(first), max(second))
 
 
 @pytest.mark.parametrize("other", ["mirrored_fp64", "central_storage_fp64", "two_fp64"])

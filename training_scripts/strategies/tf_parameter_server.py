@@ -28,6 +28,7 @@ DIMENSIONS = ()
 SUMMARY = "TensorFlow's ParameterServerStrategy: asynchronous workers, variables on a server; no two runs are equal"
 REFUSED = {
     "ema_decay": (0.0, "Parameters change while they would be averaged. Leave it out, or use 'tf_multi_worker'."),
+    "profile": (0, "It would record the chief, and workers compute. Leave it out, or use 'tf_multi_worker'."),
     "precision": ("fp16", "The workers would scale their losses apart. Use bf16, or 'tf_multi_worker'."),
 }
 
@@ -43,8 +44,9 @@ class Strategy(strategy.Strategy):
     is_synchronous = False
 
     def __init__(self, recipe: Recipe, model: Any, process: Process, config: Config, options: Any) -> None:
-        if config.ema_decay:
-            raise InputError(f"ema_decay={config.ema_decay} under {self.name!r}: {REFUSED['ema_decay'][1]}")
+        for field in ("ema_decay", "profile"):
+            if given := getattr(config, field):
+                raise InputError(f"{field}={given} under {self.name!r}: {REFUSED[field][1]}")
         if config.precision == "fp16":
             raise InputError(f"precision fp16 under {self.name!r}: {REFUSED['precision'][1]}")
         super().__init__(recipe, model, process, config, options)

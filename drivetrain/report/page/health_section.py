@@ -8,6 +8,7 @@ from drivetrain.base.formatting import duration, share
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report import section
 from drivetrain.report.content.health import HealthFacts
+from drivetrain.training.health.wording import rules_in_words
 
 WIDTH, LEFT, ROW, STACK = 1080.0, 62.0, 18.0, 130.0
 # In the order in which they lie upon each other: what computes below, what waits above.
@@ -27,11 +28,12 @@ def _told(one: HealthFacts) -> Content:
     source = el("p", f"{one.source}.") if one.source else None
     if one.healthy is None:
         return source
-    fired = f"{len(one.findings) or 'None'} of {one.num_rules} rules fired."
+    fired = rules_in_words((finding.action for finding in one.findings), one.num_rules)
     warned = any(finding.action == "warn" for finding in one.findings)
     state = ("Healthy, with warnings. " if warned else "Healthy. ") if one.healthy else "Not healthy. "
     verdict = f" Time: {one.verdict}." if one.verdict else ""
-    return [el("p", el("b", state, class_="" if one.healthy else "unhealthy"), fired, verdict), source]
+    told = el("p", el("b", state, class_="" if one.healthy else "unhealthy"), f"{fired.capitalize()}.", verdict)
+    return [told, source]
 
 
 def _hosts(one: HealthFacts) -> Content:

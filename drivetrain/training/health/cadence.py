@@ -13,9 +13,10 @@ PACE_SECONDS, SLOWEST_PACE_SECONDS = 0.25, 1.0
 # They get rarer as a training gets older: its age divided by this is the pace, from one minute up to four. Records of
 # three steps at most tell a slow rank within 20 steps, so those stay as they are.
 _AGE_OF_PACE, _FEW_STEPS = 240, 3
-# Of the bound, what records may cost. The rest is for what each step takes (marks of its phases, the flight recorder):
-# 0.1 ms on cold caches.
-OF_RECORDS = 0.85
+# Of the bound, what may be spent on records and on what each step takes (marks of its phases, the flight recorder); the
+# rest is for what is not measured, as caches that are cold afterwards. Where steps are so short that little of it is
+# left, records still get half.
+SPENT, LEAST_OF_RECORDS = 0.85, 0.5
 # Tensors are not summed up more often than this [s], though the bound would allow it: steps of a millisecond would pay
 # all of the bound for what nobody needs.
 TENSORS_SECONDS = 0.5
@@ -35,8 +36,9 @@ class Cadence:
     """
 
     def __init__(self, bound: float, first: int = 0) -> None:
-        self._bound, self._of_records, self._first = bound, OF_RECORDS * bound, first
+        self._bound, self._first = bound, first
         self._age = self._spent = self._worked = self._cost = self._small_cost = 0.0
+        self._budget = 0.0  # seconds that records may still take
         self._begun, self._next_full, self._next = first, first + FIRST_STEPS[0], first + 1
         self._gap = 1
         self.due: float = first + 1
@@ -63,7 +65,16 @@ class Cadence:
         return step >= self._next or self.sums_tensors(step)
 
     def recorded(
-        self, step: int, now: int, *, steps: float, seconds: float, worked: float, cost: float, full: bool
+        self,
+        step: int,
+        now: int,
+        *,
+        steps: float,
+        seconds: float,
+        worked: float,
+        cost: float,
+        idle: float = 0.0,
+        full: bool,
     ) -> None:
         """A record of `step` has come together, `now` steps being behind us. Numbers are means over the ranks, since
         the record before.
@@ -73,10 +84,14 @@ class Cadence:
             seconds: that they took, without validations and checkpoints.
             worked: of these, without waiting for data: what waits has no time to give away.
             cost: seconds that recording took.
+            idle: seconds that watching takes of each step, recorded or not.
             full: whether tensors were summed up.
         """
         a_step, of_work = max(seconds / steps, 1e-9), max(worked / steps, 1e-9)
-        self._age, self._spent, self._worked = self._age + seconds, self._spent + cost, self._worked + worked
+        self._age, self._worked = self._age + seconds, self._worked + worked
+        self._spent += cost + idle * steps
+        of_records = max(SPENT * self._bound * of_work - idle, LEAST_OF_RECORDS * self._bound * of_work)
+        self._budget += of_records * steps - cost
         if full:  # the first ones allocate, and cost more than those that follow
             self._cost = cost if self._cost == 0 else (cost + self._cost) / 2
         else:
@@ -87,8 +102,7 @@ class Cadence:
         self._gap = max(1, min(2 * self._gap, round(gap)))
         self._next = now + self._gap
         if full or now + 1 < self._next_full < math.inf:
-            debt = self._spent + self._cost - self._of_records * self._worked
-            paid = step + math.ceil(debt / (self._of_records * of_work))
+            paid = step + math.ceil((self._cost - self._budget) / of_records)
             apart = min(max(TENSORS_SECONDS, self._age / _AGE_OF_TENSORS), SLOWEST_TENSORS_SECONDS)
             planned = max(now + 1, paid, self._begun + round(apart / a_step))
             self._next_full = min(planned, self._next_of_first())

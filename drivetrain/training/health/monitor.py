@@ -16,12 +16,12 @@ of them: hence `due`.
 from __future__ import annotations
 
 import math
-import os
-import resource
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar
 
@@ -42,13 +42,12 @@ from drivetrain.training.health.rule import Finding, load_rules, see
 from drivetrain.training.health.summary import Summary
 from drivetrain.training.health.vector import Own, Vectors, joined
 from drivetrain.training.health.verdict import seconds_of_steps
-from drivetrain.training.launch.machine import Accelerator, samples
+from drivetrain.training.launch.machine import Accelerator, resident, samples
 from drivetrain.training.loop.journal import Journal
 from drivetrain.training.process import Process
 from drivetrain.training.strategy import Strategy
 
 T = TypeVar("T")
-_PAGE = resource.getpagesize()
 _DATA, _FORWARD, _QUEUED = (COLUMNS.index(name) for name in ("data", "forward", "queued"))
 
 
@@ -127,6 +126,7 @@ class Health:
         self._reducing: _Reducing | None = None
         self._is_full = self._records = False
         self._nonfinite_step = self._step = 0
+        self._idle: deque[float] = deque(maxlen=9)
         self._accelerator = Accelerator()
         self._cadence = Cadence(self._bound)
         self.due = self._cadence.due
@@ -288,6 +288,9 @@ class Health:
 
     def _take(self, batch: Any, num_samples: int) -> None:
         begun = time.perf_counter()
+        # What `took` has taken until now, and as much again for the marks that the step has set: each finds the caches
+        # cold.
+        self._idle.append(2 * (begun - self._clock.last))
         self._records = False
         full, watcher = self._is_full, self._watcher
         sums = None
@@ -300,12 +303,13 @@ class Health:
         shortest = _shortest(self._flight.last(steps)) if watcher is not None and watcher.computes_alone else 0.0
         used, queued = self._accelerator.utilisation(), self._clock.queued - self._queued
         starved = self._clock.in_queue() - self._starved
-        row[len(PHASES) :] = steps, shortest, _resident(), self._nonfinite_step, self._saves, used, queued, starved
+        row[len(PHASES) :] = steps, shortest, resident(), self._nonfinite_step, self._saves, used, queued, starved
         classes = self._classes(batch, num_samples) if full else None
         loss, weight, cost, factor = self._loss, self._weight, self._cost, self._factor
         self._start_anew()
         self._cost = time.perf_counter() - begun
-        own = Own(self._step, steps, factor, loss, weight, row, cost, time.time(), classes=classes)
+        idle = median(self._idle)
+        own = Own(self._step, steps, factor, loss, weight, row, cost, idle, time.time(), classes=classes)
         self._taken = _Taken(own, full, sums)
 
     def _classes(self, batch: Any, num_samples: int) -> Floats | None:
@@ -334,7 +338,7 @@ class Health:
         own, full, vector, finish = self._reducing
         self._reducing = None
         finish()
-        record, cost = self._vectors.to_record(vector, own, full=full)
+        record, cost, idle = self._vectors.to_record(vector, own, full=full)
         assert record.ranks is not None
         seconds = seconds_of_steps(record.ranks)
         self._cadence.recorded(
@@ -344,6 +348,7 @@ class Health:
             seconds=float(seconds.mean()),
             worked=float((seconds - record.ranks["data"]).mean()),
             cost=cost,
+            idle=idle,
             full=full,
         )
         self.due = self._cadence.due
@@ -389,12 +394,3 @@ def _of_rank(names: Names) -> dict[str, Any]:
 def _shortest(steps: Floats) -> float:
     """The least that one of the steps (rows of flight.py) took before the rank met others [s]."""
     return float((steps[:, _DATA] + steps[:, _FORWARD] - steps[:, _QUEUED]).min())
-
-
-def _resident() -> float:
-    """Bytes of this process in memory."""
-    descriptor = os.open("/proc/self/statm", os.O_RDONLY)
-    try:
-        return int(os.read(descriptor, 200).split()[1]) * _PAGE
-    finally:
-        os.close(descriptor)

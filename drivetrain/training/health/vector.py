@@ -19,8 +19,8 @@ from drivetrain.training.health.record import (
     rounded,
 )
 
-# Over all ranks: the loss and the weight of its samples, samples with a weight; what recording took, and the time.
-_HEAD = ("loss", "weight", "cost", "time")
+# Over all ranks: the loss and the weight of its samples, samples with a weight; what watching took, and the time.
+_HEAD = ("loss", "weight", "cost", "idle", "time")
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,7 @@ class Own:
         weight: what all samples of these steps weigh, the same on all ranks.
         row: its row of `ranks`.
         cost: seconds that recording took since the record before.
+        idle: seconds that watching takes of each step, recorded or not.
         time: seconds since the epoch.
         tensors, layers: [rows, columns] of this rank's names; None where nothing was summed up.
         classes: samples of each class; None where there are none.
@@ -45,6 +46,7 @@ class Own:
     weight: float
     row: Floats
     cost: float
+    idle: float
     time: float
     tensors: Floats | None = None
     layers: Floats | None = None
@@ -71,7 +73,7 @@ class Vectors:
         ranks = np.zeros((names.num_ranks, len(RANK_COLUMNS)))
         ranks[self._rank] = own.row
         time = own.time if self._rank == 0 else 0.0
-        parts = [np.array([own.loss, own.weight / names.num_ranks, own.cost, time]), ranks.ravel()]
+        parts = [np.array([own.loss, own.weight / names.num_ranks, own.cost, own.idle, time]), ranks.ravel()]
         if full:
             tensors = np.zeros((len(names.tensors), len(TENSOR_COLUMNS)))
             layers = np.zeros((len(names.layers), len(LAYER_COLUMNS)))
@@ -83,10 +85,10 @@ class Vectors:
             parts += [tensors.ravel(), layers.ravel(), classes]
         return np.concatenate(parts)
 
-    def to_record(self, vector: Floats, own: Own, *, full: bool) -> tuple[Record, float]:
-        """The record, and its cost, a mean over the ranks."""
+    def to_record(self, vector: Floats, own: Own, *, full: bool) -> tuple[Record, float, float]:
+        """The record, and its `cost` and `idle`, means over the ranks."""
         names, rest = self.names, vector
-        (loss, weight, cost, time), rest = rest[: len(_HEAD)].tolist(), rest[len(_HEAD) :]
+        (loss, weight, cost, idle, time), rest = rest[: len(_HEAD)].tolist(), rest[len(_HEAD) :]
 
         def table(rows: Any, columns: tuple[str, ...]) -> Table:
             nonlocal rest
@@ -111,7 +113,7 @@ class Vectors:
             classes=rest.copy() if full and names.num_classes else None,
             scaled=names.scaled,
         )
-        return record, cost / names.num_ranks
+        return record, cost / names.num_ranks, idle / names.num_ranks
 
 
 def joined(parts: list[Names]) -> Names:

@@ -1,4 +1,4 @@
-"""Profile a few steps with torch's profiler.
+"""Profile a few steps with the profiler of the framework.
 
 <output>/profile/rank0-trace.json       for https://ui.perfetto.dev or chrome://tracing
 <output>/profile/all-ranks-trace.json   the same of the first 16 ranks, one below the other, by their hosts' clocks
@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import gzip
 import json
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.training.framework import Framework, Operator
 from drivetrain.training.process import Process
 
 FOLDER = "profile"
@@ -36,29 +36,28 @@ class Profile:
     together.
 
     Raises:
-        InputError: no folder to write to.
+        InputError: no folder to write to, or a framework without a profiler.
     """
 
-    def __init__(self, process: Process, output: Path | None, num_steps: int) -> None:
+    def __init__(self, framework: Framework, process: Process, output: Path | None, num_steps: int) -> None:
         if num_steps and output is None:
             raise InputError(f"profile={num_steps} has nowhere to write to. Give --output, or leave profile out.")
         self._folder = output / FOLDER if output and num_steps else None
         self._num_steps, self._process = num_steps, process
+        self._on_gpu = framework.device_kind(process.device) != "cpu"
         self._seen, self._is_done = 0, False
-        self._profiler: Any = None
+        self._profiler = framework.profiler(process.device) if num_steps else None
+        if num_steps and self._profiler is None:
+            raise InputError(f"profile={num_steps}: {framework.name} has no profiler. Leave profile out.")
+        if process.rank >= MOST_RANKS:
+            self._profiler = None
 
     def step(self) -> None:
         """A step was taken."""
         if self._folder is None:
             return
         self._seen += 1
-        if self._seen == SKIPPED_STEPS and self._process.rank < MOST_RANKS:
-            import torch
-
-            activities = [torch.profiler.ProfilerActivity.CPU]
-            if self._process.device.type == "cuda":
-                activities.append(torch.profiler.ProfilerActivity.CUDA)
-            self._profiler = torch.profiler.profile(activities=activities)
+        if self._seen == SKIPPED_STEPS and self._profiler is not None:
             self._profiler.start()
         elif self._seen == SKIPPED_STEPS + self._num_steps:
             self._write(self._folder, together=True)
@@ -70,21 +69,19 @@ class Profile:
         self._is_done = True
         process, trace = self._process, b""
         if self._profiler is not None:
-            self._profiler.stop()
-            trace = _exported(self._profiler)
-        if process.is_main:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / TRACE_FILE).write_bytes(trace)
-            self._write_operators(folder)
+            trace, found = self._profiler.stop()
+            if process.is_main:
+                folder.mkdir(parents=True, exist_ok=True)
+                (folder / TRACE_FILE).write_bytes(trace)
+                self._write_operators(folder, longest(found))
         if together and process.world_size > 1:
             traces = process.group.to_main(gzip.compress(trace, 1) if trace else b"")
             if traces is not None:
                 of_ranks = [json.loads(gzip.decompress(one)) for one in traces if one]
                 (folder / MERGED_FILE).write_text(json.dumps(merged(of_ranks)), encoding="utf-8")
 
-    def _write_operators(self, folder: Path) -> None:
-        steps, on_gpu = self._seen - SKIPPED_STEPS, self._process.device.type == "cuda"
-        rows = longest(self._profiler.key_averages(), on_gpu=on_gpu)
+    def _write_operators(self, folder: Path, rows: Sequence[dict[str, Any]]) -> None:
+        steps, on_gpu = self._seen - SKIPPED_STEPS, self._on_gpu
         table = operators(rows, on_gpu=on_gpu)
         (folder / TABLE_FILE).write_text(table + "\n", encoding="utf-8")
         said = {"steps": steps, "on_gpu": on_gpu, "operators": rows}
@@ -131,15 +128,13 @@ def merged(traces: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {**first, "traceEvents": events}
 
 
-def longest(averages: Any, *, on_gpu: bool) -> list[dict[str, Any]]:
-    """The operators by their own time, longest first, without what they call."""
-    own = "self_device_time_total" if on_gpu else "self_cpu_time_total"
-    events = sorted(averages, key=lambda event: getattr(event, own), reverse=True)
-    total = sum(getattr(event, own) for event in events) or 1.0
+def longest(found: Iterable[Operator]) -> list[dict[str, Any]]:
+    """The operators by their own time, longest first."""
+    rows = sorted(found, key=lambda operator: operator.seconds, reverse=True)
+    total = sum(operator.seconds for operator in rows) or 1.0
     return [
-        {"name": event.key, "ms": taken / 1000, "share": taken / total, "calls": event.count}
-        for event in events[:ROWS]
-        for taken in [getattr(event, own)]
+        {"name": name, "ms": 1000 * seconds, "share": seconds / total, "calls": calls}
+        for name, seconds, calls in rows[:ROWS]
     ]
 
 
@@ -148,10 +143,3 @@ def operators(rows: Sequence[dict[str, Any]], *, on_gpu: bool) -> str:
     lines = [f"{'ms':>10} {'share':>6} {'calls':>7}  operator" + (" (GPU time)" if on_gpu else "")]
     lines += [f"{row['ms']:10.2f} {row['share']:6.1%} {row['calls']:7d}  {row['name'][:70]}" for row in rows]
     return "\n".join(lines)
-
-
-def _exported(profiler: Any) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / TRACE_FILE
-        profiler.export_chrome_trace(str(path))
-        return path.read_bytes()

@@ -32,6 +32,7 @@ from drivetrain.training.seeds import seed_generators
 from drivetrain.training.serving import code_folder
 from drivetrain.training.strategy import WHOLE, framework_of
 from drivetrain.training.tensorflow import cluster, models, servers, weights
+from drivetrain.training.tensorflow.health.profiler import Profiler
 from drivetrain.training.tensorflow.health.watcher import Watcher
 from drivetrain.training.tensorflow.strategy import variables_of
 from drivetrain.training.tensorflow.values import Values
@@ -210,6 +211,8 @@ class Framework(Values):
     def watcher(strategy: Any, clock: Any) -> Watcher | None:
         """None where workers take steps of their own: rules of losses, validations, classes and machines remain."""
         return Watcher(strategy) if strategy.is_synchronous else None
+
+    profiler = staticmethod(Profiler)
 
     # Tensors in the memory of a checkpoint's files: numpy's, which is the host's.
 

@@ -17,6 +17,5 @@ REFUSED: dict[str, tuple[Any, str]] = {
         False,
         "Leave it out, and give the recipe's layers synchronized=True (keras.layers.BatchNormalization).",
     ),
-    "profile": (0, "Leave it out: what records is torch's profiler."),
     "workers": (0, "Leave it out: a thread reads ahead (prefetch)."),
 }

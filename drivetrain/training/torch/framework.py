@@ -13,6 +13,7 @@ from drivetrain.training.recipe import Batch
 from drivetrain.training.serving import code_folder
 from drivetrain.training.torch import gathering, joining, placing, recipes, seeding, threads
 from drivetrain.training.torch.checkpoints import generators, memory, state
+from drivetrain.training.torch.health.profiler import Profiler
 from drivetrain.training.torch.health.watcher import Watcher
 from drivetrain.training.torch.models import saved_model, weights
 from drivetrain.training.torch.strategy import Strategy
@@ -55,6 +56,8 @@ class Framework(Values):
     views = staticmethod(memory.views)
     copy_all = staticmethod(memory.copy_all)
     fill = staticmethod(memory.fill)
+
+    profiler = staticmethod(Profiler)
 
     @staticmethod
     def watcher(strategy: Strategy, clock: Clock) -> Watcher | None:

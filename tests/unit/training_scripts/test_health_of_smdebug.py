@@ -58,7 +58,7 @@ def test_what_a_hook_saved_is_shown_of_the_folder_above_it(trial: Path, said: Sa
     code, out, _ = said("show", trial.parent)
     assert code == 0
     assert out.startswith("saved by smdebug: 5 steps (biases 2, gradients 4, losses 1, outputs 1, weights 2)\n")
-    assert "not healthy: 1 of 9 rules fired, on 4 records, 4 of them with tensors, and 1 validations" in out
+    assert "not healthy: 1 of 9 rules failed the training; 4 records, 4 of them with tensors, and 1 validation\n" in out
     assert "  stop  nan_or_inf at step 7: the loss is not finite" in out
     told = json.loads(said("show", trial, "--json")[1])
     assert told["smdebug"]["steps"] == 5 and told["findings"][0]["rule"] == "nan_or_inf"

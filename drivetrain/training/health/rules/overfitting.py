@@ -16,7 +16,10 @@ ADVICE = (
     "Give keep_best (the best model is handed on) or early_stopping; more data, augmentation, dropout or weight_decay "
     "make the best one better."
 )
-REMEMBERS = ("_best", "_best_step", "_met", "_largest")
+REMEMBERS = ("_best", "_best_step", "_met", "_largest", "_last")
+# A loss that has fallen by more than this share of its rise is on its way back: so it is in the first epochs, where the
+# running means of batch normalization lag behind weights that still move fast.
+_FALLS_BACK = 0.2
 
 
 @dataclass
@@ -26,22 +29,24 @@ class Rule:
     scale: float = 0.05
     """And by how much of the largest training loss: near 0 a loss easily doubles."""
     validations: int = 3
-    """In how many validations in a row."""
+    """In how many validations in a row; those in which it falls back are not counted."""
 
     def __post_init__(self) -> None:
         self._best: Sequence[float] | None = None  # of the validation, and the training loss of that time
-        self._best_step, self._met, self._largest = 0, 0, 0.0
+        self._best_step, self._met, self._largest, self._last = 0, 0, 0.0, 0.0
 
     def see(self, record: Record) -> Seen | None:
         assert record.validation is not None
         loss, learnt = record.validation.get("validation_loss"), record.validation.get("train_loss")
         if loss is None or learnt is None or not math.isfinite(loss):
             return None
-        self._largest = max(self._largest, abs(learnt))
+        self._largest, last, self._last = max(self._largest, abs(learnt)), self._last, loss
         if self._best is None or loss < self._best[0]:
             self._best, self._best_step, self._met = (loss, learnt), record.step, 0
             return None
         rise = loss - self._best[0]
+        if self._met and last - loss > _FALLS_BACK * (last - self._best[0]):
+            return None
         worse = rise > self.share * abs(self._best[0]) and rise > self.scale * self._largest and learnt < self._best[1]
         self._met = self._met + 1 if worse else 0
         if self._met < self.validations:

@@ -34,7 +34,8 @@ def test_all_of_it_is_shown() -> None:
     assert facts is not None and facts.healthy and [one.rule for one in facts.findings] == ["slow_input"]
     assert set(facts.phases) == {"forward", "data"}
     page = str(health_section((facts,)))
-    assert "Healthy, with warnings. </b>1 of 1 rules fired" in page and "input pipeline bound" in page
+    assert "Healthy, with warnings. </b>None of 1 rules failed the training, 1 warned." in page
+    assert "input pipeline bound" in page
     assert "it &lt;waits&gt;" in page and "<waits>" not in page
     assert "rank 1: computes in 100" in page and "data: 75" in page
     assert "Host 0" not in page and "Slowest ranks" not in page
@@ -128,7 +129,7 @@ def test_what_smdebug_saved_is_shown(tmp_path: Path) -> None:
     assert facts is not None and facts.healthy is False and [one.rule for one in facts.findings] == ["nan_or_inf"]
     page = str(health_section((facts,)))
     assert "Saved by smdebug: 5 steps (biases 2, gradients 4, losses 1, outputs 1, weights 2)." in page
-    assert "1 of 9 rules fired" in page and "Phases of a step" not in page
+    assert "1 of 9 rules failed the training." in page and "Phases of a step" not in page
 
 
 def test_what_smdebug_saved_and_a_page_cannot_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -178,6 +178,24 @@ def test_tensors_are_summed_up_as_often_as_the_bound_allows(bound: float, cost: 
     assert abs(cadence.share - spent / elapsed) < 1e-9
 
 
+@pytest.mark.parametrize(("a_step", "most"), [(0.1, 0.01), (0.04, 0.01), (0.015, 0.0121), (0.004, 0.0251)])
+def test_what_each_step_takes_is_part_of_the_bound(a_step: float, most: float) -> None:
+    """80 us, on top of which records of steps that are too short for it get half of the bound."""
+    cadence, idle, cost, steps = Cadence(0.01), 8e-5, 0.06, round(2000 / a_step)
+    spent, full, last = 0.0, 0, 0
+    for step in range(1, steps + 1):
+        spent += idle
+        if step >= cadence.due and cadence.records(step):
+            sums, taken = cadence.sums_tensors(step), step - last
+            cadence.begins(step, full=sums)
+            costs = cost if sums else 2e-4
+            spent, full, last, seconds = spent + costs, full + sums, step, a_step * taken
+            cadence.recorded(step, step, steps=taken, seconds=seconds, worked=seconds, cost=costs, idle=idle, full=sums)
+    elapsed = a_step * steps
+    assert 0.8 * most < spent / elapsed <= most and full > 60
+    assert cadence.share == pytest.approx(spent / elapsed, rel=0.01)
+
+
 @pytest.mark.parametrize(("cost", "apart"), [(1e-5, 17), (5e-4, 33), (5e-2, 67)])
 def test_where_ranks_wait_small_records_get_rarer_but_one_comes_each_second(cost: float, apart: int) -> None:
     """Steps of 15 ms, 3 of them worked: every 0.25 s where it costs nothing, else half of the bound."""

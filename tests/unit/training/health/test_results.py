@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +14,8 @@ from drivetrain import Cluster, Pipeline, fail, step, when
 from drivetrain.components.train import train
 from drivetrain.registry.model_card import model_card
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.training.health.cadence import Cadence
+from drivetrain.training.health.flight import FlightRecorder
 from drivetrain.training.health.record import Record
 from drivetrain.training.health.rule import Finding, load_rules, see
 from drivetrain.training.health.summary import Summary
@@ -44,6 +48,27 @@ def test_the_card_of_a_version_says_which_rule_failed_the_training(unhealthy: Pa
     model = json.loads((unhealthy / "model/model.json").read_text())
     said = model_card(model=model)["training_details"]["training_observations"]
     assert re.search(r" Health rule dead_activations: 100% of the outputs of ", said), said
+
+
+def test_what_watching_takes_of_each_step_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Where the flight recorder takes a millisecond; as much again is for the marks of a step."""
+    told, add, recorded = list[float](), FlightRecorder.add, Cadence.recorded
+
+    def slowly(recorder: FlightRecorder, *row: float) -> None:
+        end = time.perf_counter() + 1e-3
+        while time.perf_counter() < end:
+            pass
+        add(recorder, *row)
+
+    def noted(cadence: Cadence, *given: Any, **named: Any) -> None:
+        told.append(named["idle"])
+        recorded(cadence, *given, **named)
+
+    monkeypatch.setattr(FlightRecorder, "add", slowly)
+    monkeypatch.setattr(Cadence, "recorded", noted)
+    data = tiny_data.write("prepared", tmp_path / "data", rows=64)
+    assert run(config_of("", max_steps=6), data, tmp_path) == ""
+    assert len(told) == 6 and min(told) >= 2e-3
 
 
 @pytest.mark.parametrize(("action", "healthy"), [("warn", "1"), ("fail", "0"), ("stop", "0")])

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,9 @@ import torch
 from drivetrain.base.errors import InputError
 from drivetrain.training.loop.profiling import Profile, merged
 from drivetrain.training.process import Process
+from drivetrain.training.strategy import load_framework
 
+FRAMEWORK = load_framework("torch")
 MAIN = Process(0, 1, 0, 1, torch.device("cpu"))
 
 
@@ -21,7 +24,7 @@ def work(profile: Profile, steps: int) -> None:
 
 @pytest.mark.parametrize("steps", [6, 4])  # to its end, and a training that ended before
 def test_a_trace_and_a_table(steps: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Profile(MAIN, tmp_path, 3) as profile:
+    with Profile(FRAMEWORK, MAIN, tmp_path, 3) as profile:
         work(profile, steps)
     trace = json.loads((tmp_path / "profile" / "rank0-trace.json").read_text())
     products = [event for event in trace["traceEvents"] if event.get("name") == "aten::mm"]
@@ -34,14 +37,14 @@ def test_a_trace_and_a_table(steps: int, tmp_path: Path, capsys: pytest.CaptureF
 
 
 def test_a_training_that_fails_has_recorded_what_it_did(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError), Profile(MAIN, tmp_path, 3) as profile:
+    with pytest.raises(RuntimeError), Profile(FRAMEWORK, MAIN, tmp_path, 3) as profile:
         work(profile, 3)
         raise RuntimeError
     assert (tmp_path / "profile" / "rank0-trace.json").is_file()
 
 
 def test_too_few_steps_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Profile(MAIN, tmp_path, 3) as profile:
+    with Profile(FRAMEWORK, MAIN, tmp_path, 3) as profile:
         work(profile, 1)
     assert (
         "profile=3: nothing was recorded. The first 2 steps are left out, and there were 1." in capsys.readouterr().out
@@ -50,14 +53,14 @@ def test_too_few_steps_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 
 def test_0_steps_record_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with Profile(MAIN, tmp_path, 0) as profile:
+    with Profile(FRAMEWORK, MAIN, tmp_path, 0) as profile:
         work(profile, 6)
     assert list(tmp_path.iterdir()) == []
     assert capsys.readouterr().out == ""
 
 
 def test_the_longest_operators_are_told_as_numbers_too(tmp_path: Path) -> None:
-    with Profile(MAIN, tmp_path, 3) as profile:
+    with Profile(FRAMEWORK, MAIN, tmp_path, 3) as profile:
         work(profile, 6)
     found = json.loads((tmp_path / "profile" / "operators.json").read_text())
     assert (found["steps"], found["on_gpu"]) == (3, False)
@@ -80,4 +83,9 @@ def test_traces_of_ranks_lie_one_below_the_other() -> None:
 
 def test_it_needs_a_place() -> None:
     with pytest.raises(InputError, match="profile=3 has nowhere to write to"):
-        Profile(MAIN, None, 3)
+        Profile(FRAMEWORK, MAIN, None, 3)
+
+
+def test_a_framework_without_a_profiler(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"profile=3: tests.fixtures.dry has no profiler. Leave profile out."):
+        Profile(load_framework("tests.fixtures.dry"), replace(MAIN, device="cpu"), tmp_path, 3)
