@@ -7,6 +7,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 
     from drivetrain.registry.registry import ModelVersion, Registry
     from drivetrain.report.content import RunFacts
+    from drivetrain.report.page.page import Drawn
 
 LINKS = (("Runs", "/"), ("Models", "/models"), ("Triggers", "/starts"))
 SCRIPT = "/live.js"
 LOG_LINES = 200
 MAX_COMPARED = 12
+# Of so many runs the page's sections are kept as they were drawn last.
+MAX_DRAWN = 8
 MAX_PAGE = 1_000_000
 Query = Mapping[str, list[str]]
 
@@ -46,6 +50,7 @@ class Pages:
     def __init__(self, home: Home, registry: Callable[[], Registry]) -> None:
         self.home = home
         self._registry = registry
+        self._drawn = lru_cache(MAX_DRAWN)(_nothing_drawn)
 
     def get(self, path: str, query: Query) -> Page:
         """The page at an address.
@@ -125,7 +130,7 @@ class Pages:
             facts = run_facts(ledger, execution)
         if facts.id != execution:
             return Page(location=run_address(facts.id), status=303)
-        return Page(render(facts, around=_around(), log=self._log(facts)))
+        return Page(render(facts, around=_around(), log=self._log(facts), drawn=self._drawn(execution)))
 
     def _log(self, facts: RunFacts) -> Markup | None:
         """The end of what is written now, of a run that goes on; or of what failed."""
@@ -214,6 +219,12 @@ def run_address(id: str) -> str:
 def card_address(group: str, version: int) -> str:
     """Of a version's card."""
     return f"/models/{quote(group, safe='')}/{version}"
+
+
+def _nothing_drawn(execution: str) -> Drawn:
+    from drivetrain.report.page.page import Drawn
+
+    return Drawn()
 
 
 def _around(here: str = "") -> Around:
