@@ -13,7 +13,7 @@ from drivetrain.base.markup import Markup, el, escape
 # A curve is drawn 400 pixels wide; more points than this cannot be told apart.
 MAX_POINTS = 400
 # Points with a mark that tells the value: the pointer could not rest on one of more.
-MAX_MARKS = 100
+MAX_MARKS = 60
 MAX_SERIES = 6
 MAX_CUTS = 60
 _NAME_CELLS = 14
