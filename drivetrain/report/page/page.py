@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report import Around, definitions, document, place_code, section, tile
-from drivetrain.report.content import Curve, RunFacts
+from drivetrain.report.content import ArtifactFacts, Curve, RunFacts
 from drivetrain.report.content.reasons import known_paths
 from drivetrain.report.dag import MAX_SIDE_BY_SIDE, Dag
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
@@ -78,7 +78,7 @@ def render(
             _checkpoints(run),
             parameters_section(run),
             commands_section(run),
-            _lineage(run),
+            drawn(_lineage, run.id, run.artifacts),
             _environment(run),
             id="content",
         ),
@@ -299,8 +299,8 @@ def _measured(run: RunFacts) -> Content:
     return results_section(run)
 
 
-def _lineage(run: RunFacts) -> Markup | None:
-    if not run.artifacts:
+def _lineage(execution: str, artifacts: tuple[ArtifactFacts, ...]) -> Markup | None:
+    if not artifacts:
         return None
     head = ("Step", "", "Name", "Place", "Size", "Content (sha256)", "From")
     rows = [
@@ -312,19 +312,19 @@ def _lineage(run: RunFacts) -> Markup | None:
             el("td", place_code(item.uri)),
             el("td", f"{size(item.bytes)}, {count(item.files, 'file')}"),
             el("td", el("code", item.digest[:16], title=item.digest)),
-            el("td", _origin(run, item.from_step, item.from_execution)),
+            el("td", _origin(execution, item.from_step, item.from_execution)),
         )
-        for item in run.artifacts
+        for item in artifacts
     ]
     table = el("table", el("thead", el("tr", [el("th", name, scope="col") for name in head])), el("tbody", rows))
     detail = el("details", el("summary", count(len(rows), "folder")), el("div", table, class_="scroll", tabindex=0))
     return section("Lineage", detail, id="lineage")
 
 
-def _origin(run: RunFacts, step: str | None, execution: str | None) -> Content:
+def _origin(here: str, step: str | None, execution: str | None) -> Content:
     if step is None:
         return "–"
-    return step if execution in (None, run.id) else [step, " of ", el("code", execution)]
+    return step if execution in (None, here) else [step, " of ", el("code", execution)]
 
 
 def _environment(run: RunFacts) -> Markup | None:
