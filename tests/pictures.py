@@ -34,7 +34,7 @@ SCREENING = Path(__file__).parent / "fixtures" / "screening"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 WIDTH = 104
 WIDTHS = (400, 1000, 1800)
-MAX_HEIGHT = 3000
+MAX_HEIGHT = 2000
 QUALITY = 36
 MAX_BYTES = 800_000
 # What clears the lines of the progress before they are printed again.
@@ -97,6 +97,7 @@ def draw_pages(home: Home, list_file: Path, folder: Path) -> None:
             "threshold": (f"/runs/{binary}", ".below:has(> .costs)"),
             "health": (f"/runs/{binary}", "section[aria-labelledby=health]"),
             "models": ("/models", "body"),
+            "card": ("/models/retraining/2", "body"),
             "triggers": ("/starts", "body"),
         }
         for name, (path, part) in pages.items():

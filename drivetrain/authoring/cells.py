@@ -54,16 +54,18 @@ def target_of(component: Component[..., Any]) -> str:
 
 
 def write_modules(pipeline: Pipeline, folder: Path) -> bool:
-    """Write the modules of cells that the steps of a pipeline are made of, and the user's own modules that they import;
-    gives whether there is one."""
-    targets = {step.program.target for step in flatten(pipeline.steps) if isinstance(step, JobStep)}
-    names = sorted({target.partition(":")[0] for target in targets} & _MODULES.keys())
-    for name in names:
-        (folder / f"{name}.py").write_text(_MODULES[name], encoding="utf-8")
-        for place, file in _IMPORTED[name].items():
+    """Write what the components of a pipeline stand in, which has no file whose folder travels: modules of cells, the
+    user's own modules, and those that these import; gives whether there is one."""
+    programs = [step.program for step in flatten(pipeline.steps) if isinstance(step, JobStep)]
+    for target in sorted({program.target for program in programs if program.kind == "component"}):
+        name, _, function = target.partition(":")
+        if name in _MODULES:
+            (folder / f"{name}.py").write_text(_MODULES[name], encoding="utf-8")
+        own = _IMPORTED[name] if name in _MODULES else own_modules(f"import {name}", function)
+        for place, file in own.items():
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             (folder / place).write_bytes(file.read_bytes())
-    return bool(names)
+    return any(folder.iterdir())
 
 
 class _Writer:

@@ -129,6 +129,8 @@ def step(
 
 
 def _target(component: Component[..., Any]) -> str:
+    if component.target.startswith("script:"):  # by which a program names a script (steps/start.py)
+        raise SpecError(f"step({component.name}): its file is called script.py, a name that is taken. Rename the file.")
     if component.function.__module__ != "__main__":
         return component.target
     from drivetrain.authoring.cells import target_of

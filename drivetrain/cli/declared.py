@@ -39,6 +39,7 @@ class Option:
         min: float | None = None,
         max: float | None = None,
         show_default: bool = True,
+        complete: Complete | None = None,
     ) -> None:
         self.names = names
         self.help = help
@@ -46,6 +47,7 @@ class Option:
         self.min = min
         self.max = max
         self.show_default = show_default
+        self.complete = complete
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,6 +73,8 @@ class LazyGroup(CommandGroup):
     modules: ClassVar[Mapping[str, str]] = {}
     headings: ClassVar[Mapping[str, Collection[str]]] = {}
     """Heading of the help -> the commands below it; without headings they are listed as they are."""
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """A command that there was -> the words that do its work now."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         if not self.headings:
@@ -84,6 +88,13 @@ class LazyGroup(CommandGroup):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.modules)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] in self.renamed and not ctx.resilient_parsing:  # a shell that completes words asks resiliently
+            ctx.fail(f"`{ctx.command_path} {args[0]}` is now `{ctx.command_path} {self.renamed[args[0]]}`")
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in self.modules:
@@ -173,6 +184,12 @@ def _parameter(name: str, hint: Any, default: Any, *, required: bool) -> click.P
     given: dict[str, Any] = {"required": required, "help": declared.help, "callback": _listed if many else None}
     if not required and (default is not None or kind is bool):
         given["default"] = default
+    if (complete := declared.complete) is not None:
+
+        def words(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+            return complete(incomplete)
+
+        given["shell_complete"] = words
     if isinstance(declared, Argument):
         return _Argument(declared, name, type=_read_as(kind), nargs=-1 if many else 1, **given)
     names = [name, *(declared.names or [f"--{name.replace('_', '-')}"])]
@@ -199,13 +216,6 @@ class _Argument(click.Argument):
     def get_help_record(self, ctx: click.Context) -> tuple[str, str]:
         shown = self.declared.show_default and isinstance(self.default, str | int)
         return self.declared.metavar, self.declared.help + (f"  [default: {self.default}]" if shown else "")
-
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        if self.declared.complete is None:
-            return super().shell_complete(ctx, incomplete)
-        from click.shell_completion import CompletionItem
-
-        return [CompletionItem(word) for word in self.declared.complete(incomplete)]
 
 
 def _read_as(kind: Any, least: float | None = None, most: float | None = None) -> Any:

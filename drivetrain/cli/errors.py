@@ -89,7 +89,8 @@ def _usage(error: Any) -> str:
     if option and (instead := _in_place_of(option, command)):
         message += f". {instead}"
     elif likely:
-        message += f". Did you mean {', '.join(map(repr, sorted(likely)))}?"
+        closest = likely[:1] if option else sorted(likely)  # the first is the closest
+        message += f". Did you mean {', '.join(map(repr, closest))}?"
     elif option:
         message += f". {did_you_mean(option, _options(command)).partition(' Allowed:')[0]}"
     else:

@@ -46,10 +46,6 @@ GROUPS: dict[str, dict[str, str]] = {
         "apply": "deployed.apply",
         "pull": "deployed.pull",
         "start": "deployed.start",
-        "status": "deployed.status",
-        "logs": "deployed.cloud_logs",
-        "stop": "deployed.stop",
-        "executions": "deployed.executions",
         "destroy": "deployed.destroy",
         "prices": "deployed.prices",
     },
@@ -65,7 +61,13 @@ GROUPS: dict[str, dict[str, str]] = {
     },
 }
 COMMANDS = {name: module for commands in GROUPS.values() for name, module in commands.items()}
-
+_DEPLOYED = "--on TARGET -p PIPELINE"
+RENAMED = {
+    "executions": f"runs list {_DEPLOYED}",
+    "status": f"runs show {_DEPLOYED}",
+    "logs": f"runs logs {_DEPLOYED}",
+    "stop": f"runs stop {_DEPLOYED}",
+}
 
 _show_warning = warnings.showwarning
 
@@ -75,6 +77,7 @@ class Main(LazyGroup):
 
     modules = COMMANDS
     headings = GROUPS
+    renamed = RENAMED
 
 
 def drivetrain(version: Annotated[bool, Option("--version", help="Print the version.")] = False) -> None:

@@ -19,6 +19,14 @@ Set = Annotated[
     list[str] | None,
     Option("--set", "-s", metavar="KEY=VALUE", help="Change a setting, such as epochs=20. Repeatable."),
 ]
+
+
+def _targets(incomplete: str) -> list[str]:
+    from drivetrain.targets.target import target_names
+
+    return [name for name in target_names() if name.startswith(incomplete)]
+
+
 Target = Annotated[
     str | None,
     Option(
@@ -26,7 +34,33 @@ Target = Annotated[
         "-t",
         metavar="NAME",
         help="For what: sagemaker, kubeflow, ... (docs/targets.md)  [default: deployment.target of the settings]",
+        complete=_targets,
     ),
+]
+On = Annotated[
+    str | None,
+    Option(
+        "--on",
+        metavar="TARGET",
+        help="Where a pipeline is deployed: sagemaker, kubeflow, ... Without it, this machine.",
+        complete=_targets,
+    ),
+]
+OnPipeline = Annotated[
+    str | None,
+    Option("--pipeline", "-p", metavar="PIPELINE", help="With --on, whose run: a name, or FILE.py[:FUNCTION]."),
+]
+OnConfig = Annotated[
+    Path | None,
+    Option("--config", "-c", metavar="FILE", help="The settings of a deployment; they name its target, too."),
+]
+OnSet = Annotated[
+    list[str] | None,
+    Option("--set", "-s", metavar="KEY=VALUE", help="A setting of a deployment. Repeatable."),
+]
+Region = Annotated[
+    str | None,
+    Option("--region", metavar="REGION", help="Of AWS  [default: of the settings, or AWS_REGION]"),
 ]
 Interrupt = Annotated[
     list[str] | None,

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError, shown
 from drivetrain.base.formatting import duration
 from drivetrain.client.frames import Named, table
+from drivetrain.client.run import checked_lines
 
 if TYPE_CHECKING:
     from drivetrain.targets.deployer import Deployer, Handle, Report
@@ -173,7 +174,7 @@ class DeployedRun:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """All that the target says of it, as `drivetrain status --json` prints it."""
+        """All that the target says of it, as `drivetrain runs show --on TARGET --json` prints it."""
         return self._report.to_json()
 
     def wait(self, *, quiet: bool = False) -> DeployedRun:
@@ -189,10 +190,11 @@ class DeployedRun:
         """What a step's program wrote: of the failed, running or last one unless a step is named.
 
         Raises:
-            UserError: no such step, or one without a log.
+            UserError: no such step, or one without a log; `lines` is no number of lines.
         """
         found: list[str] = []
-        self._deployer.read_log(self._handle, step, lambda line: found.append(line.text), num_lines=lines)
+        most = checked_lines(lines)
+        self._deployer.read_log(self._handle, step, lambda line: found.append(line.text), num_lines=most)
         return "\n".join(found)
 
     def stop(self) -> None:

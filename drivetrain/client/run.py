@@ -24,6 +24,16 @@ if TYPE_CHECKING:
 _OPEN = ("Executing", "Interrupted")
 
 
+def checked_lines(lines: object) -> int | None:
+    """
+    Raises:
+        UserError: it is no number of lines.
+    """
+    if lines is None or (isinstance(lines, int) and not isinstance(lines, bool) and lines >= 0):
+        return lines
+    raise UserError(f"log(lines={shown(lines)}): give how many of the last lines, from 0, or none for all.")
+
+
 @dataclass(frozen=True)
 class Step:
     """One step of a run.
@@ -51,7 +61,11 @@ class Step:
 
         Args:
             lines: only the last ones of each host.
+
+        Raises:
+            UserError: `lines` is no number of lines.
         """
+        lines = checked_lines(lines)
         texts: list[str] = []
         for file in sorted(self._logs.glob("*.log")):
             text = file.read_text(encoding="utf-8", errors="replace")
@@ -175,7 +189,7 @@ class Run:
             given = {key: text for key, text in tags.items() if text is not None}
             change_tags(self._home, self.id, given, tuple(key for key in tags if key not in given))
         if name is not None:
-            change_name(self._home, self.id, name or None)
+            change_name(self._home, self.id, None if name == "" else name)
         if note is not None:
             change_note(self._home, self.id, note)
 
@@ -275,6 +289,17 @@ class Run:
         running.resume(self._home, self.id, settings)
         return self
 
+    def stop(self) -> None:
+        """Ask the process that runs it to end it, as Ctrl-C there does: a training saves a checkpoint first. Comes back
+        at once; asked again, its steps are ended at once. `resume` goes on with it.
+
+        Raises:
+            UserError: it has ended, or its process cannot be asked from here.
+        """
+        from drivetrain.targets.local.organising.stopping import stop
+
+        stop(self._home, self.id)
+
     def compare(self, *others: Run | str) -> Comparison:
         """What differs between this run and others: settings, metrics, data and code.
 
@@ -285,6 +310,9 @@ class Run:
             raise UserError("compare() is given no other run. Give a Run, or the id of one.")
         from drivetrain.report.content.comparison import compare
 
+        for other in others:
+            if not isinstance(other, Run | str):  # type: ignore[reportUnnecessaryIsInstance]
+                raise UserError(f"compare({shown(other)}): give a Run, or the id of one.")
         ids = [other.id if isinstance(other, Run) else other for other in others]
         return Comparison(compare(self._home, [self.id, *ids]))
 

@@ -38,7 +38,7 @@ def start(
     from drivetrain.targets.local.organising.labels import checked_tags
     from drivetrain.trackers.tracker import checked
 
-    loaded = _with_cells(_loaded(pipeline, config, settings))
+    loaded = _with_modules(_loaded(pipeline, config, settings))
     built = compile_edited(loaded, wheels_optional=True, edits_optional=True)
     local = loaded.settings.local
     options = Options(
@@ -111,15 +111,15 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
     )
 
 
-def _with_cells(loaded: Loaded) -> Loaded:
-    """The pipeline with the code of a notebook's cells, where its steps were made of some."""
+def _with_modules(loaded: Loaded) -> Loaded:
+    """The pipeline with the code of its components, where it is an object: of a notebook's cells, of modules."""
     from dataclasses import replace
 
     from drivetrain.authoring.cells import write_modules
 
     if loaded.source is not None:
         return loaded
-    folder = Path(tempfile.mkdtemp(prefix="drivetrain-cells-"))
+    folder = Path(tempfile.mkdtemp(prefix="drivetrain-modules-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return replace(loaded, source=folder) if write_modules(loaded.pipeline, folder) else loaded
 

@@ -80,6 +80,9 @@ def runs(
         raise UserError(f"runs({shown(pipeline)}): give the name of a pipeline, or none for all.")
     if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:  # type: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"runs(limit={shown(limit)}): give a whole number from 1, such as limit={MOST}.")
+    for name, given in (("where", where), ("sort", sort)):
+        if given is not None and not isinstance(given, str):  # type: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f'runs({name}={shown(given)}): give a text, such as where="accuracy > 0.98".')
     if where is not None or sort is not None:
         enter_missing(Home(home))
     with Ledger(Home(home)) as ledger:

@@ -30,7 +30,6 @@ DECISION = "drivetrain-decision-"
 # Under this name of a decision's property stands the URI of decision.json.
 DECISION_URI = DECISION + "uri"
 MOST_DESCRIPTION = 1024
-MOST_PROPERTIES = 50
 MOST_CHARACTERS = 256
 
 METRIC_GROUP = "drivetrain"

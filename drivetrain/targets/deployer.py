@@ -12,6 +12,7 @@ It is imported when a command needs it, so that a target that is only compiled f
 from __future__ import annotations
 
 import importlib
+import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -247,6 +248,11 @@ class Deployer(Protocol):
         """The pipeline, words, and the options by which another command finds it: `nightly --region us-east-1`."""
         ...
 
+    def about_runs(self, command: str, pipeline: str, *words: str) -> str:
+        """A command about the runs of the pipeline here: `drivetrain runs show 8f3 --on sagemaker -p nightly --region
+        us-east-1`."""
+        ...
+
     @property
     def states(self) -> Mapping[str, str]:
         """State of a listed pipeline -> what to do about it."""
@@ -354,6 +360,21 @@ class Deploying(Protocol):
             UserError: it is none.
         """
         ...
+
+
+def runs_command(command: str, words: Sequence[str], target: str, pipeline: str, options: Sequence[str]) -> str:
+    """`drivetrain runs COMMAND WORDS` about the runs of a deployed pipeline, for advice.
+
+    Args:
+        target: where it is deployed.
+        pipeline: what names it on the command line.
+        options: those that say where it is; `--target NAME` among them says what `--on` says.
+    """
+    where = list(options)
+    if "--target" in where:
+        place = where.index("--target")
+        del where[place : place + 2]
+    return shlex.join(["drivetrain", "runs", command, *words, "--on", target, "-p", pipeline, *where])
 
 
 def find_deploying(name: str) -> Deploying:

@@ -93,11 +93,6 @@ def recipes_alone(framework: str) -> list[str]:
     return [name for name in named if not literal("recipes", name, "NEEDS_FOLDER", kind="recipe")]
 
 
-def module_of(plugin: object) -> ModuleType:
-    """The module of a plug-in's object."""
-    return sys.modules[type(plugin).__module__]
-
-
 @cache
 def load_framework(name: str) -> Any:
     """The framework in the folder `name` of drivetrain/training, or in a package of that name of one's own.

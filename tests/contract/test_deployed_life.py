@@ -70,19 +70,20 @@ def test_the_whole_life(drivetrain: CommandLine) -> None:
     assert drivetrain.json("plan", "nightly.py", *changed)["action"] == "none"
 
     # It is executed, watched, and what it took is told.
+    on = ("--on", "sagemaker", "-p", "nightly")
     started = drivetrain.json("start", "nightly.py", "--param", "MinAccuracy=0.5", "--name", "by-hand")
     playing = Playing(drivetrain.account.backend(), started["arn"])
     playing.begin("prepare", "Processing")
     playing.end("prepare", seconds=75)
-    text = drivetrain("status", "nightly", "--region", "us-east-1")
+    text = drivetrain("runs", "show", "-p", "nightly", "--region", "us-east-1")
     assert "nightly" in text and "✓ prepare" in text and "1 min 15 s" in text
     drivetrain("destroy", "nightly.py", "--yes", code=2)
     assert "is executing" in drivetrain.err
-    drivetrain("stop", "nightly", started["execution"])
+    drivetrain("runs", "stop", started["execution"], *on)
     playing.conclude("Stopped")
     assert "at most" in drivetrain("plan", "nightly.py", "--set", "rows=30")
-    assert "stopped" in drivetrain("executions", "nightly").lower()
-    drivetrain("status", "nightly", "--follow", code=130)
+    assert "stopped" in drivetrain("runs", "list", *on).lower()
+    drivetrain("runs", "show", "--follow", *on, code=130)
 
     # The next plan counts with the time that one that succeeded took.
     began = datetime(2026, 1, 1, tzinfo=UTC)

@@ -23,6 +23,7 @@ from tests.fixtures.kubeflow_pipelines.server import pipelines_api
 from tests.fixtures.kubeflow_server import kubeflow_server
 from tests.fixtures.s3_server import environment, s3_server, variables
 
+ON = ("--on", "kubeflow", "-p", "nightly.py")
 NOTHING: dict[str, Any] = {name: [] for name in ("pipelines", "versions", "experiments", "recurring", "runs")}
 
 
@@ -77,24 +78,24 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     run = started["execution"]
     assert store.runs[run]["runtime_config"]["parameters"] == {"MinAccuracy": 0.5}
     store.advance(run, "prepare", "RUNNING", log="reading\n")
-    assert kubeflow("logs", "nightly.py", "prepare") == "reading\n"
-    (line,) = kubeflow("logs", "nightly.py", "prepare", "--json").splitlines()
+    assert kubeflow("runs", "logs", "latest", "prepare", *ON) == "reading\n"
+    (line,) = kubeflow("runs", "logs", "latest", "prepare", "--json", *ON).splitlines()
     assert json.loads(line)["text"] == "reading"
     store.advance(run, "prepare", "SUCCEEDED", seconds=75)
     store.advance(run, "evaluate", "CACHED")
-    text = kubeflow("status", "nightly.py")
+    text = kubeflow("runs", "show", *ON)
     assert "● nightly running since" in text and "✓ prepare" in text and "1 min 15 s" in text and "↺ evaluate" in text
-    advice = f"stop it: drivetrain stop nightly.py {run} -c nightly.yaml"
+    advice = f"stop it: drivetrain runs stop {run} --on kubeflow -p nightly.py -c nightly.yaml"
     assert advice in kubeflow.error("destroy", "nightly.py", "--yes", "-c", "nightly.yaml")
-    text = kubeflow("stop", "nightly", run, "-c", "nightly.yaml")
-    assert text.endswith(f"drivetrain status nightly {run} -c nightly.yaml\n")
+    text = kubeflow("runs", "stop", run, "-p", "nightly", "-c", "nightly.yaml")
+    assert text.endswith(f"drivetrain runs show {run} --on kubeflow -p nightly -c nightly.yaml --follow\n")
     assert store.runs[run]["state"] == "CANCELING"
     monkeypatch.setattr(following.time, "sleep", lambda seconds: store.conclude(run, "CANCELED"))
-    kubeflow("status", "nightly.py", "--follow", code=130)
-    assert "has ended (Stopped)" in kubeflow.error("stop", "nightly.py")
-    assert "■" in kubeflow("executions", "nightly.py")
-    advice = "Those that are there: drivetrain executions nightly -c nightly.yaml"
-    assert advice in kubeflow.error("status", "nightly", "none", "-c", "nightly.yaml")
+    kubeflow("runs", "show", "--follow", *ON, code=130)
+    assert "has ended (Stopped)" in kubeflow.error("runs", "stop", *ON)
+    assert "■" in kubeflow("runs", "list", *ON)
+    advice = "Those that are there: drivetrain runs list --on kubeflow -p nightly -c nightly.yaml"
+    assert advice in kubeflow.error("runs", "show", "none", "-p", "nightly", "-c", "nightly.yaml")
 
     # The code changes: the plan says what, the schedule starts the new version, and nothing is left of the old one.
     changed = ("--set", "rows=20", "--set", "cron=30 4 * * ? *")
@@ -142,16 +143,20 @@ def test_a_failed_step_says_why_and_where_its_log_is(kubeflow: CommandLine, monk
         ]
     )
     monkeypatch.setattr(logs.time, "sleep", lambda seconds: next(waits)())
-    assert kubeflow("logs", "nightly.py", "--follow", "-n", "1") == "two\nthree\nhalf\n"
+    assert kubeflow("runs", "logs", "--follow", "-n", "1", *ON) == "two\nthree\nhalf\n"
     store.conclude(run, "FAILED", "prepare failed")
-    text = kubeflow("status", "nightly.py")
-    assert "✗ prepare" in text and "prepare: no rows" in text and f"logs nightly.py prepare -e {run}" in text
-    kubeflow("status", "nightly.py", "--follow", code=1)
-    last = json.loads(kubeflow("status", "nightly.py", "--follow", "--json", code=1).splitlines()[-1])
+    text = kubeflow("runs", "show", *ON)
+    assert (
+        "✗ prepare" in text
+        and "prepare: no rows" in text
+        and f"runs logs {run} prepare --on kubeflow -p nightly.py\n" in text
+    )
+    kubeflow("runs", "show", "--follow", *ON, code=1)
+    last = json.loads(kubeflow("runs", "show", "--follow", "--json", *ON, code=1).splitlines()[-1])
     assert (last["status"], last["reason"], last["steps"][0]["reason"]) == ("Failed", "prepare failed", "no rows")
     store.logs.clear()
-    assert "its log are gone" in kubeflow.error("logs", "nightly.py", "prepare")
-    assert "No step 'train' has begun" in kubeflow.error("logs", "nightly.py", "train")
+    assert "its log are gone" in kubeflow.error("runs", "logs", "latest", "prepare", *ON)
+    assert "No step 'train' has begun" in kubeflow.error("runs", "logs", "latest", "train", *ON)
 
 
 def test_refusals_are_one_line_and_change_nothing(kubeflow: CommandLine) -> None:
@@ -177,8 +182,8 @@ def test_refusals_are_one_line_and_change_nothing(kubeflow: CommandLine) -> None
 
 COMMANDS = (
     *(("plan", "nightly.py"), ("apply", "nightly.py", "--yes"), ("destroy", "nightly.py", "--yes")),
-    *(("start", "nightly.py"), ("status", "nightly.py"), ("stop", "nightly.py"), ("executions", "nightly.py")),
-    *(("logs", "nightly.py", "prepare"), ("list", "--deployed", "-c", "nightly.yaml")),
+    *(("start", "nightly.py"), ("runs", "show", *ON), ("runs", "stop", *ON), ("runs", "list", *ON)),
+    *(("runs", "logs", "latest", "prepare", *ON), ("list", "--deployed", "-c", "nightly.yaml")),
 )
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from drivetrain.authoring.settings import Settings, build
 from drivetrain.cli.local.run import run as run_command
-from drivetrain.cli.runs.runs import callback as callback_command
+from drivetrain.cli.runs.here import callback as callback_command
 from drivetrain.targets.local import step_types
 from drivetrain.targets.local.step_types import _absent
 from tests.fixtures.local_runs import BUCKET, LocalRuns

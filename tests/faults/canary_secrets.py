@@ -270,7 +270,7 @@ def in_an_edit(place: Place) -> None:
     place.drivetrain("pull own.py --dry-run", codes=(0, 2))
     place.drivetrain("pull own.py --json", codes=(2,))
     place.drivetrain("pull own.py", codes=(2,))
-    place.drivetrain("status own", codes=(0, 1, 2))
+    place.drivetrain("runs show --on sagemaker -p own", codes=(0, 1, 2))
     if (place.work / "own.studio.yaml").exists():
         place.violations.append("a secret was pulled into the code")
     place.search()

@@ -37,6 +37,13 @@ MUTANTS: tuple[Mutant, ...] = (
             "torch._foreach_mul_(gradients[1:] or gradients, factor)",
         ),
     ),
+    # Who is sent a signal when a run is to stop.
+    *_of(
+        "drivetrain/targets/local/organising/stopping.py",
+        ("targets/local/organising/test_stopping.py",),
+        ("stopping: a number of another machine is a process here", "if not _has_open(pid, lock):", "if False:"),
+        ("stopping: a program that would die of it is asked", "if not _handles(pid):", "if False:"),
+    ),
     # What a task does with the nodes of its training: one TrainJob at a time, none left, the reason of the right one.
     *_of(
         "drivetrain/steps/kubeflow/nodes.py",

@@ -35,16 +35,6 @@ Deployed = Annotated[
     str,
     Argument(metavar="PIPELINE", help="The name of a deployed pipeline, or FILE.py[:FUNCTION].", show_default=False),
 ]
-ExecutionId = Annotated[
-    str, Argument(metavar="ID", help="An execution's id, the beginning of it, or `latest`.", show_default=False)
-]
-ExecutionOption = Annotated[
-    str, Option("--execution", "-e", metavar="ID", help="An execution's id, or the beginning of it.")
-]
-Region = Annotated[
-    str | None,
-    Option("--region", metavar="REGION", help="Where it is  [default: of the settings, or AWS_REGION]"),
-]
 Yes = Annotated[bool, Option("--yes", "-y", help="Do not ask.")]
 
 
@@ -213,7 +203,7 @@ def follow_to_end(deployer: Deployer, handle: Handle, *, as_json: bool) -> int:
     if as_json:
         say(json.dumps({"event": "summary", **found.to_json()}, ensure_ascii=False))  # a line as the events before it
     else:
-        say("\n" + shown(found, deployer.again))
+        say("\n" + shown(found, deployer.about_runs))
     if found.execution.status == "Stopped":
         return INTERRUPTED
     return 0 if found.execution.status in ("Succeeded", "CompletedWithFailures") else FAILED

@@ -18,8 +18,8 @@ COST = "cost"
 """What a target calls the column of its table of steps that says what each cost."""
 
 
-def shown(report: Report, again: Callable[..., str]) -> str:
-    """The report of one execution; `again` spells the arguments of a command that is advised (`Deployer.again`)."""
+def shown(report: Report, about_runs: Callable[..., str]) -> str:
+    """The report of one execution; `about_runs` spells a command that is advised (`Deployer.about_runs`)."""
     execution = report.execution
     sign = SIGNS.get(execution.status, "•")
     head = paint(f"{sign} {execution.pipeline} {status_word(execution.status)}", execution.status)
@@ -38,7 +38,7 @@ def shown(report: Report, again: Callable[..., str]) -> str:
         styles.append([step.shown_status, step.shown_status, "", *("" for _ in cells), "dim"])
     if rows:
         lines += ["", table(("step", "status", "time", *report.columns, ""), rows, styles=styles)]
-    lines += _failures(report, again)
+    lines += _failures(report, about_runs)
     if (total := report.total()) is not None:
         lines += ["", total]
     return "\n".join(lines)
@@ -90,7 +90,7 @@ def _cells(step: StepRun) -> list[str]:
     return [f"{SIGNS.get(name, '•')} {step.title}", status_word(name), seconds]
 
 
-def _failures(report: Report, again: Callable[..., str]) -> list[str]:
+def _failures(report: Report, about_runs: Callable[..., str]) -> list[str]:
     """Why steps failed, whole: the last column of a table is cut, and this is what a person came for."""
     execution = report.execution
     lines: list[str] = []
@@ -98,9 +98,8 @@ def _failures(report: Report, again: Callable[..., str]) -> list[str]:
         if step.reason and step.status in ("Failed", "Stopped"):
             lines += ["", f"{paint(step.title, step.status)}: {in_a_line(step.reason)}"]
             if has_log and step.status == "Failed":
-                lines.append(
-                    paint(f"Its log: drivetrain logs {again(execution.pipeline, step.name, '-e', execution.id)}", "dim")
-                )
+                log = about_runs("logs", execution.pipeline, execution.id, step.name)
+                lines.append(paint(f"Its log: {log}", "dim"))
     return lines
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 
 from drivetrain.cli.declared import App, Option
-from drivetrain.cli.deployed.deployment import Deployed, Region
-from drivetrain.cli.options import Config, Json, Set
+from drivetrain.cli.deployed.deployment import Deployed
+from drivetrain.cli.options import Config, Json, Region, Set
 from drivetrain.cli.options import Target as On
 
 app = App()
@@ -72,5 +72,5 @@ def start(
         say_json(handle.to_json())
     else:
         say(f"Started {handle.id} ({handle.address})")
-        say(f"See how it goes: drivetrain status {deployer.again(pipeline)} --follow")
+        say(f"See how it goes: {deployer.about_runs('show', pipeline)} --follow")
     return 0

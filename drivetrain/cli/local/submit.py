@@ -14,12 +14,23 @@ app = App()
 
 
 class SubmitCommand(click.Command):
-    """Help that also lists what can be set of the component that is named beside `--help`."""
+    """Help that is about the component which is named beside `--help`: its usage, and what can be set of it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if any(word in ctx.help_option_names for word in args):
             ctx.meta[_WORDS] = [word for word in args if not word.startswith("-")]
         return super().parse_args(ctx, args)
+
+    def format_usage(self, ctx: Any, formatter: Any) -> None:
+        named = None
+        if words := ctx.meta.get(_WORDS):
+            from drivetrain.cli.local.submitted import component_named
+
+            named = component_named(words)
+        if named is None:
+            super().format_usage(ctx, formatter)
+        else:
+            formatter.write_usage(ctx.command_path, f"[OPTIONS] {named} --set NAME=VALUE ...")
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         super().format_options(ctx, formatter)

@@ -209,8 +209,7 @@ def find_component(target: str) -> tuple[Component[..., Any], Path | None]:
 
 def what_can_be_set(words: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
     """For help: heading -> (`NAME=TYPE`, what it is) of the component that is among the words of a command line."""
-    known = shipped_components()
-    named = next((word for word in words if word.partition(":")[0].endswith(".py") or _file_name(word) in known), None)
+    named = component_named(words)
     if named is None:
         return {}
     component, _ = find_component(named)
@@ -227,6 +226,12 @@ def what_can_be_set(words: Iterable[str]) -> dict[str, list[tuple[str, str]]]:
     ]
     shown = {f"Inputs of {component.name} (--set)": inputs, f"Parameters of {component.name} (--set)": parameters}
     return {title: rows for title, rows in shown.items() if rows}
+
+
+def component_named(words: Iterable[str]) -> str | None:
+    """The component among the words of a command line, as it is written there."""
+    known = shipped_components()
+    return next((word for word in words if word.partition(":")[0].endswith(".py") or _file_name(word) in known), None)
 
 
 def _file_name(component: str) -> str:

@@ -285,15 +285,48 @@ def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, 
     from drivetrain.report.content.concluding import conclude
 
     facts, report = conclude(home, summary.execution)
+    _say_end(home, facts, report, watcher.progress, home_option, as_json=as_json, quiet=quiet)
+    return exit_code(facts)
+
+
+def follow(home: Home, execution: str, *, as_json: bool, home_option: str) -> int:
+    """Show a run of another process until it ends, then what came of it; gives the exit code.
+
+    Raises:
+        UserError: there is no such run.
+    """
+    from drivetrain.report.content.from_ledger import REPORT_FILE, run_facts
+    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.organising import following
+
+    with Ledger(home) as ledger:
+        with new_progress(as_json=as_json) as progress:
+            id = following.follow(ledger, execution, progress)
+        facts = run_facts(ledger, id)
+    page = home.run(id) / REPORT_FILE
+    _say_end(home, facts, page if page.exists() else None, progress, home_option, as_json=as_json)
+    return exit_code(facts)
+
+
+def _say_end(
+    home: Home,
+    facts: RunFacts,
+    report: Path | None,
+    progress: Progress,
+    home_option: str,
+    *,
+    as_json: bool,
+    quiet: bool = False,
+) -> None:
     if as_json:
         import json
 
         from drivetrain.cli.runs.outcome import as_json as facts_as_json
 
-        print(json.dumps({"event": "summary", "report": str(report), **facts_as_json(facts)}, default=str), flush=True)
+        page = None if report is None else str(report)
+        print(json.dumps({"event": "summary", "report": page, **facts_as_json(facts)}, default=str), flush=True)
     else:
-        _say_outcome(home, facts, report, watcher, home_option, quiet=quiet)
-    return exit_code(facts)
+        _say_outcome(home, facts, report, progress, home_option, quiet=quiet)
 
 
 def exit_code(facts: RunFacts) -> int:
@@ -309,7 +342,9 @@ def exit_code(facts: RunFacts) -> int:
     return BAD_INPUT if failed and all(is_bad_input(step.reason) for step in failed) else FAILED
 
 
-def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, home_option: str, *, quiet: bool) -> None:
+def _say_outcome(
+    home: Home, facts: RunFacts, report: Path | None, progress: Progress, home_option: str, *, quiet: bool
+) -> None:
     from drivetrain.cli.progress.plain import MANY_STEPS, PlainProgress
     from drivetrain.cli.runs.outcome import summary
     from drivetrain.cli.terminal import say
@@ -324,7 +359,7 @@ def _say_outcome(home: Home, facts: RunFacts, report: Path, watcher: Watcher, ho
             print("\n\n".join(told), file=sys.stderr)
         return
     # On a terminal the last picture of the progress is the table of the steps already; of many steps each has its line.
-    with_steps = isinstance(watcher.progress, PlainProgress) and len(facts.steps) <= MANY_STEPS
+    with_steps = isinstance(progress, PlainProgress) and len(facts.steps) <= MANY_STEPS
     say("\n" + summary(facts, report, with_steps=with_steps, home_option=home_option))
     if facts.status == "Stopped" and facts.can_go_on:
         say(f"Go on: drivetrain runs resume {facts.id}{home_option}")

@@ -1,31 +1,74 @@
-"""`drivetrain runs`: what was run on this machine."""
+"""`drivetrain runs`: what was run on this machine or, with `--on`, where a pipeline is deployed."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.cli import home_option, local_home
 from drivetrain.cli.declared import App, Argument, Option
-from drivetrain.cli.options import Execution, Home, Interrupt, Json, JsonLines, Quiet, Set
-from drivetrain.cli.runs import organise
-from drivetrain.cli.runs.track import track
+from drivetrain.cli.options import Execution, Home, Json, JsonLines, On, OnConfig, OnPipeline, OnSet, Region
+from drivetrain.cli.runs import here, organise
+from drivetrain.cli.runs.here import Price, SpotDiscount
 
-SpotDiscount = Annotated[
-    float | None,
-    Option(metavar="SHARE", help="What spot machines cost less, 0.7 for 70 % off: says what they saved."),
-]
-Price = Annotated[
-    str | None, Option(metavar="PRICES", help="on_demand=1.20,spot=0.36 for an hour of a machine, instead.")
-]
+if TYPE_CHECKING:
+    from drivetrain.targets.deployer import Deployer
 
-app = App(help="List, show, compare, resume and remove runs on this machine.")
+app = App(help="List, show, compare, stop and resume runs, here or deployed.")
+
+
+def _deployed(
+    on: str | None,
+    pipeline: str | None,
+    config: Path | None,
+    overrides: list[str] | None,
+    region: str | None,
+    local: Mapping[str, Any],
+    *,
+    lists: bool = False,
+) -> tuple[Deployer, str] | None:
+    """Where the pipeline is deployed whose runs are asked for, and its name; None for runs on this machine.
+
+    Args:
+        local: the options that only runs on this machine have, with what was given.
+        lists: the command lists runs, those on this machine by their pipeline, too; others name one by its id.
+
+    Raises:
+        UserError: options that do not go together, no pipeline, or nothing says where it is.
+    """
+    asked = _given({"--on": on, "--config": config, "--set": overrides, "--region": region})
+    if asked is None:
+        if pipeline is not None and not lists:
+            raise UserError(
+                f"-p {pipeline} is of a deployed pipeline. Say where: --on TARGET, -c FILE or --region REGION. A run "
+                f"on this machine has an id: drivetrain runs list -p {pipeline}"
+            )
+        return None
+    if local_only := _given(local):
+        raise UserError(f"{local_only} is for runs on this machine, {asked} for deployed ones. Leave one of them out.")
+    if on == "local":
+        raise UserError("--on local: runs on this machine are those without --on. Leave it out.")
+    if pipeline is None:
+        raise UserError(f"{asked}: whose runs? Give -p PIPELINE: the name of a deployed one, or FILE.py[:FUNCTION].")
+    from drivetrain.cli.deployed.deployment import deployer_of
+
+    return deployer_of(pipeline, config, overrides, region, on)
+
+
+def _given(options: Mapping[str, Any]) -> str | None:
+    """The first option that is given."""
+    return next((option for option, value in options.items() if value is not None and value is not False), None)
 
 
 @app.command(name="list")
 def list_(
-    pipeline: Annotated[str | None, Option("--pipeline", "-p", metavar="NAME", help="Of this one only.")] = None,
+    pipeline: Annotated[
+        str | None,
+        Option("--pipeline", "-p", metavar="PIPELINE", help="Of this one only; a deployed one may be FILE.py."),
+    ] = None,
     limit: Annotated[
         int, Option("--limit", "-n", min=1, max=1_000_000, metavar="N", help="How many, the newest first.")
     ] = 20,
@@ -37,9 +80,15 @@ def list_(
         str | None, Option("--sort", metavar="NAME", help="By this value; -NAME for the greatest first.")
     ] = None,
     home: Home = None,
+    on: On = None,
+    config: OnConfig = None,
+    set_: OnSet = None,
+    region: Region = None,
     as_json: Json = False,
 ) -> None:
-    """List executions, the newest first.
+    """List runs, the newest first.
+
+    With --on, -c, --set or --region they are the runs of a deployed pipeline, which -p names.
 
     A condition compares metrics, settings, parameters, tag.NAME, and id, pipeline, status, started, ended, seconds,
     name, note by = != < <= > >= and ~ (contains), joined with and, or, not and parentheses.
@@ -48,7 +97,13 @@ def list_(
     Examples:
       drivetrain runs list -w "accuracy > 0.98 and tag.team = vision"
       drivetrain runs list -w "status = failed" --sort -accuracy --json
+      drivetrain runs list --on sagemaker -p retraining -c production.yaml
     """
+    local = {"--where": where, "--sort": sort, "--home": home}
+    if deployed := _deployed(on, pipeline, config, set_, region, local, lists=True):
+        from drivetrain.cli.deployed import deployed_runs
+
+        return deployed_runs.print_list(*deployed, limit, as_json=as_json)
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.report.content.concluding import enter_missing
     from drivetrain.targets.local.ledger.reader import Ledger
@@ -89,12 +144,21 @@ def show(
     events: Annotated[
         bool, Option("--events", help="Its changes of status instead, as EventBridge tells them.")
     ] = False,
+    follow: Annotated[bool, Option("--follow", "-f", help="Show how it goes, until it ends.")] = False,
     spot_discount: SpotDiscount = None,
     price: Price = None,
     home: Home = None,
+    on: On = None,
+    pipeline: OnPipeline = None,
+    config: OnConfig = None,
+    set_: OnSet = None,
+    region: Region = None,
     as_json: Json = False,
-) -> None:
+) -> int:
     """Show how a run went: steps, interruptions, numbers, model.
+
+    With --on, -c, --set or --region it is a run of a deployed pipeline, which -p names: time and, where known, cost of
+    its steps, and what spot machines saved.
 
     \b
     Examples:
@@ -102,12 +166,24 @@ def show(
       drivetrain runs show latest --json
       drivetrain runs show latest --events --json
       drivetrain runs show latest --spot-discount 0.7
+      drivetrain runs show --on sagemaker -p retraining --follow
     """
+    local = {"--events": events, "--spot-discount": spot_discount, "--price": price, "--home": home}
+    if deployed := _deployed(on, pipeline, config, set_, region, local):
+        from drivetrain.cli.deployed import deployed_runs
+
+        return deployed_runs.show(*deployed, execution, follow=follow, as_json=as_json)
+    if follow:
+        from drivetrain.cli.progress.watch import follow as follow_run
+
+        if other := _given({"--events": events, "--spot-discount": spot_discount, "--price": price}):
+            raise UserError(f"--follow and {other} do not go together. Give one of them.")
+        return follow_run(local_home(home), execution, as_json=as_json, home_option=home_option(home))
     if events:
         from drivetrain.cli.runs.status_events import show_events
 
         show_events(local_home(home), execution, as_json=as_json)
-        return
+        return 0
     from drivetrain.cli.runs import outcome
     from drivetrain.cli.runs.failure import failure_block
     from drivetrain.cli.runs.interruption_text import read_prices
@@ -121,11 +197,12 @@ def show(
         report = ledger.home.run(facts.id) / REPORT_FILE
     if as_json:
         say_json(outcome.as_json(facts, prices))
-        return
+        return 0
     shown = report if report.exists() else None
     say(outcome.summary(facts, shown, home_option=home_option(home), prices=prices))
     for step in facts.failures():
         say("\n" + failure_block(ledger.home, facts.id, step))
+    return 0
 
 
 @app.command()
@@ -139,23 +216,36 @@ def compare(
         Option("--output", "-o", metavar="FILE.html", help="Write its page (with --json, too)."),
     ] = None,
     home: Home = None,
+    on: On = None,
+    pipeline: OnPipeline = None,
+    config: OnConfig = None,
+    set_: OnSet = None,
+    region: Region = None,
     as_json: Json = False,
 ) -> None:
     """Compare runs: settings that differ, metrics, data and code. Without any: the last two.
 
     Differences of metrics have intervals where the runs evaluated on the same test set.
 
+    With --on, -c, --set or --region they are runs of a deployed pipeline, which -p names: time and, where known, cost.
+
     \b
     Examples:
       drivetrain runs compare
       drivetrain runs compare latest 1ee52c
       drivetrain runs compare latest 1ee52c 78767a --output compared.html
+      drivetrain runs compare --on sagemaker -p retraining -c production.yaml
     """
+    chosen = executions or ["latest~1", "latest"]
+    if deployed := _deployed(on, pipeline, config, set_, region, {"--output": output, "--home": home}):
+        from drivetrain.cli.deployed import deployed_runs
+
+        return deployed_runs.compare(*deployed, chosen, as_json=as_json)
     from drivetrain.cli.runs import compare as comparing
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.report.content.comparison import compare as compared
 
-    found = compared(local_home(home), executions or ["latest~1", "latest"])
+    found = compared(local_home(home), chosen)
     if output is not None:
         comparing.write_page(found, output)
     if as_json:
@@ -178,15 +268,27 @@ def logs(
     ] = None,
     lines: Annotated[int | None, Option("--lines", "-n", min=0, metavar="N", help="Only the last lines.")] = None,
     home: Home = None,
+    on: On = None,
+    pipeline: OnPipeline = None,
+    config: OnConfig = None,
+    set_: OnSet = None,
+    region: Region = None,
     as_json: JsonLines = False,
 ) -> None:
     """Print the log of a step.
+
+    With --on, -c, --set or --region it is of a run of a deployed pipeline, which -p names.
 
     \b
     Examples:
       drivetrain runs logs latest train -f
       drivetrain runs logs latest evaluate -n 50
+      drivetrain runs logs latest train --on kubeflow -p retraining -f
     """
+    if deployed := _deployed(on, pipeline, config, set_, region, {"--attempt": attempt, "--home": home}):
+        from drivetrain.cli.deployed import deployed_runs
+
+        return deployed_runs.print_log(*deployed, execution, step, follow=follow, num_lines=lines, as_json=as_json)
     from drivetrain.cli.runs.logs import print_logs
     from drivetrain.targets.local.ledger.reader import Ledger
 
@@ -195,107 +297,41 @@ def logs(
 
 
 @app.command()
-def resume(
+def stop(
     execution: Execution = "latest",
-    set_: Set = None,
-    interrupt: Interrupt = None,
     home: Home = None,
-    quiet: Quiet = False,
-    as_json: Annotated[bool, Option("--json", help="Print events as JSON lines.")] = False,
-) -> int:
-    """Go on with a run that was interrupted or failed.
-
-    What is done is not done again.
-
-    With --set the pipeline is compiled anew first: steps that are then different, and what needs them, are done again,
-    a training from its checkpoint; rehearsed interruptions end, unless --interrupt asks for others.
-
-    \b
-    Examples:
-      drivetrain runs resume
-      drivetrain runs resume latest --set spot=false
-    """
-    from drivetrain.cli.local import run_options
-    from drivetrain.cli.progress.watch import resume as resume_watched
-
-    return resume_watched(
-        local_home(home),
-        execution,
-        overrides=tuple(set_ or ()),
-        interruptions=run_options.interruptions(interrupt) if interrupt else None,
-        as_json=as_json,
-        quiet=quiet,
-        home_option=home_option(home),
-    )
-
-
-@app.command()
-def callback(
-    token: Annotated[str | None, Argument(metavar="TOKEN", help="Whose question; all are listed without.")] = None,
-    output: Annotated[
-        list[str] | None, Option("--output", "-o", metavar="NAME=VALUE", help="What the step gives. Repeatable.")
-    ] = None,
-    fail: Annotated[str | None, Option("--fail", metavar="REASON", help="The step fails, for this reason.")] = None,
-    home: Home = None,
+    on: On = None,
+    pipeline: OnPipeline = None,
+    config: OnConfig = None,
+    set_: OnSet = None,
+    region: Region = None,
     as_json: Json = False,
 ) -> None:
-    """Answer a Callback step that waits, or list those that do.
+    """Stop a run; a training saves a checkpoint first.
+
+    The process of a run on this machine does what it does at Ctrl-C: it asks the steps to end and, asked again, ends
+    them at once. `drivetrain runs resume` goes on with the run.
+
+    With --on, -c, --set or --region it is a run of a deployed pipeline, which -p names.
 
     \b
     Examples:
-      drivetrain runs callback
-      drivetrain runs callback h2Xc0pQ9aB --output approved=true
-      drivetrain runs callback h2Xc0pQ9aB --fail "the reviewer said no"
+      drivetrain runs stop
+      drivetrain runs stop latest --on sagemaker -p retraining -c production.yaml
     """
-    from drivetrain.cli.runs.callbacks import answer, show_waiting
+    if deployed := _deployed(on, pipeline, config, set_, region, {"--home": home}):
+        from drivetrain.cli.deployed import deployed_runs
 
-    if token is None:
-        show_waiting(local_home(home), output, fail, as_json=as_json)
-    else:
-        answer(local_home(home), token, output, fail, home_option=home_option(home), as_json=as_json)
-
-
-@app.command()
-def report(
-    execution: Execution = "latest",
-    open_: Annotated[bool, Option("--open", help="Show it in the browser.")] = False,
-    site: Annotated[
-        Path | None, Option("--site", metavar="FOLDER", help="The pages of all runs and models, with their list.")
-    ] = None,
-    spot_discount: SpotDiscount = None,
-    price: Price = None,
-    home: Home = None,
-    as_json: Json = False,
-) -> None:
-    """Write the HTML page of a run anew and print where it is.
-
-    \b
-    Examples:
-      drivetrain runs report latest --open
-      drivetrain runs report --site public
-    """
-    from drivetrain.cli.runs.interruption_text import read_prices
+        return deployed_runs.stop(*deployed, execution, as_json=as_json)
     from drivetrain.cli.terminal import say, say_json
-    from drivetrain.report.content.from_ledger import run_facts, save_page
-    from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.organising.stopping import stop as stop_run
 
-    prices = read_prices(price, spot_discount)
-    if site is not None:
-        from drivetrain.cli.runs.site import write
-
-        path = write(site, execution, home)
-    else:
-        with Ledger(local_home(home)) as ledger:
-            path = save_page(ledger.home, run_facts(ledger, execution), prices)
+    id = stop_run(local_home(home), execution)
     if as_json:
-        say_json({"page": str(path)})
+        say_json({"execution": id})
     else:
-        say(str(path))
-    if open_:
-        import webbrowser
-
-        webbrowser.open(path.as_uri())
+        say(f"Stopping {id}. See how it ends: drivetrain runs show {id} --follow{home_option(home)}")
 
 
+here.add_to(app)
 organise.add_to(app)
-app.command()(track)

@@ -24,7 +24,7 @@ Step = Annotated[str | None, Option("--step", metavar="NAME", help="The run's st
 @app.command()
 def show(
     what: What = "latest",
-    steps: Annotated[int, Option("--steps", metavar="N", help="Of each rank's last steps so many.")] = 3,
+    steps: Annotated[int, Option("--steps", min=0, metavar="N", help="Of each rank's last steps so many.")] = 3,
     step: Step = None,
     home: Home = None,
     as_json: Json = False,

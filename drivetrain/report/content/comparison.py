@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 COST = "not known: this machine ran them, and nobody bills it"
-"""Of runs of this machine; what those of a deployed pipeline cost, `drivetrain status --compare` tells."""
+"""Of runs of this machine; what those of a deployed pipeline cost, `drivetrain runs compare --on` tells."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -97,6 +97,10 @@ class Home:
                 f"${VARIABLE}."
             ) from error
 
+    def lock_file(self, execution: str) -> Path:
+        """The file that the process which runs an execution holds; it says its number."""
+        return self.run(execution) / ".lock"
+
     @contextmanager
     def lock(self, execution: str) -> Generator[None]:
         """Hold the execution for this process. The kernel frees the lock when the process ends, however it ends.
@@ -104,12 +108,11 @@ class Home:
         Raises:
             UserError: another process holds it.
         """
-        path = self.run(execution) / ".lock"
-        with _held(path, str(os.getpid())) as holder:
+        with _held(self.lock_file(execution), str(os.getpid())) as holder:
             if holder is not None:
                 raise UserError(
                     f"Execution {execution} is being run by another process (pid {holder}). Wait until it ends, or "
-                    "stop it (Ctrl-C there)."
+                    f"stop it: drivetrain runs stop {execution}"
                 )
             yield
 
@@ -135,7 +138,7 @@ class Home:
         import fcntl
 
         try:
-            file = open(self.run(execution) / ".lock", "rb")  # noqa: SIM115
+            file = open(self.lock_file(execution), "rb")  # noqa: SIM115
         except FileNotFoundError:
             return False
         with file:

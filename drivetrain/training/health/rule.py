@@ -154,10 +154,23 @@ def _load(name: str, given: Any) -> Watching | None:
         raise unknown_name(f"WATCHES of {owner}", str(watches), get_args(Watches))
     if action not in get_args(Action):
         raise unknown_name(f"action of {owner}", str(action), get_args(Action))
+    if name in plugins.names(FAMILY):
+        _refuse_below_zero(options, owner)
     rule: Any = build_options(found, options, owner)
     spoils = bool(getattr(module, "SPOILS", False))
     remembers = tuple(getattr(module, "REMEMBERS", ()))
     return Watching(name, rule, action, watches, getattr(module, "ADVICE", ""), spoils, remembers)
+
+
+def _refuse_below_zero(options: Mapping[str, Any], owner: str) -> None:
+    """Shares, factors, times and numbers of records are all that the rules of the folder take.
+
+    Raises:
+        InputError: one is below 0, with which a rule would fire always or never.
+    """
+    for name, value in options.items():
+        if isinstance(value, (int, float)) and value < 0:
+            raise InputError(f"{owner}: {name}={json.dumps(value)}; allowed is a number from 0.")
 
 
 def _is_plain(value: Any) -> bool:

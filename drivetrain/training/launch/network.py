@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-INTERFACES = Path("/sys/class/net")
 _IPV6_ADDRESSES = Path("/proc/net/if_inet6")
 _SIOCGIFADDR = 0x8915  # netdevice(7)
 _PAUSE_S = 1.0  # a name server cannot be waited on, only asked again

@@ -51,6 +51,16 @@ def written(component: Component[..., Any], folder: Path) -> tuple[str, Any]:
     return path.read_text(), getattr(loaded, function)
 
 
+def test_a_file_whose_name_is_taken_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text(HEAD + "@component\ndef fit(model: Output) -> None: ...\n")
+    spec = importlib.util.spec_from_file_location("script", tmp_path / "script.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    with pytest.raises(SpecError, match=r"step\(fit\): its file is called script\.py, a name that is taken\. Rename"):
+        step(module.fit)
+
+
 def test_what_other_cells_define_travels(cell: Run, tmp_path: Path) -> None:
     cell("import os.path\nimport json as j\nfrom math import floor as down\nROWS = 7\nNAMES = ('a', 'b')\n" + HEAD)
     cell("class Base:\n    by = ROWS\n\nclass Scale(Base):\n    def of(self, x):\n        return x * self.by\n")

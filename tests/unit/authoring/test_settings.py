@@ -105,6 +105,7 @@ def test_bombs_are_refused_at_once(tmp_path: Path) -> None:
 
 def test_an_empty_file_is_no_settings(tmp_path: Path) -> None:
     assert read_yaml(write(tmp_path, "# nothing\n")) == {}
+    assert read_yaml(write(tmp_path, "null\n")) == {}  # to YAML the same
 
 
 @pytest.mark.parametrize("text", ["12:30", "1:59:59.5", "-1:00", "0:30"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +15,13 @@ from drivetrain.cli.deployed.deployment import confirm
 from tests.fixtures.sagemaker_service.playing import Playing
 from tests.fixtures.sagemaker_service.server import TestAccount, sagemaker_service
 
-COMMANDS = ("plan", "apply", "pull", "start", "status", "logs", "stop", "executions", "destroy")
+COMMANDS = ("plan", "apply", "pull", "start", "destroy")
+ON_RUNS = ("list", "show", "compare", "logs", "stop")
 HELP_OF_ALL = """
 import sys
 from drivetrain.cli.main import run
 for command in sys.argv[1:]:
-    assert run([command, "--help"]) == 0
+    assert run([*command.split(), "--help"]) == 0
     heavy = {"boto3", "botocore", "rich", "numpy", "yaml"} & {name.partition(".")[0] for name in sys.modules}
     assert not heavy, (command, heavy)
 """
@@ -31,12 +33,15 @@ DEFINITION: dict[str, Any] = {
 
 
 def test_help_has_examples_and_imports_nothing_heavy(tmp_path: Path) -> None:
+    commands = [*COMMANDS, *(f"runs {name}" for name in ON_RUNS)]
     done = subprocess.run(
-        [sys.executable, "-c", HELP_OF_ALL, *COMMANDS], cwd=tmp_path, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", HELP_OF_ALL, *commands], cwd=tmp_path, capture_output=True, text=True, timeout=60
     )
     assert done.returncode == 0, done.stderr
-    for command in COMMANDS:
-        assert f"Examples:\n    drivetrain {command} " in done.stdout
+    for command in commands:
+        assert f"Examples:\n    drivetrain {command}" in done.stdout
+    for name in ON_RUNS:
+        assert re.search(rf"    drivetrain runs {name} .*--on \w+ -p retraining", done.stdout)
 
 
 @pytest.mark.parametrize("command", ["plan", "apply", "pull", "destroy"])
@@ -56,10 +61,10 @@ def test_what_is_typed_wrong_is_said(drivetrain) -> None:
         said = f"Give a pipeline (drivetrain {command} retraining) or a definition (drivetrain {command} -d FILE.json)"
         assert said in drivetrain.error(command)
         assert said in drivetrain.error(command, "retraining", "-d", "x.json")
-    message = drivetrain.error("status", "nightly", "--region", "mars")
+    message = drivetrain.error("runs", "show", "-p", "nightly", "--region", "mars")
     assert "'mars' is no AWS region. Allowed: af-south-1" in message
     for region in ("EU-WEST-3", "eu_west_3"):
-        message = drivetrain.error("executions", "nightly", "--region", region)
+        message = drivetrain.error("runs", "list", "-p", "nightly", "--region", region)
         assert f"'{region}' is no AWS region. Did you mean 'eu-west-3'?" in message
     assert "no.json: No such file" in drivetrain.error("apply", "--plan", "no.json")
     drivetrain.write("plan.json", {"format": 9})
@@ -94,12 +99,11 @@ def test_the_settings_of_a_pipeline_that_is_not_here_say_where_it_is(deployed) -
     drivetrain.write(
         "theirs.yaml", {"epochs": 20, "deployment": {"targets": {"sagemaker": {**place, "region": account.region}}}}
     )
-    assert "has not been executed yet" in drivetrain("executions", "theirs", "-c", "theirs.yaml")
-    message = drivetrain.error("executions", "theirs", "-c", "theirs.yaml", "--set", "deploymnt.region=x")
+    listed = ("runs", "list", "-p", "theirs", "-c", "theirs.yaml")
+    assert "has not been executed yet" in drivetrain(*listed)
+    message = drivetrain.error(*listed, "--set", "deploymnt.region=x")
     assert "Setting deploymnt does not exist. Did you mean 'deployment'?" in message
-    message = drivetrain.error(
-        "executions", "theirs", "-c", "theirs.yaml", "--set", "deployment.targets.sagemaker.region=mars"
-    )
+    message = drivetrain.error(*listed, "--set", "deployment.targets.sagemaker.region=mars")
     assert (
         "deployment.targets.sagemaker.region (from --set): give a region of AWS, such as eu-central-1. Given: 'mars'."
         in message
@@ -145,39 +149,44 @@ def test_a_role_of_another_account_is_refused(deployed) -> None:
 
 def test_an_execution_from_start_to_report(deployed) -> None:
     drivetrain, account, _ = deployed
-    assert "has not been executed yet" in drivetrain("executions", "theirs")
-    assert "has not been executed yet" in drivetrain.error("status", "theirs")
+    on = ("--on", "sagemaker", "-p", "theirs")
+    assert "has not been executed yet" in drivetrain("runs", "list", *on)
+    assert "has not been executed yet" in drivetrain.error("runs", "show", *on)
     text = drivetrain("start", "theirs", "--param", "Rows=2", "--name", "by-hand")
-    assert "Started " in text and "drivetrain status theirs" in text
+    assert "Started " in text and "drivetrain runs show --on sagemaker -p theirs --region us-east-1 --follow\n" in text
     arn = account.client("sagemaker").list_pipeline_executions(PipelineName="theirs")["PipelineExecutionSummaries"][0]
     playing = Playing(account.backend(), arn["PipelineExecutionArn"])
     playing.begin("stop")
     playing.end("stop", "Failed", FailureReason="no", Metadata={"Fail": {"ErrorMessage": "no"}})
     playing.conclude("Failed", "Step stop failed.")
-    text = drivetrain("status", "theirs", "by-hand")
+    text = drivetrain("runs", "show", "by-hand", *on)
     assert "✗ theirs failed" in text and "Step stop failed." in text and "✗ stop" in text
-    said = json.loads(drivetrain("status", "theirs", "--json"))
+    said = json.loads(drivetrain("runs", "show", "--json", *on))
     assert (said["status"], said["steps"][0]["reason"], said["cost"]) == ("Failed", "no", None)
-    text = drivetrain("status", "theirs", "--follow", code=1)
+    text = drivetrain("runs", "show", "--follow", *on, code=1)
     assert "stop" in text and "failed" in text
-    events = [json.loads(line) for line in drivetrain("status", "theirs", "-f", "--json", code=1).splitlines()]
+    events = [json.loads(line) for line in drivetrain("runs", "show", "-f", "--json", *on, code=1).splitlines()]
     told = [event["event"] for event in events]
     assert told == ["execution_started", "step_started", "step_finished", "execution_finished", "summary"]
     assert events[-1] == {"event": "summary", **said}
-    assert "by-hand" in drivetrain("executions", "theirs", "-n", "5")
-    [told] = json.loads(drivetrain("executions", "theirs", "--json"))
+    assert "by-hand" in drivetrain("runs", "list", "-n", "5", *on)
+    [told] = json.loads(drivetrain("runs", "list", "--json", *on))
     assert told["status"] == "Failed" and "steps" not in told
-    assert "it starts no program" in drivetrain.error("logs", "theirs", "stop")
-    assert "has ended: Failed" in drivetrain.error("stop", "theirs")
+    assert "it starts no program" in drivetrain.error("runs", "logs", "latest", "stop", *on)
+    assert "has ended: Failed" in drivetrain.error("runs", "stop", *on)
     going = json.loads(drivetrain("start", "theirs", "--json"))
-    assert json.loads(drivetrain("stop", "theirs", "--json")) == going
-    assert f"drivetrain status theirs {going['execution']} --region us-east-1" in drivetrain("stop", "theirs")
-    text = drivetrain("status", "theirs", "latest", "--compare", "by-hand")
+    assert json.loads(drivetrain("runs", "stop", "--json", *on)) == going
+    see = f"drivetrain runs show {going['execution']} --on sagemaker -p theirs --region us-east-1 --follow\n"
+    assert drivetrain("runs", "stop", *on).endswith(see)
+    assert json.loads(drivetrain("runs", "show", "latest~1", "--json", *on)) == said
+    assert "No execution 'latest~2': 'theirs' has 2 executions." in drivetrain.error("runs", "show", "latest~2", *on)
+    text = drivetrain("runs", "compare", "latest", "by-hand", *on)
     assert going["execution"] in text and text.count("Cost: not known.") == 2
-    both = json.loads(drivetrain("status", "theirs", "latest", "--compare", "by-hand", "--json"))
-    assert [one["execution"] for one in both] == [going["execution"], said["execution"]]
-    assert "is given twice" in drivetrain.error("status", "theirs", "by-hand", "--compare", "by-hand")
-    assert "There is no pipeline 'other'" in drivetrain.error("status", "other")
+    both = json.loads(drivetrain("runs", "compare", "--json", *on))
+    assert [one["execution"] for one in both] == [said["execution"], going["execution"]]  # the last two
+    assert "is given twice" in drivetrain.error("runs", "compare", "by-hand", "by-hand", *on)
+    assert "nothing to be compared with" in drivetrain.error("runs", "compare", "by-hand", *on)
+    assert "There is no pipeline 'other'" in drivetrain.error("runs", "show", "--on", "sagemaker", "-p", "other")
     assert "Rows" in drivetrain.error("start", "theirs", "--param", "Rows=many")
     assert "--select other: there is no such step" in drivetrain.error("start", "theirs", "--select", "stop,other")
 

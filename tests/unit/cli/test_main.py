@@ -14,7 +14,7 @@ from drivetrain.cli.main import COMMANDS
 
 HEAVY = ("torch", "tensorflow", "kfp", "sagemaker", "boto3", "botocore", "numpy", "pyarrow", "pandas", "sklearn")
 EVERY = [(name,) for name in COMMANDS] + [
-    *[("runs", name) for name in ("list", "show", "compare", "logs", "resume", "callback", "report")],
+    *[("runs", name) for name in ("list", "show", "compare", "logs", "stop", "resume", "callback", "report", "track")],
     *[("runs", name) for name in ("tag", "name", "note", "delete", "prune")],
     *[("checkpoints", name) for name in ("list", "show", "verify", "export")],
     ("evaluations", "show"),
@@ -28,8 +28,9 @@ EVERY = [(name,) for name in COMMANDS] + [
 EXEMPLARY = [
     command
     for command in EVERY
-    if command[0] in ("run", "show", "compile", "diff", "import", "check", "plan", "apply", "pull", "start", "status")
-    or command[0] in ("logs", "stop", "executions", "destroy", "serve", "infra")
+    if command[0] in ("run", "show", "compile", "diff", "import", "check", "plan", "apply", "pull", "start")
+    or command[0] in ("destroy", "serve", "infra")
+    or command[:2] in [("runs", name) for name in ("list", "show", "compare", "logs", "stop")]
     or (command[0] in ("prices", "schema", "triggers") and len(command) > 1)
 ]
 
@@ -151,6 +152,8 @@ def test_shells_complete_commands_pipelines_and_runs(drivetrain, monkeypatch: py
     assert words("drivetrain runs show be") == ["best-of-all"]
     assert words("drivetrain run ni") == ["nightly_pipeline.py"] and "retraining" in words("drivetrain run re")
     assert words("drivetrain run --quie") == ["--quiet"]
+    assert words("drivetrain runs list --on ku") == words("drivetrain plan --target ku") == ["kubeflow"]
+    assert words("drivetrain status retr") == []  # which there is no more
     drivetrain.home.joinpath("ledger.db").write_bytes(b"no ledger" * 100)
     assert words("drivetrain runs show l") == []
 
@@ -159,6 +162,16 @@ def test_version(drivetrain) -> None:
     assert drivetrain("--version").startswith("drivetrain 0.")
     assert drivetrain("version") == drivetrain("--version")
     assert '"python"' in drivetrain("version", "--json")
+
+
+@pytest.mark.parametrize(
+    ("before", "now"),
+    [("executions", "runs list"), ("status", "runs show"), ("logs", "runs logs"), ("stop", "runs stop")],
+)
+def test_a_command_that_is_renamed_says_how_it_is_called_now(drivetrain, before: str, now: str) -> None:
+    message = drivetrain.error(before, "retraining", "--follow")
+    assert message.startswith(f"error: `drivetrain {before}` is now `drivetrain {now} --on TARGET -p PIPELINE`")
+    assert drivetrain(*now.split(), "--help").startswith(f"Usage: drivetrain {now}")
 
 
 def test_mistyped_words_are_answered_with_the_closest(drivetrain) -> None:

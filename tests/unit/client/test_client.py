@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -259,11 +259,36 @@ def test_arguments_of_another_kind_are_one_clear_error() -> None:
     for wrong in ("a", 0, True, 2.5):
         with pytest.raises(dt.UserError, match=r"runs\(limit=.*\): give a whole number from 1"):
             dt.runs(limit=wrong)  # type: ignore[arg-type]
+    for option in ("where", "sort"):
+        with pytest.raises(dt.UserError, match=rf"runs\({option}=5\): give a text"):
+            dt.runs(**{option: 5})  # type: ignore[arg-type]
 
 
-def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments_of_another_kind_of_a_run_are_one_clear_error(first: dt.Run) -> None:
+    refused: dict[str, Callable[[], object]] = {
+        r"log\(lines='x'\): give how many of the last lines, from 0": lambda: first.steps["fit"].log("x"),  # type: ignore[arg-type]
+        r"log\(lines=-1\)": lambda: first.steps["fit"].log(-1),
+        r"cannot be called 5\. A name is": lambda: first.label(name=5),  # type: ignore[arg-type]
+        r"A note is a text\. Given: 5": lambda: first.label(note=5),  # type: ignore[arg-type]
+        r"Tag team is 5": lambda: first.label(team=5),  # type: ignore[arg-type]
+        r"compare\(5\): give a Run, or the id": lambda: first.compare(5),  # type: ignore[arg-type]
+    }
+    for said, asked in refused.items():
+        with pytest.raises(dt.UserError, match=said):
+            asked()
+    assert (first.name, first.note, first.tags) == (None, None, {})
+
+
+@pytest.mark.parametrize("by", ["Ctrl-C", "stop"])
+def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(
+    by: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt(event: object) -> None:
-        if isinstance(event, StepStarted):
+        if not isinstance(event, StepStarted):
+            return
+        if by == "stop":
+            dt.Run("latest", home=tmp_path / "home").stop()
+        else:
             os.kill(os.getpid(), signal.SIGINT)
 
     monkeypatch.setattr(NoProgress, "__call__", lambda self, event: interrupt(event))
@@ -282,6 +307,8 @@ def test_an_interrupt_stops_the_run_and_goes_on_to_the_caller(tmp_path: Path, mo
         dt.run(str(file), quiet=True, home=tmp_path / "home")
     run = dt.runs("long", home=tmp_path / "home")[0]
     assert run.status == "Stopped" and run.steps["wait"].status == "Stopped"
+    with pytest.raises(dt.UserError, match=rf"Run {run.id} has ended \(stopped\); there is nothing to stop"):
+        run.stop()
 
 
 def test_a_run_goes_on_with_other_settings(failed: dt.Run) -> None:
@@ -300,6 +327,31 @@ def test_notebooks_see_the_page_and_the_picture(first: dt.Run) -> None:
     module = importlib.import_module("small_pipeline")
     picture = module.small(module.Small())._repr_html_()
     assert picture.startswith("<svg") and "register-model" in picture
+
+
+def test_components_of_the_users_own_modules_travel_with_a_pipeline_object(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a module, and of a package; beside them what they import."""
+    (tmp_path / "flows").mkdir()
+    (tmp_path / "flows" / "rows.py").write_text("def text(rows):\n    return 'y' * rows\n")
+    (tmp_path / "flows" / "steps.py").write_text(
+        "from drivetrain.components import Output, component\n"
+        "from .rows import text\n"
+        "from letters import size\n"
+        "@component\n"
+        "def fit(model: Output, rows: int = 2) -> dict[str, float]:\n"
+        "    (model / 'model.txt').write_text(text(rows))\n"
+        "    return {'size': size(text(rows))}\n"
+    )
+    (tmp_path / "letters.py").write_text("def size(text):\n    return float(len(text))\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    fit = importlib.import_module("flows.steps").fit
+    run = dt.run(dt.Pipeline(name="own", steps=[dt.step(fit, rows=4)]), quiet=True, home=tmp_path / "home")
+    assert run.status == "Succeeded", run.steps["fit"].log()
+    assert run.metrics["size"] == 4
+    for name in ("flows", "flows.steps", "flows.rows", "letters"):
+        monkeypatch.delitem(sys.modules, name)
 
 
 def test_curves_by_the_names_of_their_metrics(place: Path, first: dt.Run) -> None:

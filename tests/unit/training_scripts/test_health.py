@@ -91,6 +91,10 @@ def test_rules_are_applied_anew(output: Path, said: Said) -> None:
         (["show", "/nowhere"], "error: /nowhere holds no health/records.jsonl. Give the output folder"),
         (["replay", "{output}", "--rules", "{"], "error: health_rules options '{' are not JSON"),
         (["replay", "{output}", "--rules", '{"overfit": {}}'], "error: no health rule 'overfit'. Did you mean"),
+        (
+            ["replay", "{output}", "--rules", '{"overfitting": {"share": -1}}'],
+            "error: health rule 'overfitting': share=-1; allowed is a number from 0.",
+        ),
     ],
 )
 def test_what_cannot_be_is_refused(words: list[str], says: str, output: Path, said: Said) -> None:

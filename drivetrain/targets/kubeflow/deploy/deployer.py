@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.deployment import Deployment
-from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell
+from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell, runs_command
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import desired as wishing
 from drivetrain.targets.kubeflow.deploy.executions import executions as running
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.planning import DeploymentPlan, lines, make_plan, read_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
-from drivetrain.targets.kubeflow.settings import Settings, settings_of
+from drivetrain.targets.kubeflow.settings import NAME, Settings, settings_of
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
@@ -114,6 +114,9 @@ class Kubeflow:
     def again(self, pipeline: str, *words: str) -> str:
         return shlex.join((self._operand or pipeline, *words, *self._options))
 
+    def about_runs(self, command: str, pipeline: str, *words: str) -> str:
+        return runs_command(command, words, NAME, self._operand or pipeline, self._options)
+
     @cached_property
     def objects(self) -> Objects:
         return Objects(self.settings.s3_endpoint)
@@ -155,7 +158,8 @@ class Kubeflow:
         wishing.check_place(self.settings)
         root = f"{self.settings.root}/{name}"
         owner = wishing.owner(self.settings, name)
-        return remains(self.api, self.objects, owner, root, self.experiment(name), foreign=foreign, again=self.again)
+        experiment = self.experiment(name)
+        return remains(self.api, self.objects, owner, root, experiment, foreign=foreign, about_runs=self.about_runs)
 
     def destroy(self, what: Remains, tell: Tell) -> Remains:
         from drivetrain.targets.kubeflow.deploy.destroying import destroy
@@ -173,7 +177,8 @@ class Kubeflow:
         return self._handle(id, pipeline)
 
     def find(self, pipeline: str, which: str = LATEST) -> Handle:
-        id = running.find(self.api, pipeline, self.experiment(pipeline), which, self.again(pipeline))
+        start, listed = f"drivetrain start {self.again(pipeline)}", self.about_runs("list", pipeline)
+        id = running.find(self.api, pipeline, self.experiment(pipeline), which, start=start, listed=listed)
         return self._handle(id, pipeline)
 
     def report(self, handle: Handle) -> Report:

@@ -71,7 +71,7 @@ def remains(
     experiment: str,
     *,
     foreign: bool,
-    again: Callable[[str, str], str],
+    about_runs: Callable[[str, str, str], str],
 ) -> Remains:
     """What there is to destroy.
 
@@ -79,7 +79,7 @@ def remains(
         owner: the pipeline where it is asked for.
         root: the pipeline's own folder in the storage.
         foreign: also a pipeline that apply did not make, and objects of which nobody knows who made them.
-        again: spells a pipeline and a word with the options of the command line, for advice.
+        about_runs: `Deployer.about_runs`, for advice.
 
     Raises:
         UserError: the pipeline was not made by apply, its folder is another owner's, or executions are going on.
@@ -104,8 +104,8 @@ def remains(
         mine += [run] if is_mine else []
     if going := [str(run["run_id"]) for run in mine if status_of(run) in GOING]:
         raise UserError(
-            f"Pipeline {name!r} is executing ({', '.join(going[:3])}). Wait, or stop it: drivetrain stop "
-            f"{again(name, going[0])}"
+            f"Pipeline {name!r} is executing ({', '.join(going[:3])}). Wait, or stop it: "
+            f"{about_runs('stop', name, going[0])}"
         )
     recurring = () if there is None else there.recurring
     own = tuple(each for each in recurring if each.trigger is not None)

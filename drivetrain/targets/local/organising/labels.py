@@ -35,7 +35,7 @@ def checked_name(name: str) -> str:
     Raises:
         UserError: what no run can be called.
     """
-    if not _NAME.fullmatch(name) or name == "latest":
+    if not isinstance(name, str) or not _NAME.fullmatch(name) or name == "latest":  # type: ignore[reportUnnecessaryIsInstance]
         raise UserError(
             f"A run cannot be called {shown(name)}. A name is up to 80 letters, digits and any of _ . : / -, but not "
             "'latest'."
@@ -93,6 +93,8 @@ def change_note(home: Home, execution: str, note: str | None) -> str:
     """
     from drivetrain.targets.local.ledger.writer import LedgerWriter
 
+    if note is not None and not isinstance(note, str):  # type: ignore[reportUnnecessaryIsInstance]
+        raise UserError(f"A note is a text. Given: {shown(note)}.")
     if note is not None and len(note) > MAX_NOTE:
         raise UserError(f"The note has {len(note):,} characters. Give at most {MAX_NOTE:,}.")
     id = _found(home, execution)

@@ -19,6 +19,7 @@ from drivetrain.targets.local.organising.where import All, Comparison, Expressio
 _TEXTS = {"id": "e.id", "pipeline": "e.pipeline", "name": "e.name", "note": "e.note", "reason": "e.reason"}
 _TIMES = {"started": "e.started", "ended": "e.ended"}
 FIELDS = (*_TEXTS, "status", *_TIMES, "seconds")
+_ORDER = ("<", "<=", ">", ">=")
 _KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
 _RANK = "CASE v.kind " + " ".join(f"WHEN '{kind}' THEN {place}" for place, kind in enumerate(KINDS)) + " END"
 
@@ -98,6 +99,8 @@ class _Looked:
         if one.value is None:
             sign = "NOT EXISTS" if one.operator == "=" else "EXISTS"
             return _Sql(f"{sign} (SELECT 1 FROM run_values v WHERE {chosen.text})", chosen.values)
+        if one.operator in _ORDER and number_in(one.value) is None and not self.has_text(kind, name):
+            raise mistake(text, one.at[1], f"{one.name} is a number in every run, {one.value!r} is none.")
         found = _compared(_Sql("v.value"), one, text)
         return _Sql(
             f"EXISTS (SELECT 1 FROM run_values v WHERE {chosen.text} AND {found.text})",
@@ -133,6 +136,11 @@ class _Looked:
         sql = f"SELECT 1 FROM run_values WHERE name = ? AND kind IN {_kinds(kind)} LIMIT 1"
         return bool(self.ledger.rows(sql, name)) or not self.ledger.rows("SELECT 1 FROM executions LIMIT 1")
 
+    def has_text(self, kind: str | None, name: str) -> bool:
+        """Whether a run has a text under a name; of no runs at all nothing is known."""
+        sql = f"SELECT typeof(value) = 'text' FROM run_values WHERE name = ? AND kind IN {_kinds(kind)} GROUP BY 1"
+        return (0,) not in (found := self.ledger.rows(sql, name)) or (1,) in found
+
     def names(self) -> Sequence[str]:
         found = self.ledger.rows(f"SELECT DISTINCT name FROM run_values WHERE kind IN ({_KINDS})")
         return [*FIELDS, *(row[0] for row in found)]
@@ -152,7 +160,10 @@ def _compared(left: _Sql, one: Comparison, text: str) -> _Sql:
         return _Sql(f"({kept})", (*left.values, *left.values, number))
     if one.name == "seconds":
         raise mistake(text, one.at[1], f"seconds is a number, {one.value!r} is none.")
-    return _Sql(f"{left.text} {one.operator} ? COLLATE NOCASE", (*left.values, one.value))
+    compared = _Sql(f"{left.text} {one.operator} ? COLLATE NOCASE", (*left.values, one.value))
+    if one.operator in _ORDER:  # SQL takes every number for less than any text
+        return _Sql(f"(typeof({left.text}) = 'text' AND {compared.text})", (*left.values, *compared.values))
+    return compared
 
 
 def _seconds(one: Comparison, text: str) -> float:

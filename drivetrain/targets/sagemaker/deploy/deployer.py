@@ -8,11 +8,11 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell
+from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Starter, StartRequest, Tell, runs_command
 from drivetrain.targets.sagemaker.account import Account, checked_region, region_or_default
 from drivetrain.targets.sagemaker.deploy import deployed as reading
 from drivetrain.targets.sagemaker.deploy import desired as wishing
-from drivetrain.targets.sagemaker.settings import Settings, settings_of
+from drivetrain.targets.sagemaker.settings import NAME, Settings, settings_of
 
 if TYPE_CHECKING:
     from drivetrain.spec.deployment import Deployment
@@ -72,6 +72,9 @@ class SageMaker:
 
     def again(self, pipeline: str, *words: str) -> str:
         return " ".join((pipeline, *words, "--region", self.place))
+
+    def about_runs(self, command: str, pipeline: str, *words: str) -> str:
+        return runs_command(command, words, NAME, pipeline, ("--region", self.place))
 
     @cached_property
     def account(self) -> Account:

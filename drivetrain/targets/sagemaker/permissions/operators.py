@@ -93,7 +93,7 @@ def starter_log(names: Names) -> str:
 
 
 def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
-    """The role of whoever deploys and operates the pipeline: CI, by `drivetrain plan`, `apply`, `start`, `logs`, ..."""
+    """The role of whoever deploys and operates the pipeline: CI, by `drivetrain plan`, `apply`, `start`, ..."""
     root = S3Place(names.bucket, f"{names.root}/")
     written = [S3Place(names.bucket, f"{names.root}/{folder}/") for folder in ("applied", "code", "data")]
     lock = S3Place(names.bucket, f"{names.root}/applied/lock.json", whole=True)
@@ -157,7 +157,7 @@ def deployer_statements(known: Reading, names: Names) -> Iterator[Statement]:
 
 
 def _following(uses: Iterable[Use], names: Names) -> Iterator[Statement]:
-    """Jobs and their logs, for the report and for `drivetrain logs`."""
+    """Jobs and their logs, for the report and for `drivetrain runs logs`."""
     jobs = [(job, use) for use in uses if (job := job_of(use.type)) and job.logs]
     described = [(job, use) for job, use in jobs if use.type != "Tuning"]
     for job in dict.fromkeys(job for job, _ in described):
@@ -174,7 +174,7 @@ def _following(uses: Iterable[Use], names: Names) -> Iterator[Statement]:
             sid="ReadLogs",
             actions=("logs:DescribeLogStreams", "logs:GetLogEvents"),
             resources=tuple(names.arn("logs", f"log-group:{group}:*") for group in groups),
-            reason="drivetrain logs",
+            reason="drivetrain runs logs",
         )
 
 

@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-# Of the Mersenne Twister, which both share.
-WORDS = 624
 Int64s = NDArray[np.int64]
 
 

@@ -11,6 +11,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import find_deploying
 
 KUBEFLOW = ("--target", "kubeflow")
+ON_KUBEFLOW = ("--on", "kubeflow")
 ENDPOINT = "--set=deployment.targets.kubeflow.endpoint=http://127.0.0.1:9/pipeline"
 
 
@@ -21,20 +22,20 @@ ENDPOINT = "--set=deployment.targets.kubeflow.endpoint=http://127.0.0.1:9/pipeli
         ("apply", "retraining"),
         ("destroy", "retraining", "--yes"),
         ("start", "retraining"),
-        ("status", "retraining"),
-        ("executions", "nightly"),
+        ("runs", "show", "-p", "retraining"),
+        ("runs", "list", "-p", "nightly"),
         ("list", "--deployed"),
     ],
 )
 def test_a_target_without_an_address_is_refused_without_asking_anybody(drivetrain: Any, words: tuple[str, ...]) -> None:
-    message = drivetrain.error(*words, *KUBEFLOW)
+    message = drivetrain.error(*words, *(ON_KUBEFLOW if words[0] == "runs" else KUBEFLOW))
     assert "deployment.targets.kubeflow.endpoint is not set" in message and "docs/kubeflow.md" in message
 
 
 def test_the_targets_of_settings_count(drivetrain: Any) -> None:
     drivetrain.write("retraining.yaml", {"deployment": {"target": "kubeflow"}})
-    assert "kubeflow.endpoint is not set" in drivetrain.error("status", "retraining")
-    assert "kubeflow.endpoint is not set" in drivetrain.error("status", "other", "-c", "retraining.yaml")
+    assert "kubeflow.endpoint is not set" in drivetrain.error("start", "retraining")
+    assert "kubeflow.endpoint is not set" in drivetrain.error("runs", "show", "-p", "other", "-c", "retraining.yaml")
     assert "There is no target 'kubflow'. Did you mean 'kubeflow'?" in drivetrain.error(
         "plan", "retraining", "--target", "kubflow"
     )
@@ -45,7 +46,9 @@ def test_what_only_one_target_has_is_refused_on_the_other(drivetrain: Any) -> No
     assert "A definition (-d FILE.json) is of SageMaker" in drivetrain.error(
         "plan", "-d", "d.json", ENDPOINT, *KUBEFLOW
     )
-    assert "--region is of SageMaker" in drivetrain.error("status", "x", "--region", "eu-west-1", ENDPOINT, *KUBEFLOW)
+    assert "--region is of SageMaker" in drivetrain.error(
+        "runs", "show", "-p", "x", "--region", "eu-west-1", ENDPOINT, *ON_KUBEFLOW
+    )
     drivetrain.write("retraining.yaml", {"deployment": {"target": "kubeflow"}})
     assert "Kubeflow Pipelines has no Studio whose edits could be pulled" in drivetrain.error("pull", "retraining")
     assert "On SageMaker nothing is to be served" in drivetrain.error(
@@ -65,3 +68,30 @@ def test_a_target_that_deploys_nowhere_says_so(monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.setattr(folder, "__path__", [*folder.__path__, str(tmp_path)])
     with pytest.raises(UserError, match="Paper cannot be deployed to"):
         find_deploying("paper")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            ("list", "-w", "accuracy > 1", "--on", "kubeflow"),
+            "--where is for runs on this machine, --on for deployed",
+        ),
+        (
+            ("list", "--sort", "x", "--region", "eu-west-1"),
+            "--sort is for runs on this machine, --region for deployed",
+        ),
+        (("show", "--events", "-c", "x.yaml"), "--events is for runs on this machine, --config for deployed"),
+        (("show", "--price", "spot=1", "--set", "a=b"), "--price is for runs on this machine, --set for deployed"),
+        (("compare", "-o", "x.html", *ON_KUBEFLOW), "--output is for runs on this machine, --on for deployed"),
+        (("logs", "--attempt", "1", *ON_KUBEFLOW), "--attempt is for runs on this machine, --on for deployed"),
+        (("stop", "--home", "x", *ON_KUBEFLOW), "--home is for runs on this machine, --on for deployed"),
+        (("list", *ON_KUBEFLOW), "--on: whose runs? Give -p PIPELINE"),
+        (("stop", "-c", "x.yaml"), "--config: whose runs? Give -p PIPELINE"),
+        (("show", "-p", "nightly"), "-p nightly is of a deployed pipeline. Say where: --on TARGET"),
+        (("show", "-p", "nightly", "--on", "kubflow"), "There is no target 'kubflow'. Did you mean 'kubeflow'?"),
+        (("list", "-p", "nightly", "--on", "local"), "runs on this machine are those without --on"),
+    ],
+)
+def test_what_says_where_runs_are_goes_together(drivetrain: Any, words: tuple[str, ...], said: str) -> None:
+    assert said in drivetrain.error("runs", *words)

@@ -114,6 +114,7 @@ def test_the_launchers_variables_are_those_of_its_options() -> None:
 
 def test_help_lists_what_can_be_set(drivetrain) -> None:
     text = " ".join(drivetrain("submit", "train", "--help").split())
+    assert text.startswith("Usage: drivetrain submit [OPTIONS] train --set NAME=VALUE ... Run one component")
     component, _ = find_component("train")
     for name in (*component.inputs, *component.parameters):
         assert f" {name}=" in text

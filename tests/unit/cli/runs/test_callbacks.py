@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import subprocess
 import sys
 from typing import Any
@@ -79,8 +78,11 @@ def test_a_run_fails_with_the_reason(drivetrain) -> None:
 def test_a_stopped_run_is_answered_and_goes_on_when_it_is_resumed(drivetrain) -> None:
     process, token = started(drivetrain)
     with process:
-        process.send_signal(signal.SIGINT)
+        stopping = drivetrain("runs", "stop", "--home", drivetrain.home)
+        see = rf"drivetrain runs show \1 --follow --home {drivetrain.home}"
+        assert re.fullmatch(rf"Stopping (\w{{12}})\. See how it ends: {see}\n", stopping)
         process.communicate()
+        assert process.returncode == 130
     said = drivetrain("runs", "callback", token, "--output", "approved=false", "--home", drivetrain.home)
     assert re.search(rf"drivetrain runs resume \w{{12}} --home {drivetrain.home}", said)
     out = drivetrain("runs", "resume", "latest", "--home", drivetrain.home)

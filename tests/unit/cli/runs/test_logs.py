@@ -72,8 +72,6 @@ def test_the_log_of_a_step(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     at_home = ("--home", drivetrain.home)
     assert drivetrain("runs", "logs", "latest", "evaluate", *at_home) == "reading\ndone\n"
     assert drivetrain("runs", "logs", "latest", "evaluate", "-n", "1", *at_home) == "done\n"
-    monkeypatch.setenv("DRIVETRAIN_HOME", str(drivetrain.home))
-    assert drivetrain("logs", "latest", "evaluate", "-n", "1") == "done\n"
     # A run that has ended has nothing to be followed.
     assert drivetrain("runs", "logs", "latest", "evaluate", "-f", *at_home) == "reading\ndone\n"
     assert drivetrain("runs", "logs", *at_home) == "reading\ndone\n"

@@ -52,6 +52,27 @@ def test_show_tells_what_the_run_told(drivetrain) -> None:
     assert facts["parameters"]["MinAccuracy"] == 0.9
 
 
+def test_a_run_that_has_ended_is_followed_to_its_end(drivetrain) -> None:
+    out = drivetrain.run(accuracy=0.5, code=1)
+    at_home = ("--home", drivetrain.home)
+    followed = drivetrain("runs", "show", "--follow", *at_home, code=1)
+    assert "evaluate: succeeded" in followed and "stop: failed: not good enough" in followed
+    assert followed.partition("\n\n")[2] == out.partition("\n\n")[2]  # what came of it is said as the run said it
+    lines = [json.loads(line) for line in drivetrain("runs", "show", "-f", "--json", *at_home, code=1).splitlines()]
+    assert lines[0]["event"] == "execution_started"
+    assert [line["event"] for line in lines[-2:]] == ["execution_finished", "summary"]
+    assert lines[-1]["status"] == "Failed" and Path(lines[-1]["report"]).is_file()
+    error = drivetrain.error("runs", "show", "--follow", "--events", *at_home)
+    assert "--follow and --events do not go together" in error
+
+
+def test_a_run_that_has_ended_cannot_be_stopped(drivetrain) -> None:
+    drivetrain.run()
+    assert "has ended (succeeded); there is nothing to stop" in drivetrain.error(
+        "runs", "stop", "--home", drivetrain.home
+    )
+
+
 def test_a_run_that_fails(drivetrain) -> None:
     out = drivetrain.run(accuracy=0.5, code=1)
     assert out.endswith("✗ stop failed\nnot good enough\n")
@@ -145,7 +166,7 @@ def test_nothing_has_been_run(drivetrain) -> None:
     assert missing in drivetrain("runs", "prune", "--keep", "1", *at_home)
     assert json.loads(drivetrain("runs", "list", "--json", *at_home)) == []
     assert missing in drivetrain.err
-    for command in ("show", "logs", "resume", "report"):
+    for command in ("show", "logs", "stop", "resume", "report"):
         assert f"Nothing has been run yet. {missing}" in drivetrain.error("runs", command, *at_home)
     assert not drivetrain.home.exists()
 

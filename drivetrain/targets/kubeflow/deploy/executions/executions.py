@@ -131,11 +131,11 @@ def execution(name: str, run: Mapping[str, Any]) -> Execution:
     )
 
 
-def find(api: Api, name: str, experiment: str, which: str = LATEST, again: str = "") -> str:
+def find(api: Api, name: str, experiment: str, which: str = LATEST, *, start: str, listed: str) -> str:
     """The id of an execution: by id, the beginning of it, its name, or `latest`.
 
     Args:
-        again: what names the pipeline and its settings on the command line, for advice.
+        start, listed: the commands that start the pipeline, and list its executions, for advice.
 
     Raises:
         UserError: there is none, or several are.
@@ -144,7 +144,7 @@ def find(api: Api, name: str, experiment: str, which: str = LATEST, again: str =
         raise UserError(f"No execution is named. Give the id, the beginning of it, its name, or {LATEST!r}.")
     there = executions(api, name, experiment, 1 if which == LATEST else None)
     if not there:
-        raise UserError(f"Pipeline {name!r} has not been executed yet. Start it: drivetrain start {again or name}")
+        raise UserError(f"Pipeline {name!r} has not been executed yet. Start it: {start}")
     if which == LATEST:
         return there[0].id
     found = [each for each in there if each.id.startswith(which) or each.name == which]
@@ -157,7 +157,7 @@ def find(api: Api, name: str, experiment: str, which: str = LATEST, again: str =
     names = [word for each in there for word in (each.id, each.name) if word]
     likely = difflib.get_close_matches(which, names, n=1, cutoff=0.6)
     hint = f"Did you mean {likely[0]!r}? " if likely else ""
-    known = f"Those that are there: drivetrain executions {again or name}"
+    known = f"Those that are there: {listed}"
     raise UserError(f"No execution {which!r} of {name!r}. {hint}{known}")
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.deployer import runs_command
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, Deployed, applied_uri, read, read_pipeline
 from drivetrain.targets.sagemaker.deploy.executions.executions import executions
@@ -21,6 +22,7 @@ from drivetrain.targets.sagemaker.deploy.lock import alone, lock_uri
 from drivetrain.targets.sagemaker.deploy.objects import delete, listed
 from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger, read_triggers, remove
 from drivetrain.targets.sagemaker.refusals import ServiceError
+from drivetrain.targets.sagemaker.settings import NAME
 
 _FOLDER = re.compile(r"(?P<own>s3://[^\s\"\\\\]+?)/(?:code|data)/(?P<hash>[0-9a-f]{64})/")
 
@@ -117,9 +119,10 @@ def _elsewhere(there: Deployed, root: str, records: tuple[str, ...]) -> Iterator
 def _check_idle(account: Account, name: str) -> None:
     going = [execution.id for execution in executions(account, name) if execution.is_going]
     if going:
+        stop = runs_command("stop", (going[0],), NAME, name, ("--region", account.region))
         raise UserError(
             f"Pipeline {name!r} is executing ({', '.join(going[:3])}), and the service deletes none that is. Wait, or "
-            f"stop it: drivetrain stop {name} {going[0]}"
+            f"stop it: {stop}"
         )
 
 

@@ -11,11 +11,13 @@ from itertools import islice
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.deployer import runs_command
 from drivetrain.targets.sagemaker.account import Account, members
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.document import Definition
 from drivetrain.targets.sagemaker.document.parameters import bind
 from drivetrain.targets.sagemaker.document.selection import check_selection
+from drivetrain.targets.sagemaker.settings import NAME
 
 LATEST = "latest"
 GOING = frozenset(["Executing", "Stopping"])
@@ -188,9 +190,10 @@ def find(account: Account, pipeline: str, which: str = LATEST) -> str:
         raise UserError(f"{len(found)} executions of {pipeline!r} are {which!r}: {shown}. Give the id.")
     names = [name for item in there for name in (item.id, item.name) if name]
     likely = difflib.get_close_matches(which, names[:_SHOWN], n=1, cutoff=0.6)
+    listed = runs_command("list", (), NAME, pipeline, ("--region", account.region))
     raise UserError(
         f"No execution {which!r} of {pipeline!r}. {f'Did you mean {likely[0]!r}? ' if likely else ''}Those that are "
-        f"there: drivetrain executions {pipeline} --region {account.region}"
+        f"there: {listed}"
     )
 
 

@@ -46,7 +46,7 @@ def test_a_recurring_run_of_others_is_told_of(place: Place) -> None:
 def test_the_next_one_goes_on_where_it_was_killed(place: Place, number: int) -> None:
     place.apply()
     run = place.deployer().start("nightly", StartRequest()).id
-    with pytest.raises(UserError, match=f"is executing .* drivetrain stop nightly {run}"):
+    with pytest.raises(UserError, match=f"is executing .* drivetrain runs stop {run} --on kubeflow -p nightly"):
         destroy(place)
     place.cluster.store.conclude(run, "SUCCEEDED")
     fault = Fault("killed after", number, place)

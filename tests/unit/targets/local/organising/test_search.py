@@ -28,6 +28,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Home:
                    "WHERE id = '000000000005'")  # fmt: skip
         enter_values(db, "000000000001", [("setting", "spot", True), ("metric", "odd", 1), ("setting", "odd", 7)])
         enter_values(db, "000000000002", [("tag", "version", "1.10"), ("setting", "odd", 0)])
+        enter_values(db, "000000000003", [("setting", "either", 3)])
+        enter_values(db, "000000000004", [("setting", "either", "auto")])
     return home
 
 
@@ -53,6 +55,8 @@ def numbers(home: Home, where: str | None = None, sort: str | None = None, **mor
         ("tag.version = none and epochs < 4", [3, 1, 0]),
         ("tag.version != none", [2]),
         ("tag.version > 1.05", [2]),
+        ("either < x", [4]),  # the other's is a number
+        ("epochs = many", []),
         ("metric.odd = 1", [1]),
         ("setting.odd < 5", [2]),
         ("parameter.MinAccuracy = 0.9 and pipeline = vision and epochs > 8", [11, 9]),
@@ -90,7 +94,12 @@ def test_what_no_run_has_is_named_with_its_place(home: Home, tmp_path: Path) -> 
         numbers(home, "started > yesterday")
     with pytest.raises(UserError, match="seconds is a number, 'long' is none"):
         numbers(home, "seconds > long")
+    with pytest.raises(
+        UserError, match=r"epochs is a number in every run, 'abc' is none\.\n  epochs > abc\n           \^"
+    ):
+        numbers(home, "epochs > abc")
     assert numbers(Home(tmp_path), "anything = 3") == []  # nothing has been run
+    assert numbers(Home(tmp_path), "anything > abc") == []
 
 
 def test_a_tag_keeps_the_text_that_was_given(home: Home) -> None:

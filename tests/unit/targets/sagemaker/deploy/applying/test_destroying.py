@@ -128,7 +128,8 @@ def test_schedules_that_outlived_their_pipeline_are_found(place: Place) -> None:
 def test_one_that_executes_or_is_not_ours_is_refused(place: Place) -> None:
     place.apply(place.wanted())
     arn = executions.start(place.account, NAME)
-    with pytest.raises(UserError, match=f"is executing .*drivetrain stop nightly {arn.rpartition('/')[2]}"):
+    stop = f"drivetrain runs stop {arn.rpartition('/')[2]} --on sagemaker -p nightly --region us-"
+    with pytest.raises(UserError, match=f"is executing .*{stop}"):
         remains(place.account, NAME, root(place))
     Playing(place.outside.backend(), arn).conclude()
     client = place.outside.client("sagemaker")

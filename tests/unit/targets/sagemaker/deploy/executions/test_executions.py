@@ -101,7 +101,8 @@ def test_an_execution_is_found_by_id_beginning_name_or_as_latest(place: Place) -
     assert executions.find(place.account, NAME, arns[0].rpartition("/")[2]) == arns[0]
     assert executions.find(place.account, NAME, "run-1") == arns[1]
     assert executions.find(place.account, NAME, arns[0].rpartition("/")[2][:8]) == arns[0]
-    with pytest.raises(UserError, match=r"No execution 'nowhere' .* there: drivetrain executions nightly --region us"):
+    listed = "drivetrain runs list --on sagemaker -p nightly --region us"
+    with pytest.raises(UserError, match=f"No execution 'nowhere' .* there: {listed}"):
         executions.find(place.account, NAME, "nowhere")
     with pytest.raises(UserError, match=r"No execution 'run_2' of 'nightly'\. Did you mean 'run-2'\?"):
         executions.find(place.account, NAME, "run_2")

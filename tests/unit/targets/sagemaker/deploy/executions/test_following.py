@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,6 +9,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.deployed.execution_text import shown
+from drivetrain.targets.deployer import runs_command
 from drivetrain.targets.events import (
     Event,
     ExecutionFinished,
@@ -55,8 +55,8 @@ def transition(*names: str) -> list[dict[str, Any]]:
     return [{"Status": name, "StartTime": NOW} for name in names]
 
 
-def again(*words: str) -> str:
-    return shlex.join([*words, "-c", "my settings.yaml"])
+def about_runs(command: str, pipeline: str, *words: str) -> str:
+    return runs_command(command, words, "sagemaker", pipeline, ("-c", "my settings.yaml"))
 
 
 def test_an_execution_is_told_as_a_local_run_is(started: tuple[Place, Playing]) -> None:
@@ -211,7 +211,7 @@ def test_prices_are_as_old_as_the_oldest_that_was_used(started: tuple[Place, Pla
     found = report(place.account, executions.describe(place.account, playing.arn), table)
     assert found.cost is not None
     assert str(old) in found.prices
-    assert "under $0.01" in shown(found, again) and "$0.00" not in shown(found, again)
+    assert "under $0.01" in shown(found, about_runs) and "$0.00" not in shown(found, about_runs)
 
 
 def test_a_machine_without_a_price_leaves_the_cost_open(started: tuple[Place, Playing]) -> None:
@@ -305,9 +305,10 @@ def test_why_a_step_failed_is_told_whole_with_where_its_log_is(
     playing.conclude("Failed", "Step failure: One or multiple steps failed.")
     monkeypatch.setenv("COLUMNS", "60")
     found = report(place.account, executions.describe(place.account, playing.arn))
-    lines = shown(found, again).splitlines()
+    lines = shown(found, about_runs).splitlines()
     assert f"prepare: {reason}" in lines
-    assert f"Its log: drivetrain logs {NAME} prepare -e {found.execution.id} -c 'my settings.yaml'" in lines
+    command = f"drivetrain runs logs {found.execution.id} prepare --on sagemaker -p {NAME} -c 'my settings.yaml'"
+    assert f"Its log: {command}" in lines
 
 
 def test_what_is_not_counted_is_said(started: tuple[Place, Playing]) -> None:
@@ -333,7 +334,7 @@ def test_what_is_not_counted_is_said(started: tuple[Place, Playing]) -> None:
     assert is_complete(), "it goes on"
     playing.end("tune")
     found = report(place.account, executions.describe(place.account, playing.arn), prices())
-    assert not found.complete and "at least" in shown(found, again)
+    assert not found.complete and "at least" in shown(found, about_runs)
 
 
 def test_a_check_is_billed_as_its_job(started: tuple[Place, Playing]) -> None:

@@ -1,0 +1,100 @@
+"""A run of another process, told as it would tell itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from drivetrain.targets.events import (
+    Event,
+    ExecutionFinished,
+    ExecutionStarted,
+    MetricLogged,
+    StepExpanded,
+    StepFinished,
+    StepNoted,
+    StepRetrying,
+    StepStarted,
+)
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger import Child
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.local.organising.following import follow
+
+STEPS = [("prepare", "Processing", "Prepare it"), ("train", "Training", "train")]
+
+
+def followed(home: Home, happenings: list[Callable[[], object]]) -> list[Event]:
+    """What is told of the run e-1, while between two looks something happens."""
+    told: list[Event] = []
+    with home.lock("e-1"), Ledger(home) as ledger:
+        assert follow(ledger, "latest", told.append, wait=lambda seconds: happenings.pop(0)()) == "e-1"
+    assert happenings == []
+    return told
+
+
+def begun(tmp_path: Path) -> tuple[Home, LedgerWriter]:
+    home = Home(tmp_path)
+    home.create()
+    writer = LedgerWriter(home)
+    writer.begin("e-1", "p", definition_hash="d", request_hash="r", parameters={}, steps=STEPS)
+    return home, writer
+
+
+def test_each_change_is_told_once_to_the_end(tmp_path: Path) -> None:
+    home, writer = begun(tmp_path)
+
+    def train() -> None:
+        writer.settle_step("e-1", "prepare", "Cached", cache_of="e-0")
+        writer.start_step("e-1", "train", arguments={}, why=("epochs 3 -> 4",))
+        writer.note_step("e-1", "train", "waits for data")
+
+    def retry() -> None:
+        writer.log_metrics("e-1", "train", 1, [("loss", 1.0, 0.5), ("loss", 2.0, 0.4), ("accuracy", 2.0, 0.9)])
+        writer.end_attempt("e-1", "train", 1, "Failed", "the machine broke")
+        writer.retry_step("e-1", "train")
+
+    def end() -> None:
+        writer.log_metrics("e-1", "train", 2, [("loss", 3.0, 0.3)])
+        writer.finish_step("e-1", "train", "Failed", number=2, reason="no rows")
+        writer.finish("e-1", "Failed", "train: no rows")
+
+    told = followed(home, [train, lambda: None, retry, end])
+    finished, ended = told.pop(-2), told.pop()
+    assert told == [
+        ExecutionStarted("e-1", "p", tuple(STEPS)),
+        StepFinished("prepare", "Cached", 0.0, cache_of="e-0"),
+        StepStarted("train", 1, ("epochs 3 -> 4",)),
+        StepNoted("train", 1, "waits for data"),
+        StepRetrying("train", 1, "the machine broke", 0.0),
+        StepStarted("train", 2),
+        MetricLogged("train", "loss", 0.4, 2.0),
+        MetricLogged("train", "accuracy", 0.9, 2.0),
+        MetricLogged("train", "loss", 0.3, 3.0),
+    ]
+    assert isinstance(finished, StepFinished) and (finished.step, finished.status) == ("train", "Failed")
+    assert finished.reason == "no rows" and finished.seconds > 0
+    assert isinstance(ended, ExecutionFinished) and (ended.status, ended.reason) == ("Failed", "train: no rows")
+
+
+def test_the_steps_of_a_loop_are_told_when_they_come(tmp_path: Path) -> None:
+    home, writer = begun(tmp_path)
+    child = Child(name="train-0", type="Training", title="train 0", iteration=0, item="a")
+    happenings = [
+        lambda: writer.expand_step("e-1", "train", arguments={}, children=[child]),
+        lambda: writer.finish("e-1", "Stopped", None),
+    ]
+    told = followed(home, happenings)
+    assert StepExpanded("train", (("train-0", "Training", "train 0"),)) in told
+    assert isinstance(told[-1], ExecutionFinished) and told[-1].status == "Stopped"
+
+
+def test_of_a_run_whose_process_is_gone_no_end_is_told(tmp_path: Path) -> None:
+    home, writer = begun(tmp_path)
+    writer.start_step("e-1", "prepare", arguments={})
+    writer.reopen("e-1")  # prepare waits again, tried once
+    told: list[Event] = []
+    with Ledger(home) as ledger:
+        follow(ledger, "e-1", told.append)
+    assert told == [ExecutionStarted("e-1", "p", tuple(STEPS))]
