@@ -63,7 +63,8 @@ def ui(
         else:
             say(f"{server.address}\nCtrl-C ends.")
         sys.stdout.flush()
-        pages.prepare()
+        # (Not in this thread: it waits for Ctrl-C, which in the middle of an import is no orderly end.)
+        threading.Thread(target=pages.prepare, name="prepare", daemon=True).start()
         if open_:
             import webbrowser
 
