@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, warn
 from drivetrain.steps.contract import Input, Output
 from drivetrain.steps.declaration import component
 
@@ -58,18 +58,19 @@ def prepare_data(
     groups: str = "",
     incremental: bool = False,
     keep_versions: int = 1,
+    cells_like_rows: Literal["refuse", "keep"] = "refuse",
 ) -> None:
     """Split a table into train, validation and test sets, as Parquet shards with a manifest.
 
     A row's side is decided by a hash of its key alone (data/split.py), so it never changes sides when data grows.
     Rows keep their order: files sorted by name, then the order in the file. The files may be of different formats;
     all must have the same columns. Types that are not given are inferred from all rows: int64, float64, bool or text.
-    In a CSV file an empty cell is null, and so are NA, NaN, null and None in a column of numbers.
+    In a CSV file an empty cell is null, and so are NA, NaN, null and None in a column of numbers, or of nothing else.
     The sets of an earlier run are replaced when the new ones are complete: a reader finds in a folder the earlier set
     or the new one, whole. The disk needs room for both.
 
     Args:
-        raw: a folder of CSV, JSON Lines (both also gzipped), Parquet and Arrow files, or one such file.
+        raw: a folder of CSV (.csv, .tsv), JSON Lines (both also gzipped), Parquet and Arrow files, or one such file.
         train: gets the train set: manifest.json, and part-00000.parquet, ... in a folder of this version.
         validation: gets the validation set.
         test: gets the test set.
@@ -86,7 +87,7 @@ def prepare_data(
         test_percent: the percentage of keys in the test set; 0 leaves it empty.
         salt: changes which keys fall on which side.
         rows_per_shard: rows of each Parquet file but the last.
-        delimiter: what separates the cells of a CSV file; one character, or tab.
+        delimiter: what separates the cells of a CSV file; one character, or tab. Without one a .tsv has tabs.
         split_by: what decides on the side: "key"; "group:COLUMN" (rows of one value are on one side); "time:COLUMN"
             (by validation_from and test_from, not by percentages); "strata:COLUMN" (the percentages of each value).
         validation_from: with a split by time, when the validation set begins, as 2026-11-25 or 2026-11-25T08:00:00.
@@ -99,6 +100,8 @@ def prepare_data(
         groups: columns of which a value should be on one side alone, separated by commas, such as "user,patient".
         incremental: keep what a later run needs to read only what is new: 8 bytes a row, and statistics.
         keep_versions: earlier versions of each set that stay in its folder when it is prepared again.
+        cells_like_rows: what to do with a CSV file of which a cell in quotes holds ten or more lines that look like
+            rows: refuse it (a quote may not be closed), or keep the cell.
 
     Raises:
         InputError: the data or a parameter is wrong; file, row and column are named. The outputs stay as they were.
@@ -120,8 +123,16 @@ def prepare_data(
         validation_from=validation_from,
         test_from=test_from,
     )
-    options = TableOptions(key=key, label=label, schema=schema, extra_columns=extra_columns, delimiter=delimiter)
+    options = TableOptions(
+        key=key,
+        label=label,
+        schema=schema,
+        extra_columns=extra_columns,
+        delimiter=delimiter,
+        cells_like_rows=cells_like_rows,
+    )
     parameters = {**asdict(options), **asdict(split), **({"fit": fit} if fit else {})}
+    del parameters["cells_like_rows"]  # it decides on no row
     preparation = _Preparation(
         folders, split, label, rows_per_shard, keep_versions, incremental, fit, on_leakage, groups, parameters
     )
@@ -133,15 +144,15 @@ def prepare_data(
             earlier = open_earlier(previous, list(folders), parameters)
             new = earlier.new_sources(find_sources(raw))
             if late := earlier.out_of_order(new):
-                print(f"{late} sorts before a file that was read earlier: its rows come last nevertheless", flush=True)
-            table = continued_table(raw, options, new, earlier.arrow_schema())
+                warn(f"{late} sorts before a file that was read earlier: its rows come last nevertheless")
+            table = continued_table(raw, options, new, earlier.arrow_schema(), earlier.columns_without_values())
             try:
                 preparation.run(table, find_sources(raw), earlier)
             except CellError as error:
                 raise type_change(table, error) from None
             return
         except NotUsableError as reason:
-            print(f"all is prepared anew: {reason}", flush=True)
+            warn(f"all is prepared anew: {reason}")
 
     table = open_table(raw, options, whole=False)
     try:
@@ -173,7 +184,8 @@ class _Preparation:
         """Write the rows of a table, after those of an earlier run; `sources` are the files of both."""
         from drivetrain.data.fitting import Fitting, declared_fits
         from drivetrain.data.hash_runs import Scratch
-        from drivetrain.data.shards import STAGING, ShardWriter
+        from drivetrain.data.shards import ShardWriter
+        from drivetrain.data.version_folder import STAGING
 
         key, label, rows = self.split.key, self.label, self.rows_per_shard
         writers = {
@@ -224,9 +236,9 @@ class _Preparation:
         from drivetrain.data.increments import fingerprint
         from drivetrain.data.lanes import Lane
         from drivetrain.data.leakage import Leakage, report
-        from drivetrain.data.shards import publish
         from drivetrain.data.sides import Sides
         from drivetrain.data.split import key_hashes
+        from drivetrain.data.version_folder import publish
 
         key, salt = self.split.key, self.split.salt
         sides = Sides(self.split, table, scratch)
@@ -283,6 +295,8 @@ class _Preparation:
             for side, writer in writers.items()
         }
         publish(writers.values(), self.keep_versions)
+        for name in sorted(() if earlier else table.empty):
+            warn(f'column {name!r} has no value. It is text; where numbers come later, say so: schema="{name}:float64"')
         for side, manifest in manifests.items():
             shards = "1 shard" if len(manifest.shards) == 1 else f"{len(manifest.shards)} shards"
             print(
@@ -304,7 +318,7 @@ class _Preparation:
         except NotUsableError as reason:
             if self.on_leakage == "fail":
                 raise
-            print(f"leakage is not looked for in this run, nor in those that go on from it: {reason}", flush=True)
+            warn(f"leakage is not looked for in this run, nor in those that go on from it: {reason}")
             return False
         return True
 

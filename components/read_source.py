@@ -11,16 +11,16 @@ new are read, and they come into files of their own, so that prepare_data's own 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, warn
 from drivetrain.steps.contract import Input, Output
 from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:
-    from drivetrain.data.increments import EarlierSet
+    from drivetrain.data.increments import Earlier, EarlierSet
     from drivetrain.data.sources import Opened
 
 # Files on their way lie in the output, on whose disk there must be room anyhow.
@@ -41,6 +41,7 @@ def read_source(
     delimiter: str = ",",
     rows_per_file: int = 1_000_000,
     keep_versions: int = 1,
+    cells_like_rows: Literal["refuse", "keep"] = "refuse",
 ) -> None:
     """Copy one version of a table into Parquet files with a manifest.
 
@@ -58,9 +59,10 @@ def read_source(
         watermark: a column of the query whose values grow with each new row, such as an id.
         schema: types of columns of files, as for prepare_data.
         extra_columns: what to do with columns of files that the schema does not name.
-        delimiter: what separates the cells of a CSV file; one character, or tab.
+        delimiter: what separates the cells of a CSV file; one character, or tab. Without one a .tsv has tabs.
         rows_per_file: rows of each Parquet file but the last.
         keep_versions: earlier versions of the table that stay in the folder when it is written again.
+        cells_like_rows: whether a CSV file may have cells in quotes that look like rows, as for prepare_data.
 
     Raises:
         InputError: the table or a parameter is wrong. The output stays as it was.
@@ -73,27 +75,41 @@ def read_source(
     for name, value, least in (("rows_per_file", rows_per_file, 1), ("keep_versions", keep_versions, 0)):
         if value < least:
             raise InputError(f"{name} is {value}. Allowed: {least} and more.")
-    table = TableOptions(key=None, label=None, schema=schema, extra_columns=extra_columns, delimiter=delimiter)
+    table = TableOptions(
+        key=None,
+        label=None,
+        schema=schema,
+        extra_columns=extra_columns,
+        delimiter=delimiter,
+        cells_like_rows=cells_like_rows,
+    )
     parameters = {"source": source, "query": query, "watermark": watermark, "schema": schema}
     scratch = output / _SCRATCH
 
-    def opened(whole: bool) -> Opened:
-        given = Options(version=version, query=query, watermark=watermark, table=table, whole=whole, scratch=scratch)
+    def opened(whole: bool, empty: Collection[str] = ()) -> Opened:
+        given = Options(
+            version=version, query=query, watermark=watermark, table=table, empty=empty, whole=whole, scratch=scratch
+        )
         return open_source(source, given)
 
     def write(found: Opened, rows: Opened, earlier: EarlierSet | None = None) -> None:
         _write(output, found.identity, rows, parameters, rows_per_file, keep_versions, earlier)
         shutil.rmtree(scratch, ignore_errors=True)
 
-    found = opened(whole=False)
+    earlier: Earlier | None = None
     if previous is not None:
         try:
             earlier = open_earlier(previous, ("",), parameters)
+        except NotUsableError as reason:
+            warn(f"all is read anew: {reason}")
+    found = opened(whole=False, empty=earlier.columns_without_values() if earlier else ())
+    if earlier:
+        try:
             known = earlier.sets[""].manifest.lineage["source"]
             write(found, found.added_since(known, earlier.arrow_schema()), earlier.sets[""])
             return
         except (NotUsableError, CellError) as reason:
-            print(f"all is read anew: {reason}", flush=True)
+            warn(f"all is read anew: {reason}")
     try:
         write(found, found)
     except CellError:
@@ -113,7 +129,8 @@ def _write(
     """Write rows after those of an earlier run, and replace the table that readers find."""
     from drivetrain.data.arrow import arrow
     from drivetrain.data.increments import NotUsableError
-    from drivetrain.data.shards import ShardWriter, publish
+    from drivetrain.data.shards import ShardWriter
+    from drivetrain.data.version_folder import publish
 
     found = rows.schema
     if earlier and found != arrow().parquet.read_schema(earlier.files[0]):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -38,6 +39,7 @@ def transform_data(
     memory_mib: int = 128,
     rows_per_file: int = 1_000_000,
     keep_versions: int = 1,
+    cells_like_rows: Literal["refuse", "keep"] = "refuse",
 ) -> None:
     """Transform a table as a plan declares, into Parquet files with a manifest.
 
@@ -51,12 +53,13 @@ def transform_data(
         plan: a JSON list of verbs.
         schema: types of columns of raw, as for prepare_data.
         extra_columns: what to do with columns that the schema does not name.
-        delimiter: what separates the cells of a CSV file; one character, or tab.
+        delimiter: what separates the cells of a CSV file; one character, or tab. Without one a .tsv has tabs.
         engine: what runs the plan: polars, or spark (needs drivetrain[spark] and Java 17).
         spark_settings: a JSON object of Spark's own settings, such as {"spark.executor.memory": "8g"}.
         memory_mib: MiB of rows that a join, an aggregation, a window, a deduplication or a sort holds; more go to disk.
         rows_per_file: rows of each Parquet file but the last.
         keep_versions: earlier versions of the table that stay in the folder when it is written again.
+        cells_like_rows: whether a CSV file may have cells in quotes that look like rows, as for prepare_data.
 
     Raises:
         InputError: the plan, the data or a parameter is wrong. The output stays as it was.
@@ -65,11 +68,12 @@ def transform_data(
     from drivetrain.data.arrow import arrow
     from drivetrain.data.increments import fingerprint
     from drivetrain.data.reading import TableOptions
-    from drivetrain.data.shards import ShardWriter, publish
+    from drivetrain.data.shards import ShardWriter
     from drivetrain.data.source import CellError, find_sources
     from drivetrain.data.spark_settings import read_settings
     from drivetrain.data.transform.plan import Plan
     from drivetrain.data.transform.types import arrow_type
+    from drivetrain.data.version_folder import publish
 
     for name, value, least in (
         *(("memory_mib", memory_mib, 1), ("rows_per_file", rows_per_file, 1)),
@@ -86,8 +90,8 @@ def transform_data(
             )
     verbs, chosen = Plan.from_json(plan), engines.engine(engine)
     settings = read_settings(spark_settings)
-    options = TableOptions(key=None, label=None, schema=schema, extra_columns=extra_columns, delimiter=delimiter)
-    joined = TableOptions(key=None, label=None, delimiter=delimiter)
+    joined = TableOptions(key=None, label=None, delimiter=delimiter, cells_like_rows=cells_like_rows)
+    options = replace(joined, schema=schema, extra_columns=extra_columns)
 
     def attempt(whole: bool) -> None:
         others = {path.name.partition(".")[0]: path for path in sorted(tables.iterdir())} if tables else {}

@@ -8,6 +8,15 @@ from typing import Any, TypeVar
 _MOST_COMPARED = 100
 
 
+# How a line of a step's log begins that the user should see, wherever the step runs.
+WARNING = "warning: "
+
+
+def warn(text: str) -> None:
+    """Print what the user should know of the work of a step, though it goes on: a run shows it beside the step."""
+    print(f"{WARNING}{text}", flush=True)
+
+
 class UserError(ValueError):
     """Something the user can mend: what Python users catch, whatever part of drivetrain refuses their input.
 

@@ -8,12 +8,22 @@ from collections.abc import Callable
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
 
 _FIRST_CELLS = 64
-# The hint for a whole number in a column whose type was inferred.
+# The hints for a whole number in a column whose type was inferred.
 WIDE_INTEGER = (
     ": it is a whole number beyond int64, of which a float64 does not hold all digits. Give the column a type: "
     "decimal(38, 0), string, uint64 where none is negative, or float64 if 16 digits are enough"
 )
+INEXACT_INTEGER = (
+    ": other cells of the column are no int64 (they have fractions, or are larger), and a float64 does not hold all "
+    "digits of this whole number. Give the column a type: decimal(38, 6), string, or float64 if 16 digits are enough"
+)
 INT64 = range(-(1 << 63), 1 << 63)
+# Whole numbers up to here are floats of 64 bits, too.
+_EXACT = 2.0**53
+_WIDE_INTEGER_CELL = r"^\s*[+-]?[0-9]{16,}\s*$"
+# Text that Arrow reads as a number, or that becomes one without its sign, and that means something else: identifiers
+# with leading zeros, hexadecimal digits, telephone numbers.
+_CODE = r"^[+-]?0[0-9]+$|^0[xX][0-9a-fA-F]+$|^\+[0-9]{8,}$"
 OVERFLOW = (
     ": it is beyond the range of the type. Correct it, write inf if that is meant, or give the column a wider type"
 )
@@ -44,8 +54,8 @@ def converted(batch: Batch, schema: Schema, *, text: bool, strict: frozenset[str
         batch: a batch with at least the schema's columns.
         schema: the wanted columns.
         text: the columns are the cells of a text file, so that MISSING and blanks around numbers are understood.
-        strict: columns whose type was inferred: a number with leading zeros (a code) is then no integer, and a whole
-            number beyond int64 no float.
+        strict: columns whose type was inferred: a number with leading zeros (a code) is then no integer, a whole number
+            of which a float64 does not hold all digits no float, and a number no bool.
 
     Raises:
         BadValueError: the first value that does not fit.
@@ -73,34 +83,48 @@ def parsed(column: Array, data_type: DataType, strict: bool) -> Array | None:
     pa = arrow()
     if pa.types.is_string(data_type):
         return column
-    if strict and pa.types.is_integer(data_type) and has_leading_zeros(column):
-        return None
-    if strict and pa.types.is_floating(data_type) and has_wide_integers(column):
-        return None
     result = _cast(column, data_type)
-    if result is None:  # the slower way, for cells with blanks or markers of missing values
-        compute = pa.compute
-        trimmed = compute.utf8_trim_whitespace(column)
-        if strict and pa.types.is_integer(data_type) and has_leading_zeros(trimmed):
+    if result is None:  # the slower way, for cells with blanks, signs or markers of missing values
+        column = pa.compute.utf8_trim_whitespace(column)
+        if strict and pa.types.is_integer(data_type) and _has_codes(column, "+"):
             return None
-        missing = compute.is_in(trimmed, value_set=pa.array(MISSING))
-        result = _cast(compute.if_else(missing, pa.scalar(None, pa.string()), trimmed), data_type)
-    return result
+        missing = pa.compute.is_in(column, value_set=pa.array(MISSING))
+        column = pa.compute.if_else(missing, pa.scalar(None, pa.string()), column)
+        if pa.types.is_integer(data_type):
+            column = pa.compute.replace_substring_regex(column, pattern=r"^\+([0-9])", replacement=r"\1")
+        result = _cast(column, data_type)
+    return None if result is None or (strict and _means_something_else(column, result)) else result
+
+
+def _means_something_else(column: Array, result: Array) -> bool:
+    """Whether a cell is another value than the one that it was read as, or text. It runs for all rows: what is cheap
+    comes before what looks at text."""
+    compute, kinds = arrow().compute, arrow().types
+    if kinds.is_integer(result.type):
+        least = compute.min(result).as_py()
+        starts = ("0", "-0") if least is not None and least < 0 else ("0",)
+        return _has_codes(column, *starts)
+    if kinds.is_boolean(result.type):  # 1 and 0 are numbers, beside true and false they are neither
+        shortest = compute.min(compute.binary_length(column)).as_py()
+        return shortest is not None and shortest < len("true")
+    return kinds.is_floating(result.type) and has_wide_integers(column)
 
 
 def inferred_type(column: Array) -> DataType:
     """The narrowest of null, int64, double, bool and string that holds every cell.
 
-    Whole numbers with leading zeros (postal codes, identifiers) are text. So are dates: give those a type.
+    Whole numbers with leading zeros (postal codes, identifiers) are text, and so are hexadecimal ones, and those of 8
+    and more digits after a plus sign (telephone numbers). So are dates: give those a type.
     """
     pa = arrow()
-    if has_leading_zeros(pa.compute.utf8_trim_whitespace(column)):
+    if _has_codes(pa.compute.utf8_trim_whitespace(column), "0", "-0", "+"):
         return pa.string()
     for data_type in (pa.int64(), pa.float64(), pa.bool_()):
+        strict = not pa.types.is_floating(data_type)  # digits that a float loses are no reason to take it for text
         # What its first cells are not, the column is not.
-        if parsed(column.slice(0, _FIRST_CELLS), data_type, strict=False) is None:
+        if parsed(column.slice(0, _FIRST_CELLS), data_type, strict) is None:
             continue
-        result = parsed(column, data_type, strict=False)
+        result = parsed(column, data_type, strict)
         if result is not None:
             return pa.null() if result.null_count == len(result) else data_type
     return pa.string()
@@ -118,10 +142,10 @@ def wider_text_type(first: DataType, second: DataType) -> DataType:
     return pa.string()
 
 
-def exceeds_int64(column: Array) -> bool:
-    """Whether a float is so large that an integer which was written instead of it is beyond int64."""
+def may_lose_digits(column: Array) -> bool:
+    """Whether a float is so large that a whole number which was written instead of it may be another one."""
     ends = arrow().compute.min_max(column).as_py()
-    return ends["min"] is not None and max(-ends["min"], ends["max"]) >= 2.0**63
+    return ends["min"] is not None and max(-ends["min"], ends["max"]) >= _EXACT
 
 
 def has_infinities(column: Array) -> bool:
@@ -142,21 +166,35 @@ def _overflows(column: Array, result: Array) -> bool:
     return not pa.types.is_floating(given.type) or not compute.all(compute.is_inf(given)).as_py()
 
 
+def lost_digits(number: int) -> str:
+    """Why a whole number is not read as a float64, of which all its digits cannot be told; empty where it is."""
+    if number not in INT64:
+        return WIDE_INTEGER
+    return "" if int(float(number)) == number else INEXACT_INTEGER
+
+
 def has_wide_integers(column: Array) -> bool:
-    """Whether a cell is a whole number beyond int64, of which a float64 would not hold all digits."""
+    """Whether a cell is a whole number that a float64 does not hold."""
     compute = arrow().compute
-    long = column.filter(compute.greater_equal(compute.binary_length(column), 19))
-    digits = long.filter(compute.match_substring_regex(long, pattern=r"^\s*[+-]?[0-9]{19,}\s*$"))
-    return any(int(cell) not in INT64 for cell in digits.to_pylist())
+    long = column.filter(compute.greater_equal(compute.binary_length(column), len(str(int(_EXACT)))))
+    digits = long.filter(compute.match_substring_regex(long, pattern=_WIDE_INTEGER_CELL))
+    return any(lost_digits(_whole(cell)) for cell in digits.to_pylist())
 
 
-def has_leading_zeros(column: Array) -> bool:
-    """Whether a cell is digits that begin with a superfluous zero."""
+def _whole(cell: str) -> int:
+    """The number of a cell of digits; of more than 20 digits the first ones, which are beyond int64 themselves."""
+    digits = int(cell.strip().lstrip("+-").lstrip("0")[:20] or "0")
+    return -digits if "-" in cell else digits
+
+
+def _has_codes(column: Array, *starts: str) -> bool:
+    """Whether a cell that begins so is a code."""
     compute = arrow().compute
-    suspects = column.filter(compute.starts_with(column, pattern="0"))
-    return bool(len(suspects)) and bool(
-        compute.any(compute.match_substring_regex(suspects, pattern=r"^0[0-9]+$")).as_py()
-    )
+    for start in starts:
+        suspects = column.filter(compute.starts_with(column, pattern=start))
+        if len(suspects) and compute.any(compute.match_substring_regex(suspects, pattern=_CODE)).as_py():
+            return True
+    return False
 
 
 def _cast(column: Array, data_type: DataType) -> Array | None:
@@ -191,7 +229,7 @@ def _hint(cell: Array, data_type: DataType) -> str:
         if result is not None and _overflows(cell, result):
             return OVERFLOW
     if pa.types.is_floating(data_type) and pa.types.is_string(cell.type) and has_wide_integers(cell):
-        return WIDE_INTEGER
+        return lost_digits(_whole(cell[0].as_py()))
     if not pa.types.is_timestamp(data_type) or not pa.types.is_string(cell.type):
         return ""
     if data_type.tz is None:

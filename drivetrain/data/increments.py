@@ -122,6 +122,15 @@ class Earlier:
         last = max(self._known, default="")
         return next((source.name for source in new if source.name < last), "")
 
+    def columns_without_values(self) -> set[str]:
+        """The columns in which none of its rows has a value."""
+        sets = [each.manifest for each in self.sets.values()]
+        return {
+            column.name
+            for column in sets[0].schema
+            if all(each.statistics[column.name]["nulls"] == each.rows for each in sets)
+        }
+
     def fingerprints(self, sources: Sequence[Source]) -> list[Mapping[str, Any]]:
         """What a manifest says of files; those that it read are as it says (`new_sources`)."""
         known = self._known

@@ -14,7 +14,7 @@ import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, warn
 from drivetrain.data.arrow import Array, Batch, Schema, arrow, numpy
 from drivetrain.data.hash_runs import HashRuns, HashSet, Scratch, num_parts, ordered
 from drivetrain.data.increments import Earlier, NotUsableError
@@ -148,7 +148,7 @@ def report(found: Mapping[str, Mapping[str, Any]], rows: Mapping[str, int], on_l
             "(split_by=group:COLUMN), or allow it with on_leakage=report."
         )
     for line in lines:
-        print(f"leakage: {line}", flush=True)
+        warn(f"leakage: {line}")
 
 
 def _shared(by_side: Mapping[str, HashRuns], side: str) -> int:

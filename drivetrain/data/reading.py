@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
@@ -13,8 +14,11 @@ from drivetrain.data.formats.csv import csv_batches, infer_csv, locate_csv
 from drivetrain.data.formats.ipc import infer_ipc, ipc_batches, locate_ipc
 from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
 from drivetrain.data.formats.parquet import infer_parquet, locate_parquet, parquet_batches
+from drivetrain.data.increments import NotUsableError
 from drivetrain.data.schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema
 from drivetrain.data.source import CellError, Source, find_sources
+
+CellsLikeRows = Literal["refuse", "keep"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +30,7 @@ class TableOptions:
     schema: str | None = None
     extra_columns: ExtraColumns = "refuse"
     delimiter: str = ","
+    cells_like_rows: CellsLikeRows = "refuse"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,8 +42,9 @@ class Table:
     written: Sequence[Schema]
     """Of each file, the columns that it has by itself, without those in the names of its folders."""
     inferred: frozenset[str]
-    delimiter: str
     drop: bool
+    empty: frozenset[str] = frozenset()
+    """Columns in which no value is expected: a value is an error. They become text."""
 
     @property
     def is_typed_by_files(self) -> bool:
@@ -59,23 +65,24 @@ class Table:
         for source, written in zip(self.sources, self.written, strict=True):
             first = 0
             values = _folder_values(source, schema, written)
-            stored = arrow().schema([field for field in schema if field.name not in values])
+            empty = () if source.format in ("parquet", "ipc") else self.empty
+            stored = _typed([field for field in schema if field.name not in values], empty, arrow().null())
             for batch in self._file(source, stored, written, drop=self.drop or columns is not None):
-                batch = _with_values(batch, values, schema) if values else batch
+                batch = _with_values(batch, values, schema) if values or self.empty else batch
                 yield source, first, batch
                 first += batch.num_rows
 
     def locate(self, source: Source, index: int) -> str:
         """Where a file shows its row of this index, for messages: "b.csv, row 12"."""
         if source.format == "csv":
-            return locate_csv(source, index, self.delimiter)
+            return locate_csv(source, index)
         if source.format == "jsonl":
             return locate_jsonl(source, index)
         return locate_ipc(source, index) if source.format == "ipc" else locate_parquet(source, index)
 
     def _file(self, source: Source, schema: Schema, written: Schema, *, drop: bool) -> Iterator[Batch]:
         if source.format == "csv":
-            return csv_batches(source, schema, inferred=self.inferred, delimiter=self.delimiter)
+            return csv_batches(source, schema, inferred=self.inferred)
         if source.format == "jsonl":
             return jsonl_batches(source, schema, written=written, drop=drop, inferred=self.inferred)
         return ipc_batches(source, schema) if source.format == "ipc" else parquet_batches(source, schema)
@@ -93,35 +100,38 @@ def open_table(raw: Path, options: TableOptions, *, whole: bool) -> Table:
     Raises:
         InputError: no data, or columns that do not go together.
     """
-    delimiter = _delimiter(options.delimiter)
     declared = declared_schema(options.schema, raw)
-    sources = find_sources(raw)
-    written = [_inferred(source, delimiter, whole) for source in sources]
+    sources = _as_given(find_sources(raw), options)
+    written = [_inferred(source, whole) for source in sources]
     folders = _folder_schema(sources)
     if options.key in folders.names and options.key not in written[0].names:
         raise InputError(f"key: {options.key!r} stands in the names of folders, so that many rows have the same.")
     found = [(source, _joined(each, folders)) for source, each in zip(sources, written, strict=True)]
     schema = resolved_schema(found, declared, options.extra_columns, options.key, options.label)
+    empty = frozenset(field.name for field in schema if arrow().types.is_null(field.type))
     return Table(
-        schema=schema,
+        schema=_typed(schema, empty, arrow().string()),
         sources=sources,
         written=written,
         inferred=frozenset(name for name in schema.names if _is_inferred(name, declared)),
-        delimiter=delimiter,
         drop=declared is not None and options.extra_columns == "drop",
+        empty=empty,
     )
 
 
-def continued_table(raw: Path, options: TableOptions, sources: Sequence[Source], schema: Schema) -> Table:
-    """The rows of some files with the columns and types that others had.
+def continued_table(
+    raw: Path, options: TableOptions, sources: Sequence[Source], schema: Schema, empty: Collection[str] = ()
+) -> Table:
+    """The rows of some files with the columns and types that others had. `empty` are the columns in which those had no
+    value.
 
     Raises:
         InputError: a file lacks a column, has another one, or says itself that a column has another type.
     """
-    delimiter = _delimiter(options.delimiter)
     declared = declared_schema(options.schema, raw)
     drop = declared is not None and options.extra_columns == "drop"
-    written = [_inferred(source, delimiter, False) for source in sources]
+    sources = _as_given(sources, options)
+    written = [_inferred(source, False) for source in sources]
     folders = _folder_schema(sources)
     for source, found in zip(sources, written, strict=True):
         names = _joined(found, folders).names
@@ -133,13 +143,14 @@ def continued_table(raw: Path, options: TableOptions, sources: Sequence[Source],
             raise InputError(
                 f"{source.name}: column {extra[0]!r} is in no file before it. All must have the same columns."
             )
+    inferred = frozenset(name for name in schema.names if _is_inferred(name, declared))
     table = Table(
         schema=schema,
         sources=sources,
         written=written,
-        inferred=frozenset(name for name in schema.names if _is_inferred(name, declared)),
-        delimiter=delimiter,
+        inferred=inferred,
         drop=drop,
+        empty=frozenset(name for name in inferred & set(empty) if arrow().types.is_string(schema.field(name).type)),
     )
     for source, found in zip(sources, written, strict=True):
         if source.format in ("parquet", "ipc") and (change := _type_change(table, source, found)):
@@ -149,9 +160,16 @@ def continued_table(raw: Path, options: TableOptions, sources: Sequence[Source],
 
 def type_change(table: Table, error: CellError) -> InputError:
     """What to say of a value that is not of the type that files before it gave its column: which column has which type
-    now, in which file. Of a type that the user gave, the error itself."""
+    now, in which file. Of a type that the user gave, the error itself.
+
+    Raises:
+        NotUsableError: the column had no value before, so its type is open.
+    """
     for source in table.sources:
-        found = _joined(_inferred(source, table.delimiter, True), _folder_schema(table.sources))
+        found = _joined(_inferred(source, True), _folder_schema(table.sources))
+        for name in sorted(table.empty & set(found.names)):
+            if not arrow().types.is_null(found.field(name).type):
+                raise NotUsableError(f"column {name!r} had no value before, and has some in {source.name}")
         if change := _type_change(table, source, found):
             return InputError(f"{error} {change}")
     return error
@@ -183,9 +201,9 @@ def _fits_into(given: DataType, wanted: DataType, *, text: bool) -> bool:
         return False
 
 
-def _inferred(source: Source, delimiter: str, whole: bool) -> Schema:
+def _inferred(source: Source, whole: bool) -> Schema:
     if source.format == "csv":
-        return infer_csv(source, whole=whole, delimiter=delimiter)
+        return infer_csv(source, whole=whole)
     if source.format == "jsonl":
         return infer_jsonl(source, whole=whole)
     return infer_ipc(source) if source.format == "ipc" else infer_parquet(source)
@@ -226,14 +244,32 @@ def _folder_values(source: Source, schema: Schema, written: Schema) -> dict[str,
 
 
 def _with_values(batch: Batch, values: Mapping[str, Array], schema: Schema) -> Batch:
+    """A batch with the columns that stand in the names of folders; those without a value get their types."""
     pa = arrow()
     first = pa.nulls(batch.num_rows, pa.int64()).fill_null(0)
-    columns = [values[field.name].take(first) if field.name in values else batch.column(field.name) for field in schema]
+    columns = [
+        values[field.name].take(first) if field.name in values else batch.column(field.name).cast(field.type)
+        for field in schema
+    ]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def _is_inferred(name: str, declared: DeclaredSchema | None) -> bool:
     return declared is None or declared.type_of(name) is None
+
+
+def _typed(fields: Iterable[Any], names: Collection[str], data_type: DataType) -> Schema:
+    """A schema in which columns of these names are of another type."""
+    return arrow().schema([field.with_type(data_type) if field.name in names else field for field in fields])
+
+
+def _as_given(sources: Sequence[Source], options: TableOptions) -> list[Source]:
+    """Files with what the user says about CSV. A .tsv has tabs unless another delimiter than the comma is given."""
+    delimiter, keeps = _delimiter(options.delimiter), options.cells_like_rows == "keep"
+    return [
+        replace(each, delimiter=each.delimiter if delimiter == "," else delimiter, keeps_cells_like_rows=keeps)
+        for each in sources
+    ]
 
 
 def _delimiter(given: str) -> str:

@@ -11,12 +11,15 @@ from urllib.parse import unquote
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
+from drivetrain.data.versions import is_data_set
 
 Format = Literal["csv", "jsonl", "parquet", "ipc"]
 
 SUFFIXES: dict[str, tuple[Format, bool]] = {
     ".csv": ("csv", False),
     ".csv.gz": ("csv", True),
+    ".tsv": ("csv", False),
+    ".tsv.gz": ("csv", True),
     ".jsonl": ("jsonl", False),
     ".jsonl.gz": ("jsonl", True),
     ".ndjson": ("jsonl", False),
@@ -26,6 +29,19 @@ SUFFIXES: dict[str, tuple[Format, bool]] = {
     ".feather": ("ipc", False),
 }
 SUPPORTED = ", ".join(SUFFIXES)
+# What a file of text does not begin with -> what it is then, and what to do.
+_NOT_TEXT = {
+    b"\x1f\x8b": ("compressed by gzip", "call it {name}.gz"),
+    b"PK\x03\x04": ("a zip archive, or a spreadsheet such as .xlsx", "unpack it, or save the sheet as CSV"),
+    b"\xfd7zXZ\x00": ("compressed by xz", "unpack it (xz -d)"),
+    b"\x28\xb5\x2f\xfd": ("compressed by zstd", "unpack it (zstd -d)"),
+    b"BZh91AY&SY": ("compressed by bzip2", "unpack it (bzip2 -d)"),
+    b"\xd0\xcf\x11\xe0": ("a spreadsheet of Excel (.xls)", "save the sheet as CSV"),
+    b"PAR1\x15": ("Parquet", "let its name end with .parquet"),
+    b"ARROW1\x00\x00": ("Arrow", "let its name end with .arrow"),
+}
+# What training_scripts/readers read as it is.
+_OF_READERS = frozenset({".npz", ".tar", ".png", ".jpg", ".jpeg"})
 # The value of a partition whose rows have none.
 _MISSING_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 # A folder may hold these beside the data.
@@ -39,7 +55,8 @@ class Source:
     """One file of rows.
 
     `name` is its path below the input folder, as messages show it; `partition` are the columns that stand in the names
-    of its folders (`year=2026/month=11`), None for a missing value.
+    of its folders (`year=2026/month=11`), None for a missing value. The last two are of CSV files: what separates
+    cells, and whether cells in quotes that hold lines like rows of the table are no fault.
     """
 
     path: Path
@@ -47,6 +64,8 @@ class Source:
     format: Format
     gzipped: bool
     partition: tuple[tuple[str, str | None], ...] = ()
+    delimiter: str = ","
+    keeps_cells_like_rows: bool = False
 
 
 class CellError(InputError):
@@ -70,9 +89,9 @@ def find_sources(raw: Path) -> Sequence[Source]:
     if raw.is_file():
         source = _source(raw, raw.name)
         if source is None:
-            raise InputError(f"{raw} is not a data file. Allowed: {SUPPORTED}.")
+            raise InputError(f"{raw} is not a data file. Allowed: {SUPPORTED}.{_advice(raw)}")
         found = [source]
-    elif _is_written_by_a_step(raw):
+    elif is_data_set(raw):
         shards = Manifest.read(raw, checksums=False).shards
         found = [Source(raw / shard.file, shard.file.rpartition("/")[2], "parquet", False) for shard in shards]
         if not found:
@@ -86,7 +105,7 @@ def find_sources(raw: Path) -> Sequence[Source]:
             elif path.name != SCHEMA_FILE and not _is_document(path):
                 raise InputError(
                     f"{raw} holds {name}, which is not read. Allowed: {SUPPORTED} (and documents such as README.md). "
-                    "Convert it or take it out of the folder."
+                    f"Convert it or take it out of the folder.{_advice(path)}"
                 )
         if not found:
             raise InputError(f"{raw} holds no data file. Allowed: {SUPPORTED}.")
@@ -94,12 +113,34 @@ def find_sources(raw: Path) -> Sequence[Source]:
     for source in found:
         if source.path.stat().st_size == 0:
             raise InputError(f"{source.name} is empty (0 bytes). Was its upload cut short? Replace it or take it out.")
+        if source.format in ("csv", "jsonl") and not source.gzipped:
+            _check_text(source)
     return found
 
 
-def _is_written_by_a_step(folder: Path) -> bool:
-    path = folder / MANIFEST_FILE
-    return path.is_file() and b'"content_hash"' in path.read_bytes()
+def _check_text(source: Source) -> None:
+    """
+    Raises:
+        InputError: the first bytes say that the file is none of text.
+    """
+    with source.path.open("rb") as file:
+        start = file.read(max(map(len, _NOT_TEXT)))
+    for magic, (what, advice) in _NOT_TEXT.items():
+        if start.startswith(magic):
+            raise InputError(f"{source.name} is {what}, whatever its name says: {advice.format(name=source.name)}.")
+
+
+def _advice(path: Path) -> str:
+    """What else to do about a file of another kind."""
+    suffix = path.suffix.lower()
+    if suffix in _OF_READERS:
+        return f" Training reads {suffix} itself: give it the folder, without this step."
+    if suffix not in (".txt", ".dat", ".data"):
+        return ""
+    return (
+        f" If {path.name} is a table, call it .csv (give the delimiter if it is no comma) or .tsv; texts to train on "
+        "need no preparation (readers text and tokenized)."
+    )
 
 
 def _files(folder: Path) -> Iterator[tuple[Path, str]]:
@@ -158,4 +199,5 @@ def _source(path: Path, name: str) -> Source | None:
     if suffix is None:
         return None
     file_format, gzipped = SUFFIXES[suffix]
-    return Source(path, name, file_format, gzipped, _partition(name))
+    delimiter = "\t" if suffix.startswith(".tsv") else ","
+    return Source(path, name, file_format, gzipped, _partition(name), delimiter)

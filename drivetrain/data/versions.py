@@ -17,7 +17,9 @@ from drivetrain.base.errors import InputError
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 
 VERSION_FOLDER = re.compile(r"[0-9a-f]{12}")
-_HASH = re.compile(r"[0-9a-f]{4,64}")
+# The fewest digits of a hash that name a version.
+_LEAST_DIGITS = 4
+_HASH = re.compile(rf"[0-9a-f]{{{_LEAST_DIGITS},64}}")
 # A data set lies at most so many folders below one that is searched.
 _DEPTH = 3
 
@@ -79,8 +81,9 @@ def version_at(found: Sequence[Version], wanted: str) -> Version:
         until = datetime.datetime.fromisoformat(wanted)
     except ValueError:
         raise InputError(
-            f"{found[0].folder} has no version {wanted!r}. Allowed: the beginning of a hash, or a time such as "
-            f"2026-11-25 or 2026-11-25T08:00. There are: {listed}."
+            f"{found[0].folder} has {'several versions' if len(named) > 1 else 'no version'} {wanted!r}. Allowed: the "
+            f"beginning of a hash, {_LEAST_DIGITS} digits or more, or a time such as 2026-11-25 or 2026-11-25T08:00. "
+            f"There are: {listed}."
         ) from None
     if len(wanted) == len("2026-11-25"):
         until += datetime.timedelta(days=1)
@@ -90,9 +93,14 @@ def version_at(found: Sequence[Version], wanted: str) -> Version:
     return earlier[0]
 
 
-def _sets(folder: Path, depth: int) -> Iterator[Path]:
+def is_data_set(folder: Path) -> bool:
+    """Whether one of our steps wrote a manifest into a folder."""
     manifest = folder / MANIFEST_FILE
-    if manifest.is_file() and b'"content_hash"' in manifest.read_bytes():
+    return manifest.is_file() and b'"content_hash"' in manifest.read_bytes()
+
+
+def _sets(folder: Path, depth: int) -> Iterator[Path]:
+    if is_data_set(folder):
         yield folder
     elif depth:
         for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):

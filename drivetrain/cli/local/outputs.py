@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,25 +34,57 @@ def outputs_of_latest(home: Home, pipeline: str) -> dict[str, Path]:
         }
 
 
-def copy_outputs(places: Mapping[str, Path], folder: Path) -> dict[str, Path]:
+def check_folder(folder: Path, outputs: Iterable[str]) -> None:
+    """Whether folders of these outputs can be made below `folder`; asked before the job runs.
+
+    Raises:
+        UserError: a file is in the way, or this user may not write there.
+    """
+    for place in (folder, *(folder / name for name in outputs)):
+        there = next(path for path in (place, *place.absolute().parents) if path.exists())
+        if not there.is_dir():
+            raise UserError(f"--out {folder}: Not a directory: {there}. Give a folder; it is made where there is none.")
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise UserError(f"--out {folder}: Permission denied: {there}. Give a folder that you may write to.")
+
+
+def copy_outputs(places: Mapping[str, Path], folder: Path, *, keep_versions: int = 0) -> dict[str, Path]:
     """Copy outputs into `folder`, each under its name; gives where they are now.
 
-    What an earlier copy left is replaced. Each file is there as a whole or not at all.
+    What an earlier copy left is replaced. Each file is there as a whole or not at all. Of a data set `keep_versions`
+    earlier versions stay, as where a step writes into one folder each time.
 
     Raises:
         UserError: a folder holds files that are not of the output, which readers of it would take for a part; or it
             cannot be written.
     """
+    from drivetrain.data.version_folder import copy_version, holds_versions
+    from drivetrain.data.versions import is_data_set
+
     copied: dict[str, Path] = {}
     for name, place in places.items():
         # A file keeps its own name, by which readers know what it is (model.tar.gz).
         target = folder / (place.name if place.is_file() else name)
         try:
-            _copy(place, target)
+            if holds_versions(place) and (is_data_set(target) or not _files(target)):
+                copy_version(place, target, keep_versions)
+                _note_of(target).unlink(missing_ok=True)
+            else:
+                _copy(place, target)
         except OSError as error:
             raise UserError(f"--out {folder}: {error.strerror or error}: {error.filename or target}.") from None
         copied[name] = target
     return copied
+
+
+def _note_of(target: Path) -> Path:
+    return target.with_name(_COPIED.format(target.name))
+
+
+def _files(folder: Path) -> set[Path]:
+    """What lies in a folder, also below it, without copies that were ended before they were whole."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != _PARTIAL)
+    return {path.relative_to(folder) for path in found}
 
 
 def _copy(place: Path, target: Path) -> None:
@@ -62,8 +94,8 @@ def _copy(place: Path, target: Path) -> None:
         return
     target.mkdir(parents=True, exist_ok=True)
     files = {path.relative_to(place) for path in place.rglob("*") if path.is_file()}
-    there = {path.relative_to(target) for path in target.rglob("*") if path.is_file() and path.suffix != _PARTIAL}
-    noted = target.with_name(_COPIED.format(target.name))
+    there = _files(target)
+    noted = _note_of(target)
     earlier = (
         {Path(line) for line in noted.read_text(encoding="utf-8").splitlines()} if noted.is_file() else set[Path]()
     )

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.authoring.steps import Pipeline
 from drivetrain.base.errors import InputError, UserError, did_you_mean
 from drivetrain.spec.resources import Cluster
+from drivetrain.spec.steps import JobStep, ProcessingStep
 from drivetrain.steps import command_line
 from drivetrain.steps.declaration import Component
 from drivetrain.targets.local.options import region_of
@@ -74,6 +75,16 @@ def run_here(
     from drivetrain.targets.target import DEFAULT, find_target
 
     pipeline, source = one_step_pipeline(job)
+    if out is not None:
+        from drivetrain.cli.local.outputs import check_folder
+
+        # Those of a training arrive as files.
+        check_folder(out, pipeline.steps[0].output_names() if isinstance(pipeline.steps[0], ProcessingStep) else ())
+    elif _kept_versions(pipeline) > 1:
+        raise UserError(
+            "keep_versions says how many earlier versions stay in the folder of --out, and there is none. Each run "
+            "writes into folders of its own, which stay as long as the run. Give --out DIR, or leave keep_versions out."
+        )
     built = find_target(DEFAULT).compile(pipeline, source, Path.cwd(), wheels_optional=True)
     refuse_lacking(pipeline, source or Path.cwd(), built.assets)
     place = local_home(home)
@@ -95,22 +106,32 @@ def run_here(
         home_option=home_option(home),
     )
     if code == 0 and (out is not None or not as_json):
-        _say_outputs(place, pipeline.name, out, quiet=as_json)
+        _say_outputs(place, pipeline, out, quiet=as_json)
     return code
 
 
-def _say_outputs(home: Home, pipeline: str, out: Path | None, *, quiet: bool) -> None:
+def _say_outputs(home: Home, pipeline: Pipeline, out: Path | None, *, quiet: bool) -> None:
     """Where on this machine the outputs lie: there is no next step that would take them up."""
     from drivetrain.cli.local.outputs import copy_outputs, outputs_of_latest
     from drivetrain.cli.runs.outcome import shown_path
     from drivetrain.cli.terminal import say
 
-    places = outputs_of_latest(home, pipeline)
+    places = outputs_of_latest(home, pipeline.name)
     if out is not None:
-        places = copy_outputs(places, out)
+        places = copy_outputs(places, out, keep_versions=_kept_versions(pipeline))
     if not quiet:
         for name, place in places.items():
             say(f"{name}: {shown_path(place)}")
+
+
+def _kept_versions(pipeline: Pipeline) -> int:
+    """How many earlier versions of a data set stay in `--out`. In the folder of the job there are none."""
+    (step,) = pipeline.steps
+    assert isinstance(step, JobStep)
+    if not step.program.target.startswith(f"{COMPONENTS}."):  # to others it may mean something else
+        return 0
+    kept = step.parameters.get("keep_versions", 0)
+    return kept if isinstance(kept, int) else 0
 
 
 def _environment(job: Job) -> dict[str, str]:

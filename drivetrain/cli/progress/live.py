@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import TextIO
 
+from drivetrain.base.errors import WARNING
 from drivetrain.base.formatting import SIGNS, cells, count, cut, duration, printable, status_word
 from drivetrain.cli.progress import Clock, RunView, StepView
 from drivetrain.cli.progress.plain import explanation
@@ -56,11 +57,12 @@ class LiveProgress:
             above = [paint(printable(line), "dim", self._stream) for line in explanation(event)]
         elif isinstance(event, StepNoted) and event.asks:
             above = [printable(f"{event.step} {event.note}")]
-        elif isinstance(event, StepFinished) and step is not None and not self._all_fit():
-            above = [self._line(step, self._size()[0])]
-        else:
-            return
-        self._redrawn.draw("".join(f"{line}\n" for line in above))
+        elif isinstance(event, StepFinished) and step is not None:
+            above = [] if self._all_fit() else [self._line(step, self._size()[0])]
+            if (event.value or "").startswith(WARNING):  # the line of the step has no room for all of it
+                above.append(printable(f"{event.step}: {event.value}"))
+        if above:
+            self._redrawn.draw("".join(f"{line}\n" for line in above))
 
     def _all_fit(self) -> bool:
         return len(self.view.steps) + 2 < self._size()[1]

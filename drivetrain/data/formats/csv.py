@@ -24,9 +24,9 @@ from drivetrain.data.arrow import Batch, DataType, Schema, arrow
 from drivetrain.data.convert import (
     BadValueError,
     converted,
-    exceeds_int64,
     has_infinities,
     inferred_type,
+    may_lose_digits,
     wider_text_type,
 )
 from drivetrain.data.formats.csv_quotes import MANY_LINES, QuoteCheck
@@ -40,13 +40,13 @@ _ADVICE = 'Close the quote, take it out, or write a quote within a cell twice: "
 _CONVERSION = re.compile(r"In CSV column #(\d+): ")
 
 
-def infer_csv(source: Source, *, whole: bool, delimiter: str) -> Schema:
+def infer_csv(source: Source, *, whole: bool) -> Schema:
     """Column names with the narrowest types that hold the cells of the first block, or of the whole file."""
     pa = arrow()
-    names = header(source, delimiter)
+    names = header(source)
     types = [pa.null() for _ in names]
     # Without threads nothing is read ahead of the first block.
-    for batch in _batches(source, dict.fromkeys(names, pa.string()), delimiter, threads=whole):
+    for batch in _batches(source, dict.fromkeys(names, pa.string()), threads=whole):
         types = [
             wider_text_type(known, inferred_type(column)) for known, column in zip(types, batch.columns, strict=True)
         ]
@@ -55,7 +55,7 @@ def infer_csv(source: Source, *, whole: bool, delimiter: str) -> Schema:
     return pa.schema(list(zip(names, types, strict=True)))
 
 
-def csv_batches(source: Source, schema: Schema, *, inferred: frozenset[str], delimiter: str) -> Iterator[Batch]:
+def csv_batches(source: Source, schema: Schema, *, inferred: frozenset[str]) -> Iterator[Batch]:
     """The file's rows in the schema's columns and types.
 
     Raises:
@@ -66,12 +66,12 @@ def csv_batches(source: Source, schema: Schema, *, inferred: frozenset[str], del
     types = {field.name: _reading_type(field, inferred) for field in schema}
     while True:
         try:
-            for batch in _after(first, _batches(source, types, delimiter)):
+            for batch in _after(first, _batches(source, types)):
                 _check_range(batch, inferred)
                 try:
                     yield converted(batch, schema, text=True, strict=inferred)
                 except BadValueError as error:
-                    raise CellError(f"{locate_csv(source, first + error.row, delimiter)}, {error}.") from None
+                    raise CellError(f"{locate_csv(source, first + error.row)}, {error}.") from None
                 first += batch.num_rows
             return
         except _UnparsedError as error:
@@ -79,13 +79,13 @@ def csv_batches(source: Source, schema: Schema, *, inferred: frozenset[str], del
             types[error.column] = arrow().string()
 
 
-def header(source: Source, delimiter: str) -> list[str]:
+def header(source: Source) -> list[str]:
     """The column names.
 
     Raises:
         InputError: no header, a name that is empty or occurs twice.
     """
-    number, cells = next(_records(source, delimiter), (0, list[str]()))
+    number, cells = next(_records(source), (0, list[str]()))
     if not cells:
         raise InputError(f"{source.name} is empty: it has no header and no rows.")
     names = [_utf8(source, number, str(index + 1), cell) for index, cell in enumerate(cells)]
@@ -100,9 +100,9 @@ def header(source: Source, delimiter: str) -> list[str]:
     return names
 
 
-def locate_csv(source: Source, index: int, delimiter: str) -> str:
+def locate_csv(source: Source, index: int) -> str:
     """Where the file shows its data row of this index (from 0)."""
-    for position, (number, _) in enumerate(_records(source, delimiter)):
+    for position, (number, _) in enumerate(_records(source)):
         if position == index + 1:
             return f"{source.name}, row {number}"
     raise AssertionError(f"{source.name} has no data row {index}")
@@ -137,7 +137,7 @@ def _check_range(batch: Batch, inferred: frozenset[str]) -> None:
     """
     pa = arrow()
     for field, column in zip(batch.schema, batch.columns, strict=True):
-        exceeds = exceeds_int64 if field.name in inferred else has_infinities
+        exceeds = may_lose_digits if field.name in inferred else has_infinities
         if pa.types.is_floating(field.type) and exceeds(column):
             raise _UnparsedError(field.name)
 
@@ -150,7 +150,7 @@ def _after(rows: int, batches: Iterator[Batch]) -> Iterator[Batch]:
         rows = max(0, rows - batch.num_rows)
 
 
-def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, threads: bool = True) -> Iterator[Batch]:
+def _batches(source: Source, types: Mapping[str, DataType], *, threads: bool = True) -> Iterator[Batch]:
     """The named columns in these types; an empty cell is null.
 
     Raises:
@@ -158,7 +158,7 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
         InputError: the file is not UTF-8, not CSV, or damaged.
     """
     pa = arrow()
-    quotes = QuoteCheck(delimiter, len(header(source, delimiter)))
+    quotes = QuoteCheck(source.delimiter, len(header(source)))
     block_bytes = BLOCK_BYTES if source.gzipped else _block_bytes(source)
     try:
         # Decompressed here rather than by name, so that `.CSV.GZ` is too.
@@ -170,7 +170,7 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
             pa.csv.open_csv(
                 stream,
                 read_options=pa.csv.ReadOptions(block_size=block_bytes, use_threads=threads),
-                parse_options=pa.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+                parse_options=pa.csv.ParseOptions(delimiter=source.delimiter, newlines_in_values=True),
                 convert_options=pa.csv.ConvertOptions(
                     column_types=dict(types),
                     include_columns=list(types),
@@ -184,20 +184,20 @@ def _batches(source: Source, types: Mapping[str, DataType], delimiter: str, *, t
             for batch in reader:
                 checking.do(quotes.read, again, block)
                 if quotes.malformed:
-                    _refuse_bad_quotes(source, delimiter, quotes)
+                    _refuse_bad_quotes(source, quotes)
                 if batch.num_rows:
                     yield batch
             checking.do(quotes.finish, again, block)
             checking.wait()
-            _refuse_bad_quotes(source, delimiter, quotes)
+            _refuse_bad_quotes(source, quotes)
     except pa.ArrowInvalid as error:
         if "Empty CSV file" in str(error):  # a header that no line end follows
             return
         if unparsed := _CONVERSION.match(str(error)):
-            name = header(source, delimiter)[int(unparsed[1])]
+            name = header(source)[int(unparsed[1])]
             if types[name] != pa.string():
                 raise _UnparsedError(name) from None
-        _explain(source, delimiter, error, quotes)
+        _explain(source, error, quotes)
     except OSError as error:
         raise _damaged(source, error) from error
 
@@ -219,7 +219,7 @@ def _bytes_of(source: Source) -> Any:
     return arrow().input_stream(str(source.path), compression="gzip" if source.gzipped else None)
 
 
-def _refuse_bad_quotes(source: Source, delimiter: str, quotes: QuoteCheck) -> None:
+def _refuse_bad_quotes(source: Source, quotes: QuoteCheck) -> None:
     """
     Raises:
         InputError: a quote does not close, something follows a closing one, or a cell has swallowed rows.
@@ -229,27 +229,28 @@ def _refuse_bad_quotes(source: Source, delimiter: str, quotes: QuoteCheck) -> No
             f"{source.name}: a line end of two bytes within quotes lies on a border of the blocks that are read, where "
             "it would lose one. Unpack the file: then other blocks are read."
         )
-    if quotes.malformed or quotes.swallows:
-        for number, cells in _records(source, delimiter, strict=quotes.malformed):
+    refuses = not source.keeps_cells_like_rows
+    if quotes.malformed or (quotes.swallows and refuses):
+        for number, cells in _records(source, strict=quotes.malformed):
             for cell in (cell.encode("latin-1") for cell in cells):
-                if quotes.holds_rows(cell):
+                if refuses and quotes.holds_rows(cell):
                     lines = cell.count(b"\n") + 1
                     raise InputError(
                         f"{source.name}, row {number}: a cell that begins with a quote holds {lines:,} lines, which "
-                        "look like rows of the table. Close the quote, or take it out. If it really is one cell, use "
-                        "Parquet or JSON Lines."
+                        "look like rows of the table. Close the quote, or take it out. If it really is one cell, give "
+                        "cells_like_rows=keep."
                     )
         if quotes.malformed:
             raise InputError(f"{source.name} is not CSV: {quotes.malformed}. {_ADVICE}")
     if quotes.has_many_lines:
         stat = source.path.stat()
-        _warn_of_lines(source, delimiter, stat.st_size, stat.st_mtime_ns)
+        _warn_of_lines(source, stat.st_size, stat.st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=4096)
-def _warn_of_lines(source: Source, delimiter: str, size: int, changed: int) -> None:
+def _warn_of_lines(source: Source, size: int, changed: int) -> None:
     """Name the first cell of very many lines; once, as long as the file does not change."""
-    for number, cells in _records(source, delimiter):
+    for number, cells in _records(source):
         if lines := next((cell.count("\n") for cell in cells if cell.count("\n") > MANY_LINES), 0):
             print(
                 f"warning: {source.name}, row {number}: a cell in quotes has {lines + 1:,} lines.",
@@ -259,11 +260,11 @@ def _warn_of_lines(source: Source, delimiter: str, size: int, changed: int) -> N
             return
 
 
-def _explain(source: Source, delimiter: str, error: Exception, quotes: QuoteCheck) -> NoReturn:
+def _explain(source: Source, error: Exception, quotes: QuoteCheck) -> NoReturn:
     """Find what Arrow stumbled over, with the place in the file."""
-    _check(source, delimiter, quotes)
+    _check(source, quotes)
     if "straddling" in str(error):
-        _, number = max((sum(map(len, cells)), number) for number, cells in _records(source, delimiter))
+        _, number = max((sum(map(len, cells)), number) for number, cells in _records(source))
         raise InputError(
             f"{source.name} has a row of more than {BLOCK_BYTES >> 20} MiB, which is not read: row {number}. Is a "
             "quote not closed there? If all of it is one row, use Parquet."
@@ -271,10 +272,10 @@ def _explain(source: Source, delimiter: str, error: Exception, quotes: QuoteChec
     raise InputError(f"{source.name} cannot be read as CSV: {error}.") from error
 
 
-def _check(source: Source, delimiter: str, quotes: QuoteCheck) -> None:
+def _check(source: Source, quotes: QuoteCheck) -> None:
     """Read the file slowly and raise what is wrong with it: quotes, the length of rows, the encoding."""
-    names = header(source, delimiter)
-    for number, cells in _records(source, delimiter, strict=quotes.malformed or _MALFORMED):
+    names = header(source)
+    for number, cells in _records(source, strict=quotes.malformed or _MALFORMED):
         if len(cells) != len(names):
             raise InputError(
                 f"{source.name}, row {number} has {len(cells)} cells; the header names {len(names)} columns. Put "
@@ -295,7 +296,7 @@ def _utf8(source: Source, number: int, column: str, cell: str) -> str:
         ) from None
 
 
-def _records(source: Source, delimiter: str, *, strict: str = "") -> Iterator[tuple[int, list[str]]]:
+def _records(source: Source, *, strict: str = "") -> Iterator[tuple[int, list[str]]]:
     """Row numbers and cells, the header first, blank lines left out.
 
     Every byte is one character (latin-1), so that bytes which are not UTF-8 get this far and can be named. With
@@ -310,7 +311,7 @@ def _records(source: Source, delimiter: str, *, strict: str = "") -> Iterator[tu
                 raise InputError(f"{source.name} is UTF-16. Save it as UTF-8, for example: iconv -f utf-16 -t utf-8.")
             if start != "\xef\xbb\xbf":  # the byte order mark that spreadsheets write
                 file.seek(0)
-            reader = csv.reader(file, delimiter=delimiter, strict=bool(strict))
+            reader = csv.reader(file, delimiter=source.delimiter, strict=bool(strict))
             for cells in reader:
                 number, line = number + 1, reader.line_num + 1
                 if cells:

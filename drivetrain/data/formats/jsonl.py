@@ -17,14 +17,13 @@ from typing import IO, Any, NoReturn, cast
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Batch, DataType, Schema, arrow, plain_type
 from drivetrain.data.convert import (
-    INT64,
     OVERFLOW,
-    WIDE_INTEGER,
     BadValueError,
     converted,
     described,
-    exceeds_int64,
     has_infinities,
+    lost_digits,
+    may_lose_digits,
 )
 from drivetrain.data.source import CellError, Source
 
@@ -32,6 +31,8 @@ BLOCK_BYTES = 4 << 20
 MAX_DEPTH = 200
 _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+# A whole number of so many digits may be none that a float64 holds.
+_MANY_DIGITS = re.compile(rb"[0-9]{16}")
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]')
 
 
@@ -60,7 +61,7 @@ def jsonl_batches(
         schema: the wanted columns.
         written: the types as they stand in the file (`infer_jsonl`).
         drop: leave out fields that are not wanted; otherwise they are an error.
-        inferred: columns whose type was inferred: a whole number beyond int64 is then no float.
+        inferred: columns whose type was inferred: a whole number that a float64 does not hold is then none.
 
     Raises:
         CellError: a value that is not of its column's type, or a field that was not seen when types were inferred.
@@ -76,8 +77,9 @@ def jsonl_batches(
                 raise pa.ArrowInvalid("a line does not hold exactly one object")
         except (pa.ArrowInvalid, UnicodeDecodeError) as error:
             _explain(source, reading, error, extra=drop)
-        for batch in table.select(schema.names).combine_chunks().to_batches():
-            _check_range(source, batch, inferred)
+        chosen = table.select(schema.names).combine_chunks()
+        _check_range(source, first, block, chosen, inferred)
+        for batch in chosen.to_batches():
             try:
                 yield converted(batch, schema, text=False)
             except BadValueError as error:
@@ -106,26 +108,31 @@ def _reading_type(written: Schema, field: Schema) -> DataType:
     return field.type if numbers else found
 
 
-def _check_range(source: Source, batch: Batch, inferred: frozenset[str]) -> None:
+def _check_range(source: Source, first: int, block: bytes, table: Any, inferred: frozenset[str]) -> None:
     """
+    Args:
+        first: the index of the first row of `block`, whose rows are in `table`.
+
     Raises:
-        CellError: a whole number beyond int64 in a column of floats whose type was inferred, or a number that a
-            float32 does not hold. Beyond float64 Arrow refuses it.
+        CellError: a whole number that a float64 does not hold in a column of floats whose type was inferred, or a
+            number that a float32 does not hold. Beyond float64 Arrow refuses it.
     """
     pa = arrow()
-    floats = [(field, column) for field, column in zip(batch.schema, batch.columns, strict=True) if _is_float(field)]
-    wide = {field.name for field, column in floats if field.name in inferred and exceeds_int64(column)}
+    floats = [(field, column) for field, column in zip(table.schema, table.columns, strict=True) if _is_float(field)]
+    wide = {field.name for field, column in floats if field.name in inferred and may_lose_digits(column)}
     overflown = {field.name for field, column in floats if field.type == pa.float32() and has_infinities(column)}
-    for number, line in _lines(source) if wide or overflown else ():
-        where = f"{source.name}, line {number}"
-        for name, value in _loaded(where, line).items():
-            if name in wide and isinstance(value, int) and value not in INT64:
-                shown = f"{_shown(value)} is not {described(pa.float64())}"
-                raise CellError(f"{where}, column {name!r}: {shown}{WIDE_INTEGER}.")
+    lines = (line for line in block.split(b"\n") if line.strip())
+    for index, line in enumerate(lines if wide or overflown else ()):
+        if not overflown and not _MANY_DIGITS.search(line):
+            continue
+        for name, value in cast("dict[str, object]", json.loads(line)).items():
+            wrong = lost_digits(value) if name in wide and isinstance(value, int) else ""
+            kind = pa.float64()
             if name in overflown and isinstance(value, int | float) and _FLOAT32_MAX < abs(value) < math.inf:
-                raise CellError(
-                    f"{where}, column {name!r}: {_shown(value)} is not {described(pa.float32())}{OVERFLOW}."
-                )
+                wrong, kind = OVERFLOW, pa.float32()
+            if wrong:
+                where = locate_jsonl(source, first + index)
+                raise CellError(f"{where}, column {name!r}: {_shown(value)} is not {described(kind)}{wrong}.")
 
 
 def _is_float(field: Schema) -> bool:

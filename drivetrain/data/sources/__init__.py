@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, cast
@@ -27,7 +27,7 @@ from drivetrain.data.reading import TableOptions
 
 _ADDRESS = re.compile(r"(?P<scheme>[a-z][a-z0-9]*):(?P<place>.+)", re.DOTALL)
 # A secret in an address would stand in definitions, logs and manifests.
-_PASSWORD = re.compile(r"//[^/@\s:]*:[^/@\s]+@")
+_PASSWORD = re.compile(r"//[^/@\s:]*:[^/@\s]+@|[?&](?:ssl)?password=", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,6 +42,8 @@ class Options:
     """The column of the query whose values grow with each new row."""
     table: TableOptions
     """How files are read."""
+    empty: Collection[str] = ()
+    """Columns in which the rows of an earlier run have no value (for `added_since`)."""
     whole: bool = False
     """Infer the types of text files from all rows, not from the first ones."""
     scratch: Path

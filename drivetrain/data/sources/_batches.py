@@ -8,16 +8,18 @@ from typing import Any
 from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, Schema, arrow, plain_type
 
+_DAMAGED = " Is it damaged, or written to by hand?"
+
 
 def plain_schema(schema: Schema) -> Schema:
     """Without metadata, and without what only describes storage (large text, categories)."""
     return arrow().schema([(field.name, plain_type(field.type)) for field in schema])
 
 
-def plain_batches(batches: Any, schema: Schema, where: str) -> Iterator[Batch]:
+def plain_batches(batches: Any, schema: Schema, where: str, *, advice: str = _DAMAGED) -> Iterator[Batch]:
     """
     Raises:
-        InputError: they cannot be read.
+        InputError: they cannot be read; with the advice.
     """
     pa = arrow()
     try:
@@ -26,6 +28,4 @@ def plain_batches(batches: Any, schema: Schema, where: str) -> Iterator[Batch]:
                 columns = [batch.column(field.name).cast(field.type) for field in schema]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
     except (pa.ArrowException, OSError) as error:
-        raise InputError(
-            f"{where} cannot be read: {first_line(error)}. Is it damaged, or written to by hand?"
-        ) from error
+        raise InputError(f"{where} cannot be read: {first_line(error)}.{advice}") from error

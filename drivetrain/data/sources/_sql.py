@@ -8,6 +8,7 @@ watermark and then of all columns. Without one nothing tells whether the rows ar
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -17,7 +18,9 @@ from drivetrain.data.arrow import Batch, Schema
 from drivetrain.data.increments import NotUsableError
 from drivetrain.data.sources import Options, no_such_version
 from drivetrain.data.sources._batches import plain_batches, plain_schema
+from drivetrain.data.sources._sql_types import check_dates, check_types
 
+_ORDER_HINT = " Rows are ordered by the watermark and then by all columns: cast this one in the query, such as to text."
 _RANGE_EXAMPLE = "query='select id, price from orders' watermark=id"
 
 
@@ -48,17 +51,21 @@ class Query:
     def schema(self) -> Schema:
         if self.known is not None:
             return self.known
-        with self._cursor(f"select * from ({self.query}) as rows_of_source where 1 = 0") as cursor:
+        with self._cursor(f"select * from {self._rows} where 1 = 0") as cursor:
             names = [column[0] for column in cursor.description]
         if self.watermark and self.watermark not in names:
             raise InputError(f"watermark: the query gives no column {self.watermark!r}. There are: {', '.join(names)}.")
         with self._cursor(self._ordered(len(names))) as cursor:
-            return plain_schema(cursor.fetch_record_batch().schema)
+            found = cursor.fetch_record_batch().schema
+        check_types(self.address, found)
+        return plain_schema(found)
 
     def batches(self) -> Iterator[Batch]:
         schema = self.schema
         with self._cursor(self._ordered(len(schema))) as cursor:
-            yield from plain_batches(cursor.fetch_record_batch(), schema, self.address)
+            for batch in plain_batches(cursor.fetch_record_batch(), schema, self.address, advice=""):
+                check_dates(self.address, batch)
+                yield batch
 
     def added_since(self, earlier: Mapping[str, Any], schema: Schema) -> Query:
         if not self.watermark or not earlier["version"]:
@@ -83,9 +90,12 @@ class Query:
                 if found == int(rows):
                     return replace(self, highest=highest, rows=found)
             raise no_such_version(version, self.bounded("").identity["version"], self.address)
-        sql = f"select max({self._quoted}), count(*), count({self._quoted}) from ({self.query}) as rows_of_source"
+        sql = f"select max({self._quoted}), count(*), count({self._quoted}) from {self._rows}"
         with self._cursor(sql) as cursor:
-            value, rows, present = cursor.fetchone()
+            try:
+                value, rows, present = cursor.fetchone()
+            except OverflowError:  # what Python makes of a date of infinity
+                value, rows, present = math.inf, 1, 1
         if not rows:
             raise InputError(f"{self.address}: the query gives no row.")
         if present != rows:
@@ -93,18 +103,28 @@ class Query:
                 f"{self.address}: the watermark {self.watermark!r} is missing in {rows - present:,} of {rows:,} rows. "
                 "Choose a column that every row has, or leave these rows out in the query."
             )
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InputError(
+                f"{self.address}: the greatest value of the watermark {self.watermark!r} is infinity or NaN, and no "
+                "row can come after it. Choose another column, or leave these rows out in the query."
+            )
         return replace(self, highest=_literal(value), rows=rows)
 
     def count(self, condition: str) -> int:
-        with self._cursor(f"select count(*) from ({self.query}) as rows_of_source where {condition}") as cursor:
+        with self._cursor(f"select count(*) from {self._rows} where {condition}") as cursor:
             return cursor.fetchone()[0]
+
+    @property
+    def _rows(self) -> str:
+        # The line ends so that a comment at the end of the query does.
+        return f"({self.query}\n) as rows_of_source"
 
     @property
     def _quoted(self) -> str:
         return '"' + self.watermark.replace('"', '""') + '"'
 
     def _ordered(self, columns: int) -> str:
-        sql = f"select * from ({self.query}) as rows_of_source"
+        sql = f"select * from {self._rows}"
         if not self.watermark:
             return sql
         bounds = [f"{self._quoted} <= {self.highest}", *([f"{self._quoted} > {self.after}"] if self.after else [])]
@@ -114,11 +134,16 @@ class Query:
     @contextlib.contextmanager
     def _cursor(self, sql: str) -> Generator[Any]:
         try:
-            with self.connect() as connection, connection.cursor() as cursor:
+            connected = self.connect()
+        except self.errors as error:
+            raise InputError(f"{self.address} cannot be reached: {first_line(error)}.") from error
+        try:
+            with connected as connection, connection.cursor() as cursor:
                 cursor.execute(sql)
                 yield cursor
         except self.errors as error:
-            raise InputError(f"{self.address} refuses the query: {first_line(error)}.") from error
+            hint = _ORDER_HINT if "ordering operator" in str(error) else ""
+            raise InputError(f"{self.address} refuses the query: {first_line(error)}.{hint}") from error
 
 
 def opened(address: str, connect: Callable[[], Any], errors: tuple[type[Exception], ...], options: Options) -> Query:

@@ -71,7 +71,7 @@ class _Files:
         added = _Files(self._client, [each for each in self._objects if each.name not in known], self._options)
         added._fetch()
         sources = find_sources(added._folder) if added._objects else ()
-        added._found = continued_table(added._folder, self._options.table, sources, schema)
+        added._found = continued_table(added._folder, self._options.table, sources, schema, self._options.empty)
         return added
 
     @property

@@ -20,7 +20,7 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.data import shard_files as tabular_shard_files
-from drivetrain.data import shards as tabular_shards
+from drivetrain.data import version_folder
 from drivetrain.data.formats import csv as tabular_csv
 from drivetrain.data.formats import ipc as tabular_ipc
 from drivetrain.data.formats import jsonl as tabular_jsonl
@@ -209,8 +209,8 @@ def test_an_earlier_run_leaves_nothing_behind_and_other_files_stay(tmp_path: Pat
     train = tmp_path / "out" / "train"
     (train / "notes.txt").write_text("mine")
     (train / ".part-00003.parquet.partial").write_text("left by an older version that was killed")
-    (train / tabular_shards.STAGING).mkdir()
-    (train / tabular_shards.STAGING / "part-00003.parquet").write_text("left by a run that was killed")
+    (train / version_folder.STAGING).mkdir()
+    (train / version_folder.STAGING / "part-00003.parquet").write_text("left by a run that was killed")
     split(tmp_path / "raw.csv", tmp_path / "out", keep_versions=0)
     version = Manifest.read(train).version
     assert {path.name for path in train.iterdir()} == {"manifest.json", "notes.txt", version}
@@ -251,14 +251,14 @@ def test_a_run_killed_while_it_replaces_leaves_each_set_old_or_new(
 
         return change
 
-    real_publish = tabular_shards.publish
+    real_publish = version_folder.publish
 
     def publish(writers: Any, keep: int) -> None:
         for name in ("unlink", "replace", "rename"):
             monkeypatch.setattr(Path, name, counted(getattr(Path, name)))
         real_publish(writers, keep)
 
-    monkeypatch.setattr(tabular_shards, "publish", publish)
+    monkeypatch.setattr(version_folder, "publish", publish)
     with contextlib.suppress(KeyboardInterrupt):
         split(tmp_path / "new.csv", tmp_path / "out", rows_per_shard=100, keep_versions=0)
     monkeypatch.undo()
@@ -273,7 +273,7 @@ def test_a_run_killed_while_it_replaces_leaves_each_set_old_or_new(
 def test_a_second_run_on_the_same_folders_is_refused_and_disturbs_nothing(tmp_path: Path) -> None:
     (tmp_path / "raw.csv").write_text(csv_text(rows(300)))
     (tmp_path / "other.csv").write_text(csv_text(rows(200)))
-    real, refusals = tabular_shards.publish, list[str]()
+    real, refusals = version_folder.publish, list[str]()
 
     def publish(*given: Any) -> None:
         """All is staged: now another run comes."""
@@ -283,7 +283,7 @@ def test_a_second_run_on_the_same_folders_is_refused_and_disturbs_nothing(tmp_pa
         real(*given)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tabular_shards, "publish", publish)
+        patch.setattr(version_folder, "publish", publish)
         sides = split(tmp_path / "raw.csv", tmp_path / "out")
     assert len(refusals) == 1 and "another run is writing into " in refusals[0]
     assert sum(map(len, sides.values())) == 300

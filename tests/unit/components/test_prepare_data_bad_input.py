@@ -1,7 +1,9 @@
 """Each bad input is one clear error that names file, row and column, and leaves nothing in the outputs."""
 
+import bz2
 import errno
 import gzip
+import lzma
 import os
 import re
 import shutil
@@ -20,6 +22,7 @@ from drivetrain.data import shard_files as tabular_shard_files
 from drivetrain.data import shards as tabular_shards
 from drivetrain.data.formats import csv as tabular_csv
 from drivetrain.data.formats import jsonl as tabular_jsonl
+from drivetrain.data.source import find_sources
 
 SIDES = ("train", "validation", "test")
 GOOD = "id,label,x\n" + "".join(f"{key},{key % 2},{key}.5\n" for key in range(100))
@@ -145,6 +148,27 @@ FOLDERS: dict[str, tuple[dict[str, str | bytes], str]] = {
     "no data": ({"README.md": "nothing here", "_SUCCESS": ""}, r"raw holds no data file\. Allowed: \.csv, \.csv\.gz, "),
     "another format": ({"a.csv": GOOD, "b.xlsx": "PK"}, r"raw holds b\.xlsx, which is not read\. Allowed: \.csv"),
     "JSON": ({"a.json": LINES}, r"raw holds a\.json, which is not read"),
+    "text of no known format": (
+        {"a.txt": GOOD},
+        r"If a\.txt is a table, call it \.csv \(give the delimiter if it is no comma\) or \.tsv; texts to train",
+    ),
+    "arrays": ({"a.npz": GZ}, r"raw holds a\.npz, which is not read.* Training reads \.npz itself: give it the folder"),
+    "gzip by another name": ({"sub/a.csv": GZ}, r"sub/a\.csv is compressed by gzip, .*: call it sub/a\.csv\.gz\."),
+    "gzip by another name, JSON": ({"a.jsonl": GZ}, r"a\.jsonl is compressed by gzip, .*: call it a\.jsonl\.gz\."),
+    "a spreadsheet as CSV": (
+        {"a.csv": b"PK\x03\x04" + GZ},
+        r"a\.csv is a zip archive, or a spreadsheet such as",
+    ),
+    "xz": ({"a.csv": lzma.compress(GOOD.encode())}, r"a\.csv is compressed by xz, .*: unpack it \(xz -d\)\."),
+    "bzip2": ({"a.tsv": bz2.compress(GOOD.encode())}, r"a\.tsv is compressed by bzip2, .*: unpack it"),
+    "zstd": (
+        {"a.csv": pa.compress(GOOD.encode(), "zstd", asbytes=True)},
+        r"a\.csv is compressed by zstd, .*: unpack",
+    ),
+    "Parquet and Arrow by another name": (
+        {},
+        r"parquet\.csv is Parquet, whatever its name says: let its name end",
+    ),
     "a column that one file lacks": (
         {"a.csv": GOOD, "b.csv": "id,label\n100,1\n"},
         r"b\.csv has no column 'x', which a\.csv has\. All files must have the same columns",
@@ -181,6 +205,13 @@ def test_bad_folders(tmp_path: Path, case: str) -> None:
         for name, values in (("a", [1, 2]), ("b", ["1", "2"])):
             pq.write_table(pa.table({"id": [ord(name), ord(name) + 9], "label": [1, 1], "x": values}), tmp_path / name)
         files = {f"{name}.parquet": (tmp_path / name).read_bytes() for name in "ab"}
+    if case.startswith("Parquet and Arrow"):
+        pq.write_table(table := pa.table({"id": [1]}), tmp_path / "parquet")
+        with pa.ipc.new_file(str(tmp_path / "arrow"), table.schema) as opened:
+            opened.write_table(table)
+        with pytest.raises(InputError, match=r"arrow\.csv is Arrow, whatever its name says"):
+            find_sources((tmp_path / "arrow").rename(tmp_path / "arrow.csv"))
+        files = {"parquet.csv": (tmp_path / "parquet").read_bytes()}
     assert re.search(expected, run(tmp_path, files))
 
 
@@ -341,7 +372,7 @@ def test_a_full_disk_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(tabular_shard_files, "_HashingSink", Full)
     if failing == "fsync":
-        monkeypatch.setattr(tabular_shards.os, "fsync", no_room)
+        monkeypatch.setattr(os, "fsync", no_room)
     message = run(tmp_path, {"a.csv": noise(2000)}, label=None, rows_per_shard=500)
     assert len(made) > 1
     assert re.search(r"the disk is full: (No space left on device|Disk quota exceeded) while writing to ", message)

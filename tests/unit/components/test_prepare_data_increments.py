@@ -90,7 +90,9 @@ def test_rows_of_a_file_that_sorts_before_known_ones_come_last(
     night(raw, "z.csv", range(3000, 3100))
     capsys.readouterr()
     prepare(raw, tmp_path / "out", tmp_path / "out")
-    assert capsys.readouterr().out.startswith("a.csv sorts before a file that was read earlier: its rows come last")
+    assert capsys.readouterr().out.startswith(
+        "warning: a.csv sorts before a file that was read earlier: its rows come last"
+    )
     prepare(raw, tmp_path / "full")
     for side in SIDES:
         found, full = rows(tmp_path / "out" / side), rows(tmp_path / "full" / side)
@@ -172,6 +174,24 @@ def test_a_column_of_another_type_is_refused(tmp_path: Path, text: str, expected
     assert (tmp_path / "out" / "train" / "manifest.json").read_bytes() == before
     prepare(raw, tmp_path / "out")  # anew, on purpose
     assert len(rows(tmp_path / "out" / "train")) > 1000 * 0.7
+
+
+def test_a_column_gets_its_type_with_its_first_value(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is said by a column without a value; one of text would turn the numbers of later nights into text."""
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    for number, cell in enumerate(("NA", "", "2.5")):
+        (raw / f"{number}.csv").write_text("id,x\n" + "".join(f"{number * 100 + n},{cell}\n" for n in range(100)))
+        prepare(raw, tmp_path / "out", tmp_path / "out" if number else None, label=None)
+        said = capsys.readouterr().out
+        shards = (tmp_path / "out" / "train").glob(f"{Manifest.read(tmp_path / 'out' / 'train').version}/*.parquet")
+        types = {str(pq.read_schema(shard).field("x").type) for shard in shards}
+        assert types == {"string" if number < 2 else "double"}
+        assert ("warning: column 'x' has no value. It is text" in said) == (number == 0)
+        assert ("prepared anew: column 'x' had no value before, and has some in 2.csv" in said) == (number == 2)
+    prepare(raw, tmp_path / "full", label=None)
+    for side in SIDES:
+        assert len({Manifest.read(tmp_path / name / side).content_hash for name in ("out", "full")}) == 1
 
 
 def test_a_file_that_says_its_types_is_held_to_them_too(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_csv_cells_are_inferred(tmp_path: Path) -> None:
     types, values = prepared(tmp_path, {"a.csv": text})
     assert types == {
         **{"id": "int64", "whole": "int64", "real": "double", "yes": "bool", "word": "string", "code": "string"},
-        **{"late": "string", "none": "null", "mixed": "string"},
+        **{"late": "string", "none": "string", "mixed": "string"},
     }
     assert values == {
         "id": [1, 2, 3],
@@ -68,6 +68,50 @@ def test_csv_cells_are_inferred(tmp_path: Path) -> None:
         "none": [None, None, None],
         "mixed": ["1", "true", "2"],
     }
+
+
+CELLS_OF_ONE_COLUMN: dict[str, tuple[list[str], str, list[Any]]] = {
+    "signs": (["+1", "-1", " +0 ", "NA"], "int64", [1, -1, 0, None]),
+    "signs of fractions": (["+1.5", "-1", "+2"], "double", [1.5, -1.0, 2.0]),
+    "telephone numbers": (["+41791234567", "+41447654321"], "string", ["+41791234567", "+41447654321"]),
+    "a telephone number among signs": (["+1", "-1", "+41791234567"], "string", ["+1", "-1", "+41791234567"]),
+    "hexadecimal digits": (["10", "0x10"], "string", ["10", "0x10"]),
+    "leading zeros behind a sign": (["-1", "-007"], "string", ["-1", "-007"]),
+    "leading zeros behind a plus": (["1", "+01"], "string", ["1", "+01"]),
+    "numbers beside true": (["true", "1", "0"], "string", ["true", "1", "0"]),
+    "bools": (["true", "FALSE", "", "NA"], "bool", [True, False, None, None]),
+    "exact whole numbers beside fractions": (["9007199254740994", "0.5"], "double", [9007199254740994.0, 0.5]),
+    "long whole numbers alone": (["9007199254740993", "1"], "int64", [9007199254740993, 1]),
+    "nothing": (["NA", "", "nan"], "string", [None, None, None]),
+}
+
+
+@pytest.mark.parametrize("case", CELLS_OF_ONE_COLUMN)
+def test_no_value_changes_by_an_inferred_type(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """Whether all cells are looked at at once, or the last one comes when the type was chosen by the others."""
+    cells, expected_type, expected = CELLS_OF_ONE_COLUMN[case]
+    shown = [f"{index},{cell}" for index, cell in enumerate(cells)]
+    for name, filler, block in (("at_once", [], 1 << 20), ("late", [f"{9 + n},{cells[0]}" for n in range(40)], 128)):
+        monkeypatch.setattr(tabular_csv, "BLOCK_BYTES", block)
+        (tmp_path / name).mkdir()
+        types, values = prepared(tmp_path / name, {"a.csv": "\n".join(["id,x", *filler, *shown])})
+        assert (types["x"], values["x"]) == (expected_type, expected[:1] * len(filler) + expected)
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_whole_number_that_a_float_does_not_hold_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, late: bool
+) -> None:
+    monkeypatch.setattr(tabular_csv, "BLOCK_BYTES", 128)
+    rows = [f"{9 + n},0.5" for n in range(40 if late else 1)]
+    text = "\n".join(["id,x", *rows, "500,9007199254740993"])
+    place = f"a.csv, row {len(rows) + 2}, column 'x': '9007199254740993' is not a float64: other cells of the column"
+    assert place in refused(tmp_path, {"a.csv": text})
+    _, values = prepared(tmp_path, {"a.csv": text}, schema="id:int64,x:decimal(38, 6)")
+    assert values["x"][-1] == Decimal(9007199254740993)
+    lines = '{"id": 1, "x": 0.5}\n\n{"id": 2, "x": 9007199254740994}\n{"id": 3, "x": 9007199254740993}\n'
+    (tmp_path / "raw" / "a.csv").unlink()
+    assert "a.jsonl, line 4, column 'x': 9007199254740993 is not a float64" in refused(tmp_path, {"a.jsonl": lines})
 
 
 LATE = {
@@ -336,6 +380,16 @@ def test_delimiters(tmp_path: Path, delimiter: str, given_as: str) -> None:
     assert (types["note"], values["p1"]) == ("string", [6, 8])
 
 
+def test_a_tsv_has_tabs_unless_another_delimiter_is_given(tmp_path: Path) -> None:
+    text = TEXT.replace(",", "\t")
+    types, values = prepared(tmp_path, {"a.TSV": text, "b.csv": TEXT.replace("\n", "\n7", 2)})
+    assert (types["note"], values["p1"]) == ("string", [6, 8, 6, 8])
+    for file in (tmp_path / "raw").iterdir():
+        file.unlink()
+    _, values = prepared(tmp_path, {"a.tsv": TEXT.replace(",", ";")}, delimiter=";")
+    assert values["p1"] == [6, 8]
+
+
 CELLS = st.text(st.characters(codec="utf-8", exclude_characters="\0\r"), max_size=12)
 
 
@@ -370,17 +424,19 @@ def test_numbers_come_through_csv(tmp_path_factory: pytest.TempPathFactory, cell
     shown = ["" if cell is None else str(cell) for cell in cells]
     text = "id,x\n" + "".join(f"{index},{cell}\n" for index, cell in enumerate(shown))
     present = [cell for cell in cells if cell is not None]
-    if any(type(cell) is int and cell not in INT64 for cell in present) and not any(
-        type(cell) is bool for cell in present
-    ):
-        assert "beyond int64" in refused(folder, {"a.csv": text})
+    whole = [cell for cell in present if type(cell) is int]
+    is_float = any(type(cell) is float for cell in present) or any(cell not in INT64 for cell in whole)
+    lost = [cell for cell in whole if cell not in INT64 or float(cell) != cell]
+    if is_float and lost and not any(type(cell) is bool for cell in present):
+        expected = "other cells of the column are no int64" if lost[0] in INT64 else "beyond int64"
+        assert expected in refused(folder, {"a.csv": text})
         return
     types, values = prepared(folder, {"a.csv": text})
     if types["x"] == "string":
         assert values["x"] == [cell or None for cell in shown]
-        assert len({type(cell) for cell in present}) > 1
+        assert len({type(cell) for cell in present}) != 1
     elif types["x"] == "double":
         assert values["x"] == [None if cell is None else float(cell) for cell in cells]
     else:
         assert values["x"] == cells
-        assert types["x"] == ("null" if not present else "bool" if isinstance(present[0], bool) else "int64")
+        assert types["x"] == ("bool" if isinstance(present[0], bool) else "int64")

@@ -102,6 +102,15 @@ def test_types_are_those_of_all_rows(place: Path, monkeypatch: pytest.MonkeyPatc
         transform(place, Plan().select("price"), schema="price:float64")
 
 
+def test_cells_that_look_like_rows_are_kept_where_the_user_says_so(place: Path) -> None:
+    cell = "1,2,3,4\n" * 12
+    (place / "raw" / "orders.csv").write_text(f'id,user,price,count\n1,"{cell}",0.5,1\n2,u1,0.5,1\n')
+    with pytest.raises(InputError, match=r"give cells_like_rows=keep\.$"):
+        transform(place, Plan().select("id", "user"))
+    found = transform(place, Plan().select("id", "user"), cells_like_rows="keep")
+    assert found == [{"id": 1, "user": cell}, {"id": 2, "user": "u1"}]
+
+
 @pytest.mark.parametrize("output", ["raw", "raw/inner", "tables", "."])
 def test_nothing_is_written_where_it_is_read(place: Path, output: str) -> None:
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}

@@ -103,6 +103,18 @@ def test_a_cell_that_has_swallowed_rows_is_refused(tmp_path: Path) -> None:
         prepare(tmp_path, swallowing(4999))
 
 
+def test_such_a_cell_is_kept_where_the_user_says_so(tmp_path: Path) -> None:
+    cell = "1,2,3\n" * 12
+    text = f'id,label,t\n0,0,x\n1,1,"{cell}"\n'
+    for name in ("refused", "kept", "malformed"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(InputError, match=r"If it really is one cell, give cells_like_rows=keep\.$"):
+        prepare(tmp_path / "refused", text)
+    assert prepare(tmp_path / "kept", text, cells_like_rows="keep")[1]["t"] == cell
+    with pytest.raises(InputError, match=r"row 4 \(line 16\) is not CSV: .*quote not closed"):
+        prepare(tmp_path / "malformed", text + '2,0,"open\n', cells_like_rows="keep")
+
+
 def test_it_is_found_across_blocks_of_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_format, "BLOCK_BYTES", 100)
     with pytest.raises(InputError, match=r"row 3: .* holds 14 lines"):

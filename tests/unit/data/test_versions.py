@@ -58,7 +58,12 @@ def test_a_hash_names_its_version_whose_folder_is_read_as_data(build: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("wanted", "says"), [("2026-11-22", "no version of 2026-11-22 or before"), ("soon", "no version 'soon'. Allowed")]
+    ("wanted", "says"),
+    [
+        ("2026-11-22", "no version of 2026-11-22 or before"),
+        ("soon", "no version 'soon'. Allowed"),
+        ("490", "no version '490'. Allowed: the beginning of a hash, 4 digits or more, or a time"),
+    ],
 )
 def test_what_names_no_version_is_refused_with_those_that_there_are(build: Path, wanted: str, says: str) -> None:
     with pytest.raises(InputError, match=f"{says}.* There are: [0-9a-f]{{12}} of 2026-11-26 12:00, "):

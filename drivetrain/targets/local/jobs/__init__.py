@@ -6,9 +6,10 @@ Here is what processing and training jobs have in common: on how many hosts, wit
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import WARNING, UserError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.options import Options
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 
 _MOST_HOSTS = 254
+# So many warnings are told beside a step; the log has all of them, and all of each.
+_MOST_WARNINGS = 5
+_MOST_CHARACTERS = 400
 
 
 def entry_point(step: str, app: Mapping[str, Any], image: Any, options: Options) -> tuple[str, ...] | None:
@@ -238,3 +242,19 @@ def job_environment(context: StepContext, named: Mapping[str, str] | None = None
     if environment.get(_REGISTRY, _REGISTRY_OF_PLATFORM) == _REGISTRY_OF_PLATFORM:
         environment[_REGISTRY] = f"local:{context.home.ledger}"
     return environment
+
+
+def logged_warnings(logs: Path) -> str | None:
+    """The different lines that begin with `warning: ` in the logs of all hosts, as one text; None where there are
+    none."""
+    found: dict[str, None] = {}
+    for log in sorted(logs.glob("*.log")):
+        with log.open("rb") as lines:
+            for line in lines:
+                if line.startswith(WARNING.encode()):
+                    found[line.decode("utf-8", "replace").strip().removeprefix(WARNING)] = None
+    if not found:
+        return None
+    told = [text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..." for text in found]
+    more = [f"{len(told) - _MOST_WARNINGS} more in the log"] if len(told) > _MOST_WARNINGS else []
+    return WARNING + "; ".join([*told[:_MOST_WARNINGS], *more])

@@ -114,7 +114,7 @@ def run(context: StepContext) -> StepResult:
         "ProcessingStartTime": started,
         "ProcessingEndTime": time.time(),
     }
-    return StepResult(response=response, publication=publication, inputs=read)
+    return StepResult(response=response, value=jobs.logged_warnings(context.logs), publication=publication, inputs=read)
 
 
 def _of_the_image(context: StepContext, command: Sequence[str]) -> dict[str, str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 from pathlib import Path
 
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.local.outputs import copy_outputs
+from drivetrain.cli.local.outputs import check_folder, copy_outputs
+from drivetrain.data.manifest import Column, Manifest, Shard
+from drivetrain.data.versions import versions
 
 
 def made(folder: Path, *names: str) -> Path:
@@ -32,3 +37,83 @@ def test_files_of_somebody_else_are_refused_and_kept(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"holds mine\.txt, which is no part of the output"):
         copy_outputs({"train": made(tmp_path / "two", "manifest.json", "more.txt")}, out)
     assert sorted(path.name for path in (out / "train").iterdir()) == ["manifest.json", "mine.txt"]
+
+
+def test_a_file_is_copied_by_its_own_name(tmp_path: Path) -> None:
+    made(tmp_path / "one", "model.tar.gz")
+    for _ in range(2):
+        found = copy_outputs({"model": tmp_path / "one" / "model.tar.gz"}, tmp_path / "out", keep_versions=1)
+        assert found == {"model": tmp_path / "out" / "model.tar.gz"} and found["model"].read_text() == "model.tar.gz"
+
+
+def data_set(folder: Path, *contents: str) -> Path:
+    """A set of one version, as prepare_data writes it, with a file beside its shards."""
+    shards = [
+        Shard(f"part-{number:05d}.parquet", 1, len(content), hashlib.sha256(content.encode()).hexdigest())
+        for number, content in enumerate(contents)
+    ]
+    manifest = Manifest(key="id", label=None, schema=(Column("id", "int64"),), shards=tuple(shards))
+    version = folder / manifest.version
+    version.mkdir(parents=True)
+    for shard, content in zip(shards, contents, strict=True):
+        (version / shard.file).write_text(content)
+    (version / "keys-00000.u64").write_text("kept")
+    manifest.write(version / "manifest.json")
+    manifest.in_version().write(folder / "manifest.json")
+    return folder
+
+
+def test_earlier_versions_of_a_data_set_stay_by_rule(tmp_path: Path) -> None:
+    """As where the step writes into the folder itself: also after the copies of an older release, which kept a note."""
+    train = tmp_path / "out" / "train"
+    made(tmp_path / "out", ".train.drivetrain-copied")
+    names: list[str] = []
+    for content, keep, kept in (("a", 1, 1), ("b", 1, 2), ("c", 1, 2), ("d", 2, 3), ("d", 2, 3), ("a", 0, 1)):
+        place = data_set(tmp_path / f"{len(names)}", content)
+        assert copy_outputs({"train": place}, tmp_path / "out", keep_versions=keep) == {"train": train}
+        version = Manifest.read(train).version
+        names = [*(name for name in names if name != version), version]
+        assert {path.name for path in train.iterdir()} == {"manifest.json", *names[-kept:]}
+        current = versions(train)[0]
+        assert (current.path.name, current.is_current) == (version, True)
+        assert (train / version / "part-00000.parquet").read_text() == content
+        assert (train / version / "keys-00000.u64").read_text() == "kept"
+        shutil.rmtree(place)
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["train"]
+
+
+def test_a_copy_of_the_same_version_leaves_its_date(tmp_path: Path) -> None:
+    place, train = data_set(tmp_path / "one", "a"), tmp_path / "out" / "train"
+    copy_outputs({"train": place}, tmp_path / "out", keep_versions=1)
+    manifest = train / Manifest.read(train).version / "manifest.json"
+    os.utime(manifest, (1.0, 1.0))
+    (manifest.parent / "part-00000.parquet").write_text("b")  # damaged
+    copy_outputs({"train": place}, tmp_path / "out", keep_versions=1)
+    assert manifest.stat().st_mtime == 1.0 and Manifest.read(train).rows == 1
+
+
+def test_shards_that_two_versions_have_take_room_once(tmp_path: Path) -> None:
+    """As where a night adds a shard."""
+    train = tmp_path / "out" / "train"
+    found: list[Path] = []
+    for number, contents in enumerate((("a",), ("a", "b"))):
+        copy_outputs({"train": data_set(tmp_path / str(number), *contents)}, tmp_path / "out", keep_versions=1)
+        found.append(train / Manifest.read(train).version)
+    assert [path.name for path in sorted(found[1].glob("*.parquet"))] == ["part-00000.parquet", "part-00001.parquet"]
+    assert (found[0] / "part-00000.parquet").samefile(found[1] / "part-00000.parquet")
+    assert not (found[0] / "keys-00000.u64").samefile(found[1] / "keys-00000.u64")
+
+
+def test_a_folder_of_other_files_is_no_place_for_a_data_set(tmp_path: Path) -> None:
+    made(tmp_path / "out" / "train", "mine.txt")
+    with pytest.raises(UserError, match=r"holds mine\.txt, which is no part of the output"):
+        copy_outputs({"train": data_set(tmp_path / "one", "a")}, tmp_path / "out", keep_versions=1)
+    assert [path.name for path in (tmp_path / "out" / "train").iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("taken", ["out", "out/train"])
+def test_a_file_in_the_way_is_seen_before_anything_runs(tmp_path: Path, taken: str) -> None:
+    made(tmp_path, taken)
+    with pytest.raises(UserError, match=rf"Not a directory: .*{taken}\. Give a folder; it is made where there is none"):
+        check_folder(tmp_path / "out" / "deeper" if taken == "out" else tmp_path / "out", ["train"])
+    check_folder(tmp_path / "new" / "deeper", ["train"])

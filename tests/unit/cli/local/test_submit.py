@@ -17,6 +17,7 @@ from drivetrain.cli.local.submitted import (
     one_step_pipeline,
     shipped_components,
 )
+from drivetrain.data.manifest import Manifest
 from drivetrain.steps import declaration
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of
@@ -28,6 +29,8 @@ from drivetrain.components import Input, Output, component
 def count(data: Input, out: Output, *, word: str, times: int = 1, loud: bool = False) -> dict[str, float]:
     """Count a word."""
     found = (data / "words.txt").read_text().split().count(word) * times
+    if times > 1:
+        print("warning: each word counts twice or more", flush=True)
     (out / "found.txt").write_text(str(found))
     return {"found": found}
 '''
@@ -50,9 +53,14 @@ def test_a_job_runs_like_a_pipeline(drivetrain) -> None:
     assert "✓ submit-count succeeded" in text and "count: found 4" in text and "Report: " in text
     (place,) = [line.removeprefix("out: ") for line in text.splitlines() if line.startswith("out: ")]
     assert (drivetrain.folder / place / "found.txt").read_text() == "4"
+    warning = "warning: each word counts twice or more"
+    assert re.search(rf"count: succeeded in .*: {warning}\n", text)
+    (report,) = [line.removeprefix("Report: ") for line in text.splitlines() if line.startswith("Report: ")]
+    assert warning in (drivetrain.folder / report).read_text()
     shown = json.loads(drivetrain("runs", "show", "latest", "--json", "--home", home))
     assert shown["pipeline"] == "submit-count" and shown["results"] == {"count": {"found": 4}}
-    assert "count: cached" in drivetrain("submit", "counting.py", *given)
+    cached = drivetrain("submit", "counting.py", *given)
+    assert "count: cached" in cached and warning in cached
     assert "count: succeeded" in drivetrain("submit", "counting.py", *given, "--no-cache")
 
 
@@ -82,6 +90,26 @@ def test_files_of_others_are_not_mixed_into_an_output(drivetrain) -> None:
     )
     assert [path.name for path in (drivetrain.folder / "build/out").iterdir()] == ["part-7"]
     assert "Not a directory" in drivetrain.error("submit", "counting_foreign.py", *given, "--out", data)
+    assert "starts: execution" not in drivetrain.out  # it was seen before the job ran
+
+
+def test_versions_are_kept_where_there_is_a_folder_for_them(drivetrain) -> None:
+    given = ("submit", "prepare-data", "-s", "raw=raw.csv", "-s", "key=id", "-s", "keep_versions=3")
+    assert "Give --out DIR, or leave keep_versions out" in drivetrain.error(*given, "--home", drivetrain.folder / "h")
+    assert not (drivetrain.folder / "h").exists()
+
+
+@pytest.mark.slow
+def test_prepared_data_keeps_its_versions(drivetrain) -> None:
+    given = ("submit", "prepare-data", "-s", "raw=raw.csv", "-s", "key=id", "--home", drivetrain.folder / ".home")
+    given = (*given, "-s", "validation_percent=0", "-s", "test_percent=0", "-s", "keep_versions=2", "--out", "build")
+    versions: list[str] = []
+    for rows in range(100, 104):
+        drivetrain.write("raw.csv", "id,x\n" + "".join(f"{row},{row}\n" for row in range(rows)))
+        drivetrain(*given)
+        versions.append(Manifest.read(drivetrain.folder / "build/train").version)
+        there = {path.name for path in (drivetrain.folder / "build/train").iterdir()}
+        assert there == {"manifest.json", *versions[-3:]} and len(set(versions)) == len(versions)
 
 
 def test_variables_reach_the_job_where_they_are_given(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:

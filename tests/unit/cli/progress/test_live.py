@@ -105,6 +105,17 @@ def test_what_the_user_is_asked_is_told_whole_and_what_is_only_worth_knowing_is_
         assert all(len(line) <= 60 for line in screen.lines())
 
 
+def test_warnings_of_a_step_are_told_whole_when_it_has_ended() -> None:
+    warning = "warning: leakage: 12 of 100 rows of validation are equal to a row of train, but for the key"
+    for value in (warning, warning.removeprefix("warning: ")):
+        screen = Screen(width=60)
+        with screen.progress:
+            screen.progress(ExecutionStarted("e-1", "retraining", STEPS))
+            screen.progress(StepFinished("prepare", "Succeeded", 5.0, value=value))
+        assert (f"prepare: {value}\n" in screen.file.getvalue()) == (value == warning)
+        assert all(len(line) <= 60 for line in screen.lines())
+
+
 def test_what_is_printed_meanwhile_stands_above_what_is_drawn_again() -> None:
     screen = io.StringIO()
     drawn = ["a", "b"]

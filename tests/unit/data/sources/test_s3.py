@@ -112,6 +112,17 @@ def test_types_that_later_rows_need_are_found(bucket: Bucket, tmp_path: Path) ->
     assert {column.name: column.type for column in Manifest.read(tmp_path / "out").schema}["x"] == "string"
 
 
+def test_a_column_gets_its_type_with_its_first_value(
+    bucket: Bucket, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, cell in enumerate(("NA", "", "2.5")):
+        bucket.put(f"raw/{number}.csv", f"id,x\n{number},{cell}\n")
+        read_source(tmp_path / "out", tmp_path / "out" if number else None, source=f"s3://{bucket.name}/raw")
+        types = {column.name: column.type for column in Manifest.read(tmp_path / "out").schema}
+        assert types["x"] == ("string" if number < 2 else "double")
+        assert ("warning: all is read anew: 2.csv, row 2, column 'x'" in capsys.readouterr().out) == (number == 2)
+
+
 def test_partitions_one_object_and_bad_names(bucket: Bucket, tmp_path: Path) -> None:
     bucket.put("t/year=2026/rows.csv", "id\n1\n")
     read_source(tmp_path / "folder", source=f"s3://{bucket.name}/t/")

@@ -5,9 +5,11 @@ from __future__ import annotations
 import sqlite3
 import sys
 from contextlib import closing
+from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 
@@ -15,6 +17,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.components.read_source import read_source
 from drivetrain.components.source_version import source_version
 from drivetrain.data.manifest import Manifest
+from drivetrain.data.sources._sql_types import check_dates, check_types
 
 
 @pytest.fixture
@@ -73,6 +76,7 @@ def test_without_a_watermark_there_is_no_version(shop: str, tmp_path: Path) -> N
         ({"query": "select * from orders", "watermark": "id", "version": "1 or 1=1/4"}, "has no version '1 or 1=1/4'"),
         ({"query": "select * from orders", "watermark": "id", "version": "'a' or 'a'/4"}, "has no version"),
         ({"query": "delete from orders"}, "refuses the query"),
+        ({"query": "select id, 9e999 as w from orders", "watermark": "w"}, "value of the watermark 'w' is infinity or"),
     ],
 )
 def test_what_cannot_be_read_is_one_error(shop: str, tmp_path: Path, given: dict[str, Any], message: str) -> None:
@@ -87,6 +91,7 @@ def test_what_cannot_be_read_is_one_error(shop: str, tmp_path: Path, given: dict
         ("data/orders", r"is not SCHEME:PLACE. Examples: delta:lake/orders"),
         ("detla:lake", "there is no source 'detla'. Did you mean 'delta'"),
         ("postgresql://reader:hunter2@db/shop", r"has a password in it.*PGPASSWORD"),
+        ("postgresql://reader@db/shop?sslmode=require&PASSWORD=hunter2", r"has a password in it.*PGPASSWORD"),
         ("delta:lake", "query and watermark are for databases"),
         ("iceberg:orders", "Allowed: iceberg:CATALOG/NAMESPACE.TABLE"),
         ("s3:bucket", "names no bucket"),
@@ -97,6 +102,57 @@ def test_an_address_that_is_none_is_refused(tmp_path: Path, address: str, messag
     with pytest.raises(InputError, match=message) as found:
         read_source(tmp_path / "out", source=address, query=query)
     assert "hunter2" not in str(found.value)
+
+
+def test_a_query_may_end_with_a_comment(shop: str, tmp_path: Path) -> None:
+    read_source(tmp_path / "out", source=shop, query="select id from orders -- all of them", watermark="id")
+    assert Manifest.read(tmp_path / "out").rows == 4
+
+
+def field(kind: Any, named: str) -> Any:
+    return pa.field("v", kind, metadata={"POSTGRESQL:type": named})
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (field(pa.int64(), "money"), r"type money, .* in the query: cast\(v as numeric\) as v\."),
+        (field(pa.list_(pa.int64()), "_money"), "type _money"),
+        (field(pa.opaque(pa.binary(), "inet", "PostgreSQL"), "inet"), r"type inet, .*: cast\(v as text\) as v\."),
+        (field(pa.list_(pa.opaque(pa.binary(), "inet", "PostgreSQL")), "_inet"), "type _inet"),
+        (field(pa.uuid(), "uuid"), "type uuid"),
+        (pa.field("v", pa.month_day_nano_interval()), "type interval"),
+        (field(pa.opaque(pa.string(), "numeric", "PostgreSQL"), "numeric"), ""),
+        (field(pa.json_(), "jsonb"), ""),
+        (field(pa.list_(pa.int32()), "_int4"), ""),
+        (field(pa.binary(), "bytea"), ""),
+    ],
+)
+def test_types_whose_values_would_be_others_are_refused(given: Any, expected: str) -> None:
+    if not expected:
+        check_types("db", pa.schema([given]))
+        return
+    with pytest.raises(InputError, match=rf"^db: column 'v' is of the {expected}"):
+        check_types("db", pa.schema([given]))
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    with pytest.raises(InputError, match=r"two columns of the query are called 'v'\. Rename one"):
+        check_types("db", pa.schema([("id", pa.int64()), ("v", pa.int64()), ("v", pa.string())]))
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), *(pa.timestamp(unit, "UTC") for unit in ("s", "ms", "us", "ns"))])
+def test_what_a_driver_makes_of_infinity_is_no_date(kind: Any) -> None:
+    dates = [date(1, 1, 1), date(9999, 12, 31)]
+    if str(kind).startswith("timestamp[ns"):  # which has no such years
+        dates = [date(1677, 9, 22), date(2262, 4, 11)]
+    check_dates("db", pa.record_batch([pa.array([None, *dates], pa.date32()).cast(kind)], names=["v"]))
+    if "ns" in str(kind):
+        return
+    integers = pa.int32() if pa.types.is_date32(kind) else pa.int64()
+    for end in (-(2**31), 2**31 - 1) if pa.types.is_date32(kind) else (-(2**62), 2**62):
+        with pytest.raises(InputError, match=r"column 'v' has a date before the year 1 or after 9999.*nullif\(v, 'inf"):
+            check_dates("db", pa.record_batch([pa.array([0, None, end], integers).cast(kind)], names=["v"]))
 
 
 def test_a_missing_package_is_named_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,204 @@
+"""A folder with the versions of one data set, and the pointer that says which of them readers find."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+from drivetrain.base.errors import InputError
+from drivetrain.base.file_locks import hold
+from drivetrain.data.manifest import MANIFEST_FILE, Manifest
+from drivetrain.data.versions import VERSION_FOLDER
+
+# The new data set is written here, in the folder itself: a folder beside it may be on another file system.
+STAGING = ".drivetrain-new"
+# A version on its way out; what is left of it when a run is killed goes with the next run.
+_LEAVING = ".drivetrain-old-"
+_POINTER = f".{MANIFEST_FILE}.partial"
+# What versions before format 2 left in the folder itself.
+_FORMAT_1_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.partial")
+
+
+class VersionFolder:
+    """What writes a version. The files are staged, then placed beside the earlier versions, then pointed to.
+
+    From `start` to `discard` the folder is locked against other writers.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.staging = folder / STAGING
+        self._lock: int | None = None
+        self._manifest: Manifest
+
+    def start(self) -> None:
+        """Make the folder and an empty staging folder; what the folder holds stays.
+
+        Raises:
+            InputError: another run writes into the folder.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._lock = _locked(self.folder)
+        shutil.rmtree(self.staging, ignore_errors=True)
+        self.staging.mkdir()
+
+    def staged(self, manifest: Manifest) -> None:
+        """Say what the staged files are."""
+        self._manifest = manifest
+
+    def discard(self) -> None:
+        """Remove what was staged, by this run or one that was killed, and let other writers in. What cannot be removed
+        is left to the next run; the failure that led here is the one to tell."""
+        if self._lock is not None:
+            shutil.rmtree(self.staging, ignore_errors=True)
+            os.close(self._lock)
+            self._lock = None
+
+    def place_version(self) -> None:
+        """Give the staged files the folder of their version, and write what will point there."""
+        target = self.folder / self._manifest.version
+        if target.is_dir():
+            manifest = target / MANIFEST_FILE
+            is_current = self.current() == self._manifest.version and manifest.is_file()
+            since = manifest.stat().st_mtime_ns if is_current else None
+            # The same content, by its name; a file of it that was damaged is whole again.
+            for path in sorted(self.staging.iterdir(), key=lambda path: path.name == MANIFEST_FILE):
+                path.replace(target / path.name)
+            if since is not None:  # versions are found by date: this one is as old as it was
+                os.utime(manifest, ns=(since, since))
+        else:
+            self.staging.rename(target)
+        self._manifest.in_version().write(self.folder / _POINTER)
+        _make_durable(target)
+
+    def point(self) -> None:
+        """From here on readers find the new version."""
+        (self.folder / _POINTER).replace(self.folder / MANIFEST_FILE)
+        _make_durable(self.folder)
+
+    def remove_versions(self, replaced: str | None, keep: int) -> None:
+        """Remove earlier versions but the `keep` that were last: first the `replaced` one, then by the time at which
+        they were written. Files of others are left alone."""
+        current = self._manifest.version
+        others = [
+            path
+            for path in self.folder.iterdir()
+            if VERSION_FOLDER.fullmatch(path.name) and path.name != current and (path / MANIFEST_FILE).is_file()
+        ]
+        others.sort(key=lambda path: (path.name == replaced, (path / MANIFEST_FILE).stat().st_mtime_ns), reverse=True)
+        for path in others[keep:]:
+            path.rename(self.folder / f"{_LEAVING}{path.name}")
+        for path in self.folder.glob(f"{_LEAVING}*"):
+            shutil.rmtree(path, ignore_errors=True)
+        if replaced != "" or not keep:
+            for path in self.folder.iterdir():
+                if _FORMAT_1_FILE.fullmatch(path.name):
+                    path.unlink()
+
+    def current(self) -> str | None:
+        """The version that readers find: "" for one of format 1, None for no set, or an unreadable one."""
+        try:
+            shards = Manifest.read(self.folder, checksums=False).shards
+        except InputError:
+            return None
+        return shards[0].file.rpartition("/")[0] if shards else None
+
+
+def publish(folders: Iterable[VersionFolder], keep: int) -> None:
+    """Make the staged data sets those that readers find.
+
+    All of them are whole in their places before the first pointer is replaced, each in one move. A reader, and whoever
+    looks after a kill, finds in each folder the earlier set or the new one, whole. Sets that were replaced stay for
+    those who read them; `keep` of them outlive this run.
+    """
+    folders = tuple(folders)
+    for each in folders:
+        each.place_version()
+    replaced = [each.current() for each in folders]
+    for each in folders:
+        each.point()
+    for each, version in zip(folders, replaced, strict=True):
+        each.remove_versions(version, keep)
+
+
+def copy_version(source: Path, target: Path, keep: int) -> None:
+    """Make the current version of a set that of another folder, as if it had been written there. `keep` of the
+    versions that are there stay; shards that the one before has, too, take no more room.
+
+    Raises:
+        InputError: `source` holds no set with versions, or another run writes into `target`.
+        OSError: `target` cannot be written.
+    """
+    manifest = Manifest.read(source, checksums=False)
+    copy = VersionFolder(target)
+    try:
+        copy.start()
+        known = _other_shards(target, manifest.version)
+        named = {_plain(shard.file): shard.sha256 for shard in manifest.shards}
+        for path in (source / manifest.version).iterdir():
+            staged = copy.staging / path.name
+            if earlier := known.get(named.get(path.name, "")):
+                os.link(earlier, staged)
+            else:
+                shutil.copyfile(path, staged)
+                _make_durable(staged)
+        copy.staged(manifest)
+        publish([copy], keep)
+    finally:
+        copy.discard()
+
+
+def _other_shards(folder: Path, version: str) -> dict[str, Path]:
+    """SHA-256 -> file of the shards that readers of a folder find, where they find another version."""
+    try:
+        current = Manifest.read(folder, checksums=False)
+    except InputError:
+        return {}
+    return {} if current.version == version else {shard.sha256: folder / shard.file for shard in current.shards}
+
+
+def _plain(file: str) -> str:
+    return file.rpartition("/")[2]
+
+
+def holds_versions(folder: Path) -> bool:
+    """Whether one of our steps wrote a set with versions into a folder."""
+    if not folder.is_dir():
+        return False
+    try:
+        manifest = Manifest.read(folder, checksums=False)
+    except InputError:
+        return False
+    return (folder / manifest.version / MANIFEST_FILE).is_file()
+
+
+def _locked(folder: Path) -> int:
+    """A descriptor that keeps other writers out of a folder until it is closed, or its process ends.
+
+    Raises:
+        InputError: another run has it.
+    """
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        hold(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            raise InputError(
+                f"another run is writing into {folder} now. Wait until it has ended, or give another folder."
+            ) from None
+        raise
+    return descriptor
+
+
+def _make_durable(path: Path) -> None:
+    """What was written to a file, or renamed in a folder, stays so when the power fails."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
