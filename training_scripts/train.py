@@ -169,8 +169,12 @@ class Training:
         self._total_steps = self.schedule.total_steps
 
     def position(self) -> setup.Position:
-        """Where the training is after the steps that it has taken."""
-        return setup.position(self.config, self.order, self.state.step, self.state.consumed, self._total_steps)
+        """Where the training is after the steps that it has taken, at least one."""
+        config, step, consumed = self.config, self.state.step, self.state.consumed
+        ends_epoch, ends = consumed % self.order.num_samples == 0, step == self._total_steps
+        validates = ends or (step % config.validate_every == 0 if config.validate_every else ends_epoch)
+        reports = validates or step % config.log_every == 0
+        return setup.Position((consumed - 1) // self.order.num_samples, ends_epoch, ends, validates, reports)
 
     def take_step(self, batch: Step) -> setup.Position:
         """Consume a global batch, of which this rank has its part."""

@@ -19,7 +19,7 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 # Not resolved: in a checkout some rooms of the package are links.
-_PACKAGE = Path(__file__).parents[1]
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
 
 def place_in(trace: TracebackType | None) -> str:
@@ -79,7 +79,7 @@ def blamed_on_place(method: Callable[[S, T], R]) -> Callable[[S, T], R]:
 
 
 def _place(frames: Iterable[tuple[str, int]]) -> str:
-    return next((f"{Path(file).name}, line {line}" for file, line in frames if _is_users(file)), "")
+    return next((f"{os.path.basename(file)}, line {line}" for file, line in frames if _is_users(file)), "")
 
 
 @lru_cache(4096)
@@ -87,13 +87,12 @@ def _is_users(filename: str) -> bool:
     """Whether a file is neither ours, nor Python's, nor an installed package's."""
     if filename.startswith("<") or not filename.endswith(".py"):
         return False
-    if Path(filename).is_relative_to(_PACKAGE):
-        return False
-    path = Path(filename).resolve()
-    return not any(path.is_relative_to(library) for library in _libraries())
+    return not filename.startswith(_PACKAGE) and not os.path.realpath(filename).startswith(_libraries())
 
 
 @cache
-def _libraries() -> tuple[Path, ...]:
+def _libraries() -> tuple[str, ...]:
     # sysconfig would load all that Python was built with, which takes a millisecond.
-    return tuple(Path(folder).resolve() for folder in (os.path.dirname(os.__file__), *site.getsitepackages()))
+    return tuple(
+        os.path.realpath(folder) + os.sep for folder in (os.path.dirname(os.__file__), *site.getsitepackages())
+    )

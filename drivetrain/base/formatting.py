@@ -6,6 +6,7 @@ import math
 import re
 import time
 import unicodedata
+from functools import lru_cache
 
 _STATUS_WORDS = {
     "Succeeded": "succeeded",
@@ -70,6 +71,7 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 86400} d {whole % 86400 // 3600} h"
 
 
+@lru_cache(16_384, typed=True)  # a page draws the same numbers again and again
 def number(value: float | int | bool) -> str:
     """Four significant digits, without an exponent where a person would write none: 0.9722, 1,797, 3.2e-07."""
     if isinstance(value, bool):

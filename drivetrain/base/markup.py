@@ -7,7 +7,9 @@ Text that came from outside cannot become markup: only what this module built (`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import cache
 
 _ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#x27;"}
 # HTML elements without content; writing them as <br/> is right in HTML and in XML.
@@ -23,6 +25,8 @@ _CONTROL = {
     if chr(code) not in "\t\n\r"
 }
 _UNSAFE = {**{ord(char): entity for char, entity in _ENTITIES.items()}, **_CONTROL, 0xFFFE: "", 0xFFFF: ""}
+# Most texts have nothing to escape, and a page has tens of thousands.
+_NOT_PLAIN = re.compile(f"[{''.join(map(chr, _UNSAFE))}\ud800-\udfff]")
 
 
 class Markup(str):
@@ -39,17 +43,19 @@ def escape(text: object) -> Markup:
     page can hold, are replaced."""
     if isinstance(text, Markup):
         return text
-    return Markup(str(text).encode("utf-8", "replace").decode("utf-8").translate(_UNSAFE))
+    written = str(text)
+    if _NOT_PLAIN.search(written) is None:
+        return Markup(written)
+    return Markup(written.encode("utf-8", "replace").decode("utf-8").translate(_UNSAFE))
 
 
 def el(tag: str, *content: Content, **attributes: str | float | int | bool | None) -> Markup:
     """An element. Attributes that are None or False are left out, True stands for an empty one; `class_` and the like
     lose their underscore, other underscores become hyphens (`stroke_width`)."""
-    written = "".join(
-        f" {name.rstrip('_').replace('_', '-')}" + (f'="{_attribute(value)}"' if value is not True else '=""')
-        for name, value in attributes.items()
-        if value is not None and value is not False
-    )
+    written = ""
+    for name, value in attributes.items():
+        if value is not None and value is not False:
+            written += f' {_name(name)}="{"" if value is True else _attribute(value)}"'
     inner = join(content)
     if not inner and tag in _VOID:
         return Markup(f"<{tag}{written}/>")
@@ -58,17 +64,22 @@ def el(tag: str, *content: Content, **attributes: str | float | int | bool | Non
 
 def join(content: Iterable[Content], between: str = "") -> Markup:
     """Many pieces of content, nested ones included, as one."""
-    return Markup(between.join(_flat(content)))
+    texts: list[str] = []
+    _flatten(content, texts)
+    return Markup(between.join(texts))
 
 
-def _flat(content: Iterable[Content]) -> Iterable[str]:
+def _flatten(content: Iterable[Content], texts: list[str]) -> None:
     for item in content:
-        if item is None:
-            continue
         if isinstance(item, str | int | float):
-            yield escape(item)
-        else:
-            yield from _flat(item)
+            texts.append(escape(item))
+        elif item is not None:
+            _flatten(item, texts)
+
+
+@cache
+def _name(name: str) -> str:
+    return name.rstrip("_").replace("_", "-")
 
 
 def _attribute(value: str | float | int) -> str:

@@ -64,7 +64,8 @@ def artifact(package: Mapping[str, Any]) -> str:
 
 def is_training_image(uri: str) -> bool:
     """Whether an image is one that trains and cannot serve, by its name."""
-    return re.fullmatch(_TRAINING_IMAGE, uri) is not None
+    # Most others are told by less than the pattern, which takes long to compile.
+    return ("-training" in uri or "pytorch:" in uri) and re.fullmatch(_TRAINING_IMAGE, uri) is not None
 
 
 def properties(package: Mapping[str, Any]) -> dict[str, str]:

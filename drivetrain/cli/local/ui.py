@@ -46,7 +46,8 @@ def ui(
     place = local_home(home)
     if home is not None and not place.root.exists():
         print(f"note: {place.nothing_run()}", file=sys.stderr)
-    server = Server(Pages(place, lambda: opened(None, home)), port)
+    pages = Pages(place, lambda: opened(None, home))
+    server = Server(pages, port)
     ended = threading.Event()
 
     def end(number: int, frame: object) -> None:
@@ -62,6 +63,8 @@ def ui(
         else:
             say(f"{server.address}\nCtrl-C ends.")
         sys.stdout.flush()
+        # (Not in this thread: it waits for Ctrl-C, which in the middle of an import is no orderly end.)
+        threading.Thread(target=pages.prepare, name="prepare", daemon=True).start()
         if open_:
             import webbrowser
 

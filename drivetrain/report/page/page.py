@@ -6,27 +6,55 @@ is imported where the run has something to show in it: most runs have few of the
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
 from drivetrain.base.markup import Content, Markup, el
 from drivetrain.report import Around, definitions, document, place_code, section, tile
-from drivetrain.report.content import RunFacts
+from drivetrain.report.content import ArtifactFacts, Curve, RunFacts
 from drivetrain.report.content.reasons import known_paths
-from drivetrain.report.dag import MAX_SIDE_BY_SIDE
+from drivetrain.report.dag import MAX_SIDE_BY_SIDE, Dag
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
 from drivetrain.report.page.sections import commands_section, parameters_section, status_mark, steps_section
 
 if TYPE_CHECKING:
+    from drivetrain.report.content.card import CardFacts
+    from drivetrain.report.content.datasets import DatasetFacts
+    from drivetrain.report.content.decision import DecisionFacts
     from drivetrain.report.content.evaluation import EvaluationFacts, Measure
+    from drivetrain.report.content.goodput import JobTimes
+    from drivetrain.report.content.health import HealthFacts
     from drivetrain.report.content.spot_savings import Prices
+    from drivetrain.report.content.tuning import TuningFacts
 
 MAX_FAILURES = 10
 
 
-def render(run: RunFacts, prices: Prices | None = None, around: Around | None = None, log: Content = None) -> str:
-    """The whole page; `prices` say what spot machines saved, `log` is a section with the end of a log."""
+class Drawn:
+    """The dear sections of a page as they were drawn last: each is drawn again when what it is drawn of has changed."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Callable[..., Content], tuple[tuple[Any, ...], Content]] = {}
+
+    def __call__(self, section: Callable[..., Content], *facts: Any) -> Content:
+        """What `section(*facts)` gives, for facts that are compared by their values."""
+        kept = self._kept.get(section)
+        if kept is None or kept[0] != facts:
+            kept = self._kept[section] = facts, section(*facts)
+        return kept[1]
+
+
+def render(
+    run: RunFacts,
+    prices: Prices | None = None,
+    around: Around | None = None,
+    log: Content = None,
+    drawn: Drawn | None = None,
+) -> str:
+    """The whole page; `prices` say what spot machines saved, `log` is a section with the end of a log, and `drawn` has
+    the sections of the page before, where it is made again and again."""
+    drawn = drawn or Drawn()
     title = f"{run.pipeline} · {status_word(run.status)} · {run.id}"
     return document(
         title,
@@ -35,22 +63,22 @@ def render(run: RunFacts, prices: Prices | None = None, around: Around | None = 
             "main",
             _failure(run),
             log,
-            _decisions(run),
-            _graph(run),
-            _data(run),
-            _training(run),
-            _health(run),
-            _tunings(run),
+            drawn(_decisions, run.decisions),
+            drawn(_graph, run.pipeline, run.dag),
+            drawn(_data, run.datasets),
+            drawn(_training, run.curves, run.job_times, run.ended_early),
+            drawn(_health, run.healths),
+            drawn(_tunings, run.tunings),
             _interruptions(run, prices),
-            _evaluations(run),
+            drawn(_evaluations, run.evaluations, run.decisions),
             _measured(run),
-            _cards(run),
+            drawn(_cards, run.cards),
             _models(run),
             steps_section(run),
             _checkpoints(run),
             parameters_section(run),
             commands_section(run),
-            _lineage(run),
+            drawn(_lineage, run.id, run.artifacts),
             _environment(run),
             id="content",
         ),
@@ -130,36 +158,36 @@ def _verdicts(run: RunFacts) -> list[Markup]:
     return [verdict(decision) for decision in run.decisions]
 
 
-def _decisions(run: RunFacts) -> list[Markup]:
-    if not run.decisions:
+def _decisions(decisions: tuple[DecisionFacts, ...]) -> list[Markup]:
+    if not decisions:
         return []
     from drivetrain.report.page.evaluation_page import decision_sections
 
-    return decision_sections(run.decisions)
+    return decision_sections(decisions)
 
 
-def _evaluations(run: RunFacts) -> list[Markup]:
-    if not run.evaluations:
+def _evaluations(evaluations: tuple[EvaluationFacts, ...], decisions: tuple[DecisionFacts, ...]) -> list[Markup]:
+    if not evaluations:
         return []
     from drivetrain.report.page.evaluation_page import evaluation_sections
 
-    return evaluation_sections(run.evaluations, run.decisions)
+    return evaluation_sections(evaluations, decisions)
 
 
-def _data(run: RunFacts) -> Content:
-    if not run.datasets:
+def _data(datasets: tuple[DatasetFacts, ...]) -> Content:
+    if not datasets:
         return None
     from drivetrain.report.page.data_section import data_section
 
-    return data_section(run.datasets)
+    return data_section(datasets)
 
 
-def _cards(run: RunFacts) -> list[Markup]:
-    if not run.cards:
+def _cards(cards: tuple[CardFacts, ...]) -> list[Markup]:
+    if not cards:
         return []
     from drivetrain.report.page.card_section import card_sections
 
-    return card_sections(run.cards)
+    return card_sections(cards)
 
 
 def _checkpoints(run: RunFacts) -> Content:
@@ -170,20 +198,20 @@ def _checkpoints(run: RunFacts) -> Content:
     return checkpoints_section(run)
 
 
-def _health(run: RunFacts) -> Content:
-    if not run.healths:
+def _health(healths: tuple[HealthFacts, ...]) -> Content:
+    if not healths:
         return None
     from drivetrain.report.page.health_section import health_section
 
-    return health_section(run.healths)
+    return health_section(healths)
 
 
-def _tunings(run: RunFacts) -> Content:
-    if not run.tunings:
+def _tunings(tunings: tuple[TuningFacts, ...]) -> Content:
+    if not tunings:
         return None
     from drivetrain.report.page.tuning_section import tunings_section
 
-    return tunings_section(run.tunings)
+    return tunings_section(tunings)
 
 
 def _models(run: RunFacts) -> Content:
@@ -220,10 +248,9 @@ def _failure(run: RunFacts) -> Markup | None:
     return el("section", el("h2", "What went wrong", id="failure"), blocks, class_="failure", aria_labelledby="failure")
 
 
-def _graph(run: RunFacts) -> Markup | None:
-    if not run.dag.nodes:
+def _graph(pipeline: str, dag: Dag) -> Markup | None:
+    if not dag.nodes:
         return None
-    dag = run.dag
     if len(dag.nodes) > MAX_SIDE_BY_SIDE:
         from drivetrain.report.dag.folding import folded
 
@@ -231,22 +258,24 @@ def _graph(run: RunFacts) -> Markup | None:
     if len(dag.nodes) > MAX_NODES:
         drawing: Markup = el("p", f"{len(dag.nodes):,} steps are too many for one picture; the table has them all.")
     else:
-        drawing = el("div", dag_svg(dag, title=f"Steps of {run.pipeline}"), class_="scroll", tabindex=0)
+        drawing = el("div", dag_svg(dag, title=f"Steps of {pipeline}"), class_="scroll", tabindex=0)
     return section("Pipeline", drawing, id="pipeline")
 
 
-def _training(run: RunFacts) -> Markup | None:
+def _training(
+    curves: tuple[Curve, ...], job_times: tuple[JobTimes, ...], ended_early: Mapping[str, str]
+) -> Markup | None:
     charts: Content = None
     folded: Content = None
-    if run.curves:
+    if curves:
         from drivetrain.report.charts.curves import training_charts
 
-        charts = training_charts(run.curves, job_times=run.job_times)
-        if any(curve.positions for curve in run.curves):
-            over_time = el("div", training_charts(run.curves, over_time=True, job_times=run.job_times), class_="charts")
+        charts = training_charts(curves, job_times=job_times)
+        if any(curve.positions for curve in curves):
+            over_time = el("div", training_charts(curves, over_time=True, job_times=job_times), class_="charts")
             folded = el("details", el("summary", "Over time"), over_time)
-    several = len({curve.step for curve in run.curves}) > 1
-    told = [el("p", f"{step}: {why}" if several else why) for step, why in run.ended_early.items()]
+    several = len({curve.step for curve in curves}) > 1
+    told = [el("p", f"{step}: {why}" if several else why) for step, why in ended_early.items()]
     if not charts and not told:
         return None
     return section("Training", told, el("div", charts, class_="charts"), folded, id="training")
@@ -270,8 +299,8 @@ def _measured(run: RunFacts) -> Content:
     return results_section(run)
 
 
-def _lineage(run: RunFacts) -> Markup | None:
-    if not run.artifacts:
+def _lineage(execution: str, artifacts: tuple[ArtifactFacts, ...]) -> Markup | None:
+    if not artifacts:
         return None
     head = ("Step", "", "Name", "Place", "Size", "Content (sha256)", "From")
     rows = [
@@ -283,19 +312,19 @@ def _lineage(run: RunFacts) -> Markup | None:
             el("td", place_code(item.uri)),
             el("td", f"{size(item.bytes)}, {count(item.files, 'file')}"),
             el("td", el("code", item.digest[:16], title=item.digest)),
-            el("td", _origin(run, item.from_step, item.from_execution)),
+            el("td", _origin(execution, item.from_step, item.from_execution)),
         )
-        for item in run.artifacts
+        for item in artifacts
     ]
     table = el("table", el("thead", el("tr", [el("th", name, scope="col") for name in head])), el("tbody", rows))
     detail = el("details", el("summary", count(len(rows), "folder")), el("div", table, class_="scroll", tabindex=0))
     return section("Lineage", detail, id="lineage")
 
 
-def _origin(run: RunFacts, step: str | None, execution: str | None) -> Content:
+def _origin(here: str, step: str | None, execution: str | None) -> Content:
     if step is None:
         return "–"
-    return step if execution in (None, run.id) else [step, " of ", el("code", execution)]
+    return step if execution in (None, here) else [step, " of ", el("code", execution)]
 
 
 def _environment(run: RunFacts) -> Markup | None:

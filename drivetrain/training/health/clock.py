@@ -19,11 +19,11 @@ class Clock:
     """`mark(phase)`: what has passed since the last mark belongs to that phase.
 
     A step marks it five times, and each call costs it microseconds: the model has taken the caches. So marks are only
-    noted (`note((phase, now()))` is a `mark` without a call of its own), and added up when somebody asks for `seconds`.
+    noted, and added up when somebody asks for `seconds`. Who marks the same phase in every step asks once what notes it
+    (`noting(phase)`), mostly a list's own `append`: `note((phase, now()))` is then a `mark` without a call of its own.
 
     Attributes:
         now: the time [s].
-        note: takes a phase and when it ended.
         queued: of the seconds of data and forward, those in which the thread was ready and waited for a CPU.
         last: when the last mark was set that has been added up.
     """
@@ -31,7 +31,6 @@ class Clock:
     def __init__(self, now: Callable[[], float] = time.perf_counter) -> None:
         self.now = now
         self._noted: list[tuple[int, float]] = []
-        self.note: Callable[[tuple[int, float]], None] = self._noted.append
         self._queue = _opened_queue()
         self._reads = [False] * len(PHASES)
         self.restart()
@@ -75,10 +74,13 @@ class Clock:
         unread = {*_NEVER_BEFORE, *(() if meets_before_forward else (DATA,)), *(() if in_pieces else (BACKWARD,))}
         self._reads = [phase not in unread for phase in range(len(PHASES))]
         self._queued_before = self.in_queue()
-        self.note = self._note_without_the_queue
+
+    def noting(self, phase: int) -> Callable[[tuple[int, float]], None]:
+        """What takes this phase and when it ended; the same until `leave_out_the_queue`."""
+        return self._note_without_the_queue if self._reads[phase] else self._noted.append
 
     def mark(self, phase: int) -> None:
-        self.note((phase, self.now()))
+        self.noting(phase)((phase, self.now()))
 
     def split(self, phase: int, at: float, then: int) -> None:
         """As two marks, of which the first was set at `at`."""
@@ -97,17 +99,16 @@ class Clock:
 
     def _note_without_the_queue(self, noted: tuple[int, float]) -> None:
         phase, now = noted
-        if self._reads[phase]:
-            # Both of the same moment: who waits for a CPU between two looks would have the wait in one phase, and its
-            # time in the next.
-            queued = 0.0
-            for _ in range(_TRIES):
-                before, queued, now = now, self.in_queue(), self.now()
-                if now - before < _MOMENT:
-                    break
-            if phase in _OWN:
-                self.queued += queued - self._queued_before
-            self._queued_before = queued
+        # Both of the same moment: who waits for a CPU between two looks would have the wait in one phase, and its time
+        # in the next.
+        queued = 0.0
+        for _ in range(_TRIES):
+            before, queued, now = now, self.in_queue(), self.now()
+            if now - before < _MOMENT:
+                break
+        if phase in _OWN:
+            self.queued += queued - self._queued_before
+        self._queued_before = queued
         self._noted.append((phase, now))
 
 

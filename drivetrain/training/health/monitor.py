@@ -96,8 +96,7 @@ class Health:
     ) -> None:
         self._process, self._strategy, self._journal = process, strategy, journal
         self._folder = output / FOLDER if output else None
-        self._truth = truth
-        self._rules = load_rules(config.health_rules)
+        self._truth, self._rules = truth, load_rules(config.health_rules)
         self._bound, self._given_rules = config.health_cost, config.health_rules
         self._clock = Clock()
         self._watcher: Watcher | None = strategy.framework.watcher(strategy, self._clock)
@@ -120,6 +119,7 @@ class Health:
         self._to_time_of_day = time.time() - self._clock.last
         tells = self._watcher is not None and self._watcher.tells_phases
         self._last_phase = phases.OPTIMIZER if tells else phases.COMPUTE
+        self._note_last = self._clock.noting(self._last_phase)
         self.summary = Summary(self._rules, self._folder if process.is_main else None)
         self.stops: Finding | None = None
         self._taken: _Taken | None = None
@@ -127,8 +127,7 @@ class Health:
         self._is_full = self._records = False
         self._nonfinite_step = self._step = 0
         self._idle: deque[float] = deque(maxlen=9)
-        self._accelerator = Accelerator()
-        self._cadence = Cadence(self._bound)
+        self._accelerator, self._cadence = Accelerator(), Cadence(self._bound)
         self.due = self._cadence.due
 
     def begin(self, step: int) -> None:
@@ -148,14 +147,15 @@ class Health:
 
     def timed(self, batches: Iterable[T]) -> Iterator[T]:
         """The batches; what they are waited for is noted."""
-        iterator, note, now = iter(batches), self._clock.note, self._clock.now
+        iterator, now = iter(batches), self._clock.now
+        note_other, note_data = self._clock.noting(phases.OTHER), self._clock.noting(phases.DATA)
         while True:
-            note((phases.OTHER, now()))
+            note_other((phases.OTHER, now()))
             try:
                 batch = next(iterator)
             except StopIteration:
                 return
-            note((phases.DATA, now()))
+            note_data((phases.DATA, now()))
             yield batch
 
     def before_step(self, step: int) -> None:
@@ -189,7 +189,7 @@ class Health:
             weight: what the samples of the global batch weigh together, a number or a scalar of the framework.
         """
         clock, watcher = self._clock, self._watcher
-        clock.note((self._last_phase, clock.now()))
+        self._note_last((self._last_phase, clock.now()))
         seconds = clock.seconds
         self._loss, self._weight, self._factor = self._loss + loss, self._weight + weight, factor
         self._step = step

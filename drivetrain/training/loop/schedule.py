@@ -38,9 +38,10 @@ class Schedule:
         if self.kind == "constant":
             return 1.0
         if self.kind == "sgdr":
-            return _half_wave(self._position_in_cycle(done))
-        share = min(1.0, done / max(1, self.total_steps - self.warmup_steps))
-        return 1.0 - share if self.kind == "linear" else _half_wave(share)
+            share = self._position_in_cycle(done)
+        else:
+            share = min(1.0, done / max(1, self.total_steps - self.warmup_steps))
+        return 1.0 - share if self.kind == "linear" else 0.5 * (1 + math.cos(math.pi * share))
 
     def _position_in_cycle(self, done: int) -> float:
         """In [0, 1): how much of its cycle the step has behind it."""
@@ -87,7 +88,3 @@ def check_schedules(recipe: Recipe, num_optimizers: int) -> None:
         raise InputError(f"{where}, and optimizer() returned {num_optimizers}. Give a schedule for each.")
     if wrong := [kind for kind in recipe.schedules if kind not in ("", *kinds)]:
         raise InputError(f"{where}; allowed are {', '.join(kinds)}, or '' for the training's own, not {wrong[0]!r}.")
-
-
-def _half_wave(share: float) -> float:
-    return 0.5 * (1 + math.cos(math.pi * share))

@@ -33,14 +33,6 @@ class Position(NamedTuple):
     reports: bool
 
 
-def position(config: Config, order: Order, step: int, consumed: int, total_steps: int) -> Position:
-    """After `step` steps over `consumed` samples, at least one of them."""
-    ends_epoch, ends = consumed % order.num_samples == 0, step == total_steps
-    validates = ends or (step % config.validate_every == 0 if config.validate_every else ends_epoch)
-    reports = validates or step % config.log_every == 0
-    return Position((consumed - 1) // order.num_samples, ends_epoch, ends, validates, reports)
-
-
 def open_data(config: Config, folders: Folders, recipe: Recipe, process: Process) -> tuple[Dataset, Dataset | None]:
     """The data to learn from, and the data to validate on (read as the former is), if there is any."""
     train = Dataset(

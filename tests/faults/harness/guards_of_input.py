@@ -21,8 +21,8 @@ import yaml
 
 sys.path.insert(0, str(Path(__file__).parents[3]))
 
+from drivetrain.targets.local import jobs
 from drivetrain.targets.local.containers import supervised
-from drivetrain.targets.local.jobs import jobs
 from tests.faults import canary_secrets, malicious_input
 from tests.faults.harness.families import Trial, family
 

@@ -17,7 +17,7 @@ from drivetrain.registry.package_mapping import request_of
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps.contract import CODE_CHANNEL
 from drivetrain.targets.local.containers.mounts import BASE
-from drivetrain.targets.local.jobs.jobs import environment_of, image_command
+from drivetrain.targets.local.jobs import environment_of, image_command
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.storage.channels import entries, member, missing, text
 from drivetrain.targets.sagemaker.document import object_in

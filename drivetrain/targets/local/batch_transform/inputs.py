@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.base import json_text
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry.model_folder import unpack
+from drivetrain.targets.local import jobs
 from drivetrain.targets.local.batch_transform import driver
 from drivetrain.targets.local.batch_transform.containers import SUBMIT_DIRECTORY
-from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import member, text

@@ -18,10 +18,10 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
+from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution import BAD_INPUT, Facts, StepFailedError, StepStoppedError, for_run
 from drivetrain.targets.local.execution.context import Control, StepContext, StepResult
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.ledger import Move
 from drivetrain.targets.local.ledger.schema import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter

@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import mask
+from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution import StepFailedError
 from drivetrain.targets.local.execution.context import StepContext
-from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 # As Lambda's: https://docs.aws.amazon.com/lambda/latest/dg/gettingstarted-limits.html

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.spec.steps import TRAIN
 from drivetrain.targets.events import StepInterrupted, StepRestarted
+from drivetrain.targets.local import jobs
 from drivetrain.targets.local.containers.mounts import host_path
 from drivetrain.targets.local.execution import StepFailedError, StepStoppedError
 from drivetrain.targets.local.execution.context import StepContext, raise_unless_succeeded
@@ -22,7 +23,6 @@ from drivetrain.targets.local.interruption_simulation.interruptions import Inter
 from drivetrain.targets.local.interruption_simulation.limits import limit
 from drivetrain.targets.local.interruption_simulation.simulation import Rehearsal
 from drivetrain.targets.local.interruption_simulation.transitions import Transitions
-from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage import channels

@@ -104,8 +104,8 @@ def run(context: StepContext, program: Program) -> None:
         StepFailedError: it failed.
         UserError: a file of it is not there.
     """
+    from drivetrain.targets.local import jobs
     from drivetrain.targets.local.containers.container import Host, Job
-    from drivetrain.targets.local.jobs import jobs
 
     root = context.folder / jobs.HOSTS / "127.0.0.1"
     root.mkdir(parents=True)

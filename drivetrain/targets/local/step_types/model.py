@@ -9,9 +9,9 @@ import time
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.local import jobs
 from drivetrain.targets.local.batch_transform.containers import containers, data_uris
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import text
 from drivetrain.targets.sagemaker.document.document import StepNode

@@ -11,8 +11,8 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.image import SPARK_SUBMIT
+from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.storage import channels
 from drivetrain.targets.local.storage.channels import entries, member, text
 from drivetrain.targets.local.storage.outputs import Publication, merge

@@ -18,8 +18,8 @@ from drivetrain.registry import model_package, registration
 from drivetrain.registry.content_hash import files_in, hash_of_files
 from drivetrain.registry.model_card import as_package_card
 from drivetrain.registry.package_mapping import record_of
+from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.ledger.schema import full_ledger_errors
 from drivetrain.targets.local.storage import channels

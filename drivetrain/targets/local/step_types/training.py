@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base import archive
 from drivetrain.base.errors import UserError
+from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution import JOB_PREFIX
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.jobs import jobs, notebook_jobs, remote_function
+from drivetrain.targets.local.jobs import notebook_jobs, remote_function
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
 from drivetrain.targets.local.jobs.spot_rules import spot_problems
 from drivetrain.targets.local.storage import channels, outputs

@@ -16,6 +16,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import contains_mask
+from drivetrain.targets.local import jobs
 from drivetrain.targets.local.batch_transform import inputs, settings
 from drivetrain.targets.local.batch_transform.containers import (
     Serving,
@@ -26,7 +27,6 @@ from drivetrain.targets.local.batch_transform.containers import (
     serving,
 )
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.jobs import jobs
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage.channels import text
 from drivetrain.targets.local.storage.outputs import Publication

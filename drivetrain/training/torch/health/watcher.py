@@ -57,7 +57,9 @@ class Watcher:
             clock.leave_out_the_queue(
                 meets_before_forward=strategy.meets_before_forward, in_pieces=config.accumulation > 1
             )
-        self._note, self._now = clock.note, clock.now
+        self._note_met = clock.noting(self._before_forward)
+        self._note_forward, self._note_backward = clock.noting(phases.FORWARD), clock.noting(phases.BACKWARD)
+        self._now = clock.now
         self._hears_gradients = self.tells_phases and isinstance(strategy.module, DistributedDataParallel)
         self._handles: list[Any] = []
         self._last_gradient = 0.0
@@ -95,7 +97,7 @@ class Watcher:
     def has_met(self) -> None:
         """The ranks have met before the forward pass, which is next."""
         if self.tells_phases:
-            self._note((self._before_forward, self._now()))
+            self._note_met((self._before_forward, self._now()))
 
     def piece_begins(self, counted: int) -> None:
         """A piece of the batch, of which so many samples count; where `sums`."""
@@ -104,7 +106,7 @@ class Watcher:
     def forward_done(self, piece: Batch, summed: Tensor) -> None:
         """`summed`: the sum of the piece's losses."""
         if self.tells_phases:
-            self._note((phases.FORWARD, self._now()))
+            self._note_forward((phases.FORWARD, self._now()))
         if self._on_host and not self.nonfinite and not math.isfinite(summed.item()):
             again = self._strategy.name in WHOLE and not self._strategy.config.compile
             self.nonfinite = first_nonfinite(self._strategy, piece, again=again) or "no layer is named"
@@ -117,7 +119,7 @@ class Watcher:
         if self._last_gradient:  # what comes after this rank's last gradient is waiting for others
             self._clock.split(phases.BACKWARD, self._last_gradient, phases.COMMUNICATION)
         else:
-            self._note((phases.BACKWARD, self._now()))
+            self._note_backward((phases.BACKWARD, self._now()))
 
     def before_update(self, scale: float) -> None:
         """Gradients are whole, and as long as they are; `scale` is the loss's. Where `sums`."""

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drivetrain.report.charts.charts import MAX_POINTS, Series, bar_chart, line_chart, tick_text, ticks
+from drivetrain.report.charts.charts import MAX_MARKS, Series, bar_chart, line_chart, tick_text, ticks
 from drivetrain.report.charts.curves import class_charts, training_charts
 from drivetrain.report.content import Curve, Measured
 from drivetrain.report.content.findings import overall, per_class
@@ -63,7 +63,7 @@ def test_a_long_curve_is_thinned_and_keeps_its_spike() -> None:
     points = [(float(n), 1.0) for n in range(100_000)]
     points[54_321] = (54_321.0, 99.0)
     chart = line_chart("loss", [Series("train", tuple(points))], x_label="step")
-    assert chart.count('class="dot"') <= MAX_POINTS
+    assert chart.count('class="dot"') <= MAX_MARKS
     assert "train 99.00 at 54,321 step" in chart
 
 

@@ -59,3 +59,12 @@ def test_hostile_entries_are_shown_as_nothing(prepared: Path) -> None:
     path.write_text(json.dumps(manifest))
     page = str(data_section((read(prepared / "validation"),)))
     assert "<script>" not in page and "&lt;script&gt;" in page and "3 values of &lt;b&gt;" in page
+
+
+def test_a_manifest_that_was_written_anew_is_read_anew(prepared: Path) -> None:
+    path = prepared / "train" / "manifest.json"
+    before = read(prepared / "train")
+    path.write_text(path.read_text().replace(f'"rows": {before.rows}', f'"rows": {before.rows - 1}'))
+    assert read(prepared / "train").rows == before.rows - 1
+    path.unlink()
+    assert read_dataset("prepare-data", prepared / "train") is None

@@ -12,7 +12,7 @@ from drivetrain.report.content.evaluation import evaluation
 from drivetrain.report.content.goodput import Interruption, JobTimes
 from drivetrain.report.dag import Dag, Edge, Node
 from drivetrain.report.page import page as page_module
-from drivetrain.report.page.page import render
+from drivetrain.report.page.page import Drawn, render
 
 CANARY = '<script>alert("canary")</script>'
 START = 1_795_000_000.0
@@ -111,6 +111,19 @@ def test_the_page_parses_and_tells_the_facts() -> None:
         "version 3",
     ):  # fmt: skip
         assert fact in page.text, fact
+
+
+def test_a_section_is_drawn_again_when_what_it_tells_has_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn, pictures = Drawn(), list[str]()
+    dag_svg = page_module.dag_svg
+    monkeypatch.setattr(page_module, "dag_svg", lambda dag, title: pictures.append(title) or dag_svg(dag, title=title))
+    before, same = run(), run()
+    more = run(curves=(Curve(step="train", name="train_loss", points=((1.0, 2.0), (2.0, 0.5), (3.0, 0.125))),))
+    other = run(dag=Dag.build([Node("train", "Training", "train", "Executing")], []), curves=())
+    pages = [render(facts, drawn=drawn) for facts in (before, same, more, other)]
+    assert len(pictures) == 2  # of the steps as they were at first, and of those at the end
+    assert pages == [render(facts) for facts in (before, same, more, other)]
+    assert pages[0] == pages[1] and "to 0.1250" in pages[2] and "to 0.1250" not in pages[1]
 
 
 def test_the_page_needs_nothing_from_anywhere_and_runs_nothing() -> None:

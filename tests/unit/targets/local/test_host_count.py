@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.jobs.jobs import host_count, instance_type
+from drivetrain.targets.local.jobs import host_count, instance_type
 
 PREFERRED = [{"InstanceType": "ml.g5.12xlarge"}, {"InstanceType": "ml.g5.16xlarge"}]
 COUNTED = [

@@ -53,6 +53,8 @@ def matches(pattern: str, value: str) -> bool:
     """Whether the whole value matches, as the service means it."""
     if len(value) > MAX_CHARACTERS:
         return True
+    if pattern == ".*":  # that of every fourth shape with one
+        return "\n" not in value
     extra = "" if value.isascii() or r"\p{" not in pattern else "".join(sorted({c for c in value if not c.isascii()}))
     return _compiled(pattern, extra).fullmatch(value) is not None
 

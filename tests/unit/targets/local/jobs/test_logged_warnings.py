@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import warn
-from drivetrain.targets.local.jobs.jobs import logged_warnings
+from drivetrain.targets.local.jobs import logged_warnings
 
 
 def test_lines_that_begin_so_are_told_once_each(tmp_path: Path) -> None:
