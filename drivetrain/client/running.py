@@ -38,7 +38,9 @@ def start(
     from drivetrain.targets.local.organising.labels import checked_tags
     from drivetrain.trackers.tracker import checked
 
-    loaded = _with_modules(_loaded(pipeline, config, settings))
+    loaded = _loaded(pipeline, config, settings)
+    if not isinstance(pipeline, str | Path):
+        loaded = _with_modules(loaded)
     built = compile_edited(loaded, wheels_optional=True, edits_optional=True)
     local = loaded.settings.local
     options = Options(
@@ -112,16 +114,25 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
 
 
 def _with_modules(loaded: Loaded) -> Loaded:
-    """The pipeline with the code of its components, where it is an object: of a notebook's cells, of modules."""
+    """The pipeline with the modules of its components, where it came as an object: those of a notebook's cells, and the
+    user's own that do not lie in the folder that travels, such as those of a package below another name."""
     from dataclasses import replace
 
     from drivetrain.authoring.cells import write_modules
+    from drivetrain.targets.assets.travelling import source_files
 
-    if loaded.source is not None:
-        return loaded
     folder = Path(tempfile.mkdtemp(prefix="drivetrain-modules-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return replace(loaded, source=folder) if write_modules(loaded.pipeline, folder) else loaded
+    write_modules(loaded.pipeline, folder)
+    source, written = loaded.source, source_files(folder)
+    if not written or (source is not None and all((source / file.relative_to(folder)).exists() for file in written)):
+        return loaded
+    for file in () if source is None else source_files(source):
+        place = folder / file.relative_to(source)
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, place)
+    return replace(loaded, source=folder)
 
 
 def _origin(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -329,29 +329,40 @@ def test_notebooks_see_the_page_and_the_picture(first: dt.Run) -> None:
     assert picture.startswith("<svg") and "register-model" in picture
 
 
-def test_components_of_the_users_own_modules_travel_with_a_pipeline_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a module, and of a package; beside them what they import."""
+@pytest.fixture
+def flows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A module of a package, with what it imports from its package and beside that."""
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "rows.py").write_text("def text(rows):\n    return 'y' * rows\n")
     (tmp_path / "flows" / "steps.py").write_text(
+        "import sys\n"
+        "from drivetrain import Pipeline, step\n"
         "from drivetrain.components import Output, component\n"
         "from .rows import text\n"
         "from letters import size\n"
         "@component\n"
         "def fit(model: Output, rows: int = 2) -> dict[str, float]:\n"
         "    (model / 'model.txt').write_text(text(rows))\n"
+        "    if rows > 8: sys.exit(f'{size(text(rows))} rows are too many')\n"
         "    return {'size': size(text(rows))}\n"
+        "def build(rows: int = 4) -> Pipeline:\n"
+        "    return Pipeline(name='own', steps=[step(fit, rows=rows)])\n"
     )
     (tmp_path / "letters.py").write_text("def size(text):\n    return float(len(text))\n")
     monkeypatch.syspath_prepend(tmp_path)
-    fit = importlib.import_module("flows.steps").fit
-    run = dt.run(dt.Pipeline(name="own", steps=[dt.step(fit, rows=4)]), quiet=True, home=tmp_path / "home")
-    assert run.status == "Succeeded", run.steps["fit"].log()
-    assert run.metrics["size"] == 4
+    yield importlib.import_module("flows.steps")
     for name in ("flows", "flows.steps", "flows.rows", "letters"):
-        monkeypatch.delitem(sys.modules, name)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_components_of_the_users_own_modules_travel(flows: Any, tmp_path: Path) -> None:
+    """With a Pipeline, and with a function, whose file's folder travels too: modules are found by their whole names."""
+    home = tmp_path / "home"
+    run = dt.run(flows.build(rows=4), quiet=True, home=home)
+    assert run.status == "Succeeded" and run.metrics["size"] == 4, run.steps["fit"].log()
+    failed = dt.run(flows.build, rows=9, quiet=True, home=home)
+    assert failed.steps["fit"].log(1) == "9.0 rows are too many"
+    assert failed.resume().steps["fit"].log(1) == "9.0 rows are too many"  # with the code that travelled
 
 
 def test_curves_by_the_names_of_their_metrics(place: Path, first: dt.Run) -> None:
