@@ -211,8 +211,9 @@ class Declaration(NamedTuple, Generic[P, R]):
     def target(self) -> str:
         """`module:function`, the name under which the program is found in the container."""
         module = self.function.__module__
-        if module == "__main__":  # `python pipeline.py`: in the container the file is imported by its own name
-            module = self.file.stem
+        if module == "__main__":  # in the container the file is imported by its own name, as `python -m` has it
+            spec = getattr(self.function, "__globals__", {}).get("__spec__")
+            module = self.file.stem if spec is None else spec.name
         return f"{module}:{self.function.__name__}"
 
     @property

@@ -3,6 +3,7 @@
 import dataclasses
 import inspect
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
@@ -116,6 +117,14 @@ def test_a_component_is_still_its_function() -> None:
     assert evaluate(here, None, here, name="x", rate=0.5) == {"accuracy": 0.5}
     assert evaluate.target == f"{__name__}:evaluate"
     assert evaluate.file == Path(__file__).resolve()
+
+
+@pytest.mark.parametrize(("spec", "module"), [(None, "job"), (ModuleSpec("pk.job", None), "pk.job")])
+def test_the_module_that_python_runs_is_imported_by_its_own_name(spec: ModuleSpec | None, module: str) -> None:
+    """`python job.py`, and `python -m pk.job`."""
+    names: dict[str, Any] = {"__name__": "__main__", "__spec__": spec}
+    exec(compile("def fit() -> None: ...", "/flows/pk/job.py", "exec"), names)
+    assert component(names["fit"]).target == f"{module}:fit"
 
 
 def test_a_declaration_cannot_be_changed() -> None:
