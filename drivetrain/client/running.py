@@ -127,11 +127,12 @@ def _with_modules(loaded: Loaded) -> Loaded:
     source, written = loaded.source, source_files(folder)
     if not written or (source is not None and all((source / file.relative_to(folder)).exists() for file in written)):
         return loaded
-    for file in () if source is None else source_files(source):
-        place = folder / file.relative_to(source)
-        if not place.exists():
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, place)
+    if source is not None:
+        for file in source_files(source):
+            place = folder / file.relative_to(source)
+            if not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, place)
     return replace(loaded, source=folder)
 
 
