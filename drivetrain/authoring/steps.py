@@ -42,6 +42,7 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.training_options import TrainingOptions
 from drivetrain.spec.values import All, Condition, ExecutionField, ExecutionRef, Join, Pending, ValueType, as_value
+from drivetrain.steps.contract import listed, listed_texts
 from drivetrain.steps.declaration import Component
 
 
@@ -190,20 +191,24 @@ def script(
     `path` is relative to the pipeline's file and must lie in its folder.
 
     Raises:
-        SpecError: a path elsewhere; a keyword that it does not take.
+        SpecError: a path elsewhere; a keyword that it does not take; no list where one is wanted.
     """
-    refuse_unknown(f"script({path!r})", unknown, script)
+    where = f"script({path!r})"
+    refuse_unknown(where, unknown, script)
+    outputs = listed_texts(where, "outputs", outputs, '"clean"')
+    arguments = listed(where, "arguments", arguments, '"--rows", 3')
+    needs = listed_texts(where, "needs", needs, '"numpy"')
     if path.startswith("/") or ".." in path.split("/"):
-        raise SpecError(f"script({path!r}): give a path below the folder of the pipeline's file.")
+        raise SpecError(f"{where}: give a path below the folder of the pipeline's file.")
     label = name or path.rpartition("/")[2].partition(".")[0].replace("_", "-")
     return ProcessingStep(
         name=label,
         display_name=display_name,
         description=description,
         depends_on=dependencies(after),
-        program=Program(kind="script", target=path, needs=tuple(needs)),
+        program=Program(kind="script", target=path, needs=needs),
         inputs={key: as_value(value) for key, value in (inputs or {}).items()},
-        outputs=tuple(outputs),
+        outputs=outputs,
         arguments=tuple(a if isinstance(a, FolderPath) else as_value(a) for a in arguments),
         cluster=cluster or Cluster(),
         image=image,

@@ -208,6 +208,11 @@ def test_a_script_is_a_step() -> None:
     for path in ("/abs.py", "../up.py"):
         with pytest.raises(SpecError, match="below the folder"):
             script(path)
+    for name, given in (("needs", "numpy"), ("outputs", "abc"), ("arguments", "xyz"), ("needs", 5)):
+        with pytest.raises(
+            SpecError, match=rf"script\('a\.py'\): {name} is {given!r}\. Give a list, such as {name}=\["
+        ):
+            script("a.py", **{name: given})  # type: ignore[arg-type]
 
 
 def test_edges_conditions_and_the_rest() -> None:
