@@ -253,7 +253,10 @@ def _settings_class(author: Callable[..., Any]) -> type[Settings] | None:
     parameters = list(inspect.signature(author).parameters.values())
     if not parameters:
         return None
-    hints = typing.get_type_hints(author, include_extras=True)
+    try:
+        hints = typing.get_type_hints(author, include_extras=True)
+    except (TypeError, NameError) as error:  # a partial; a type under `if TYPE_CHECKING`
+        raise SpecError(f"{shown(author)}: the types of its parameters cannot be read: {said(error)}.") from None
     kind = hints.get(parameters[0].name)
     if len(parameters) == 1 and isinstance(kind, type) and issubclass(kind, Settings):
         return kind

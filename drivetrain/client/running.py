@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, shown
@@ -93,6 +94,7 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
     from drivetrain.authoring.loading import Loaded, load, load_function
     from drivetrain.authoring.settings import Settings
     from drivetrain.authoring.steps import Pipeline
+    from drivetrain.steps.declaration import Component
 
     overrides = _overrides(settings)
     if isinstance(pipeline, str | Path):
@@ -105,7 +107,7 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
                 "or change what it is given there."
             )
         return Loaded(pipeline, Settings(), None, Path.cwd())
-    if callable(pipeline):
+    if callable(pipeline) and not isinstance(pipeline, type | BuiltinFunctionType | Component):
         return load_function(pipeline, config, overrides)
     raise UserError(
         f"run() is given {shown(pipeline)}. Give the name of a pipeline, a file, a function that returns a Pipeline, "
