@@ -61,7 +61,7 @@ def refuse_other_kinds(where: str, **given: tuple[type, Any]) -> None:
         SpecError: one of them is of another kind.
     """
     for name, (kind, value) in given.items():
-        if value is not None and not isinstance(value, kind | Mapping):
+        if value is not None and not isinstance(value, kind) and not isinstance(value, Mapping):
             example = '{"KEY": "value"}' if kind is dict else f"{kind.__name__}(...)"
             raise SpecError(f"{where}: {name} is {shown(value)}. Write {name}={example}.")
 
