@@ -85,7 +85,7 @@ def _refuse_in_vain(target: str, config: Path | None, overrides: Sequence[str]) 
         UserError: a setting that says neither which pipeline is started nor where, which was decided by `apply`.
     """
     from drivetrain.base.errors import UserError
-    from drivetrain.cli.deployed.deployment import place_of
+    from drivetrain.cli.deployed.deployment import options_of, place_of, without_secrets
     from drivetrain.cli.operands import is_pipeline
 
     if not is_pipeline(target):
@@ -99,8 +99,9 @@ def _refuse_in_vain(target: str, config: Path | None, overrides: Sequence[str]) 
         except UserError:
             continue  # the pipeline is not built without it; what else is wrong is said as it is looked for
         if unchanged:
+            option = " ".join(options_of(None, *without_secrets([given])))
             raise UserError(
-                f"--set {given}: a deployed pipeline is started as it was applied, and this changes nothing of it. "
-                f"Apply it first (drivetrain apply {target} --set {given}), or give a parameter of the pipeline: "
+                f"{option}: a deployed pipeline is started as it was applied, and this changes nothing of it. "
+                f"Apply it first (drivetrain apply {target} {option}), or give a parameter of the pipeline: "
                 "--param NAME=VALUE."
             )
