@@ -74,7 +74,7 @@ class Step:
 
 
 class Run:
-    """A run, by its id, the beginning of its id, or `latest`.
+    """A run, by its id, its name, the beginning of its id, or `latest`.
 
     What it says of a run that goes on is as of now, each time it is asked.
 
@@ -87,7 +87,7 @@ class Run:
 
     def __init__(self, id: str = "latest", *, home: str | Path | None = None) -> None:
         if not isinstance(id, str):  # type: ignore[reportUnnecessaryIsInstance]
-            raise UserError(f"Run({shown(id)}): give the id of a run, the beginning of one, or 'latest'.")
+            raise UserError(f"Run({shown(id)}): give the id of a run, its name, the beginning of its id, or 'latest'.")
         self._home = Home(home)
         self._kept: RunFacts | None = None
         self.id = id

@@ -101,7 +101,7 @@ def note(
 
 def delete(
     executions: Annotated[
-        list[str], Argument(metavar="ID...", help="Runs: ids, beginnings of ids, names, or `latest`.")
+        list[str], Argument(metavar="ID...", help="Runs: ids, names, beginnings of ids, or `latest`.")
     ],
     yes: Yes = False,
     home: Home = None,

@@ -32,6 +32,8 @@ from dataclasses import replace
 
 _LATEST = re.compile(r"latest(?:~([0-9]{1,4}))?")
 _EXECUTION = "id, pipeline, status, started, ended, idle, reason, definition_hash, parameters, name, note"
+BEGINS = "substr(id, 1, length(?1)) = ?1 COLLATE NOCASE"
+"""What the ids of executions are chosen by that begin with a text, as SQL."""
 _STEP = (
     "execution, name, type, display_name, status, started, ended, attempts, cache_of, reason, value, why, arguments,"
     " response, parent, iteration, item"
@@ -102,7 +104,7 @@ class Ledger:
         return [self._execution(row) for row in self.rows(f"SELECT {_EXECUTION} FROM executions e {rest}", *values)]
 
     def execution(self, id: str) -> ExecutionRow:
-        """One execution by its id, the beginning of its id, its name, `latest`, or `latest~2` (two runs before it).
+        """One execution by `latest`, `latest~2` (two runs before it), its id, its name, else the beginning of its id.
 
         Raises:
             UserError: there is none, or several begin so.
@@ -115,15 +117,13 @@ class Ledger:
             if len(found) <= before:
                 raise UserError(f"No execution {id!r}: {self.home.root} holds {count(len(found), 'run')}.")
             return found[before]
-        pattern = id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        sql = f"SELECT {_EXECUTION} FROM executions WHERE id LIKE ? ESCAPE '\\' ORDER BY rowid DESC LIMIT 10"
-        rows = self.rows(sql, pattern) if id else []
-        rows = rows or self.rows(f"SELECT {_EXECUTION} FROM executions WHERE name = ? ORDER BY rowid DESC LIMIT 10", id)
-        exact = [row for row in rows if row[0] == id] or rows
-        if len(exact) == 1:
-            return self._execution(exact[0])
-        if exact:
-            raise UserError(f"Several executions are called {id!r}: {', '.join(row[0] for row in exact)}.")
+        for called in ("id = ?1", "name = ?1", BEGINS) if id else ():
+            sql = f"SELECT {_EXECUTION} FROM executions WHERE {called} ORDER BY rowid DESC LIMIT 10"
+            rows = self.rows(sql, id)
+            if len(rows) == 1:
+                return self._execution(rows[0])
+            if rows:
+                raise UserError(f"Several executions are called {id!r}: {', '.join(row[0] for row in rows)}.")
         known = [row[0] for row in self.rows("SELECT id FROM executions ORDER BY rowid DESC LIMIT 12")]
         raise UserError(f"No execution {id!r} in {self.home.root}. {did_you_mean(id, ['latest', *known])}")
 

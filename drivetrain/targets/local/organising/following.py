@@ -44,7 +44,7 @@ def follow(
     """Tell of a run until it ends, or until its process is gone; gives its id.
 
     Args:
-        execution: its id, the beginning of it, its name, or `latest`.
+        execution: its id, its name, the beginning of its id, or `latest`.
         wait: called with the seconds until the next look.
 
     Raises:

@@ -67,7 +67,7 @@ def plan_removal(home: Home, executions: Iterable[str]) -> Removal:
     """What throwing runs away would free, and which of them stay.
 
     Args:
-        executions: each by its id, the beginning of its id, its name, or `latest`.
+        executions: each by its id, its name, the beginning of its id, or `latest`.
 
     Raises:
         UserError: there is no such run.
