@@ -191,6 +191,12 @@ def test_what_goes_on_is_shown_with_its_progress_and_log(ask: Asked, runs: list[
             file.write("epoch <3>\n")
         assert "epoch &lt;3&gt;" in ask(f"/runs/{runs[1].id}", X_Live="1", If_None_Match=tag)
         assert '<span class="status is-executing">running</span>' in ask("/")
+    killed = ask(f"/runs/{runs[1].id}")  # nobody holds its lock now
+    assert 'is-interrupted">interrupted' in killed and "Log of score" in killed and "epoch &lt;3&gt;" in killed
+    with LedgerWriter(home) as ledger:
+        with ledger.transaction() as db:
+            db.execute("UPDATE steps SET status = 'Stopped' WHERE execution = ? AND name = 'score'", (runs[1].id,))
+        assert "Log of score" in ask(f"/runs/{runs[1].id}")
         with ledger.transaction() as db:
             db.execute("UPDATE executions SET status = 'Succeeded', ended = 1 WHERE id = ?", (runs[1].id,))
             db.execute("UPDATE steps SET status = 'Succeeded' WHERE execution = ? AND name = 'score'", (runs[1].id,))
