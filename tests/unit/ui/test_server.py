@@ -205,7 +205,7 @@ def test_what_goes_on_is_shown_with_its_progress_and_log(ask: Asked, runs: list[
 def test_a_version_is_approved_and_rejected(ask: Asked) -> None:
     page = ask("/models")
     assert 'aria-label="Approve small version 1"' in page and "waiting for approval" in page
-    assert 'href="/models/small/1"' in page
+    assert 'href="/models/small/1"' in page and ">champion<" not in page
     card = ask("/models/small/1")
     assert "<h1>small version 1</h1>" in card and "The run that made it" in card and "How to use it" in card
     assert ">accuracy</th>" in card
@@ -214,6 +214,7 @@ def test_a_version_is_approved_and_rejected(ask: Asked) -> None:
     ask("/models", code=303, body=urlencode(form))
     page = ask(str(ask.headers["Location"]))
     assert "small version 1 is approved." in page and "good &lt;enough&gt;" in page
+    assert page.count('<span class="tag">champion</span>') == 1
     assert 'aria-label="Approve small version 1"' not in page and 'aria-label="Reject small version 1"' in page
     version = LocalRegistry(ask.home.ledger).events("small")[-1]
     assert (version.status, version.reason) == ("Approved", "good <enough>") and version.by
