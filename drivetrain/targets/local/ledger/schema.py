@@ -140,7 +140,7 @@ def open_to_read(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _casefold(value: object) -> object:
+def _casefold(value: str | bytes | float | None) -> str | bytes | float | None:
     return value.casefold() if isinstance(value, str) else value
 
 
