@@ -56,6 +56,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         status=row.status,
         started=row.started,
         ended=row.ended,
+        stopping=row.stopping,
         idle=row.idle,
         reason=row.reason,
         definition_hash=row.definition_hash,

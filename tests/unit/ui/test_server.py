@@ -25,6 +25,7 @@ import drivetrain as dt
 from drivetrain.base.errors import UserError
 from drivetrain.cli import main
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.ui.pages import Pages
@@ -191,6 +192,10 @@ def test_what_goes_on_is_shown_with_its_progress_and_log(ask: Asked, runs: list[
             file.write("epoch <3>\n")
         assert "epoch &lt;3&gt;" in ask(f"/runs/{runs[1].id}", X_Live="1", If_None_Match=tag)
         assert '<span class="status is-executing">running</span>' in ask("/")
+        ledger.facts = Facts(runs[1].id, "small", "us-east-1", "000000000000", 0.0)
+        ledger.stop(runs[1].id)
+        for path in ("/", f"/runs/{runs[1].id}"):
+            assert '<span class="status is-stopping">stopping</span>' in ask(path)
     killed = ask(f"/runs/{runs[1].id}")  # nobody holds its lock now
     assert 'is-interrupted">interrupted' in killed and "Log of score" in killed and "epoch &lt;3&gt;" in killed
     with LedgerWriter(home) as ledger:

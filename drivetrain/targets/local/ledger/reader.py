@@ -34,6 +34,10 @@ _LATEST = re.compile(r"latest(?:~([0-9]{1,4}))?")
 _EXECUTION = "id, pipeline, status, started, ended, idle, reason, definition_hash, parameters, name, note"
 BEGINS = "substr(id, 1, length(?1)) = ?1 COLLATE NOCASE"
 """What the ids of executions are chosen by that begin with a text, as SQL."""
+_LAST_TOLD = """
+    SELECT json_extract(event, '$.detail.currentPipelineExecutionStatus') FROM events
+    WHERE execution = ? AND step IS NULL ORDER BY number DESC LIMIT 1
+"""
 _STEP = (
     "execution, name, type, display_name, status, started, ended, attempts, cache_of, reason, value, why, arguments,"
     " response, parent, iteration, item"
@@ -270,23 +274,16 @@ class Ledger:
             return self._connection.execute(sql, values).fetchall()
 
     def _execution(self, row: tuple[Any, ...]) -> ExecutionRow:
-        id, pipeline, status, started, ended, idle, reason, definition_hash, parameters, name, note = row
-        if status == "Executing" and not self.home.is_running(id):
-            status = "Interrupted"
-            ended = ended if ended is not None else max(started, last_sign(self.home, self.rows, id))
-        return ExecutionRow(
-            id=id,
-            pipeline=pipeline,
-            status=status,
-            started=started,
-            ended=ended,
-            idle=idle or 0.0,  # an earlier version did not note it
-            reason=reason,
-            definition_hash=definition_hash,
-            parameters=json.loads(parameters),
-            name=name,
-            note=note,
-        )
+        known = dict(zip(_EXECUTION.split(", "), row, strict=True))
+        if known["status"] == "Executing":
+            if self.home.is_running(known["id"]):
+                known["stopping"] = self.rows(_LAST_TOLD, known["id"]) == [("Stopping",)]
+            else:
+                known["status"] = "Interrupted"
+                if known["ended"] is None:
+                    known["ended"] = max(known["started"], last_sign(self.home, self.rows, known["id"]))
+        known["idle"] = known["idle"] or 0.0  # an earlier version did not note it
+        return ExecutionRow(**known | {"parameters": json.loads(known["parameters"])})
 
     def _with_ends(self, steps: list[StepRow]) -> list[StepRow]:
         """Those of one execution; what was at work when its runner was killed ended then, as far as is known."""

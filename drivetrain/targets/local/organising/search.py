@@ -19,7 +19,7 @@ from drivetrain.targets.local.organising.where import All, Comparison, Expressio
 # What every run has. `status`, `ended` and `seconds` are worked out: a runner may have been killed.
 _TEXTS = ("id", "pipeline", "name", "note", "reason")
 _TIMES = ("started", "ended")
-_STATUSES = ("Executing", "Interrupted", "Succeeded", "CompletedWithFailures", "Failed", "Stopped")
+_STATUSES = ("Executing", "Stopping", "Interrupted", "Succeeded", "CompletedWithFailures", "Failed", "Stopped")
 FIELDS = (*_TEXTS, "status", *_TIMES, "seconds")
 _ORDER = ("<", "<=", ">", ">=")
 _KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
@@ -78,6 +78,7 @@ class _Looked:
         open_ones = ledger.selected("WHERE status = 'Executing'")
         # Execution whose runner was killed -> its last sign of life, as lists show it.
         self.killed = json.dumps({row.id: row.ended for row in open_ones if row.status == "Interrupted"})
+        self.stopping = json.dumps([row.id for row in open_ones if row.stopping])
         self.now = time.time()
 
     def condition(self, expression: Expression, text: str) -> _Sql:
@@ -128,8 +129,12 @@ class _Looked:
         if name == "started" or name in _TEXTS:
             return _Sql(f"e.{name}")
         if name == "status":
-            interrupted = "e.status = 'Executing' AND e.id IN (SELECT key FROM json_each(?))"
-            return _Sql(f"CASE WHEN {interrupted} THEN 'Interrupted' ELSE e.status END", (self.killed,))
+            cases = (
+                "WHEN e.status != 'Executing' THEN e.status "
+                "WHEN e.id IN (SELECT key FROM json_each(?)) THEN 'Interrupted' "
+                "WHEN e.id IN (SELECT value FROM json_each(?)) THEN 'Stopping'"
+            )
+            return _Sql(f"CASE {cases} ELSE e.status END", (self.killed, self.stopping))
         ended = "e.ended, (SELECT value FROM json_each(?) WHERE key = e.id)"
         if name == "ended":
             return _Sql(f"COALESCE({ended})", (self.killed,))
@@ -179,7 +184,8 @@ def _of_status(left: _Sql, one: Comparison, text: str) -> _Sql:
     if one.operator in _ORDER:
         raise mistake(text, one.at[0], "status is compared by =, != or ~.")
     given = str(one.value).casefold()
-    words = {status: (status_word(status), status.casefold()) for status in _STATUSES}
+    stored = {"Stopping": "Executing"}
+    words = {status: (status_word(status), stored.get(status, status).casefold()) for status in _STATUSES}
     if one.operator == "~":
         meant = [status for status, known in words.items() if any(given in word for word in known)]
     else:

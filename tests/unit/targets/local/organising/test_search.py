@@ -9,6 +9,9 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import moment
+from drivetrain.cli.runs.outcome import headline, listed
+from drivetrain.report.content.from_ledger import run_facts
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.run_values import enter_values, values_of
@@ -106,8 +109,20 @@ def test_a_run_that_goes_on_is_found_by_the_word_that_lists_show(tmp_path: Path)
         assert numbers(home, "status = running") == numbers(home, "status = EXECUTING") == [1]
         assert numbers(home, "status != running") == [2, 0] and numbers(home, "status = interrupted") == []
         assert numbers(home, "seconds > 1e6") == [1]
+    with home.lock("000000000001"):
+        with LedgerWriter(home) as ledger:
+            ledger.facts = Facts("000000000001", "vision", "us-east-1", "000000000000", 0.0)
+            ledger.stop("000000000001")
+        assert numbers(home, "status = stopping") == numbers(home, "status = executing") == [1]
+        assert numbers(home, "status = running") == []
+        with Ledger(home) as ledger:
+            shown = listed(ledger.executions())
+            row, facts = ledger.execution("000000000001"), run_facts(ledger, "000000000001")
+        assert [line.split()[3] for line in shown.splitlines()[1:]] == ["succeeded", "stopping", "succeeded"]
+        assert row.status == facts.status == "Executing" and "vision stopping for" in headline(facts)
+    assert numbers(home, "status = interrupted") == [1]  # it was killed before it had ended
     with pytest.raises(
-        UserError, match=r"'runing' is no status of a run. Allowed: running, interrupted, succeeded, 'c"
+        UserError, match=r"'runing' is no status of a run. Allowed: running, stopping, interrupted, suc"
     ):
         numbers(home, "status = runing")
     with pytest.raises(UserError, match=r"'zz' is no status of a run.*\n  status ~ zz\n           \^"):
