@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
@@ -21,6 +22,7 @@ _TEXTS = ("id", "pipeline", "name", "note", "reason")
 _TIMES = ("started", "ended")
 _STATUSES = ("Executing", "Stopping", "Interrupted", "Succeeded", "CompletedWithFailures", "Failed", "Stopped")
 FIELDS = (*_TEXTS, "status", *_TIMES, "seconds")
+_AMONG = "WHERE id IN (SELECT value FROM json_each(?))"
 _ORDER = ("<", "<=", ">", ">=")
 _KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
 _RANK = "CASE v.kind " + " ".join(f"WHEN '{kind}' THEN {place}" for place, kind in enumerate(KINDS)) + " END"
@@ -75,11 +77,20 @@ class _Looked:
 
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
-        open_ones = ledger.selected("WHERE status = 'Executing'")
-        # Execution whose runner was killed -> its last sign of life, as lists show it.
-        self.killed = json.dumps({row.id: row.ended for row in open_ones if row.status == "Interrupted"})
-        self.stopping = json.dumps([row.id for row in open_ones if row.stopping])
+        open_ones = [row[0] for row in ledger.rows("SELECT id FROM executions WHERE status = 'Executing'")]
+        self.at_work = [id for id in open_ones if ledger.home.is_running(id)]
+        self.killed = json.dumps([id for id in open_ones if id not in self.at_work])
         self.now = time.time()
+
+    @cached_property
+    def stopping(self) -> str:
+        """The runs that go on and were asked to stop."""
+        return json.dumps([row.id for row in self.ledger.selected(_AMONG, json.dumps(self.at_work)) if row.stopping])
+
+    @cached_property
+    def ends(self) -> str:
+        """Run whose runner was killed -> its last sign of life, as lists show it; looked for where it is asked for."""
+        return json.dumps({row.id: row.ended for row in self.ledger.selected(_AMONG, self.killed)})
 
     def condition(self, expression: Expression, text: str) -> _Sql:
         if isinstance(expression, Comparison):
@@ -131,15 +142,15 @@ class _Looked:
         if name == "status":
             cases = (
                 "WHEN e.status != 'Executing' THEN e.status "
-                "WHEN e.id IN (SELECT key FROM json_each(?)) THEN 'Interrupted' "
+                "WHEN e.id IN (SELECT value FROM json_each(?)) THEN 'Interrupted' "
                 "WHEN e.id IN (SELECT value FROM json_each(?)) THEN 'Stopping'"
             )
             return _Sql(f"CASE {cases} ELSE e.status END", (self.killed, self.stopping))
         ended = "e.ended, (SELECT value FROM json_each(?) WHERE key = e.id)"
         if name == "ended":
-            return _Sql(f"COALESCE({ended})", (self.killed,))
+            return _Sql(f"COALESCE({ended})", (self.ends,))
         if name == "seconds":
-            return _Sql(f"(COALESCE({ended}, ?) - e.started - COALESCE(e.idle, 0))", (self.killed, self.now))
+            return _Sql(f"(COALESCE({ended}, ?) - e.started - COALESCE(e.idle, 0))", (self.ends, self.now))
         return None
 
     def is_known(self, kind: str | None, name: str) -> bool:
