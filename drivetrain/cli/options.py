@@ -82,7 +82,7 @@ Execution = Annotated[
     str,
     Argument(
         metavar="ID",
-        help="A run's id, the beginning of it, its name, `latest`, or `latest~1` (the one before).",
+        help="A run's id, its name, the beginning of its id, `latest`, or `latest~1` (the one before).",
         show_default=False,
         complete=_runs,
     ),

@@ -23,14 +23,17 @@ class Named(dict[str, Any]):
         raise KeyError(f"no {self._what} {name!r}. {did_you_mean(name, self)}")
 
 
-def frame(rows: Sequence[Mapping[str, Any]]) -> Any:
+def frame(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> Any:
     """A `pandas.DataFrame`, or a `polars.DataFrame` where there is no pandas; a column a key, in order of appearance.
+
+    Args:
+        columns: those that come first, and are there without any rows, too.
 
     Raises:
         UserError: neither is installed.
     """
-    columns = list(dict.fromkeys(name for row in rows for name in row))
-    table = {name: [row.get(name) for row in rows] for name in columns}
+    names = dict.fromkeys([*columns, *(name for row in rows for name in row)])
+    table = {name: [row.get(name) for row in rows] for name in names}
     for library in LIBRARIES:
         try:
             module: Any = importlib.import_module(library)

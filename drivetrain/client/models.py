@@ -182,7 +182,7 @@ class Models(Sequence[Model]):
         Raises:
             UserError: neither pandas nor Polars is installed.
         """
-        return frame([_row(model) for model in self._found])
+        return frame([_row(model) for model in self._found], ("group", "version", "status", "registered"))
 
     def __repr__(self) -> str:
         return "\n".join(repr(model) for model in self._found) or "no models"

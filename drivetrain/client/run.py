@@ -65,9 +65,9 @@ class Step:
 
 
 class Run:
-    """A run, by its id, the beginning of its id, or `latest`.
+    """A run, by its id, its name, the beginning of its id, or `latest`.
 
-    What it says of a run that goes on is as of now, each time it is asked.
+    What it says of a run that goes on is as of now, each time it is asked. Two of them are equal where home and id are.
 
     Args:
         home: the folder of runs; $DRIVETRAIN_HOME, else `.drivetrain` in the working folder, unless given.
@@ -78,7 +78,7 @@ class Run:
 
     def __init__(self, id: str = "latest", *, home: str | Path | None = None) -> None:
         if not isinstance(id, str):  # type: ignore[reportUnnecessaryIsInstance]
-            raise UserError(f"Run({shown(id)}): give the id of a run, the beginning of one, or 'latest'.")
+            raise UserError(f"Run({shown(id)}): give the id of a run, its name, the beginning of its id, or 'latest'.")
         checked_home("Run", home)
         self._home = Home(home)
         self._kept: RunFacts | None = None
@@ -255,7 +255,8 @@ class Run:
                 {"step": curve.step, "metric": curve.name, "seconds": seconds, "value": value}
                 for curve in self._facts.curves
                 for seconds, value in curve.points
-            ]
+            ],
+            ("step", "metric", "seconds", "value"),
         )
 
     @property
@@ -269,9 +270,14 @@ class Run:
         return Registry(home=self._home.root).model(model.group, model.version)
 
     def report(self) -> Path:
-        """Write the page of the run anew; gives the file."""
+        """Write the page of the run anew; gives the file.
+
+        Raises:
+            UserError: the run is not there any more.
+        """
         from drivetrain.report.content.from_ledger import save_page
 
+        _ = self._row  # else a page would be all that is left of a run that was deleted
         return save_page(self._home, self._facts)
 
     def resume(self, **settings: Any) -> Run:
@@ -314,6 +320,14 @@ class Run:
                 raise UserError(f"compare({shown(other)}): give a Run, or the id of one.")
         ids = [other.id if isinstance(other, Run) else other for other in others]
         return Comparison(compare(self._home, [self.id, *ids]))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Run):
+            return NotImplemented
+        return self.id == other.id and self._home.root.resolve() == other._home.root.resolve()
+
+    def __hash__(self) -> int:
+        return hash(self.id)
 
     def __repr__(self) -> str:
         return f"Run({self.id!r}: {self.pipeline}, {self.status}, {self.seconds:.1f} s)"

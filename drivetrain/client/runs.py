@@ -41,7 +41,7 @@ class Runs(Sequence[Run]):
         Raises:
             UserError: neither pandas nor Polars is installed.
         """
-        return frame([_row(run) for run in self._found])
+        return frame([_row(run) for run in self._found], ("id", "pipeline", "status", "started", "seconds"))
 
     def __repr__(self) -> str:
         return "\n".join(repr(run) for run in self._found) or self._nothing

@@ -33,6 +33,8 @@ MAX_COMPARED = 12
 # Of so many runs the page's sections are kept as they were drawn last.
 MAX_DRAWN = 8
 MAX_PAGE = 1_000_000
+# Whose log a run's page ends with: a step of the first of these.
+_LOGGED = ("Executing", "Failed", "Interrupted", "Stopped")
 # What most pages are made of, and import where they need it.
 _PARTS = (
     *("content.index", "content.from_ledger", "content.from_definition", "content.datasets", "content.evaluation"),
@@ -145,9 +147,9 @@ class Pages:
         return Page(render(facts, around=_around(), log=self._log(facts), drawn=self._drawn(execution)))
 
     def _log(self, facts: RunFacts) -> Markup | None:
-        """The end of what is written now, of a run that goes on; or of what failed."""
-        steps = [step for step in facts.steps if step.status in ("Executing", "Failed")]
-        step = next((step for step in reversed(steps) if step.status == "Executing"), steps[-1] if steps else None)
+        """The end of what is written now, of a run that goes on; or of what failed, else of what was cut off."""
+        by_status = {step.status: step for step in facts.steps}  # the last of each
+        step = next((by_status[status] for status in _LOGGED if status in by_status), None)
         if step is None:
             return None
         logs = sorted(self.home.logs(facts.id, step.name, max(step.attempts, 1)).glob("*.log"))

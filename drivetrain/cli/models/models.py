@@ -36,15 +36,16 @@ def list_(
     models = opened(registry, home)
     if group is not None:
         versions = models.versions(group)
+        champion = next((version for version in versions if version.status == "Approved"), None)
         if as_json:
             from drivetrain.cli.models.version_text import version_json
 
-            say_json([version_json(version) for version in versions])
+            say_json([version_json(version) | {"champion": version is champion} for version in versions])
             return
         rows = [
             [
                 str(item.version),
-                approval_words(item.status),
+                approval_words(item.status) + (", champion" if item is champion else ""),
                 moment(item.created_at),
                 item.execution or "",
                 ", ".join(f"{name} {number(value)}" for name, value in _overall(item)),

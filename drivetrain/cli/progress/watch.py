@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -13,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.events import Event, Observer, Summary
+from drivetrain.targets.events import Event, ExecutionStarted, Observer, Summary
 
 if TYPE_CHECKING:
-    from drivetrain.cli.progress import RunView
+    from drivetrain.cli.progress import Clock, RunView
     from drivetrain.report.content import RunFacts
     from drivetrain.targets.local.home import Home
     from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
@@ -182,8 +183,12 @@ def _told_to_trackers(home: Home, watcher: Watcher) -> AbstractContextManager[Ob
     return told_to_trackers(home, watcher)
 
 
-def new_progress(*, as_json: bool, quiet: bool = False) -> Progress:
-    """The progress that fits where stdout leads."""
+def new_progress(*, as_json: bool, quiet: bool = False, clock: Clock | None = None) -> Progress:
+    """The progress that fits where stdout leads.
+
+    Args:
+        clock: gives the seconds since the epoch, where they are not the present.
+    """
     if quiet and not as_json:
         from drivetrain.cli.progress.plain import NoProgress
 
@@ -191,14 +196,14 @@ def new_progress(*, as_json: bool, quiet: bool = False) -> Progress:
     if as_json:
         from drivetrain.cli.progress.plain import EventLines
 
-        return EventLines()
+        return EventLines(clock=clock or time.time)
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         from drivetrain.cli.progress.live import LiveProgress
 
-        return LiveProgress()
+        return LiveProgress(clock=clock or time.monotonic)
     from drivetrain.cli.progress.plain import PlainProgress
 
-    return PlainProgress()
+    return PlainProgress(clock=clock or time.monotonic)
 
 
 class Watcher:
@@ -289,6 +294,15 @@ def _conclude(home: Home, summary: Summary, watcher: Watcher, *, as_json: bool, 
     return exit_code(facts)
 
 
+class _EventTime(threading.local):
+    """A clock that gives the time of an event to the thread that tells of it, and the present to one that draws."""
+
+    at: float | None = None
+
+    def __call__(self) -> float:
+        return time.time() if self.at is None else self.at
+
+
 def follow(home: Home, execution: str, *, as_json: bool, home_option: str) -> int:
     """Show a run of another process until it ends, then what came of it; gives the exit code.
 
@@ -299,9 +313,18 @@ def follow(home: Home, execution: str, *, as_json: bool, home_option: str) -> in
     from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.targets.local.organising import following
 
+    clock = _EventTime()
     with Ledger(home) as ledger:
-        with new_progress(as_json=as_json) as progress:
-            id = following.follow(ledger, execution, progress)
+        with new_progress(as_json=as_json, clock=clock) as progress:
+
+            def tell(event: Event, at: float) -> None:
+                clock.at = at
+                if isinstance(event, ExecutionStarted):
+                    progress.view.began = at
+                progress(event)
+                clock.at = None
+
+            id = following.follow(ledger, execution, tell)
         facts = run_facts(ledger, id)
     page = home.run(id) / REPORT_FILE
     _say_end(home, facts, page if page.exists() else None, progress, home_option, as_json=as_json)

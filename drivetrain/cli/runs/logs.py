@@ -100,10 +100,17 @@ def _interesting(ledger: Ledger, execution: str) -> StepRow:
         if found:
             return found[0]
     logged = [row for row in rows if any(ledger.home.logs(execution, row.name, row.attempts).glob("*.log"))]
-    if not logged:
+    if not logged:  # no program was started: what the cache gave was logged by others
+        cached = [row for row in rows if row.cache_of and _origin_has_log(ledger, row.cache_of, row.name)]
+        if cached:
+            return cached[-1]
         raise UserError(f"No step of {execution} has a log. Name one: drivetrain runs logs {execution} STEP")
     begun = {attempt.step: place for place, attempt in enumerate(ledger.attempts(execution))}
     return max(logged, key=lambda row: begun.get(row.name, -1))
+
+
+def _origin_has_log(ledger: Ledger, execution: str, step: str) -> bool:
+    return any(ledger.home.logs(execution, step, ledger.step(execution, step).attempts or 1).glob("*.log"))
 
 
 def _why_none(row: StepRow) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from drivetrain.cli import local_home
@@ -68,13 +69,19 @@ def name(
       drivetrain runs show best-of-november
     """
     from drivetrain.cli.terminal import say, say_json
+    from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.targets.local.organising.labels import change_name
 
-    id = change_name(local_home(home), execution, name)
+    place = local_home(home)
+    with Ledger(place) as ledger:
+        row = ledger.execution(execution)
+    change_name(place, row.id, name)
     if as_json:
-        say_json({"execution": id, "name": name})
-        return
-    say(f"{id} is called {name}." if name else f"{id} has no name now.")
+        say_json({"execution": row.id, "name": name, "before": row.name})
+    elif name is not None:
+        say(f"{row.id} is called {name}" + (f", no longer {row.name}." if row.name not in (None, name) else "."))
+    else:
+        say(f"{row.id} has no name." if row.name is None else f"{row.id} is no longer called {row.name}.")
 
 
 def note(
@@ -101,7 +108,7 @@ def note(
 
 def delete(
     executions: Annotated[
-        list[str], Argument(metavar="ID...", help="Runs: ids, beginnings of ids, names, or `latest`.")
+        list[str], Argument(metavar="ID...", help="Runs: ids, names, beginnings of ids, or `latest`.")
     ],
     yes: Yes = False,
     home: Home = None,
@@ -141,11 +148,14 @@ def prune(
     from drivetrain.targets.local.organising.removing import seconds_of, to_prune
 
     age = 0.0 if older_than is None else seconds_of(older_than)
-    chosen = to_prune(local_home(home), keep=keep, older_than_s=age, pipeline=pipeline)
-    _remove(home, chosen, yes=yes, as_json=as_json)
+    chosen, named = to_prune(local_home(home), keep=keep, older_than_s=age, pipeline=pipeline)
+    _remove(home, chosen, named, yes=yes, as_json=as_json)
 
 
-def _remove(home: Any, executions: list[str], *, yes: bool, as_json: bool) -> None:
+def _remove(
+    home: Any, executions: list[str], named: Mapping[str, str] | None = None, *, yes: bool, as_json: bool
+) -> None:
+    """Remove runs, or show what would go; `named` are others that stay, each with the reason."""
     from drivetrain.base.formatting import count, size
     from drivetrain.cli.runs.outcome import listed
     from drivetrain.cli.terminal import say, say_json
@@ -155,12 +165,13 @@ def _remove(home: Any, executions: list[str], *, yes: bool, as_json: bool) -> No
     removal = plan_removal(place, executions)
     if yes:
         remove(place, removal)
+    kept = {**(named or {}), **removal.kept}
     if as_json:
         say_json(
             {
                 "removed": yes,
                 "runs": [row.id for row in removal.runs],
-                "kept": dict(removal.kept),
+                "kept": kept,
                 "objects": len(removal.objects),
                 "bytes": removal.bytes,
             }
@@ -171,10 +182,10 @@ def _remove(home: Any, executions: list[str], *, yes: bool, as_json: bool) -> No
         if len(removal.runs) > MOST_LISTED:
             say(f"... and {len(removal.runs) - MOST_LISTED:,} more")
         say()
-    for id, why in list(removal.kept.items())[:MOST_LISTED]:
+    for id, why in list(kept.items())[:MOST_LISTED]:
         say(f"{id} stays: {why}.")
-    if len(removal.kept) > MOST_LISTED:
-        say(f"{len(removal.kept) - MOST_LISTED:,} more stay.")
+    if len(kept) > MOST_LISTED:
+        say(f"{len(kept) - MOST_LISTED:,} more stay.")
     freed = f"{count(len(removal.runs), 'run')}, {size(removal.bytes)}"
     if not removal.runs:
         say("Nothing to remove." if place.ledger.exists() else place.nothing_run())

@@ -30,10 +30,11 @@ MAX_NUMBERS = 6
 
 def headline(run: RunFacts) -> str:
     """`✓ retraining succeeded in 26.1 s  20261120-221455-3f9a`."""
-    sign = SIGNS.get(run.status, "•")
+    status = "Stopping" if run.stopping else run.status
+    sign = SIGNS.get(status, "•")
     took = "for" if run.ended is None else "after" if run.status in ("Interrupted", "Stopped") else "in"
     return (
-        f"{paint(f'{sign} {printable(run.pipeline)} {status_word(run.status)}', run.status)} "
+        f"{paint(f'{sign} {printable(run.pipeline)} {status_word(status)}', status)} "
         f"{took} {duration(run.seconds)}  {paint(run.id, 'dim')}"
     )
 
@@ -172,6 +173,7 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
         "note": run.note,
         "tags": dict(run.tags),
         "status": run.status,
+        "stopping": run.stopping,
         "started": run.started,
         "ended": run.ended,
         "seconds": run.seconds,
@@ -211,7 +213,7 @@ def listed(rows: Iterable[ExecutionRow], values: Values | None = None, columns: 
         [
             row.id,
             row.pipeline,
-            f"{SIGNS.get(row.status, '•')} {status_word(row.status)}",
+            f"{SIGNS.get(row.shown_status, '•')} {status_word(row.shown_status)}",
             moment(row.started),
             "" if row.seconds is None else duration(row.seconds),
             *(_value_text(known.get(row.id, {}), name) for name in columns),
@@ -222,7 +224,7 @@ def listed(rows: Iterable[ExecutionRow], values: Values | None = None, columns: 
     head = ["execution", "pipeline", "status", "started", "time", *columns, "name and tags"]
     if not any(line[-1] for line in cells):
         head, cells = head[:-1], [line[:-1] for line in cells]
-    styles = [["bold", "", row.status, *[""] * (len(head) - 3)] for row in listed_rows]
+    styles = [["bold", "", row.shown_status, *[""] * (len(head) - 3)] for row in listed_rows]
     return table(head, cells, styles=styles)
 
 

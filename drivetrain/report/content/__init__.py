@@ -137,6 +137,8 @@ class RunFacts:
     status: str
     started: float
     ended: float | None
+    stopping: bool = False
+    """Whether it goes on, and was asked to stop."""
     idle: float = 0.0
     """Seconds between an interruption or an end and the moment at which it went on."""
     reason: str | None = None

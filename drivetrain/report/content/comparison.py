@@ -82,7 +82,7 @@ def _differ(values: Iterable[tuple[bool, str] | None]) -> bool:
 
 
 def compare(home: Home, executions: Iterable[str]) -> Comparison:
-    """Read what differs between runs, each by its id, the beginning of its id, or `latest`.
+    """Read what differs between runs, each by its id, its name, the beginning of its id, or `latest`.
 
     Raises:
         UserError: there is no such run; one is given twice, or alone.

@@ -36,7 +36,7 @@ _EARLY_STOP = re.compile(r"^(early stopping: .{1,400})$", re.MULTILINE)
 
 
 def run_facts(ledger: Ledger, execution: str) -> RunFacts:
-    """Everything that is told of one execution: its id, the beginning of its id, or `latest`.
+    """Everything that is told of one execution: its id, its name, the beginning of its id, or `latest`.
 
     Raises:
         UserError: there is no such execution.
@@ -56,6 +56,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         status=row.status,
         started=row.started,
         ended=row.ended,
+        stopping=row.stopping,
         idle=row.idle,
         reason=row.reason,
         definition_hash=row.definition_hash,

@@ -147,7 +147,7 @@ def _row(line: Line, address: Callable[[str], str], *, served: bool) -> Markup:
         el("td", chosen) if served else None,
         el("th", el("a", name, el("code", row.id), href=address(row.id)), scope="row", title=row.note),
         el("td", row.pipeline),
-        el("td", status_mark(row.status)),
+        el("td", status_mark(row.shown_status)),
         el("td", moment(row.started)),
         el("td", duration(line.seconds) if line.seconds is not None else "–", class_="right"),
         [el("td", _value(value), class_="right") for value in line.values],

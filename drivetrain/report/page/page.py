@@ -129,7 +129,7 @@ def _header(run: RunFacts) -> Markup:
     facts += [(name, _link(place)) for name, place in run.trackers.items()]
     return el(
         "header",
-        el("div", el("h1", run.pipeline), status_mark(run.status), class_="headline"),
+        el("div", el("h1", run.pipeline), status_mark("Stopping" if run.stopping else run.status), class_="headline"),
         el("dl", [el("div", el("dt", name), el("dd", value)) for name, value in facts], class_="inline"),
         el("p", run.note, class_="note") if run.note else None,
         _verdicts(run),

@@ -54,7 +54,11 @@ def _group(
     decides: bool,
 ) -> Markup:
     head = ("Version", "Status", *(("Decide",) if decides else ()), "Numbers", "Registered", "Run")
-    rows = [_row(version, address, card(name, version.version), decides=decides) for version in versions[:MAX_VERSIONS]]
+    champion = next((version for version in versions if version.status == "Approved"), None)
+    rows = [
+        _row(version, address, card(name, version.version), decides=decides, champion=version is champion)
+        for version in versions[:MAX_VERSIONS]
+    ]
     table = el(
         "table",
         el("thead", el("tr", [el("th", text, scope="col") for text in head])),
@@ -70,14 +74,19 @@ def _group(
     )
 
 
-def _row(version: ModelVersion, address: Callable[[str], str], card: str, *, decides: bool) -> Markup:
+def _row(version: ModelVersion, address: Callable[[str], str], card: str, *, decides: bool, champion: bool) -> Markup:
     numbers = list(overall(Measured(step="", numbers=version.metrics)).items())[:MAX_NUMBERS]
     run = version.lineage.get("execution", "").rpartition("/")[2]
     status = el("span", approval_words(version.status), class_=f"status is-{version.status.lower()}")
     return el(
         "tr",
         el("th", el("a", version.version, href=card, aria_label=f"Card of version {version.version}"), scope="row"),
-        el("td", status, el("small", el("br"), version.reason) if version.reason else None),
+        el(
+            "td",
+            status,
+            [" ", el("span", "champion", class_="tag")] if champion else None,
+            el("small", el("br"), version.reason) if version.reason else None,
+        ),
         el("td", _decide(version)) if decides else None,
         el(
             "td",

@@ -180,6 +180,13 @@ def test_runs_are_listed_the_newest_first(first: dt.Run, second: dt.Run, failed:
     assert list(dt.runs("other")) == [] and repr(dt.runs("other")) == "no runs"
     assert [run.id for run in dt.runs()[1:]] == [second.id, first.id]
     assert dt.Run("latest").id == failed.id and dt.Run(first.id[:6]).id == first.id
+    assert first in dt.runs() and {first, dt.Run(first.id, home=place / ".drivetrain" / ".." / ".drivetrain")} == {
+        first
+    }
+    assert first != second and first not in dt.runs()[:2] and first != first.id
+    assert list(dt.runs("other").to_frame().columns) == ["id", "pipeline", "status", "started", "seconds"]
+    assert list(first.to_frame().columns) == ["step", "metric", "seconds", "value"]  # nothing was trained
+    assert list(dt.models("small")[:0].to_frame().columns) == ["group", "version", "status", "registered"]
     table = dt.runs()._repr_html_()
     assert table.startswith("<table>") and f"<td>{failed.id}</td>" in table and "<td>0.9</td>" in table
 

@@ -25,6 +25,7 @@ import drivetrain as dt
 from drivetrain.base.errors import UserError
 from drivetrain.cli import main
 from drivetrain.registry.backends.local import LocalRegistry
+from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.ui.pages import Pages
@@ -191,6 +192,16 @@ def test_what_goes_on_is_shown_with_its_progress_and_log(ask: Asked, runs: list[
             file.write("epoch <3>\n")
         assert "epoch &lt;3&gt;" in ask(f"/runs/{runs[1].id}", X_Live="1", If_None_Match=tag)
         assert '<span class="status is-executing">running</span>' in ask("/")
+        ledger.facts = Facts(runs[1].id, "small", "us-east-1", "000000000000", 0.0)
+        ledger.stop(runs[1].id)
+        for path in ("/", f"/runs/{runs[1].id}"):
+            assert '<span class="status is-stopping">stopping</span>' in ask(path)
+    killed = ask(f"/runs/{runs[1].id}")  # nobody holds its lock now
+    assert 'is-interrupted">interrupted' in killed and "Log of score" in killed and "epoch &lt;3&gt;" in killed
+    with LedgerWriter(home) as ledger:
+        with ledger.transaction() as db:
+            db.execute("UPDATE steps SET status = 'Stopped' WHERE execution = ? AND name = 'score'", (runs[1].id,))
+        assert "Log of score" in ask(f"/runs/{runs[1].id}")
         with ledger.transaction() as db:
             db.execute("UPDATE executions SET status = 'Succeeded', ended = 1 WHERE id = ?", (runs[1].id,))
             db.execute("UPDATE steps SET status = 'Succeeded' WHERE execution = ? AND name = 'score'", (runs[1].id,))
@@ -199,7 +210,7 @@ def test_what_goes_on_is_shown_with_its_progress_and_log(ask: Asked, runs: list[
 def test_a_version_is_approved_and_rejected(ask: Asked) -> None:
     page = ask("/models")
     assert 'aria-label="Approve small version 1"' in page and "waiting for approval" in page
-    assert 'href="/models/small/1"' in page
+    assert 'href="/models/small/1"' in page and ">champion<" not in page
     card = ask("/models/small/1")
     assert "<h1>small version 1</h1>" in card and "The run that made it" in card and "How to use it" in card
     assert ">accuracy</th>" in card
@@ -208,6 +219,7 @@ def test_a_version_is_approved_and_rejected(ask: Asked) -> None:
     ask("/models", code=303, body=urlencode(form))
     page = ask(str(ask.headers["Location"]))
     assert "small version 1 is approved." in page and "good &lt;enough&gt;" in page
+    assert page.count('<span class="tag">champion</span>') == 1
     assert 'aria-label="Approve small version 1"' not in page and 'aria-label="Reject small version 1"' in page
     version = LocalRegistry(ask.home.ledger).events("small")[-1]
     assert (version.status, version.reason) == ("Approved", "good <enough>") and version.by

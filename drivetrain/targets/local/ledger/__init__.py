@@ -37,6 +37,13 @@ class ExecutionRow:
     name: str | None = None
     """What the user calls it; `note` is what they wrote about it."""
     note: str | None = None
+    stopping: bool = False
+    """Whether it goes on, and was asked to stop."""
+
+    @property
+    def shown_status(self) -> str:
+        """`status`, or Stopping."""
+        return "Stopping" if self.stopping else self.status
 
     @property
     def seconds(self) -> float | None:

@@ -32,6 +32,12 @@ from dataclasses import replace
 
 _LATEST = re.compile(r"latest(?:~([0-9]{1,4}))?")
 _EXECUTION = "id, pipeline, status, started, ended, idle, reason, definition_hash, parameters, name, note"
+BEGINS = "substr(id, 1, length(?1)) = ?1 COLLATE NOCASE"
+"""What the ids of executions are chosen by that begin with a text, as SQL."""
+_LAST_TOLD = """
+    SELECT json_extract(event, '$.detail.currentPipelineExecutionStatus') FROM events
+    WHERE execution = ? AND step IS NULL ORDER BY number DESC LIMIT 1
+"""
 _STEP = (
     "execution, name, type, display_name, status, started, ended, attempts, cache_of, reason, value, why, arguments,"
     " response, parent, iteration, item"
@@ -102,7 +108,7 @@ class Ledger:
         return [self._execution(row) for row in self.rows(f"SELECT {_EXECUTION} FROM executions e {rest}", *values)]
 
     def execution(self, id: str) -> ExecutionRow:
-        """One execution by its id, the beginning of its id, its name, `latest`, or `latest~2` (two runs before it).
+        """One execution by `latest`, `latest~2` (two runs before it), its id, its name, else the beginning of its id.
 
         Raises:
             UserError: there is none, or several begin so.
@@ -115,15 +121,13 @@ class Ledger:
             if len(found) <= before:
                 raise UserError(f"No execution {id!r}: {self.home.root} holds {count(len(found), 'run')}.")
             return found[before]
-        pattern = id.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_") + "%"
-        sql = f"SELECT {_EXECUTION} FROM executions WHERE id LIKE ? ESCAPE '\\' ORDER BY rowid DESC LIMIT 10"
-        rows = self.rows(sql, pattern) if id else []
-        rows = rows or self.rows(f"SELECT {_EXECUTION} FROM executions WHERE name = ? ORDER BY rowid DESC LIMIT 10", id)
-        exact = [row for row in rows if row[0] == id] or rows
-        if len(exact) == 1:
-            return self._execution(exact[0])
-        if exact:
-            raise UserError(f"Several executions are called {id!r}: {', '.join(row[0] for row in exact)}.")
+        for called in ("id = ?1", "name = ?1", BEGINS) if id else ():
+            sql = f"SELECT {_EXECUTION} FROM executions WHERE {called} ORDER BY rowid DESC LIMIT 10"
+            rows = self.rows(sql, id)
+            if len(rows) == 1:
+                return self._execution(rows[0])
+            if rows:
+                raise UserError(f"Several executions are called {id!r}: {', '.join(row[0] for row in rows)}.")
         known = [row[0] for row in self.rows("SELECT id FROM executions ORDER BY rowid DESC LIMIT 12")]
         raise UserError(f"No execution {id!r} in {self.home.root}. {did_you_mean(id, ['latest', *known])}")
 
@@ -270,23 +274,16 @@ class Ledger:
             return self._connection.execute(sql, values).fetchall()
 
     def _execution(self, row: tuple[Any, ...]) -> ExecutionRow:
-        id, pipeline, status, started, ended, idle, reason, definition_hash, parameters, name, note = row
-        if status == "Executing" and not self.home.is_running(id):
-            status = "Interrupted"
-            ended = ended if ended is not None else max(started, last_sign(self.home, self.rows, id))
-        return ExecutionRow(
-            id=id,
-            pipeline=pipeline,
-            status=status,
-            started=started,
-            ended=ended,
-            idle=idle or 0.0,  # an earlier version did not note it
-            reason=reason,
-            definition_hash=definition_hash,
-            parameters=json.loads(parameters),
-            name=name,
-            note=note,
-        )
+        known = dict(zip(_EXECUTION.split(", "), row, strict=True))
+        if known["status"] == "Executing":
+            if self.home.is_running(known["id"]):
+                known["stopping"] = self.rows(_LAST_TOLD, known["id"]) == [("Stopping",)]
+            else:
+                known["status"] = "Interrupted"
+                if known["ended"] is None:
+                    known["ended"] = max(known["started"], last_sign(self.home, self.rows, known["id"]))
+        known["idle"] = known["idle"] or 0.0  # an earlier version did not note it
+        return ExecutionRow(**known | {"parameters": json.loads(known["parameters"])})
 
     def _with_ends(self, steps: list[StepRow]) -> list[StepRow]:
         """Those of one execution; what was at work when its runner was killed ended then, as far as is known."""

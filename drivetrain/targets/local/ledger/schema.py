@@ -134,6 +134,17 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
 
 def open_to_read(path: Path) -> sqlite3.Connection:
     """The ledger for readers; an empty one in memory while nothing has been run."""
+    connection = _opened_to_read(path)
+    # SQLite's own lower() and NOCASE know ASCII only.
+    connection.create_function("casefold", 1, _casefold, deterministic=True)
+    return connection
+
+
+def _casefold(value: str | bytes | float | None) -> str | bytes | float | None:
+    return value.casefold() if isinstance(value, str) else value
+
+
+def _opened_to_read(path: Path) -> sqlite3.Connection:
     import sqlite3
 
     if not path.exists():

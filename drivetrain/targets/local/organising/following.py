@@ -26,25 +26,25 @@ from drivetrain.targets.events import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from drivetrain.targets.local.ledger import StepRow
+    from drivetrain.targets.local.ledger import AttemptRow, StepRow
     from drivetrain.targets.local.ledger.reader import Ledger
 
 POLL_S = 0.5
 _RAN = ("Succeeded", "Failed", "Stopped")
 _ENDED = (*_RAN, "Cached", "NotExecuted")
 _LATEST = """
-    SELECT max(rowid), step, name, value, seconds FROM metrics WHERE execution = ? AND rowid > ? GROUP BY step, name
-    ORDER BY 1
+    SELECT max(rowid), step, name, value, seconds, attempt FROM metrics WHERE execution = ? AND rowid > ?
+    GROUP BY step, name ORDER BY 1
 """
+Tell = Callable[[Event, float], object]
+"""Called with an event and the moment at which it happened, in seconds since the epoch."""
 
 
-def follow(
-    ledger: Ledger, execution: str, tell: Callable[[Event], object], *, wait: Callable[[float], object] = time.sleep
-) -> str:
+def follow(ledger: Ledger, execution: str, tell: Tell, *, wait: Callable[[float], object] = time.sleep) -> str:
     """Tell of a run until it ends, or until its process is gone; gives its id.
 
     Args:
-        execution: its id, the beginning of it, its name, or `latest`.
+        execution: its id, its name, the beginning of its id, or `latest`.
         wait: called with the seconds until the next look.
 
     Raises:
@@ -52,7 +52,7 @@ def follow(
     """
     run = ledger.execution(execution)
     follower = _Follower(ledger, run.id, tell)
-    follower.begin(run.pipeline)
+    follower.begin(run.pipeline, run.started)
     while True:
         # Looked at before the steps, so that nothing of its end is missed.
         run = ledger.execution(run.id)
@@ -61,43 +61,65 @@ def follow(
             break
         wait(POLL_S)
     if run.status != "Interrupted":  # which its process did not live to tell
-        tell(ExecutionFinished(run.id, cast(ExecutionStatus, run.status), run.seconds or 0.0, run.reason))
+        finished = ExecutionFinished(run.id, cast(ExecutionStatus, run.status), run.seconds or 0.0, run.reason)
+        tell(finished, run.ended or time.time())
     return run.id
 
 
 class _Follower:
     """What was told of a run so far."""
 
-    def __init__(self, ledger: Ledger, execution: str, tell: Callable[[Event], object]) -> None:
+    def __init__(self, ledger: Ledger, execution: str, tell: Tell) -> None:
         self._ledger, self._execution, self._tell = ledger, execution, tell
+        self._new: list[tuple[float, Event]] = []
         self._steps: set[str] = set()
         self._ended: set[str] = set()
         self._attempts: dict[str, int] = {}
         self._notes: dict[str, str] = {}
         self._last_metric = 0
+        self._tried: dict[tuple[str, int], AttemptRow] = {}
+        self._now = 0.0
 
-    def begin(self, pipeline: str) -> None:
+    def begin(self, pipeline: str, started: float) -> None:
         """Tell of the start, with the steps that are known."""
         steps = self._ledger.steps(self._execution)
         self._steps = {step.name for step in steps}
-        self._tell(ExecutionStarted(self._execution, pipeline, _told(steps)))
+        self._tell(ExecutionStarted(self._execution, pipeline, _told(steps)), started)
 
     def look(self) -> None:
-        """Tell what is new."""
+        """Tell what is new, in the order in which it happened."""
+        self._now = time.time()
+        self._find()
+        for at, event in sorted(self._new, key=lambda one: one[0]):
+            self._tell(event, at)
+        self._new.clear()
+
+    def _add(self, event: Event, at: float | None) -> None:
+        """Without a time it happened since the last look."""
+        self._new.append((self._now if at is None else at, event))
+
+    def _find(self) -> None:
         steps = self._ledger.steps(self._execution)
+        known = {step.name: step for step in steps}
+        self._tried = {(each.step, each.number): each for each in self._ledger.attempts(self._execution)}
         for parent in dict.fromkeys(step.parent for step in steps if step.name not in self._steps):
             if parent is not None:
                 iterations = [step for step in steps if step.parent == parent]
                 self._steps |= {step.name for step in iterations}
-                self._tell(StepExpanded(parent, _told(iterations)))
-        metrics: dict[str, list[MetricLogged]] = {}
-        for row, step, name, value, seconds in self._ledger.rows(_LATEST, self._execution, self._last_metric):
+                self._add(StepExpanded(parent, _told(iterations)), known[parent].started)
+        metrics: dict[str, list[tuple[MetricLogged, float]]] = {}
+        for row, step, name, value, seconds, number in self._ledger.rows(_LATEST, self._execution, self._last_metric):
             self._last_metric = row
-            metrics.setdefault(step, []).append(MetricLogged(step, name, value, seconds))
+            tried = self._tried.get((step, number))
+            times = [tried.started + seconds] if tried else []
+            # Whatever clock the program has, before the end of its attempt.
+            times += [each.ended for each in (tried, known.get(step)) if each is not None and each.ended is not None]
+            logged = min(self._now, *times)
+            metrics.setdefault(step, []).append((MetricLogged(step, name, value, seconds), logged))
         for step in steps:
             self._start(step)
-            for metric in metrics.get(step.name, ()):
-                self._tell(metric)
+            for metric, logged in metrics.get(step.name, ()):
+                self._add(metric, logged)
             self._note(step)
             self._end(step)
 
@@ -108,14 +130,18 @@ class _Follower:
             return
         self._attempts[step.name] = step.attempts
         if before:
-            tried = {each.number: each.reason for each in self._ledger.attempts(self._execution, step.name)}
-            self._tell(StepRetrying(step.name, before, tried.get(before) or "", 0.0))
-        self._tell(StepStarted(step.name, step.attempts, () if before else step.why))
+            failed = self._tried.get((step.name, before))
+            reason, ended = (failed.reason, failed.ended) if failed else (None, None)
+            self._add(StepRetrying(step.name, before, reason or "", 0.0), ended)
+        this = self._tried.get((step.name, step.attempts))
+        self._add(
+            StepStarted(step.name, step.attempts, () if before else step.why), this.started if this else step.started
+        )
 
     def _note(self, step: StepRow) -> None:
         if step.status == "Executing" and step.value and step.value != self._notes.get(step.name):
             self._notes[step.name] = step.value
-            self._tell(StepNoted(step.name, step.attempts, step.value))
+            self._add(StepNoted(step.name, step.attempts, step.value), None)
 
     def _end(self, step: StepRow) -> None:
         if step.name in self._ended or step.status not in _ENDED:
@@ -123,7 +149,8 @@ class _Follower:
         self._ended.add(step.name)
         seconds = 0.0 if step.started is None or step.ended is None else step.ended - step.started
         status = cast(StepStatus, step.status)
-        self._tell(StepFinished(step.name, status, seconds, step.reason, step.cache_of, value=step.value))
+        finished = StepFinished(step.name, status, seconds, step.reason, step.cache_of, value=step.value)
+        self._add(finished, step.ended)
 
 
 def _told(steps: Sequence[StepRow]) -> tuple[tuple[str, str, str], ...]:

@@ -69,8 +69,9 @@ def change_name(home: Home, execution: str, name: str | None) -> str:
     """Call a run something, or nothing; gives its id.
 
     Raises:
-        UserError: there is no such run; a name that no run can have, or another one has.
+        UserError: there is no such run; a name that no run can have, another one has, or an id begins with.
     """
+    from drivetrain.targets.local.ledger.reader import BEGINS
     from drivetrain.targets.local.ledger.writer import LedgerWriter
 
     if name is not None:
@@ -78,9 +79,10 @@ def change_name(home: Home, execution: str, name: str | None) -> str:
     id = _found(home, execution)
     with LedgerWriter(home) as ledger, ledger.transaction() as db:
         if name is not None:
-            taken = ledger.rows("SELECT id FROM executions WHERE (name = ?1 OR id = ?1) AND id != ?2", name, id)
-            if taken:
+            if taken := ledger.rows("SELECT id FROM executions WHERE name = ? AND id != ?", name, id):
                 raise UserError(f"Run {taken[0][0]} is called {name!r} already. Give another name, or rename that one.")
+            if meant := ledger.rows(f"SELECT id FROM executions WHERE {BEGINS}", name):
+                raise UserError(f"{name!r} is the beginning of the id of run {meant[0][0]}. Give another name.")
         db.execute("UPDATE executions SET name = ? WHERE id = ?", (name, id))
     return id
 

@@ -52,22 +52,28 @@ def seconds_of(text: str) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-def to_prune(home: Home, *, keep: int, older_than_s: float = 0.0, pipeline: str | None = None) -> list[str]:
-    """The runs beyond the newest `keep` of each pipeline that began longer ago; those that have a name stay."""
+def to_prune(
+    home: Home, *, keep: int, older_than_s: float = 0.0, pipeline: str | None = None
+) -> tuple[list[str], dict[str, str]]:
+    """The runs beyond the newest `keep` of each pipeline that began longer ago; and those of them that stay for
+    their name, each with the reason."""
     sql = """
-        SELECT id FROM (SELECT id, name, started, row_number() OVER (PARTITION BY pipeline ORDER BY rowid DESC) AS place
-                        FROM executions WHERE ?1 IS NULL OR pipeline = ?1)
-        WHERE place > ?2 AND started <= ?3 AND name IS NULL
+        SELECT id, name FROM (SELECT id, name, started,
+                                     row_number() OVER (PARTITION BY pipeline ORDER BY rowid DESC) AS place
+                              FROM executions WHERE ?1 IS NULL OR pipeline = ?1)
+        WHERE place > ?2 AND started <= ?3
     """
     with Ledger(home) as ledger:
-        return [row[0] for row in ledger.rows(sql, pipeline, keep, time.time() - older_than_s)]
+        old = ledger.rows(sql, pipeline, keep, time.time() - older_than_s)
+    named = {id: f"it is called {name}" for id, name in old if name is not None}
+    return [id for id, _ in old if id not in named], named
 
 
 def plan_removal(home: Home, executions: Iterable[str]) -> Removal:
     """What throwing runs away would free, and which of them stay.
 
     Args:
-        executions: each by its id, the beginning of its id, its name, or `latest`.
+        executions: each by its id, its name, the beginning of its id, or `latest`.
 
     Raises:
         UserError: there is no such run.

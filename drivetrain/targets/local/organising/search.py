@@ -7,18 +7,22 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.formatting import status_word
 from drivetrain.targets.local.ledger import ExecutionRow
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.run_values import KINDS, kind_and_name, number_in
 from drivetrain.targets.local.organising.where import All, Comparison, Expression, Not, mistake, parse
 
-# What every run has, as SQL. `status` and `seconds` are worked out: a runner may have been killed.
-_TEXTS = {"id": "e.id", "pipeline": "e.pipeline", "name": "e.name", "note": "e.note", "reason": "e.reason"}
-_TIMES = {"started": "e.started", "ended": "e.ended"}
+# What every run has. `status`, `ended` and `seconds` are worked out: a runner may have been killed.
+_TEXTS = ("id", "pipeline", "name", "note", "reason")
+_TIMES = ("started", "ended")
+_STATUSES = ("Executing", "Stopping", "Interrupted", "Succeeded", "CompletedWithFailures", "Failed", "Stopped")
 FIELDS = (*_TEXTS, "status", *_TIMES, "seconds")
+_AMONG = "WHERE id IN (SELECT value FROM json_each(?))"
 _ORDER = ("<", "<=", ">", ">=")
 _KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
 _RANK = "CASE v.kind " + " ".join(f"WHEN '{kind}' THEN {place}" for place, kind in enumerate(KINDS)) + " END"
@@ -74,8 +78,19 @@ class _Looked:
     def __init__(self, ledger: Ledger) -> None:
         self.ledger = ledger
         open_ones = [row[0] for row in ledger.rows("SELECT id FROM executions WHERE status = 'Executing'")]
-        self.killed = json.dumps([id for id in open_ones if not ledger.home.is_running(id)])
+        self.at_work = [id for id in open_ones if ledger.home.is_running(id)]
+        self.killed = json.dumps([id for id in open_ones if id not in self.at_work])
         self.now = time.time()
+
+    @cached_property
+    def stopping(self) -> str:
+        """The runs that go on and were asked to stop."""
+        return json.dumps([row.id for row in self.ledger.selected(_AMONG, json.dumps(self.at_work)) if row.stopping])
+
+    @cached_property
+    def ends(self) -> str:
+        """Run whose runner was killed -> its last sign of life, as lists show it; looked for where it is asked for."""
+        return json.dumps({row.id: row.ended for row in self.ledger.selected(_AMONG, self.killed)})
 
     def condition(self, expression: Expression, text: str) -> _Sql:
         if isinstance(expression, Comparison):
@@ -91,7 +106,7 @@ class _Looked:
     def comparison(self, one: Comparison, text: str) -> _Sql:
         field = self.field(one.name)
         if field is not None:
-            return _compared(field, one, text)
+            return (_compared if one.name != "status" or one.value is None else _of_status)(field, one, text)
         kind, name = kind_and_name(one.name)
         if not self.is_known(kind, name):
             raise mistake(text, one.at[0], f"no run has {one.name!r}. {did_you_mean(one.name, self.names())}")
@@ -122,13 +137,20 @@ class _Looked:
         return _Sql(f"({found.text}) IS NULL, {found.text} {direction}, e.rowid DESC", (*found.values, *found.values))
 
     def field(self, name: str) -> _Sql | None:
-        if name in _TEXTS or name in _TIMES:
-            return _Sql((_TEXTS | _TIMES)[name])
+        if name == "started" or name in _TEXTS:
+            return _Sql(f"e.{name}")
         if name == "status":
-            interrupted = "e.status = 'Executing' AND e.id IN (SELECT value FROM json_each(?))"
-            return _Sql(f"CASE WHEN {interrupted} THEN 'Interrupted' ELSE e.status END", (self.killed,))
+            cases = (
+                "WHEN e.status != 'Executing' THEN e.status "
+                "WHEN e.id IN (SELECT value FROM json_each(?)) THEN 'Interrupted' "
+                "WHEN e.id IN (SELECT value FROM json_each(?)) THEN 'Stopping'"
+            )
+            return _Sql(f"CASE {cases} ELSE e.status END", (self.killed, self.stopping))
+        ended = "e.ended, (SELECT value FROM json_each(?) WHERE key = e.id)"
+        if name == "ended":
+            return _Sql(f"COALESCE({ended})", (self.ends,))
         if name == "seconds":
-            return _Sql("(COALESCE(e.ended, ?) - e.started - COALESCE(e.idle, 0))", (self.now,))
+            return _Sql(f"(COALESCE({ended}, ?) - e.started - COALESCE(e.idle, 0))", (self.ends, self.now))
         return None
 
     def is_known(self, kind: str | None, name: str) -> bool:
@@ -150,20 +172,40 @@ def _compared(left: _Sql, one: Comparison, text: str) -> _Sql:
     """One value beside another; `left` may be missing, and then nothing holds but `= none`."""
     if one.value is None:
         return _Sql(f"{left.text} IS {'' if one.operator == '=' else 'NOT '}NULL", left.values)
+    is_time = one.name in _TIMES
     if one.operator == "~":
-        return _Sql(f"instr(lower({left.text}), lower(?)) > 0", (*left.values, one.value))
-    if left.text in _TIMES.values():
-        return _Sql(f"{left.text} {one.operator} ?", (_seconds(one, text),))
-    number = None if left.text in _TEXTS.values() else number_in(one.value)
+        shown = f"strftime('%Y-%m-%d %H:%M:%S', {left.text}, 'unixepoch', 'localtime')" if is_time else left.text
+        return _Sql(f"instr(casefold({shown}), ?) > 0", (*left.values, one.value.casefold()))
+    if is_time:
+        return _Sql(f"{left.text} {one.operator} ?", (*left.values, _seconds(one, text)))
+    number = None if one.name in _TEXTS else number_in(one.value)
     if number is not None:
         kept = f"typeof({left.text}) IN ('integer', 'real') AND {left.text} {one.operator} ?"
         return _Sql(f"({kept})", (*left.values, *left.values, number))
     if one.name == "seconds":
         raise mistake(text, one.at[1], f"seconds is a number, {one.value!r} is none.")
-    compared = _Sql(f"{left.text} {one.operator} ? COLLATE NOCASE", (*left.values, one.value))
+    compared = _Sql(f"casefold({left.text}) {one.operator} ?", (*left.values, one.value.casefold()))
     if one.operator in _ORDER:  # SQL takes every number for less than any text
         return _Sql(f"(typeof({left.text}) = 'text' AND {compared.text})", (*left.values, *compared.values))
     return compared
+
+
+def _of_status(left: _Sql, one: Comparison, text: str) -> _Sql:
+    """A status beside a word for it: the one that lists show, or the one that the ledger has."""
+    if one.operator in _ORDER:
+        raise mistake(text, one.at[0], "status is compared by =, != or ~.")
+    given = str(one.value).casefold()
+    stored = {"Stopping": "Executing"}
+    words = {status: (status_word(status), stored.get(status, status).casefold()) for status in _STATUSES}
+    if one.operator == "~":
+        meant = [status for status, known in words.items() if any(given in word for word in known)]
+    else:
+        meant = [status for status, known in words.items() if given in known]
+    if not meant:
+        allowed = ", ".join(repr(word) if " " in word else word for word, _ in words.values())
+        raise mistake(text, one.at[1], f"{one.value!r} is no status of a run. Allowed: {allowed}.")
+    sign = "NOT IN" if one.operator == "!=" else "IN"
+    return _Sql(f"{left.text} {sign} (SELECT value FROM json_each(?))", (*left.values, json.dumps(meant)))
 
 
 def _seconds(one: Comparison, text: str) -> float:

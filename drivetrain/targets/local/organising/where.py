@@ -6,6 +6,8 @@
     name         a word, or a text in quotes
     value        a number, a word, a text in quotes; none for what a run does not have
 
+A quote of its own kind stands twice in a text in quotes: 'it''s'.
+
 A comparison holds only for runs that have the value, `!=` too.
 """
 
@@ -21,7 +23,8 @@ OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "~")
 MAX_CHARACTERS = 2_000
 MAX_DEPTH = 50
 _TOKEN = re.compile(
-    r"""\s*(?:(?P<sign>[()])|(?P<operator>==|!=|<=|>=|=|<|>|~)|(?P<text>'[^']*'|"[^"]*")|(?P<word>[^\s()<>=!~'"]+))"""
+    r"""\s*(?:(?P<sign>[()])|(?P<operator>==|!=|<=|>=|=|<|>|~)"""
+    r"""|(?P<text>'(?:[^']|'')*'(?!')|"(?:[^"]|"")*"(?!"))|(?P<word>[^\s()<>=!~'"]+))"""
 )
 _EXAMPLE = "a comparison such as accuracy > 0.98"
 
@@ -189,4 +192,7 @@ class _Reader:
 
 
 def _unquoted(token: _Token) -> str:
-    return token.text[1:-1] if token.kind == "text" else token.text
+    if token.kind != "text":
+        return token.text
+    quote = token.text[0]
+    return token.text[1:-1].replace(quote * 2, quote)

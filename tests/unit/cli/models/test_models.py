@@ -89,6 +89,11 @@ def test_an_older_version_that_is_approved_is_the_champion(models) -> None:
         "version 2, which was approved, is rejected",
     ]
     assert json.loads(models("show", "digits", "approved", "--json"))["version"] == 1
+    lines = models("list", "digits").splitlines()
+    assert lines[1].startswith("2        rejected  ") and lines[2].startswith("1        approved, champion  ")
+    models("approve", "digits", "2")  # version 1 stays approved
+    assert models("list", "digits").count("champion") == 1
+    assert [each["champion"] for each in json.loads(models("list", "digits", "--json"))] == [True, False]
 
 
 def test_decisions_as_json(models) -> None:

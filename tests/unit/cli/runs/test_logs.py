@@ -77,6 +77,29 @@ def test_the_log_of_a_step(drivetrain, monkeypatch: pytest.MonkeyPatch) -> None:
     assert drivetrain("runs", "logs", *at_home) == "reading\ndone\n"
 
 
+def test_of_a_run_that_was_cached_as_a_whole_the_log_of_its_last_step_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    home = Home(tmp_path)
+    home.create()
+    writer = LedgerWriter(home)
+    steps = [(name, "Processing", name) for name in ("prepare", "evaluate", "gate")]
+    for id in ("e-1", "e-2"):
+        writer.begin(id, "p", definition_hash="d", request_hash="r", parameters={}, steps=steps)
+    for name in ("prepare", "evaluate"):
+        writer.start_step("e-1", name, arguments={})
+        writer.retry_step("e-1", name)
+        home.logs("e-1", name, 2).mkdir(parents=True)
+        (home.logs("e-1", name, 2) / "127.0.0.1.log").write_text(f"{name} done\n")
+        writer.settle_step("e-2", name, "Cached", cache_of="e-1")
+    writer.settle_step("e-2", "gate", "Succeeded")
+    writer.finish("e-2", "Succeeded", None)
+    with Ledger(home) as ledger:
+        print_logs(ledger, "latest", None, attempt=None, follow=False, num_lines=None)
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("evaluate done\n", "(cached: the log of e-1)\n")
+
+
 def test_steps_without_a_log(drivetrain) -> None:
     drivetrain.run()
     at_home = ("--home", drivetrain.home)

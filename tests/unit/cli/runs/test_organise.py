@@ -55,7 +55,11 @@ def test_tags_names_and_notes(drivetrain: CommandLine) -> None:
     assert "<dd>first</dd>" in page and "warm-up was too short" in page
     (found,) = json.loads(drivetrain("runs", "list", "-w", "note ~ WARM", "--json", *home))
     assert (found["id"], found["name"], found["note"]) == (old, "first", "warm-up was too short")
-    drivetrain("runs", "name", old, *home)
+    assert drivetrain("runs", "name", old, "1st", *home) == f"{old} is called 1st, no longer first.\n"
+    assert drivetrain("runs", "prune", "--keep", "1", *home).startswith(f"{old} stays: it is called 1st.\n")
+    assert json.loads(drivetrain("runs", "prune", "--keep", "1", "--json", *home))["kept"] == {old: "it is called 1st"}
+    assert drivetrain("runs", "name", "1st", *home) == f"{old} is no longer called 1st.\n"
+    assert drivetrain("runs", "name", old, *home) == f"{old} has no name.\n"
     assert "No execution 'first'" in drivetrain.error("runs", "show", "first", *home)
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.writer import LedgerWriter
+
 SECRET = "canary-7f3a9c"
 
 KILLED = """
@@ -58,8 +61,16 @@ def test_a_run_that_has_ended_is_followed_to_its_end(drivetrain) -> None:
     followed = drivetrain("runs", "show", "--follow", *at_home, code=1)
     assert "evaluate: succeeded" in followed and "stop: failed: not good enough" in followed
     assert followed.partition("\n\n")[2] == out.partition("\n\n")[2]  # what came of it is said as the run said it
+    with LedgerWriter(Home(drivetrain.home)) as ledger, ledger.transaction() as db:  # as if it was run long ago
+        for table in ("steps", "attempts", "executions"):
+            db.execute(f"UPDATE {table} SET ended = 2000060 + ended - coalesce(started, ended), started = 2000060")
+        db.execute("UPDATE executions SET started = 2000000")
+    followed = drivetrain("runs", "show", "--follow", *at_home, code=1)
+    begun, first, *_ = followed.splitlines()
+    assert begun.startswith("   0.00 s  nightly starts") and first.startswith("1 min 00 s  prepare: started")
     lines = [json.loads(line) for line in drivetrain("runs", "show", "-f", "--json", *at_home, code=1).splitlines()]
-    assert lines[0]["event"] == "execution_started"
+    assert lines[0]["event"] == "execution_started" and lines[0]["time"] == 2_000_000
+    assert all(2_000_060 <= line["time"] < 2_000_120 for line in lines[1:-1])
     assert [line["event"] for line in lines[-2:]] == ["execution_finished", "summary"]
     assert lines[-1]["status"] == "Failed" and Path(lines[-1]["report"]).is_file()
     error = drivetrain.error("runs", "show", "--follow", "--events", *at_home)

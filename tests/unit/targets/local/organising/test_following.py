@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from drivetrain.targets.events import (
     Event,
     ExecutionFinished,
@@ -27,11 +29,12 @@ STEPS = [("prepare", "Processing", "Prepare it"), ("train", "Training", "train")
 
 def followed(home: Home, happenings: list[Callable[[], object]]) -> list[Event]:
     """What is told of the run e-1, while between two looks something happens."""
-    told: list[Event] = []
+    told: list[tuple[Event, float]] = []
     with home.lock("e-1"), Ledger(home) as ledger:
-        assert follow(ledger, "latest", told.append, wait=lambda seconds: happenings.pop(0)()) == "e-1"
+        tell = lambda event, at: told.append((event, at))  # noqa: E731
+        assert follow(ledger, "latest", tell, wait=lambda seconds: happenings.pop(0)()) == "e-1"
     assert happenings == []
-    return told
+    return [event for event, _ in told]
 
 
 def begun(tmp_path: Path) -> tuple[Home, LedgerWriter]:
@@ -68,9 +71,9 @@ def test_each_change_is_told_once_to_the_end(tmp_path: Path) -> None:
         StepStarted("train", 1, ("epochs 3 -> 4",)),
         StepNoted("train", 1, "waits for data"),
         StepRetrying("train", 1, "the machine broke", 0.0),
-        StepStarted("train", 2),
-        MetricLogged("train", "loss", 0.4, 2.0),
+        MetricLogged("train", "loss", 0.4, 2.0),  # of the first attempt
         MetricLogged("train", "accuracy", 0.9, 2.0),
+        StepStarted("train", 2),
         MetricLogged("train", "loss", 0.3, 3.0),
     ]
     assert isinstance(finished, StepFinished) and (finished.step, finished.status) == ("train", "Failed")
@@ -96,5 +99,39 @@ def test_of_a_run_whose_process_is_gone_no_end_is_told(tmp_path: Path) -> None:
     writer.reopen("e-1")  # prepare waits again, tried once
     told: list[Event] = []
     with Ledger(home) as ledger:
-        follow(ledger, "e-1", told.append)
+        follow(ledger, "e-1", lambda event, at: told.append(event))
     assert told == [ExecutionStarted("e-1", "p", tuple(STEPS))]
+
+
+def test_what_happened_before_is_told_in_its_order_with_its_own_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("drivetrain.targets.local.ledger.writer.time.time", lambda: clock[0])
+    home, writer = begun(tmp_path)
+
+    def at(seconds: float, happens: Callable[[], object]) -> None:
+        clock[0] = 1000.0 + seconds
+        happens()
+
+    at(1, lambda: writer.start_step("e-1", "train", arguments={}))
+    at(2, lambda: writer.start_step("e-1", "prepare", arguments={}))
+    writer.log_metrics("e-1", "train", 1, [("loss", 3.0, 0.5)])
+    at(6, lambda: writer.end_attempt("e-1", "train", 1, "Failed", "broke"))
+    at(7, lambda: writer.retry_step("e-1", "train"))
+    at(9, lambda: writer.finish_step("e-1", "prepare", "Succeeded", number=1))
+    at(20, lambda: writer.finish_step("e-1", "train", "Succeeded", number=2))
+    at(21, lambda: writer.finish("e-1", "Succeeded", None))
+    clock[0] = 5000.0  # when somebody follows it
+    told: list[tuple[str, float]] = []
+    with Ledger(home) as ledger:
+        follow(ledger, "e-1", lambda event, at: told.append((type(event).__name__, at - 1000.0)))
+    assert told == [
+        ("ExecutionStarted", 0.0),
+        ("StepStarted", 2.0),
+        ("MetricLogged", 4.0),
+        ("StepStarted", 7.0),  # the second attempt at training: the first one was over before anybody looked
+        ("StepFinished", 9.0),
+        ("StepFinished", 20.0),
+        ("ExecutionFinished", 21.0),
+    ]

@@ -42,6 +42,9 @@ def test_a_run_goes_with_all_that_it_alone_wrote(place: Path) -> None:
     remove(home, removal)
     assert not written.exists() and not home.run(gone.id).exists() and not list(home.objects.rglob(f"*{gone.id}*"))
     assert [each.id for each in dt.runs()] == [stays.id]
+    with pytest.raises(UserError, match=f"No execution '{gone.id}'"):
+        gone.report()
+    assert not home.run(gone.id).exists()
     assert (stays.steps["fit"].outputs["model"] / "model.txt").exists() and stays.metrics["accuracy"] == 0.4
     again = run(rows=3, least=0.9)  # no result of it is taken from the cache
     assert again.steps["fit"].status == "Succeeded" and again.metrics["accuracy"] == 0.3
@@ -94,10 +97,12 @@ def test_the_newest_and_those_with_a_name_are_not_pruned(tmp_path: Path) -> None
     home = Home(tmp_path)
     write_runs(home, 12)
     home_ledger(home, "UPDATE executions SET name = 'best' WHERE id = '000000000000'")
-    assert sorted(map(int, to_prune(home, keep=4))) == [1, 2, 3]
-    assert sorted(map(int, to_prune(home, keep=2, pipeline="vision"))) == [1, 3, 5, 7]
+    go, stay = to_prune(home, keep=4)
+    assert sorted(map(int, go)) == [1, 2, 3] and stay == {"000000000000": "it is called best"}
+    go, stay = to_prune(home, keep=2, pipeline="vision")
+    assert sorted(map(int, go)) == [1, 3, 5, 7] and stay == {}
     home_ledger(home, "UPDATE executions SET started = unixepoch() WHERE id > '000000000002'")
-    assert sorted(map(int, to_prune(home, keep=0, older_than_s=seconds_of("1h")))) == [1, 2]
+    assert sorted(map(int, to_prune(home, keep=0, older_than_s=seconds_of("1h"))[0])) == [1, 2]
     assert (seconds_of("12h"), seconds_of("30d"), seconds_of("2W")) == (43_200, 2_592_000, 1_209_600)
     with pytest.raises(UserError, match=r"An age of '3 months' is not understood. Give hours, days or weeks: 12h"):
         seconds_of("3 months")

@@ -24,6 +24,10 @@ def test_and_binds_closer_than_or_and_words_may_be_quoted() -> None:
     assert isinstance(none, Comparison) and none.value is None
     text = parse("x = 'none'")
     assert isinstance(text, Comparison) and text.value == "none"
+    quoted = parse("""note = 'it''s "so"' or note = "it's ""so""\"""")
+    assert isinstance(quoted, Any) and {part.value for part in quoted.parts if isinstance(part, Comparison)} == {
+        """it's "so\""""
+    }
 
 
 @pytest.mark.parametrize(
@@ -36,6 +40,7 @@ def test_and_binds_closer_than_or_and_words_may_be_quoted() -> None:
         ("a = 1 and", "a comparison such as accuracy > 0.98 is expected here, not the end", 9),
         ("(a = 1", "this parenthesis is not closed", 0),
         ("a = 'x", "the quote is not closed", 4),
+        ("a = 'x''", "the quote is not closed", 4),
         ("a = 1)", "'and', 'or' or the end is expected here, not ')'", 5),
         ("a < none", "none is compared by = or !=", 2),
         ("a ! b", "'!' cannot stand here", 2),
