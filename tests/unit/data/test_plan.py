@@ -168,7 +168,7 @@ def test_a_plan_that_does_not_go_with_the_columns(plan: Plan, expected: str) -> 
         ('[{"sort": [{"descending": "a"}]}]', 'For the opposite derive the negated column and name that: {"derive"'),
         (
             '[{"deduplicate": {"by": "a", "order_by": {"a": 1}}}]',
-            'order_by is {"a": 1}, not a name, or a list of names',
+            'order_by is {"a": 1}, not a name, or a list',
         ),
         ('[{"sample": {"key": "a", "percent": "3"}}]', 'percent is "3", not a whole number'),
         ('[{"join": "a"}]', 'plan, verb 1, join: "a" is not an object'),
