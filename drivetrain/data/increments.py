@@ -170,7 +170,7 @@ def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]
         NotUsableError: it was prepared otherwise, or kept nothing to go on from.
         InputError: a folder of the sides has no manifest, or one that is damaged.
     """
-    if (root / MANIFEST_FILE).is_file():
+    if all(sides) and (root / MANIFEST_FILE).is_file():  # a table alone lies in `root` itself
         raise InputError(f"{root} is one set. Give previous the folder above it, which holds {', '.join(sides)}.")
     found: dict[str, EarlierSet] = {}
     for side in sides:
