@@ -90,7 +90,8 @@ def prepare_data(
         delimiter: what separates the cells of a CSV file; one character, or tab. Without one a .tsv has tabs.
         split_by: what decides on the side: "key"; "group:COLUMN" (rows of one value are on one side); "time:COLUMN"
             (by validation_from and test_from, not by percentages); "strata:COLUMN" (the percentages of each value).
-        validation_from: with a split by time, when the validation set begins, as 2026-11-25 or 2026-11-25T08:00:00.
+        validation_from: with a split by time, when the validation set begins, as 2026-11-25 or 2026-11-25T08:00:00
+            (in UTC where the column has a zone).
         test_from: with a split by time, when the test set begins.
         fit: a JSON list of transforms that are fitted on the train set alone: impute, scale, categories, vocabulary
             (docs/data.md). Shards hold the values as they came; readers and served models apply what was learnt.

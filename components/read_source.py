@@ -56,7 +56,8 @@ def read_source(
             postgresql://user@host/database.
         version: the version to read, as source_version finds it; the newest unless given.
         query: what a database is asked.
-        watermark: a column of the query whose values grow with each new row, such as an id.
+        watermark: a column of the query whose values grow with each new row, such as an id. Rows that are changed in
+            place are not seen by it, nor is one that is replaced by one with a lower value.
         schema: types of columns of files, as for prepare_data.
         extra_columns: what to do with columns of files that the schema does not name.
         delimiter: what separates the cells of a CSV file; one character, or tab. Without one a .tsv has tabs.

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
+from drivetrain.data.fitted import MISSING
 
 _FIRST_CELLS = 64
 # The hints for a whole number in a column whose type was inferred.
@@ -28,9 +29,6 @@ OVERFLOW = (
     ": it is beyond the range of the type. Correct it, write inf if that is meant, or give the column a wider type"
 )
 _INFINITY = r"^\s*[+-]?inf(inity)?\s*$"
-# What stands for a missing value in a CSV cell; in a text column only the empty cell does, since "NA" may be a word
-# (or Namibia).
-MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 
 
 class BadValueError(ValueError):

@@ -29,6 +29,9 @@ from drivetrain.data.arrow import Array, numpy
 from drivetrain.data.tokens import numbers_of, tokens_of
 
 TEXT = "text"
+# What stands for a missing value in a CSV cell; in a text column only the empty cell does, since "NA" may be a word
+# (or Namibia).
+MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "None")
 # numpy.ndarray; numpy is imported when it is used.
 Values = Any
 
@@ -94,7 +97,7 @@ def of_request(state: Mapping[str, Any], values: Sequence[Any], where: str) -> V
         if missing[row]:
             continue
         given = np.asarray(value)
-        fits = given.dtype.kind in "iufb" and given.shape == shape
+        fits = given.dtype.kind in ("iufb" if wanted.kind == "b" else "iuf") and given.shape == shape
         found[row] = given if fits and _is_within(given, wanted) else 0
         if not fits or (wanted.kind in "iub" and not np.array_equal(found[row], given)):
             raise InputError(f"{where}, row {row + 1}: {value!r:.60} is not of the type {wanted}.")

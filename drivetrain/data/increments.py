@@ -33,7 +33,7 @@ from typing import Any, cast
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Schema, arrow
 from drivetrain.data.hash_runs import HashRuns, HashSet, num_parts
-from drivetrain.data.manifest import Manifest
+from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 from drivetrain.data.sketches import STATE_VERSION
 from drivetrain.data.source import Source
 
@@ -170,6 +170,8 @@ def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]
         NotUsableError: it was prepared otherwise, or kept nothing to go on from.
         InputError: a folder of the sides has no manifest, or one that is damaged.
     """
+    if all(sides) and (root / MANIFEST_FILE).is_file():  # a table alone lies in `root` itself
+        raise InputError(f"{root} is one set. Give previous the folder above it, which holds {', '.join(sides)}.")
     found: dict[str, EarlierSet] = {}
     for side in sides:
         manifest = Manifest.read(root / side, checksums=False)

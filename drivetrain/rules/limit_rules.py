@@ -9,6 +9,8 @@ from drivetrain.catalog.instances import find_instance, processing_instance_type
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import JobStep, TrainingStep
+from drivetrain.spec.values import Value
+from drivetrain.steps.long_texts import spread
 
 rule = RuleBook("sagemaker")
 
@@ -46,20 +48,37 @@ def arguments_fit(graph: Graph) -> Iterator[str]:
         limit = (
             quotas.MAX_HYPERPARAMETER_CHARACTERS if isinstance(step, TrainingStep) else quotas.MAX_ARGUMENT_CHARACTERS
         )
-        for name, value in (*step.parameters.items(), *((f"argument {i}", v) for i, v in enumerate(step.arguments))):
+        # A component's texts are spread over several arguments where one cannot hold them.
+        given = step.parameters if isinstance(step, TrainingStep) or step.program.kind == "script" else {}
+        for name, value in (*given.items(), *((f"argument {i}", v) for i, v in enumerate(step.arguments))):
             if isinstance(value, str) and len(value) > limit:
                 yield (
                     f"step {step.name!r}: {name} has {len(value)} characters; at most {limit} can be passed. Put it "
                     "into a file of an input folder."
                 )
+            if isinstance(value, str) and "\n" in value:
+                yield f"step {step.name!r}: {name} has line breaks, which are not passed. Write it in one line."
         if isinstance(step, TrainingStep):
             if len(step.parameters) > quotas.MAX_HYPERPARAMETERS:
                 yield f"step {step.name!r} has {len(step.parameters)} parameters; at most {quotas.MAX_HYPERPARAMETERS}."
         else:
             # two arguments a folder and parameter, and three before them: --code, its hash, the target
-            count = 2 * (len(step.inputs) + len(step.output_names()) + len(step.parameters)) + len(step.arguments) + 3
+            count = 2 * (len(step.inputs) + len(step.output_names())) + len(step.arguments) + 3
+            words = {name: _words(value) for name, value in step.parameters.items()}
+            count += sum(words.values())
             if count > quotas.MAX_ARGUMENTS:
-                yield f"step {step.name!r} needs {count} command-line arguments; at most {quotas.MAX_ARGUMENTS}."
+                longest = max(words, key=lambda name: words[name], default="")
+                yield f"step {step.name!r} needs {count} command-line arguments; at most {quotas.MAX_ARGUMENTS}." + (
+                    f" {longest} takes {words[longest]} of them, two for every {limit} characters. Shorten it, or "
+                    "divide it over two steps."
+                    if words.get(longest, 0) > 2
+                    else ""
+                )
+
+
+def _words(value: Value) -> int:
+    """How many command-line arguments a parameter takes, with its flag."""
+    return len(spread("", value, quotas.MAX_ARGUMENT_CHARACTERS)) if isinstance(value, str) else 2
 
 
 @rule

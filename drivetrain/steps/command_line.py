@@ -19,6 +19,7 @@ from drivetrain.steps.contract import (
     Declaration,
     Scalar,
 )
+from drivetrain.steps.long_texts import gather
 
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 
@@ -64,7 +65,7 @@ def read(component: Declaration[..., Any], words: Sequence[str]) -> dict[str, An
     unknown: list[str] = []
     given: set[str] = set()
     doubtful: str | None = None  # the first text whose value is spelled as a flag
-    remaining = list(reversed(words))
+    remaining = gather(words)[::-1]
     while remaining:
         word = remaining.pop()
         flag, joined, text = word.partition("=")

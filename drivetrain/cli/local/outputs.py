@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -48,6 +48,27 @@ def check_folder(folder: Path, outputs: Iterable[str]) -> None:
             raise UserError(f"--out {folder}: Permission denied: {there}. Give a folder that you may write to.")
 
 
+def check_inputs(folder: Path, outputs: Sequence[str], inputs: Mapping[str, object]) -> None:
+    """Whether the copies would lie in what the job reads. The sets of an earlier run may be replaced by the new ones.
+
+    Raises:
+        UserError: they would.
+    """
+    from drivetrain.data.versions import is_data_set
+
+    if outputs and all(is_data_set(folder / name) for name in outputs):
+        return
+    for name, given in inputs.items():
+        if not isinstance(given, str) or ":" in given:
+            continue
+        read = Path(given).resolve()
+        if read.exists() and folder.resolve().is_relative_to(read):
+            raise UserError(
+                f"--out {folder}: it is the folder of the input {name} ({given}), or inside it, so that the next run "
+                "would read its own output. Give another folder."
+            )
+
+
 def copy_outputs(places: Mapping[str, Path], folder: Path, *, keep_versions: int = 0) -> dict[str, Path]:
     """Copy outputs into `folder`, each under its name; gives where they are now.
 
@@ -72,6 +93,14 @@ def copy_outputs(places: Mapping[str, Path], folder: Path, *, keep_versions: int
             else:
                 _copy(place, target)
         except OSError as error:
+            from drivetrain.targets.local.storage import NO_SPACE
+
+            if error.errno in NO_SPACE:  # the error may name the file that was read
+                free = shutil.disk_usage(folder).free >> 20
+                raise UserError(
+                    f"--out {folder}: {error.strerror}: {free:,} MiB are free there. Make room, or give another "
+                    f"folder. The output itself is in {place}."
+                ) from None
             raise UserError(f"--out {folder}: {error.strerror or error}: {error.filename or target}.") from None
         copied[name] = target
     return copied

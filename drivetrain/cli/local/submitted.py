@@ -76,10 +76,14 @@ def run_here(
 
     pipeline, source = one_step_pipeline(job)
     if out is not None:
-        from drivetrain.cli.local.outputs import check_folder
+        from drivetrain.cli.local.outputs import check_folder, check_inputs
 
+        (job_step,) = pipeline.steps
+        assert isinstance(job_step, JobStep)
         # Those of a training arrive as files.
-        check_folder(out, pipeline.steps[0].output_names() if isinstance(pipeline.steps[0], ProcessingStep) else ())
+        outputs = job_step.output_names() if isinstance(job_step, ProcessingStep) else ()
+        check_folder(out, outputs)
+        check_inputs(out, outputs, job_step.inputs)
     elif _kept_versions(pipeline) > 1:
         raise UserError(
             "keep_versions says how many earlier versions stay in the folder of --out, and there is none. Each run "

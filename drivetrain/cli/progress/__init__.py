@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from drivetrain.base.formatting import number
-from drivetrain.report.content.reasons import in_a_line
+from drivetrain.report.content.reasons import in_a_line, known_paths
 from drivetrain.targets.events import (
     Event,
     ExecutionFinished,
@@ -146,7 +146,7 @@ class RunView:
             case StepFinished():
                 step.status, step.seconds, step.reason = event.status, event.seconds, event.reason
                 step.cache_of, step.value = event.cache_of, event.value
-                step.why = (*step.why, *event.why)
+                step.why = (*step.why, *map(known_paths, event.why))
             case _:
                 pass  # CacheExplained changes nothing that is shown of the step
         return step

@@ -22,6 +22,7 @@ from typing import Any, cast
 from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.data.transform import verbs
 from drivetrain.data.transform.expressions import Call, Expression, as_json, expression, from_json
+from drivetrain.data.transform.forms import check_form, check_verb
 from drivetrain.data.transform.types import type_named
 from drivetrain.data.transform.verbs import Columns, How, Verb, names_of
 
@@ -120,15 +121,13 @@ class Plan:
             if len(item) != 1:
                 raise InputError(f'{where} is {entry!r}. A verb is an object of one entry: {{"select": ["a", "b"]}}.')
             ((name, given),) = item.items()
-            if name not in _READERS:
-                raise InputError(f"{where}: there is no verb {name!r}. {did_you_mean(name, _READERS)}")
+            check_verb(name, where)
+            check_form(name, given, f"{where}, {name}")
             try:
                 plan = _READERS[name](plan, given, f"{where}, {name}")
             except InputError as error:
                 text = str(error)
                 raise InputError(text if text.startswith(where) else f"{where}, {text}") from None
-            except (TypeError, AttributeError) as error:
-                raise InputError(f"{where}: {name} is not given as it must be ({error}).") from None
         return plan
 
     def _then(self, verb: Verb) -> Plan:

@@ -15,6 +15,7 @@ from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.data.transform import types
 from drivetrain.data.transform.expressions import Call, Column, Expression
 from drivetrain.data.transform.expressions import Literal as Constant
+from drivetrain.data.transform.forms import check_distinct, other_how
 from drivetrain.data.transform.operations import UNITS
 
 Columns = Mapping[str, str]
@@ -63,6 +64,7 @@ class Select:
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
         if not self.names:
             raise InputError("select: it names no column. Name those that remain.")
+        check_distinct(self.names, "select")
         return {known(name, columns, "select"): columns[name] for name in self.names}
 
 
@@ -136,11 +138,14 @@ class Join:
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
         where = f"join with {self.table!r}"
         if self.how not in get_args(How):
-            raise InputError(f"{where}: how is {self.how!r}. {did_you_mean(self.how, get_args(How))}")
+            raise InputError(
+                f"{where}: how is {self.how!r}. {other_how(self.how) or did_you_mean(self.how, get_args(How))}"
+            )
         if self.table not in tables:
             raise InputError(f"{where}: there is no such table. {did_you_mean(self.table, tables)}")
         if not self.on:
             raise InputError(f"{where}: it names no column to join on.")
+        check_distinct(self.on, where)
         other = tables[self.table]
         for name in self.on:
             left, right = columns[known(name, columns, where)], other[known(name, other, f"{where}: in that table")]
@@ -166,6 +171,7 @@ class Aggregate:
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
         if not self.values and not self.by:
             raise InputError("aggregate: it names no value, and nothing to group by.")
+        check_distinct(self.by, "aggregate: by")
         found = {known(name, columns, "aggregate: by"): columns[name] for name in self.by}
         for name, call in self.values:
             where = f"aggregate: {name!r}"
@@ -185,6 +191,8 @@ class Window:
     values: tuple[tuple[str, Call], ...]
 
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
+        for names in (self.by, self.order_by):
+            check_distinct(names, "window")
         for name in (*self.by, *self.order_by):
             known(name, columns, "window")
         found = dict(columns)
@@ -207,6 +215,8 @@ class Deduplicate:
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
         if not self.by:
             raise InputError("deduplicate: it names no column that tells rows apart. Name them with by.")
+        for names in (self.by, self.order_by):
+            check_distinct(names, "deduplicate")
         for name in (*self.by, *self.order_by):
             known(name, columns, "deduplicate")
         return columns
@@ -221,6 +231,7 @@ class Sort:
     def output(self, columns: Columns, tables: Mapping[str, Columns]) -> Columns:
         if not self.by:
             raise InputError("sort: it names no column.")
+        check_distinct(self.by, "sort")
         for name in self.by:
             known(name, columns, "sort")
         return columns

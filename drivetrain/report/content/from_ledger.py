@@ -13,7 +13,7 @@ from drivetrain.base.formatting import duration, printable
 from drivetrain.report.content import ArtifactFacts, CheckpointFacts, Curve, ModelFacts, RunFacts, SavedState, StepFacts
 from drivetrain.report.content.findings import measured_by
 from drivetrain.report.content.given import changed_since_last, commands_of, settings
-from drivetrain.report.content.reasons import is_bad_input
+from drivetrain.report.content.reasons import is_bad_input, known_paths
 from drivetrain.report.dag import Dag, Node
 from drivetrain.targets.local.ledger.run_values import values_of
 from drivetrain.targets.local.options import why_not_resumed
@@ -117,7 +117,7 @@ def _step(run: ExecutionRow, step: StepRow) -> StepFacts:
         cache_of=step.cache_of,
         reason=step.reason,
         value=step.value,
-        why=step.why,
+        why=tuple(map(known_paths, step.why)),
         settings=settings(step.arguments),
         parent=step.parent,
         item=step.item,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.base.errors import UserError
 from drivetrain.report.content import Changed, RunFacts
 from drivetrain.steps.contract import CODE_CHANNEL
+from drivetrain.steps.long_texts import gather
 from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def settings(arguments: Mapping[str, Any]) -> dict[str, str]:
         )
     found |= {name: str(value) for name, value in object_in(arguments, "HyperParameters").items()}
     given = object_in(arguments, "AppSpecification").get("ContainerArguments")
-    flags = [str(word) for word in cast("list[Any]", given)] if isinstance(given, list) else []
+    flags = [str(word) for word in gather(cast("list[Any]", given))] if isinstance(given, list) else []
     for flag, value in pairwise(flags):
         name = flag.removeprefix("--").replace("-", "_")
         if flag.startswith("--") and name != "code" and not value.startswith(("--", "/opt/ml/")):

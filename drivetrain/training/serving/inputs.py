@@ -37,10 +37,15 @@ class Inputs:
     fitted: Mapping[str, Any] | None = None
 
     @property
-    def texts(self) -> frozenset[str]:
-        """Columns whose values in a request are text, also where they look like numbers."""
+    def fitted_types(self) -> dict[str, str]:
+        """Column -> the type that it had in the training data, of those that are changed as they were there."""
+        return {name: state["type"] for name, state in (self.fitted or {}).get("columns", {}).items()}
+
+    @property
+    def imputed(self) -> frozenset[str]:
+        """Columns of which a request may lack the value: the training learnt what stands in its place."""
         columns = (self.fitted or {}).get("columns", {})
-        return frozenset(name for name, state in columns.items() if state["type"] == "text")
+        return frozenset(name for name, state in columns.items() if any("impute" in each for each in state["changes"]))
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -7,9 +7,9 @@
     application/x-npy       an array [rows, ...] (numpy.save): of a model with one column its values, else a column each
 
 Of a model whose reader makes the columns of something else (raw/), that may be given in their place: a text, a picture
-in base64; and a body that is one of them is one row. Names that the model does not take are left out. Nothing is
-guessed: a value that is missing, or is no number, or does not fit the type, is an error that names its row, counted
-from 1.
+in base64; and a body that is one of them is one row. Names that the model does not take are left out. Cells of a column
+that prepare_data fitted are read as it reads them, with its markers of missing values. Nothing is guessed: a value that
+is missing and not imputed, or is no number, or does not fit the type, is an error that names its row, counted from 1.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import csv
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.data.fitted import MISSING, TEXT
 from drivetrain.training.serving.inputs import Input, Inputs
 
 JSON, JSON_LINES, CSV, NPY = "application/json", "application/jsonlines", "text/csv", "application/x-npy"
@@ -89,6 +90,10 @@ def _typed(column: Input, values: Any) -> NDArray[Any]:
         array = np.asarray(values)
     except ValueError:
         raise InputError(f"{column.name} has values of different shapes; all rows of a request need one.") from None
+    if column.dtype is not None and column.dtype.kind in "iuf" and isinstance(values, list):
+        for number, value in enumerate(cast("list[Any]", values), start=1):
+            if isinstance(value, bool):
+                raise InputError(f"row {number}: {column.name} is {value}, which is no number.")
     if array.dtype.kind not in "iufb":
         if column.dtype is not None and column.dtype.kind == "O":
             return np.asarray(values, dtype=object)
@@ -189,8 +194,12 @@ def _of_rows(rows: list[Any], inputs: Inputs) -> Table:
         for number, row in enumerate(rows, start=1):
             if not isinstance(row, dict):
                 raise InputError(f"row {number} is no object, as those before it are.")
-            if missing := [name for name in names if name in inputs.names and name not in row]:
+            missing = [name for name in names if name in inputs.names and name not in row]
+            if missing := [name for name in missing if name not in inputs.imputed]:
                 raise InputError(f"row {number} lacks {_listed(missing)}.")
+            if inputs.imputed and not any(name in row for name in inputs.names):
+                raise InputError(f"row {number} has no column of the model, which takes {_listed(inputs.names)}.")
+        names += [name for name in inputs.names if name in inputs.imputed and name not in names]
         return {name: [row.get(name) for row in rows] for name in names}
     if len(inputs.columns) == 1:
         return {inputs.names[0]: rows}
@@ -223,9 +232,9 @@ def _csv(body: Body, inputs: Inputs) -> Table:
         for number, row in enumerate(rows[1:], start=1):
             if len(row) != len(head):
                 raise InputError(f"row {number} has {len(row)} values; the header has {len(head)} names.")
-        readers = [str if name in inputs.texts else _cell for name in head]
+        readers = [_reader(name, inputs) for name in head]
         return {name: [readers[place](row[place]) for row in rows[1:]] for place, name in enumerate(head)}
-    readers = [str if name in inputs.texts else _cell for name in inputs.names]
+    readers = [_reader(name, inputs) for name in inputs.names]
     readers += [_cell] * max(0, max(map(len, rows)) - len(readers))
     values = [[readers[place](cell) for place, cell in enumerate(row)] for row in rows]
     if len(inputs.columns) == 1 and inputs.columns[0].shape:
@@ -242,6 +251,21 @@ def _csv(body: Body, inputs: Inputs) -> Table:
             )
         _check_width(number, len(row), inputs)
     return {name: [row[place] for row in values] for place, name in enumerate(inputs.names)}
+
+
+def _reader(name: str, inputs: Inputs) -> Callable[[str], Any]:
+    """What reads the cells of a column: of one that was prepared as they were read then."""
+    kind = inputs.fitted_types.get(name)
+    return _cell if kind is None else str if kind == TEXT else _bool_cell if kind == "bool" else _number_cell
+
+
+def _number_cell(text: str) -> Any:
+    text = text.strip()
+    return None if text in MISSING else text if "_" in text else _cell(text)
+
+
+def _bool_cell(text: str) -> Any:
+    return {"true": True, "false": False}.get(text.strip().lower(), _number_cell(text))
 
 
 def _cell(text: str) -> Any:

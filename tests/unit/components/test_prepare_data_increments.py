@@ -228,6 +228,8 @@ def test_statistics_of_another_version_are_not_gone_on_from(
 def test_a_damaged_file_of_the_earlier_run_is_named(tmp_path: Path) -> None:
     raw = night(tmp_path / "raw", "1.csv", range(500))
     prepare(raw, tmp_path / "out")
+    with pytest.raises(InputError, match=r"^\S+/out/train is one set\. Give previous the folder above it"):
+        prepare(raw, tmp_path / "new", tmp_path / "out" / "train")
     (keys,) = (tmp_path / "out" / "test").rglob("keys-00000.u64")
     keys.write_bytes(bytes(len(keys.read_bytes())))
     night(raw, "2.csv", range(500, 520))

@@ -82,7 +82,10 @@ def test_it_is_repeated_in_place_and_prepared(place: Path) -> None:
         ({"engine": "sparc"}, "there is no engine 'sparc'"),
         ({"memory_mib": 0}, "memory_mib is 0. Allowed: 1 and more."),
         ({"plan": Plan().cast({"price": "int64"}).cast({"price": "int8", "id": "int8"}).derive(
-            id=op("cast", col("id") * 2, "int8"))}, "the transformation failed: conversion from"),
+            id=op("cast", col("id") * 2, "int8"))}, "the transformation failed: verb 2, cast of 'price' or "
+            "verb 2, cast of 'id' or verb 3, derive of 'id': 128 is not cast to int8"),
+        ({"plan": Plan().derive(y=(col("id") + 2**62) * 2, z=col("price") * 2)},
+            "the transformation failed: verb 1, derive of 'y': 9223372036854775808 is beyond int64"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_one_error_and_the_output_stays(place: Path, change: dict[str, Any], expected: str) -> None:

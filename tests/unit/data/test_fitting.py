@@ -143,6 +143,39 @@ def test_training_and_serving_see_the_same_values_row_by_row(place: Path) -> Non
         ].index("007")
 
 
+def test_a_csv_request_is_read_as_the_csv_of_the_training(tmp_path: Path) -> None:
+    """Markers of missing values, blanks, signs and bools; of JSON a key that is not there is a null."""
+    cells = ["NA", "null", "", " N/A ", "None", "nan", " 7 ", "+8", "9"]
+    flags = ["NA", "TRUE", "false", "null", "true", "", "False", "true", "None"]
+    lines = "".join(f"{n},{n % 2},{cells[n % 9]},{flags[n % 9]}\n" for n in range(180))
+    (tmp_path / "raw").mkdir()
+    (tmp_path / "raw" / "a.csv").write_text("id,label,age,flag\n" + lines, encoding="utf-8")
+    fit = (
+        '[{"impute": {"columns": ["age"], "with": "median"}}, {"impute": {"columns": ["flag"], "with": {"value": 0}}}]'
+    )
+    prepare(tmp_path / "raw", tmp_path, fit=fit)
+    fitted = Manifest.read(tmp_path / "train").fitted
+    found = read(tmp_path / "train", names=("age", "flag"))
+    described = [{"name": n, "dtype": v.dtype.str, "shape": []} for n, v in found.items()]
+    inputs = inputs_of({"inputs": {"columns": described, "reader": "prepared"}, "data": {"fitted": fitted}})
+    train = [int(row["id"]) for row in of_side(tmp_path / "train")]
+    body = "".join(f"{cells[n % 9]},{flags[n % 9]}\n" for n in train)
+    for text in (body, "age,flag\n" + body):
+        served = columns_of(text, "text/csv", inputs)
+        for name in ("age", "flag"):
+            np.testing.assert_array_equal(served[name], found[name], err_msg=name)
+    filled = found["age"][train.index(next(n for n in train if n % 9 == 0))]
+    served = columns_of('{"flag": true}\n{"age": 7}\n{"age": null, "flag": false}', "application/jsonlines", inputs)
+    assert served["age"].tolist() == [filled, 7.0, filled] and served["flag"].tolist() == [1, 0, 0]
+    for kind, wrong, message in (
+        ("application/json", '[{"age": true}]', "age, row 1: True is not of the type int64"),
+        ("application/json", '[{"aeg": 1}]', "row 1 has no column of the model, which takes age, flag"),
+        ("text/csv", "1_0,true\n", "age, row 1: '1_0' is not of the type int64"),
+    ):
+        with pytest.raises(InputError, match=message):
+            columns_of(wrong, kind, inputs)
+
+
 def test_an_empty_text_is_missing_in_training_as_in_a_request(tmp_path: Path) -> None:
     given = [{**row, "city": "" if number % 2 else row["city"]} for number, row in enumerate(rows(400))]
     write(tmp_path / "raw" / "0.parquet", given)

@@ -12,8 +12,9 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.transform.expressions import col, lit, op
+from drivetrain.data.transform.forms import EXAMPLES
 from drivetrain.data.transform.operations import OPERATIONS
-from drivetrain.data.transform.plan import Plan
+from drivetrain.data.transform.plan import _READERS, Plan
 
 COLUMNS = {
     **{"id": "int64", "name": "string", "x": "float64", "flag": "bool", "day": "date32", "when": "timestamp[us]"},
@@ -162,7 +163,18 @@ def test_a_plan_that_does_not_go_with_the_columns(plan: Plan, expected: str) -> 
         ('[{"join": {"table": "t", "on": "a", "kind": "left"}}]', "there is no option 'kind'"),
         ('[{"aggregate": {"values": {"a": "x"}}}]', "plan, verb 1, aggregate: 'a' is not an operation"),
         ('[{"cast": {"a": "int46"}}]', "plan, verb 1, there is no type 'int46'. Did you mean 'int64'?"),
-        ('[{"rename": ["a"]}]', "plan, verb 1: rename is not given as it must be"),
+        ('[{"rename": ["a"]}]', 'plan, verb 1, rename: ["a"] is not an object of texts. Example: {"rename": {"ts'),
+        ('[{"select": [1]}]', "plan, verb 1, select: [1] is not a name, or a list of names. Example: "),
+        ('[{"sort": [{"descending": "a"}]}]', 'For the opposite derive the negated column and name that: {"derive"'),
+        (
+            '[{"deduplicate": {"by": "a", "order_by": {"a": 1}}}]',
+            'order_by is {"a": 1}, not a name, or a list',
+        ),
+        ('[{"sample": {"key": "a", "percent": "3"}}]', 'percent is "3", not a whole number'),
+        ('[{"join": "a"}]', 'plan, verb 1, join: "a" is not an object'),
+        ('[{"limit": 3}]', "there is no verb 'limit'. Use window with"),
+        ('[{"union": "t"}]', "Use no verb: put the files of both tables into the folder of raw"),
+        ('[{"derive": {"a": {"nvl": ["b", 0]}}}]', "there is no operation 'nvl'. Use coalesce."),
     ],
 )
 def test_json_that_is_no_plan(text: str, expected: str) -> None:
@@ -194,3 +206,21 @@ def test_the_page_has_the_json_of_each_verb() -> None:
     for name, text in shown:
         (verb,) = json.loads(Plan.from_json(f"[{text}]").to_json())
         assert list(verb) == [name]
+
+
+def test_every_verb_has_an_example_that_is_read() -> None:
+    assert set(EXAMPLES) == set(_READERS)
+    assert len(Plan.from_json(json.dumps([{name: given} for name, given in EXAMPLES.items()])).verbs) == len(EXAMPLES)
+
+
+@pytest.mark.parametrize(
+    ("plan", "expected"),
+    [
+        (Plan().select("id", "id"), "select: 'id' is named twice"),
+        (Plan().aggregate({"n": op("rows")}, by=["id", "id"]), "aggregate: by: 'id' is named twice"),
+        (Plan().join("users", on="id", how="right"), "how is 'right'. Join from the other table"),  # type: ignore[arg-type]
+        (Plan().join("users", on="id", how="outer"), "how is 'outer'. Not available: put both"),  # type: ignore[arg-type]
+    ],
+)
+def test_what_does_not_go_with_the_columns(plan: Plan, expected: str) -> None:
+    assert expected in refused(lambda: plan.output(COLUMNS, TABLES))

@@ -214,13 +214,19 @@ def test_rule_inputs_are_uris() -> None:
 
 
 def test_rule_arguments_fit() -> None:
-    assert "at most 256" in refusal(processing(parameters={"text": "x" * 257}))
+    assert "at most 256" in refusal(processing(arguments=("x" * 257,)))
+    assert "argument 0 has line breaks" in refusal(processing(arguments=("x\ny",)))
+    assert "text has line breaks" in refusal(training(parameters={"text": "x\ny"}))
     assert "at most 2500" in refusal(training(parameters={"text": "x" * 2501}))
     assert "command-line arguments; at most 100" in refusal(processing(parameters={f"p{i}": i for i in range(60)}))
     # Two for each of two outputs and for a parameter, and three before them all.
     accept(processing(parameters={f"p{i}": i for i in range(46)}, arguments=("x",)))
     assert "needs 101 command-line" in refusal(processing(parameters={f"p{i}": i for i in range(47)}))
     accept(processing(parameters={"text": "x" * 256}))
+    # A component's text is spread over two arguments for every 256 characters; nine are of all else.
+    accept(processing(parameters={"text": "x" * 256 * 45, "lines": "x\ny"}))
+    too_long = refusal(processing(parameters={"text": "x" * 256 * 46, "lines": "x\ny"}))
+    assert "needs 101 command-line" in too_long and "text takes 92 of them" in too_long
     accept(training(parameters={"text": "x" * 2500, **{f"p{i}": i for i in range(99)}}))
     assert "101 parameters" in refusal(training(parameters={f"p{i}": i for i in range(101)}))
 

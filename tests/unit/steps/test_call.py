@@ -14,6 +14,7 @@ from drivetrain.steps import call
 from drivetrain.steps.call import find
 from drivetrain.steps.contract import Checkpoints, Input, Output
 from drivetrain.steps.declaration import Component, component
+from drivetrain.steps.long_texts import gather, spread
 
 # What the components of this file were called with, and what they are to do.
 SEEN: dict[str, Any] = {}
@@ -112,6 +113,20 @@ def run(component: Component[..., Any], *arguments: object) -> int:
 def run_step(tmp_path: Path, *arguments: object) -> int:
     (tmp_path / "in").mkdir(exist_ok=True)
     return run(step, "--data", tmp_path / "in", "--out", tmp_path / "made" / "out", *arguments)
+
+
+@pytest.mark.parametrize("text", ["", "ab", "x" * 21, "--text", "a\nb", 'é"\\' * 9 + "\u2028\r\n", "[1,\n2]"])
+def test_long_texts_are_spread_over_arguments(tmp_path: Path, text: str) -> None:
+    words = spread("--text", text, 10)
+    assert all(len(word) <= 11 and "\n" not in word for word in words)
+    assert gather(["--whole", "2", *words, "--flag"]) == ["--whole", "2", "--text", text, "--flag"]
+    assert run_step(tmp_path, "--whole", 2, *words, "--real", 3) == 0
+    assert (SEEN["text"], SEEN["whole"], SEEN["real"]) == (text, 2, 3.0)
+
+
+def test_pieces_of_another_text_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_step(tmp_path, "--text", "a", "--text.3", "b") == 2
+    assert "unrecognized arguments: --text.3 b" in capsys.readouterr().err
 
 
 def test_defaults_and_folders(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -57,8 +57,8 @@ def translated(expression: Expression, columns: Columns) -> Expr:
         shared = types.common_type(kinds)
         assert shared
         parts = [part.cast(data_type(shared)) for part in parts]
-    if name in _EXACT and types.is_kind(kinds[0], "integer") and kind == "int64":
-        return _EXACT[name](*(part.cast(pl.Int128) for part in parts)).cast(pl.Int64, strict=True)
+    if name in EXACT and types.is_kind(kinds[0], "integer") and kind == "int64":
+        return EXACT[name](*(part.cast(pl.Int128) for part in parts)).cast(pl.Int64, strict=True)
     if name in _OF_CONSTANTS:
         return _OF_CONSTANTS[name](parts[0], *constants).cast(data_type(kind))
     if types.is_float(kind) and kinds and all(types.is_kind(each, "number") for each in kinds):
@@ -116,7 +116,7 @@ def _running(value: Expr) -> Expr:
 
 
 # Of integers, which come in 128 bits.
-_EXACT: Mapping[str, Callable[..., Expr]] = {
+EXACT: Mapping[str, Callable[..., Expr]] = {
     "add": operator.add,
     "subtract": operator.sub,
     "multiply": operator.mul,

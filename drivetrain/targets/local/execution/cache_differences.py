@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from drivetrain.base.masking import MASK
+from drivetrain.steps.long_texts import gather
 
 _SHOWN = 48
 # Lists whose entries are known by a name, so that a new one in the middle does not shift the others.
@@ -163,6 +164,7 @@ def _with_flags(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 def _flags(words: list[Any]) -> dict[str, Any]:
     """`["--code", "ab12", "module:run", "--epochs", "3", "--fast"]` by flag; words that belong to none by position."""
+    words = gather(words)
     found: dict[str, Any] = {}
     position = 0
     index = 0

@@ -12,6 +12,7 @@ from typing import Any
 from drivetrain.base.errors import UserError
 from drivetrain.spec.steps import TRAIN
 from drivetrain.steps.contract import CODE_CHANNEL
+from drivetrain.steps.long_texts import gather
 from drivetrain.targets.local.execution.scope import ExecutionScope, resolve_known
 from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.storage.channels import entries, text
@@ -124,7 +125,7 @@ def _told(arguments: Mapping[str, Any]) -> dict[str, Any]:
     words: list[Any] = list(object_in(arguments, "AppSpecification").get("ContainerArguments") or ())
     if words[:1] != ["--code"]:
         return {"ContainerArguments": words}
-    program, options = words[2], words[3:]
+    program, options = words[2], gather(words[3:])
     flags = options[::2]
     if len(options) % 2 or not all(isinstance(flag, str) and flag.startswith("--") for flag in flags):
         return {"program": program, "arguments": options}

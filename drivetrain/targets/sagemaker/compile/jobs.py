@@ -6,11 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.catalog.quotas import MAX_ARGUMENT_CHARACTERS
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import FolderPath, Spot
 from drivetrain.spec.steps import JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
 from drivetrain.steps.contract import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT, START_COMMAND
+from drivetrain.steps.long_texts import spread
 from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.sagemaker.compile import get, join, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import (
@@ -229,7 +231,9 @@ def _command(step: ProcessingStep, graph: Graph) -> list[Any]:
         for name in names:
             words += [flag(name), f"/opt/ml/processing/{flow}/{name}"]
     for name, value in step.parameters.items():
-        words += [flag(name), text(value, graph)]
+        spelled = text(value, graph)
+        is_text = isinstance(spelled, str)
+        words += spread(flag(name), spelled, MAX_ARGUMENT_CHARACTERS) if is_text else [flag(name), spelled]
     return words
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import shutil
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.local.outputs import check_folder, copy_outputs
+from drivetrain.cli.local.outputs import check_folder, check_inputs, copy_outputs
 from drivetrain.data.manifest import Column, Manifest, Shard
 from drivetrain.data.versions import versions
 
@@ -44,6 +45,26 @@ def test_a_file_is_copied_by_its_own_name(tmp_path: Path) -> None:
     for _ in range(2):
         found = copy_outputs({"model": tmp_path / "one" / "model.tar.gz"}, tmp_path / "out", keep_versions=1)
         assert found == {"model": tmp_path / "out" / "model.tar.gz"} and found["model"].read_text() == "model.tar.gz"
+
+
+def test_a_full_disk_is_told_by_the_folder_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(source: Path, target: Path) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(source), None, str(target))
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    place = made(tmp_path / "one", "manifest.json")
+    with pytest.raises(UserError, match=r"--out \S+/out: No space left on device: [\d,]+ MiB are free there") as caught:
+        copy_outputs({"train": place}, tmp_path / "out")
+    assert str(caught.value).endswith(f"The output itself is in {place}.")
+
+
+def test_a_copy_into_what_is_read_is_refused(tmp_path: Path) -> None:
+    raw = made(tmp_path / "raw", "a.csv")
+    for out in (raw, raw / "new", tmp_path / "other" / ".." / "raw"):
+        with pytest.raises(UserError, match=r"it is the folder of the input raw .* or inside it"):
+            check_inputs(out, ["train"], {"raw": str(raw), "more": "example:digits"})
+    check_inputs(tmp_path / "raw2", ["train"], {"raw": str(raw)})
+    check_inputs(tmp_path, ["train"], {"raw": str(raw)})
 
 
 def data_set(folder: Path, *contents: str) -> Path:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 
+from drivetrain.cli.progress import RunView
 from drivetrain.cli.progress.plain import METRICS_EVERY_S, EventLines, PlainProgress
 from drivetrain.targets.events import (
     CacheExplained,
@@ -50,6 +51,14 @@ def test_a_line_when_something_starts_or_ends() -> None:
     assert told(StepFinished("gate", "Succeeded", 0.0, value="yes")) == ["gate: succeeded: yes"]
     assert told(StepFinished("stop", "NotExecuted", 0.0, reason="other branch")) == ["stop: not run"]
     assert told(ExecutionFinished("e-1", "Succeeded", 26.0)) == ["retraining succeeded in 26.0 s"]
+
+
+def test_what_a_step_warns_of_has_the_paths_that_the_user_gave() -> None:
+    view = RunView()
+    view.apply(StepStarted("prepare", 1))
+    warned = "warning: all is prepared anew: the sets below /opt/ml/processing/input/previous are of different runs"
+    step = view.apply(StepFinished("prepare", "Succeeded", 1.0, why=(warned,)))
+    assert step is not None and step.why == (warned.replace("/opt/ml/processing/input/", ""),)
 
 
 def test_of_many_steps_each_has_one_line() -> None:

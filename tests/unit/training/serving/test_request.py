@@ -109,6 +109,7 @@ def test_a_model_that_does_not_say_its_types_takes_numbers_as_they_come() -> Non
         (TWO, JSON, '[{"a": 256, "b": 1}]', "row 1: a is 256; allowed are whole numbers from 0 to 255"),
         (TWO, JSON, '[{"a": 0.5, "b": 1}]', "row 1: a is 0.5; allowed are whole numbers from 0 to 255"),
         (TWO, JSON, '[{"a": 1267650600228229401496703205376, "b": 1}]', "row 1: a is"),
+        (TWO, JSON, '[{"a": 1, "b": 1}, {"a": 1, "b": true}]', "row 2: b is True, which is no number"),
         (FLAGS, JSON, '[{"on": 2}]', "row 1: on is 2; allowed are whole numbers from 0 to 1"),
         (TWO, CSV, "a,a,b\n1,2,3\n", "the header has a name twice"),
         (TWO, CSV, "a,b\n1,2\n3\n", "row 2 has 1 values; the header has 2 names"),

@@ -105,6 +105,17 @@ def test_a_processing_step() -> None:
     assert built["CacheConfig"] == {"Enabled": True}
 
 
+def test_a_long_text_is_passed_in_several_arguments() -> None:
+    """Of a text of lines, too, which the service refuses; compile_pipeline checks against the service's shapes."""
+    long, lines = "x" * 300, "a\nb"
+    for label, passed in (
+        (long, ["--label", long[:256], "--label.2", long[256:]]),
+        (lines, ["--label.json", '"a\\nb"']),
+    ):
+        words = only(step(load, raw="s3://b/raw/", label=label))["Arguments"]["AppSpecification"]["ContainerArguments"]
+        assert words[-len(passed) :] == passed
+
+
 @pytest.mark.parametrize("kind", ["processing", "training"])
 def test_only_the_start_file_that_was_deployed_is_run(kind: str, tmp_path: Path) -> None:
     arguments = only(step(load, raw="s3://b/raw/") if kind == "processing" else step(fit, data="s3://b/d/"))[
