@@ -174,7 +174,7 @@ class Manifest:
             raise InputError(f"{path} is not JSON ({error}). Run prepare_data again.") from None
         manifest = _parsed(path, content)
         for shard in manifest.shards:
-            _check_shard(folder / shard.file, shard, checksums)
+            check_shard(folder / shard.file, shard, checksums=checksums)
         return manifest
 
     def _identity(self) -> dict[str, Any]:
@@ -193,7 +193,11 @@ def _plain(file: str) -> str:
     return file.rpartition("/")[2]
 
 
-def _check_shard(path: Path, shard: Shard, checksums: bool) -> None:
+def check_shard(path: Path, shard: Shard, *, checksums: bool = True) -> None:
+    """
+    Raises:
+        InputError: the file is missing, of another size, or (with `checksums`) of another content than `shard` says.
+    """
     advice = "Run prepare_data again."
     try:
         size = path.stat().st_size

@@ -13,9 +13,11 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.cli.main import run
 from drivetrain.components.prepare_data import prepare_data
+from drivetrain.components.transform_data import transform_data
 from drivetrain.data.manifest import Manifest
 from drivetrain.data.versions import version_at, versions
 
+SIDES = ("train", "validation", "test")
 DAYS = ("2026-11-23", "2026-11-24", "2026-11-26")
 
 
@@ -26,7 +28,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, day in enumerate(DAYS):
         raw = tmp_path / f"raw{number}.csv"
         raw.write_text("id,x\n" + "".join(f"{key},{key}.5\n" for key in range(100 + number)))
-        sets = [tmp_path / "build" / side for side in ("train", "validation", "test")]
+        sets = [tmp_path / "build" / side for side in SIDES]
         prepare_data(raw, *sets, key="id", validation_percent=0, test_percent=0, keep_versions=9)
         manifest = sets[0] / Manifest.read(sets[0]).version / "manifest.json"
         os.utime(manifest, (time := datetime.fromisoformat(f"{day}T12:00").timestamp(), time))
@@ -92,6 +94,23 @@ def test_the_command(build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "holds no data set" in refused("list", str(tmp_path))
 
 
+@pytest.mark.parametrize("step", ["prepare_data", "transform_data"])
+def test_a_step_that_reads_a_version_holds_its_shards_against_the_manifest(
+    build: Path, tmp_path: Path, step: str
+) -> None:
+    shutil.copytree(versions(build / "train")[0].path, tmp_path / "raw")
+    (shard,) = (tmp_path / "raw").glob("*.parquet")
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 3] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(InputError, match=r"part-00000\.parquet was altered: its SHA-256 is "):
+        if step == "prepare_data":
+            prepare_data(tmp_path / "raw", *(tmp_path / "out" / side for side in SIDES), key="id")
+        else:
+            transform_data(tmp_path / "raw", tmp_path / "out", plan='[{"select": ["id"]}]')
+    assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
 def test_a_set_of_format_1_has_one_version(build: Path, tmp_path: Path) -> None:
     newest = versions(build / "train")[0]
     (shard,) = newest.manifest.shards
@@ -104,7 +123,7 @@ def test_a_set_of_format_1_has_one_version(build: Path, tmp_path: Path) -> None:
 
 def test_a_night_without_new_rows_leaves_the_date_of_the_version(tmp_path: Path) -> None:
     """Or a moment between the two nights would name the version before. One that comes back is new again."""
-    sets = [tmp_path / "build" / side for side in ("train", "validation", "test")]
+    sets = [tmp_path / "build" / side for side in SIDES]
 
     def prepared(rows: int) -> Path:
         raw = tmp_path / "raw.csv"
