@@ -137,3 +137,32 @@ def test_a_night_without_new_rows_leaves_the_date_of_the_version(tmp_path: Path)
     os.utime(prepared(101), (2.0, 2.0))
     assert prepared(100) == manifest and manifest.stat().st_mtime > 2.0
     assert version_at(versions(sets[0]), "2027-01-01").is_current
+    os.utime(manifest, (3.0, 3.0))
+    found = versions(sets[0])
+    assert [(each.written, each.earlier) for each in found] == [(3.0, (1.0,)), (2.0, ())]
+    moments = {1.5: 100, 2.5: 101, 3.5: 100}
+    at = {time: version_at(found, datetime.fromtimestamp(time).isoformat()).manifest.rows for time in moments}
+    assert at == moments
+
+
+def test_other_transforms_of_the_same_rows_are_another_version(tmp_path: Path) -> None:
+    sets = [tmp_path / "build" / side for side in SIDES]
+    (tmp_path / "raw.csv").write_text("id,x\n" + "".join(f"{key},{key}.5\n" for key in range(100)))
+
+    def prepared(fit: str | None) -> tuple[str, Manifest]:
+        prepare_data(tmp_path / "raw.csv", *sets, key="id", fit=fit, validation_percent=0, keep_versions=9)
+        return Manifest.read(sets[0]).version, Manifest.read(sets[0])
+
+    plain, first = prepared(None)
+    assert plain == first.content_hash[:12]
+    scale = [
+        prepared(json.dumps([{"scale": {"columns": ["x"], "method": method}}])) for method in ("standard", "min_max")
+    ]
+    names = [name for name, _ in scale]
+    assert len({plain, *names}) == 3 and {each.content_hash for _, each in scale} == {first.content_hash}
+    for name, manifest in scale:
+        kept = Manifest.read(sets[0] / name)
+        assert kept.version == name and kept.fitted == manifest.fitted
+        assert version_at(versions(sets[0]), name[:6]).name == name
+    with pytest.raises(InputError, match="several versions"):
+        version_at(versions(sets[0]), first.content_hash[:14])
