@@ -51,6 +51,21 @@ def dependencies(after: Sequence[BaseStep | Dependency]) -> tuple[Dependency, ..
     return tuple(item if isinstance(item, Dependency) else Dependency(step=item.name) for item in given)
 
 
+def refuse_other_kinds(where: str, **given: tuple[type, Any]) -> None:
+    """
+    Args:
+        given: what an author gave under a name, with the kind that it must be; a dict is read as that, with its own
+            refusals, and None is nothing.
+
+    Raises:
+        SpecError: one of them is of another kind.
+    """
+    for name, (kind, value) in given.items():
+        if value is not None and not isinstance(value, kind) and not isinstance(value, Mapping):
+            example = '{"KEY": "value"}' if kind is dict else f"{kind.__name__}(...)"
+            raise SpecError(f"{where}: {name} is {shown(value)}. Write {name}={example}.")
+
+
 def refuse_unknown(where: str, given: Mapping[str, Any], word: Callable[..., Any]) -> None:
     """Refuse keywords that one of the authoring words does not take.
 

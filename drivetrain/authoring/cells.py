@@ -53,9 +53,9 @@ def target_of(component: Component[..., Any]) -> str:
     return f"{name}:{function.__name__}"
 
 
-def write_modules(pipeline: Pipeline, folder: Path) -> bool:
+def write_modules(pipeline: Pipeline, folder: Path) -> None:
     """Write what the components of a pipeline stand in, which has no file whose folder travels: modules of cells, the
-    user's own modules, and those that these import; gives whether there is one."""
+    user's own modules, and those that these import."""
     programs = [step.program for step in flatten(pipeline.steps) if isinstance(step, JobStep)]
     for target in sorted({program.target for program in programs if program.kind == "component"}):
         name, _, function = target.partition(":")
@@ -65,7 +65,6 @@ def write_modules(pipeline: Pipeline, folder: Path) -> bool:
         for place, file in own.items():
             (folder / place).parent.mkdir(parents=True, exist_ok=True)
             (folder / place).write_bytes(file.read_bytes())
-    return any(folder.iterdir())
 
 
 class _Writer:

@@ -188,8 +188,19 @@ def import_file(path: Path) -> ModuleType:
             if error.__traceback__
             else "?"
         )
-        raise UserError(f"{path.name}, line {line}: {said(error)}") from error
+        raise UserError(f"{path.name}, line {line}: {said(error)}{_about_relative(error)}") from error
     return module
+
+
+def _about_relative(error: Exception) -> str:
+    """What to do where a file of a package is named, which is imported alone here."""
+    if not isinstance(error, ImportError) or "no known parent package" not in str(error):
+        return ""
+    return (
+        ". A pipeline file is imported by its own name, not as a part of its package. Import what lies beside it "
+        "without the dot (from other import name), or call dt.run(FUNCTION) in Python, the function imported from its "
+        "package."
+    )
 
 
 def _explained(error: ValidationError) -> SpecError:
@@ -242,7 +253,10 @@ def _settings_class(author: Callable[..., Any]) -> type[Settings] | None:
     parameters = list(inspect.signature(author).parameters.values())
     if not parameters:
         return None
-    hints = typing.get_type_hints(author, include_extras=True)
+    try:
+        hints = typing.get_type_hints(author, include_extras=True)
+    except (TypeError, NameError) as error:  # a partial; a type under `if TYPE_CHECKING`
+        raise SpecError(f"{shown(author)}: the types of its parameters cannot be read: {said(error)}.") from None
     kind = hints.get(parameters[0].name)
     if len(parameters) == 1 and isinstance(kind, type) and issubclass(kind, Settings):
         return kind

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, ModuleType
 from typing import Any, cast
 
-from drivetrain.authoring.binding import bind, dependencies, refuse_unknown, retries
+from drivetrain.authoring.binding import bind, dependencies, refuse_other_kinds, refuse_unknown, retries
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.rules.rules import check
 from drivetrain.spec import pipeline as spec
@@ -41,7 +41,21 @@ from drivetrain.spec.steps import (
     TrainingStep,
 )
 from drivetrain.spec.training_options import TrainingOptions
-from drivetrain.spec.values import All, Condition, ExecutionField, ExecutionRef, Join, Pending, ValueType, as_value
+from drivetrain.spec.values import (
+    All,
+    AnyOf,
+    Comparison,
+    Condition,
+    ExecutionField,
+    ExecutionRef,
+    In,
+    Join,
+    Not,
+    Pending,
+    ValueType,
+    as_value,
+)
+from drivetrain.steps.contract import listed, listed_texts
 from drivetrain.steps.declaration import Component
 
 
@@ -77,6 +91,15 @@ def step(
     if not isinstance(component, Component):  # type: ignore[reportUnnecessaryIsInstance]
         raise SpecError(f"step({shown(component)}): not a component. Decorate the function with @component.")
     label = name or component.name
+    refuse_other_kinds(
+        f"step({component.name})",
+        cluster=(Cluster, cluster),
+        cache=(CachePolicy, cache),
+        checkpoint=(Checkpoint, checkpoint),
+        options=(TrainingOptions, options),
+        environment=(dict, environment),
+        tags=(dict, tags),
+    )
     inputs, parameters = bind(component, label, given)
     if not component.cached:
         if cache is not None and cache.enabled:
@@ -190,20 +213,26 @@ def script(
     `path` is relative to the pipeline's file and must lie in its folder.
 
     Raises:
-        SpecError: a path elsewhere; a keyword that it does not take.
+        SpecError: a path elsewhere; a keyword that it does not take; no list where one is wanted.
     """
-    refuse_unknown(f"script({path!r})", unknown, script)
+    where = f"script({path!r})"
+    refuse_unknown(where, unknown, script)
+    refuse_other_kinds(where, cluster=(Cluster, cluster), cache=(CachePolicy, cache))
+    refuse_other_kinds(where, environment=(dict, environment), inputs=(dict, inputs))
+    outputs = listed_texts(where, "outputs", outputs, '"clean"')
+    arguments = listed(where, "arguments", arguments, '"--rows", 3')
+    needs = listed_texts(where, "needs", needs, '"numpy"')
     if path.startswith("/") or ".." in path.split("/"):
-        raise SpecError(f"script({path!r}): give a path below the folder of the pipeline's file.")
+        raise SpecError(f"{where}: give a path below the folder of the pipeline's file.")
     label = name or path.rpartition("/")[2].partition(".")[0].replace("_", "-")
     return ProcessingStep(
         name=label,
         display_name=display_name,
         description=description,
         depends_on=dependencies(after),
-        program=Program(kind="script", target=path, needs=tuple(needs)),
+        program=Program(kind="script", target=path, needs=needs),
         inputs={key: as_value(value) for key, value in (inputs or {}).items()},
-        outputs=tuple(outputs),
+        outputs=outputs,
         arguments=tuple(a if isinstance(a, FolderPath) else as_value(a) for a in arguments),
         cluster=cluster or Cluster(),
         image=image,
@@ -236,9 +265,9 @@ def when(
     if not conditions:
         raise SpecError(f"when(..., name={name!r}) has no condition. Give one, such as step.metric('accuracy') >= 0.9.")
     for given in conditions:
-        if isinstance(given, Pending | bool):
+        if not isinstance(given, Comparison | In | Not | AnyOf | All):  # type: ignore[reportUnnecessaryIsInstance]
             raise SpecError(
-                f"when({given!r}) is not a condition. Compare it: reference >= 0.9, reference.equals('yes')."
+                f"when({shown(given)}) is not a condition. Compare it: reference >= 0.9, reference.equals('yes')."
             )
     return ConditionStep(
         name=name,

@@ -13,6 +13,7 @@ running.py      what starts a pipeline, goes on with a run, and shows its progre
 runs.py         many runs
 models.py       registered models, in any registry
 comparison.py   what differs between runs
+arguments.py    what the calls take; anything else is refused
 frames.py       data frames of pandas or Polars, and tables
 pictures.py     the DAG of a pipeline, for notebooks
 """

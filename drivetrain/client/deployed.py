@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, shown
 from drivetrain.base.formatting import duration
+from drivetrain.client.arguments import PLACE, checked, checked_limit, checked_lines
 from drivetrain.client.frames import Named, table
-from drivetrain.client.run import checked_lines
 
 if TYPE_CHECKING:
     from drivetrain.targets.deployer import Deployer, Handle, Report
@@ -51,6 +51,9 @@ class Deployed:
 
         if not isinstance(pipeline, str):  # type: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"Deployed({shown(pipeline)}): give the name of a pipeline, or FILE.py[:FUNCTION].")
+        checked("Deployed", PLACE, config=config)
+        checked("Deployed", str | None, target=target, region=region)
+        checked("Deployed", Mapping | None, settings=settings)
         overrides = [f"{name}={value}" for name, value in (settings or {}).items()]
         place = None if config is None else Path(config)
         self._deployer, self.name = deployer_of(pipeline, place, overrides, region, target)
@@ -72,7 +75,8 @@ class Deployed:
         """
         from drivetrain.targets.deployer import StartRequest
 
-        given = {key: value if isinstance(value, str) else _text(value) for key, value in parameters.items()}
+        checked("start", str | None, name=name)
+        given = {key: value if isinstance(value, str) else _text(key, value) for key, value in parameters.items()}
         handle = self._deployer.start(self.name, StartRequest(parameters=given, name=name))
         return DeployedRun(self._deployer, handle)
 
@@ -82,10 +86,16 @@ class Deployed:
         Raises:
             UserError: there is none.
         """
+        checked("run", str, id=id)
         return DeployedRun(self._deployer, self._deployer.find(self.name, id))
 
     def runs(self, limit: int = MOST) -> list[DeployedRun]:
-        """The newest first."""
+        """The newest first.
+
+        Raises:
+            UserError: `limit` is no number of runs.
+        """
+        checked_limit("runs", limit, MOST)
         found = self._deployer.executions(self.name, limit)
         return [DeployedRun(self._deployer, self._deployer.find(self.name, one.id)) for one in found]
 
@@ -182,6 +192,7 @@ class DeployedRun:
         from drivetrain.cli.progress.plain import NoProgress
         from drivetrain.cli.progress.watch import new_progress
 
+        checked("wait", bool, quiet=quiet)
         with NoProgress() if quiet else new_progress(as_json=False) as progress:
             self._kept = self._deployer.follow(self._handle, progress)
         return self
@@ -192,6 +203,7 @@ class DeployedRun:
         Raises:
             UserError: no such step, or one without a log; `lines` is no number of lines.
         """
+        checked("log", str | None, step=step)
         found: list[str] = []
         most = checked_lines(lines)
         self._deployer.read_log(self._handle, step, lambda line: found.append(line.text), num_lines=most)
@@ -217,7 +229,10 @@ class DeployedRun:
         return table([{"run": self.id, "status": self.status, "reason": self.reason or ""}]) + table(rows)
 
 
-def _text(value: Any) -> str:
+def _text(name: str, value: Any) -> str:
     import json
 
-    return json.dumps(value)
+    try:
+        return json.dumps(value)
+    except (TypeError, ValueError):
+        raise UserError(f"start({name}={shown(value)}): give a text, a number, True or False.") from None

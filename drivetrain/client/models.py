@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
 from drivetrain.base.errors import UserError, shown
+from drivetrain.client.arguments import checked, checked_home
 from drivetrain.client.frames import Named, frame, table
 from drivetrain.targets.local.home import Home
 
@@ -100,6 +101,7 @@ class Model:
         """
         from drivetrain.registry.registry import make_champion
 
+        checked("approve", str | None, reason=reason)
         self._version = make_champion(self._of.opened, self.group, self.version, reason=reason, by=_user())[0]
         return self
 
@@ -109,6 +111,7 @@ class Model:
         Raises:
             UserError: the registry cannot be reached, or refuses.
         """
+        checked("reject", str | None, reason=reason)
         found = self._of.opened.set_status(self.group, self.version, "Rejected", reason=reason, by=_user())
         self._version = found
         return self
@@ -122,6 +125,7 @@ class Model:
         """
         from drivetrain.cli.models.fetch import keep, refuse_filled
 
+        checked("download", str | Path, folder=folder)
         folder = Path(folder)
         refuse_filled(folder)
         keep(self._version, folder, self._of.url, self._of.home)
@@ -205,6 +209,7 @@ class Registry:
     def __init__(self, url: str | None = None, *, home: str | Path | None = None) -> None:
         if url is not None and not isinstance(url, str):  # type: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"Registry({shown(url)}): give KIND:LOCATION, such as 'mlflow:http://localhost:5000'.")
+        checked_home("Registry", home)
         if url is not None and home is not None:
             raise UserError(f"Registry({url!r}, home={str(home)!r}): two places. Give one: home is for local models.")
         self.url, self.home = url, None if home is None else Path(home)
@@ -237,6 +242,7 @@ class Registry:
         Raises:
             InputError: there is none.
         """
+        checked("model", int | str, version=version)
         return Model(self, self.opened.version(_name(group), version))
 
     def champion(self, group: str) -> Model | None:

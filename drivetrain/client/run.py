@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.errors import UserError, shown
+from drivetrain.base.errors import UserError, did_you_mean, shown
 from drivetrain.client import running
+from drivetrain.client.arguments import PLACE, checked, checked_home, checked_lines
 from drivetrain.client.comparison import Comparison
 from drivetrain.client.frames import Named
 from drivetrain.targets.local.home import Home
@@ -22,16 +23,6 @@ if TYPE_CHECKING:
 
 # Of an execution that goes on, or can be resumed: its facts are read anew each time.
 _OPEN = ("Executing", "Interrupted")
-
-
-def checked_lines(lines: object) -> int | None:
-    """
-    Raises:
-        UserError: it is no number of lines.
-    """
-    if lines is None or (isinstance(lines, int) and not isinstance(lines, bool) and lines >= 0):
-        return lines
-    raise UserError(f"log(lines={shown(lines)}): give how many of the last lines, from 0, or none for all.")
 
 
 @dataclass(frozen=True)
@@ -88,6 +79,7 @@ class Run:
     def __init__(self, id: str = "latest", *, home: str | Path | None = None) -> None:
         if not isinstance(id, str):  # type: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"Run({shown(id)}): give the id of a run, the beginning of one, or 'latest'.")
+        checked_home("Run", home)
         self._home = Home(home)
         self._kept: RunFacts | None = None
         self.id = id
@@ -238,7 +230,14 @@ class Run:
 
         Args:
             step: of this training alone.
+
+        Raises:
+            UserError: the run has no such step.
         """
+        if step is not None:
+            checked("curves", str, step=step)
+            if step not in (names := [each.name for each in self._facts.steps]):
+                raise UserError(f"curves({step!r}): run {self.id} has no such step. {did_you_mean(step, names)}")
         found = [curve for curve in self._facts.curves if step in (None, curve.step)]
         several = len({curve.step for curve in found}) > 1
         return {f"{c.step}.{c.name}" if several else c.name: list(c.points) for c in found}
@@ -365,6 +364,10 @@ def run(
         UserError: what is wrong with any of it, before anything starts.
         KeyboardInterrupt: the run was stopped by Ctrl-C or a signal; the same call goes on with it.
     """
+    checked_home("run", home)
+    checked("run", PLACE, config=config)
+    checked("run", Mapping | None, parameters=parameters, tags=tags)
+    checked("run", bool, cache=cache, fresh=fresh, quiet=quiet)
     place = Home(home)
     given = None if config is None else Path(config)
     more = {"cache": cache, "fresh": fresh, "quiet": quiet}

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, shown
@@ -38,7 +39,9 @@ def start(
     from drivetrain.targets.local.organising.labels import checked_tags
     from drivetrain.trackers.tracker import checked
 
-    loaded = _with_modules(_loaded(pipeline, config, settings))
+    loaded = _loaded(pipeline, config, settings)
+    if not isinstance(pipeline, str | Path):
+        loaded = _with_modules(loaded)
     built = compile_edited(loaded, wheels_optional=True, edits_optional=True)
     local = loaded.settings.local
     options = Options(
@@ -91,6 +94,7 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
     from drivetrain.authoring.loading import Loaded, load, load_function
     from drivetrain.authoring.settings import Settings
     from drivetrain.authoring.steps import Pipeline
+    from drivetrain.steps.declaration import Component
 
     overrides = _overrides(settings)
     if isinstance(pipeline, str | Path):
@@ -103,7 +107,7 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
                 "or change what it is given there."
             )
         return Loaded(pipeline, Settings(), None, Path.cwd())
-    if callable(pipeline):
+    if callable(pipeline) and not isinstance(pipeline, type | BuiltinFunctionType | Component):
         return load_function(pipeline, config, overrides)
     raise UserError(
         f"run() is given {shown(pipeline)}. Give the name of a pipeline, a file, a function that returns a Pipeline, "
@@ -112,16 +116,26 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
 
 
 def _with_modules(loaded: Loaded) -> Loaded:
-    """The pipeline with the code of its components, where it is an object: of a notebook's cells, of modules."""
+    """The pipeline with the modules of its components, where it came as an object: those of a notebook's cells, and the
+    user's own that do not lie in the folder that travels, such as those of a package below another name."""
     from dataclasses import replace
 
     from drivetrain.authoring.cells import write_modules
+    from drivetrain.targets.assets.travelling import source_files
 
-    if loaded.source is not None:
-        return loaded
     folder = Path(tempfile.mkdtemp(prefix="drivetrain-modules-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return replace(loaded, source=folder) if write_modules(loaded.pipeline, folder) else loaded
+    write_modules(loaded.pipeline, folder)
+    source, written = loaded.source, source_files(folder)
+    if not written or (source is not None and all((source / file.relative_to(folder)).exists() for file in written)):
+        return loaded
+    if source is not None:
+        for file in source_files(source):
+            place = folder / file.relative_to(source)
+            if not place.exists():
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, place)
+    return replace(loaded, source=folder)
 
 
 def _origin(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from drivetrain.base.errors import UserError, shown
+from drivetrain.client.arguments import checked_home, checked_limit
 from drivetrain.client.frames import frame, table
 from drivetrain.client.run import Run
 from drivetrain.targets.local.home import Home
@@ -78,8 +79,8 @@ def runs(
 
     if pipeline is not None and not isinstance(pipeline, str):  # type: ignore[reportUnnecessaryIsInstance]
         raise UserError(f"runs({shown(pipeline)}): give the name of a pipeline, or none for all.")
-    if not isinstance(limit, int) or isinstance(limit, bool) or limit < 1:  # type: ignore[reportUnnecessaryIsInstance]
-        raise UserError(f"runs(limit={shown(limit)}): give a whole number from 1, such as limit={MOST}.")
+    checked_limit("runs", limit, MOST)
+    checked_home("runs", home)
     for name, given in (("where", where), ("sort", sort)):
         if given is not None and not isinstance(given, str):  # type: ignore[reportUnnecessaryIsInstance]
             raise UserError(f'runs({name}={shown(given)}): give a text, such as where="accuracy > 0.98".')

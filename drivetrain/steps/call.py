@@ -144,7 +144,8 @@ def find(target: str) -> Declaration[..., Any]:
     """The component named `module:function`.
 
     Raises:
-        InputError: when there is no such module, function, or the function is not a component.
+        InputError: when there is no such module, function, the function is not a component, or the module ends the
+            program.
     """
     module_name, _, name = target.partition(":")
     if not module_name or not name or module_name.startswith("."):
@@ -155,6 +156,11 @@ def find(target: str) -> Declaration[..., Any]:
         if error.name is None or not (module_name + ".").startswith(error.name + "."):
             raise  # the module is there; something that it imports is not
         raise InputError(f"no module {module_name!r} for {target!r}; sys.path starts with {sys.path[:2]}.") from None
+    except SystemExit as error:  # its top level parses arguments, perhaps, which here are the step's
+        raise InputError(
+            f"module {module_name!r} ended the program (code {error.code!r:.60}) when the step imported it. Keep what "
+            'it does as a script under if __name__ == "__main__".'
+        ) from None
     found = getattr(module, name, None)
     if not isinstance(found, Declaration):
         if found is not None:

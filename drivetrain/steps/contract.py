@@ -11,9 +11,10 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FunctionType
-from typing import Annotated, Generic, Literal, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Annotated, Any, Generic, Literal, NamedTuple, ParamSpec, TypeVar, cast
 
 from drivetrain.base.bounds import Bounds
+from drivetrain.base.errors import SpecError, shown
 
 # Every step imports this file: neither dataclasses nor inspect, which take longer to import than all else here.
 
@@ -111,7 +112,7 @@ class Since(NamedTuple):
     before: Scalar
 
 
-class DeclarationError(TypeError):
+class DeclarationError(SpecError, TypeError):
     """A function cannot be a component: the message names the function, the parameter and what is allowed."""
 
 
@@ -211,14 +212,39 @@ class Declaration(NamedTuple, Generic[P, R]):
     def target(self) -> str:
         """`module:function`, the name under which the program is found in the container."""
         module = self.function.__module__
-        if module == "__main__":  # `python pipeline.py`: in the container the file is imported by its own name
-            module = self.file.stem
+        if module == "__main__":  # in the container the file is imported by its own name, as `python -m` has it
+            spec = getattr(self.function, "__globals__", {}).get("__spec__")
+            module = self.file.stem if spec is None else spec.name
         return f"{module}:{self.function.__name__}"
 
     @property
     def file(self) -> Path:
         """The source file, from which the folder that travels with the user's code is found."""
         return Path(cast(FunctionType, self.function).__code__.co_filename).resolve()
+
+
+def listed(where: str, name: str, given: Any, example: str) -> tuple[Any, ...]:
+    """The items of a list that an author gives.
+
+    Raises:
+        SpecError: it is a text, whose letters would be the items, or no list at all.
+    """
+    if isinstance(given, str | bytes) or not hasattr(given, "__iter__"):
+        raise SpecError(f"{where}: {name} is {shown(given)}. Give a list, such as {name}=[{example}].")
+    return tuple(given)
+
+
+def listed_texts(where: str, name: str, given: Any, example: str) -> tuple[str, ...]:
+    """The same of texts.
+
+    Raises:
+        SpecError: it is no list, or one of its items is no text.
+    """
+    items = listed(where, name, given, example)
+    for item in items:
+        if not isinstance(item, str):
+            raise SpecError(f"{where}: {name} holds {shown(item)}, which is no text. Write {name}=[{example}].")
+    return items
 
 
 def argument_help(doc: str) -> dict[str, str]:

@@ -87,9 +87,9 @@ def component(
         found = declare(
             function,
             job=job,
-            needs=tuple(needs),
+            needs=needs,
             logs=dict(logs or {}),
-            resumable=tuple(resumable),
+            resumable=resumable,
             cached=cached,
             name=name,
             settings=settings,

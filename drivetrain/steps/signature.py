@@ -10,7 +10,7 @@ import math
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple
 
@@ -30,6 +30,7 @@ from drivetrain.steps.contract import (
     Scalar,
     Since,
     argument_help,
+    listed_texts,
 )
 
 # Bits of a code object's flags (the table of the `inspect` module's documentation).
@@ -51,9 +52,9 @@ def declare(
     function: Callable[..., Any],
     *,
     job: Job,
-    needs: tuple[str, ...],
+    needs: Sequence[str],
     logs: dict[str, str],
-    resumable: tuple[str, ...],
+    resumable: Sequence[str],
     cached: bool,
     name: str | None,
     settings: type | None = None,
@@ -61,6 +62,8 @@ def declare(
     if not isinstance(function, types.FunctionType):
         raise DeclarationError(f"{function!r} cannot be a component: @component goes on a function (def).")
     where = f"{function.__module__}.{function.__qualname__}"
+    needs = listed_texts(where, "needs", needs, '"numpy"')
+    resumable = listed_texts(where, "resumable", resumable, '"epochs"')
     if function.__code__.co_flags & _NOT_RUN_BY_A_CALL:
         raise DeclarationError(f"{where} cannot be a component: it is async or a generator, which nothing would run.")
     if job not in typing.get_args(Job):

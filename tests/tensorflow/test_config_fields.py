@@ -257,13 +257,14 @@ def shown_profile(work: Work, noted: Any) -> None:
     assert work.distance("profiled", "unwatched") == 0.0
     folder = work.folder / "profiled/output/profile"
     found = json.loads((folder / "operators.json").read_text())
-    calls = {row["name"]: row["calls"] for row in found["operators"]}
-    assert (found["steps"], found["on_gpu"], calls["_FusedConv2D"], calls["MaxPool"]) == (2, False, 4, 2)
+    calls = {row["name"]: row["calls"] for row in found["operators"]}  # only the longest
+    assert (found["steps"], found["on_gpu"], calls["_FusedConv2D"]) == (2, False, 4)
     times = [row["ms"] for row in found["operators"]]
     assert times == sorted(times, reverse=True) and 0 < sum(row["share"] for row in found["operators"]) < 1.001
     trace = json.loads((folder / "rank0-trace.json").read_text())
-    products = [event for event in trace["traceEvents"] if event["name"].endswith(":_FusedConv2D")]
-    assert len(products) == 4 and all(event["dur"] > 0 for event in products)
+    for operator, times_called in {"_FusedConv2D": 4, "MaxPool": 2}.items():
+        events = [event for event in trace["traceEvents"] if event["name"].endswith(f":{operator}")]
+        assert len(events) == times_called and all(event["dur"] > 0 for event in events)
 
 
 def shown_elsewhere(work: Work, noted: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -58,5 +59,5 @@ def init(
     say(f"Wrote {len(texts)} files into {folder}:")
     for name in texts:
         say(f"  {name}")
-    change = "" if folder == Path() else f"cd {folder} && "
+    change = "" if folder == Path() else f"cd {shlex.quote(str(folder))} && "
     say(f"\nTry it: {change}drivetrain run pipeline.py")

@@ -271,7 +271,8 @@ def author() -> Pipeline:
         ("step(load, raw=Bad())", "is a Bad, which a pipeline cannot carry."),
         ("step(Bad())", "whose repr raises RuntimeError>): not a component."),
         ("step(load, raw='x', after=[Bad()])", "after=<a Bad, whose repr raises RuntimeError>: no step."),
-        ("step(load, raw='x', cluster=Bad())", "ProcessingStep.cluster is <a Bad, whose repr raises RuntimeError>"),
+        ("step(load, raw='x', cluster=Bad())", "step(load): cluster is <a Bad, whose repr raises RuntimeError>"),
+        ("step(load, raw='x', image=Bad())", "ProcessingStep.image is <a Bad, whose repr raises RuntimeError>"),
         ("Empty().cluster()", "Cluster.nonsense does not exist. Allowed: "),
         ("loud()", "Loud, whose message raises RuntimeError"),
     ],
@@ -350,3 +351,10 @@ def test_parameters_that_cannot_be_settings_are_told_with_their_line(function: s
         load(f"{target}:{function}")
     told = explain(caught.value)[1]
     assert told.startswith(f"error: parameters_{function}.py, line {number}: ") and said in told, told
+
+
+def test_a_file_of_a_package_is_imported_alone(tmp_path: Path) -> None:
+    target = write(tmp_path, "nightly_inner.py", "from .other import name\n")
+    expected = r"line 1: ImportError: .*\. Import what lies beside it without the dot .*, or call dt\.run\(FUNCTION\)"
+    with pytest.raises(UserError, match=expected):
+        load(target)

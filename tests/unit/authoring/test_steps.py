@@ -208,6 +208,25 @@ def test_a_script_is_a_step() -> None:
     for path in ("/abs.py", "../up.py"):
         with pytest.raises(SpecError, match="below the folder"):
             script(path)
+    for name, given in (("needs", "numpy"), ("outputs", "abc"), ("arguments", "xyz"), ("needs", 5)):
+        with pytest.raises(
+            SpecError, match=rf"script\('a\.py'\): {name} is {given!r}\. Give a list, such as {name}=\["
+        ):
+            script("a.py", **{name: given})  # type: ignore[arg-type]
+
+
+def test_what_a_step_is_given_of_another_kind_is_refused_where_it_is_written() -> None:
+    for name, said in (
+        ("cluster", r"Cluster\(\.\.\.\)"),
+        ("cache", "CachePolicy"),
+        ("environment", '{"KEY": "value"}'),
+    ):
+        with pytest.raises(SpecError, match=rf"step\(load\): {name} is 5\. Write {name}={said}"):
+            step(load, **{name: 5})
+        with pytest.raises(SpecError, match=rf"script\('a\.py'\): {name} is 5\. Write {name}="):
+            script("a.py", **{name: 5})  # type: ignore[arg-type]
+    with pytest.raises(SpecError, match=r"when\(5\) is not a condition\. Compare it"):
+        when(5)  # type: ignore[arg-type]
 
 
 def test_edges_conditions_and_the_rest() -> None:

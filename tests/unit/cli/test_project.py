@@ -48,6 +48,8 @@ def test_the_new_pipeline_compiles_and_is_drawn(drivetrain: CommandLine, monkeyp
     drivetrain("init", folder)
     renamed = folder / "drawn_customers.py"  # a pipeline file is imported under its own name, once a process
     (folder / "pipeline.py").rename(renamed)
+    named = drivetrain("init", drivetrain.folder / "a b")
+    assert named.endswith(f"Try it: cd '{drivetrain.folder / 'a b'}' && drivetrain run pipeline.py\n")
     assert json.loads(drivetrain("compile", renamed))["Steps"][0]["Name"] == "split"
     assert "register-model" in drivetrain("show", renamed)
 

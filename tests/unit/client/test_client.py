@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 import drivetrain as dt
 from drivetrain.cli.progress.plain import NoProgress
 from drivetrain.client import frames
+from drivetrain.components.prepare_data import prepare_data
 from drivetrain.targets.events import StepStarted
 from drivetrain.training.plugins import load as load_plugin
 
@@ -52,6 +54,10 @@ def small(settings: Small) -> Pipeline:
     gate = when(good, then=[version], otherwise=[fail("too small")])
     return Pipeline(name="small", steps=[model, scores, gate])
 """
+
+
+UNTYPED: Any = dt
+"""As a notebook calls it, with whatever kind of argument."""
 
 
 @pytest.fixture(scope="module")
@@ -256,12 +262,40 @@ def test_arguments_of_another_kind_are_one_clear_error() -> None:
         dt.Run(None)  # type: ignore[arg-type]
     with pytest.raises(dt.UserError, match=r"runs\(3\): give the name of a pipeline"):
         dt.runs(3)  # type: ignore[arg-type]
-    for wrong in ("a", 0, True, 2.5):
+    for wrong in ("a", 0, True, 2.5, 10**30):
         with pytest.raises(dt.UserError, match=r"runs\(limit=.*\): give a whole number from 1"):
             dt.runs(limit=wrong)  # type: ignore[arg-type]
     for option in ("where", "sort"):
         with pytest.raises(dt.UserError, match=rf"runs\({option}=5\): give a text"):
             dt.runs(**{option: 5})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("said", "asked"),
+    [
+        (r"run\(parameters=5\): give a dict", lambda: UNTYPED.run("retraining", parameters=5)),
+        (r"run\(tags=\['a=b'\]\): give a dict", lambda: UNTYPED.run("retraining", tags=["a=b"])),
+        (r"run\(config=\{\}\): give a text or a pathlib\.Path\.", lambda: UNTYPED.run("retraining", config={})),
+        (r"run\(home=5\): give a text or a pathlib\.Path\.", lambda: UNTYPED.run("retraining", home=5)),
+        (r"run\(cache='no'\): give True or False\.", lambda: UNTYPED.run("retraining", cache="no")),
+        (r"run\(fresh='x'\): give True", lambda: UNTYPED.run("retraining", fresh="x")),
+        (r"run\(quiet=1\): give True", lambda: UNTYPED.run("retraining", quiet=1)),
+        (r"run\(\) is given <built-in function print>\. Give the name", lambda: UNTYPED.run(print)),
+        (r"run\(\) is given Component\(.*\. Give the name", lambda: UNTYPED.run(prepare_data)),
+        (r"types of its parameters cannot be read: TypeError", lambda: UNTYPED.run(partial(lambda rows: rows, rows=5))),
+        (r"run\(\) is given <class 'dict'>\. Give the name", lambda: UNTYPED.run(dict)),
+        (r"runs\(home=5\): give a text or", lambda: UNTYPED.runs(home=5)),
+        (r"runs\(home='.*\.py'\): it is a file\. Give the folder", lambda: UNTYPED.runs(home=__file__)),
+        (r"Run\(home=5\): give", lambda: UNTYPED.Run("latest", home=5)),
+        (r"Registry\(home=5\): give", lambda: UNTYPED.models(home=5)),
+        (r"model\(version=1\.5\): give a whole number or a text\.", lambda: UNTYPED.Registry().model("digits", 1.5)),
+        (r"Deployed\(region=5\): give a text\.", lambda: UNTYPED.Deployed("nightly", region=5)),
+        (r"Deployed\(settings=5\): give a dict", lambda: UNTYPED.Deployed("nightly", settings=5)),
+    ],
+)
+def test_what_no_call_takes_is_one_clear_error(said: str, asked: Callable[[], object]) -> None:
+    with pytest.raises(dt.UserError, match=said):
+        asked()
 
 
 def test_arguments_of_another_kind_of_a_run_are_one_clear_error(first: dt.Run) -> None:
@@ -272,6 +306,10 @@ def test_arguments_of_another_kind_of_a_run_are_one_clear_error(first: dt.Run) -
         r"A note is a text\. Given: 5": lambda: first.label(note=5),  # type: ignore[arg-type]
         r"Tag team is 5": lambda: first.label(team=5),  # type: ignore[arg-type]
         r"compare\(5\): give a Run, or the id": lambda: first.compare(5),  # type: ignore[arg-type]
+        r"curves\('fi'\): run [0-9a-f]+ has no such step\. Did you mean 'fit'": lambda: first.curves("fi"),
+        r"approve\(reason=5\): give a text\.": lambda: first.model_version.approve(5),  # type: ignore[union-attr,arg-type]
+        r"reject\(reason=5\): give a text\.": lambda: first.model_version.reject(5),  # type: ignore[union-attr,arg-type]
+        r"download\(folder=5\): give a text or": lambda: first.model_version.download(5),  # type: ignore[union-attr,arg-type]
     }
     for said, asked in refused.items():
         with pytest.raises(dt.UserError, match=said):
@@ -329,29 +367,40 @@ def test_notebooks_see_the_page_and_the_picture(first: dt.Run) -> None:
     assert picture.startswith("<svg") and "register-model" in picture
 
 
-def test_components_of_the_users_own_modules_travel_with_a_pipeline_object(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a module, and of a package; beside them what they import."""
+@pytest.fixture
+def flows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A module of a package, with what it imports from its package and beside that."""
     (tmp_path / "flows").mkdir()
     (tmp_path / "flows" / "rows.py").write_text("def text(rows):\n    return 'y' * rows\n")
     (tmp_path / "flows" / "steps.py").write_text(
+        "import sys\n"
+        "from drivetrain import Pipeline, step\n"
         "from drivetrain.components import Output, component\n"
         "from .rows import text\n"
         "from letters import size\n"
         "@component\n"
         "def fit(model: Output, rows: int = 2) -> dict[str, float]:\n"
         "    (model / 'model.txt').write_text(text(rows))\n"
+        "    if rows > 8: sys.exit(f'{size(text(rows))} rows are too many')\n"
         "    return {'size': size(text(rows))}\n"
+        "def build(rows: int = 4) -> Pipeline:\n"
+        "    return Pipeline(name='own', steps=[step(fit, rows=rows)])\n"
     )
     (tmp_path / "letters.py").write_text("def size(text):\n    return float(len(text))\n")
     monkeypatch.syspath_prepend(tmp_path)
-    fit = importlib.import_module("flows.steps").fit
-    run = dt.run(dt.Pipeline(name="own", steps=[dt.step(fit, rows=4)]), quiet=True, home=tmp_path / "home")
-    assert run.status == "Succeeded", run.steps["fit"].log()
-    assert run.metrics["size"] == 4
+    yield importlib.import_module("flows.steps")
     for name in ("flows", "flows.steps", "flows.rows", "letters"):
-        monkeypatch.delitem(sys.modules, name)
+        monkeypatch.delitem(sys.modules, name, raising=False)
+
+
+def test_components_of_the_users_own_modules_travel(flows: Any, tmp_path: Path) -> None:
+    """With a Pipeline, and with a function, whose file's folder travels too: modules are found by their whole names."""
+    home = tmp_path / "home"
+    run = dt.run(flows.build(rows=4), quiet=True, home=home)
+    assert run.status == "Succeeded" and run.metrics["size"] == 4, run.steps["fit"].log()
+    failed = dt.run(flows.build, rows=9, quiet=True, home=home)
+    assert failed.steps["fit"].log(1) == "9.0 rows are too many"
+    assert failed.resume().steps["fit"].log(1) == "9.0 rows are too many"  # with the code that travelled
 
 
 def test_curves_by_the_names_of_their_metrics(place: Path, first: dt.Run) -> None:
@@ -370,7 +419,7 @@ def test_curves_by_the_names_of_their_metrics(place: Path, first: dt.Run) -> Non
     run = dt.run("curved.py", quiet=True)
     assert run.status == "Succeeded", run.steps["fit"].log()
     assert [value for _, value in run.curves()["loss"]] == [0.5, 0.25]
-    assert run.curves("fit") == run.curves() and run.curves("other") == {}
+    assert run.curves("fit") == run.curves()
 
 
 def test_progress_is_printed_unless_quiet(place: Path, capfd: pytest.CaptureFixture[str]) -> None:

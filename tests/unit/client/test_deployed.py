@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,16 @@ def ended(account: TestAccount, run: Any) -> None:
 def test_started_waited_for_and_read(account: TestAccount, capsys: pytest.CaptureFixture[str]) -> None:
     pipeline = dt.Deployed("theirs", region="us-east-1")
     assert "us-east-1" in repr(pipeline) and pipeline.runs() == []
+    refused: dict[str, Callable[[], object]] = {
+        r"start\(name=5\): give a text": lambda: pipeline.start(name=5),  # type: ignore[arg-type]
+        r"start\(Rows=\{1\}\): give a text, a number": lambda: pipeline.start(Rows={1}),
+        r"run\(id=5\): give a text": lambda: pipeline.run(5),  # type: ignore[arg-type]
+        r"runs\(limit='x'\): give a whole number from 1": lambda: pipeline.runs("x"),  # type: ignore[arg-type]
+        r"runs\(limit=0\): give a whole number from 1": lambda: pipeline.runs(0),
+    }
+    for said, asked in refused.items():
+        with pytest.raises(dt.UserError, match=said):
+            asked()
     run = pipeline.start(name="by-hand", Rows=2)
     assert run.status == "Executing" and not run.succeeded and run.seconds is not None
     playing = threading.Timer(0.2, ended, (account, run))

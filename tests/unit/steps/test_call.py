@@ -11,6 +11,7 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps import call
+from drivetrain.steps.call import find
 from drivetrain.steps.contract import Checkpoints, Input, Output
 from drivetrain.steps.declaration import Component, component
 
@@ -442,6 +443,14 @@ def test_what_is_not_found_is_said(user_file: Path, target: str, code: int, expe
     done = command(user_file, target)
     assert done.returncode == code
     assert expected in done.stderr.splitlines()[-1]
+
+
+def test_a_module_that_ends_the_program_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script that parses arguments where it is imported."""
+    (tmp_path / "arguments_at_the_top.py").write_text("import argparse\nargparse.ArgumentParser().parse_args(['x'])\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=r"ended the program \(code 2\) when the step imported it\. Keep what it does"):
+        find("arguments_at_the_top:fit")
 
 
 def test_without_a_target_it_shows_its_use(tmp_path: Path) -> None:

@@ -3,13 +3,14 @@
 import dataclasses
 import inspect
 from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, NotRequired, TypedDict
 
 import pytest
 
 from drivetrain.base.bounds import Bounds
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, SpecError
 from drivetrain.steps.contract import (
     Checkpoints,
     ComponentFolder,
@@ -116,6 +117,14 @@ def test_a_component_is_still_its_function() -> None:
     assert evaluate(here, None, here, name="x", rate=0.5) == {"accuracy": 0.5}
     assert evaluate.target == f"{__name__}:evaluate"
     assert evaluate.file == Path(__file__).resolve()
+
+
+@pytest.mark.parametrize(("spec", "module"), [(None, "job"), (ModuleSpec("pk.job", None), "pk.job")])
+def test_the_module_that_python_runs_is_imported_by_its_own_name(spec: ModuleSpec | None, module: str) -> None:
+    """`python job.py`, and `python -m pk.job`."""
+    names: dict[str, Any] = {"__name__": "__main__", "__spec__": spec}
+    exec(compile("def fit() -> None: ...", "/flows/pk/job.py", "exec"), names)
+    assert component(names["fit"]).target == f"{module}:fit"
 
 
 def test_a_declaration_cannot_be_changed() -> None:
@@ -308,10 +317,25 @@ def test_what_a_training_job_cannot_declare(case: str) -> None:
 
 
 def test_options_that_do_not_fit() -> None:
+    assert issubclass(DeclarationError, SpecError)  # what people catch of everything that cannot be built
     with pytest.raises(DeclarationError, match=r"job is 'tranining'\. Allowed: processing, training"):
         declare("def f(): ...", job="tranining")
     with pytest.raises(DeclarationError, match="only a training job has `logs`"):
         declare("def f(): ...", logs={"loss": "loss=([0-9.]+)"})
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"needs": "numpy"}, r"pipeline\.f: needs is 'numpy'\. Give a list, such as needs=\[\"numpy\"\]"),
+        ({"needs": 5}, "needs is 5. Give a list"),
+        ({"needs": [5]}, "needs holds 5, which is no text"),
+        ({"resumable": "epochs"}, r"resumable is 'epochs'\. Give a list"),
+    ],
+)
+def test_a_text_is_no_list(options: dict[str, Any], expected: str) -> None:
+    with pytest.raises(SpecError, match=expected):
+        declare("def f(epochs: int): ...", **options)
 
 
 def test_a_decorated_function_declares_what_the_one_inside_does() -> None:

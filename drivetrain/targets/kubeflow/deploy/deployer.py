@@ -112,7 +112,15 @@ class Kubeflow:
         self.api = Api(settings.endpoint, settings.namespace, settings.token_file, patience)
 
     def again(self, pipeline: str, *words: str) -> str:
-        return shlex.join((self._operand or pipeline, *words, *self._options))
+        pairs = list(zip(self._options[::2], self._options[1::2], strict=True))
+        kept = [
+            (option, text)
+            for option, text in pairs
+            if option != "--set" or text.startswith(("deployment.", "deployment="))
+        ]
+        # By its deployed name where the settings are those of the file alone, which `start` refuses.
+        named = (self._operand if kept == pairs else "") or pipeline
+        return shlex.join((named, *words, *(word for pair in kept for word in pair)))
 
     def about_runs(self, command: str, pipeline: str, *words: str) -> str:
         return runs_command(command, words, NAME, self._operand or pipeline, self._options)

@@ -9,6 +9,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import find_deploying
+from drivetrain.targets.kubeflow.deploy.deployer import Kubeflow, Settings
 
 KUBEFLOW = ("--target", "kubeflow")
 ON_KUBEFLOW = ("--on", "kubeflow")
@@ -38,6 +39,29 @@ def test_the_targets_of_settings_count(drivetrain: Any) -> None:
     assert "kubeflow.endpoint is not set" in drivetrain.error("runs", "show", "-p", "other", "-c", "retraining.yaml")
     assert "There is no target 'kubflow'. Did you mean 'kubeflow'?" in drivetrain.error(
         "plan", "retraining", "--target", "kubflow"
+    )
+
+
+def test_a_setting_that_changes_nothing_of_what_is_started_is_refused(drivetrain: Any) -> None:
+    message = drivetrain.error("start", "retraining", ENDPOINT, "--set", "epochs=3")
+    assert "--set epochs=3: a deployed pipeline is started as it was applied" in message
+    assert "drivetrain apply retraining --set epochs=3" in message and "--param NAME=VALUE" in message
+    (drivetrain.folder / "named_by_setting.py").write_text(
+        "from drivetrain import Pipeline, fail\n"
+        "def named(called: str, rows: int = 1) -> Pipeline:\n"
+        "    return Pipeline(name=called, steps=[fail(str(rows))])\n"
+    )
+    words = ("start", "named_by_setting.py", "--target", "kubeflow", "--set", "called=mine")
+    assert "kubeflow.endpoint is not set" in drivetrain.error(*words)  # it says which one
+    assert "--set rows=2: a deployed" in drivetrain.error(*words, "--set", "rows=2")
+
+
+def test_the_command_that_starts_has_settings_of_the_deployment_alone() -> None:
+    place = ("--target", "kubeflow", "--set", "deployment.targets.kubeflow.namespace=a")
+    settings = Settings(endpoint="http://127.0.0.1:9/pipeline")
+    assert Kubeflow(settings, "nightly.py", place).again("nightly") == " ".join(("nightly.py", *place))
+    assert Kubeflow(settings, "nightly.py", (*place, "--set", "rows=3")).again("nightly") == " ".join(
+        ("nightly", *place)
     )
 
 
