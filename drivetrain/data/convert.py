@@ -72,7 +72,7 @@ def converted(batch: Batch, schema: Schema, *, text: bool, strict: frozenset[str
             if result is None:
                 raise _bad_value(field, column, lambda part: fitting(part) is not None)
             column = result
-        columns.append(column)
+        columns.append(_without_nan(column) if text and pa.types.is_floating(field.type) else column)
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
@@ -105,7 +105,7 @@ def _means_something_else(column: Array, result: Array) -> bool:
     if kinds.is_boolean(result.type):  # 1 and 0 are numbers, beside true and false they are neither
         shortest = compute.min(compute.binary_length(column)).as_py()
         return shortest is not None and shortest < len("true")
-    return kinds.is_floating(result.type) and has_wide_integers(column)
+    return kinds.is_floating(result.type) and (has_wide_integers(column) or _has_words_of_nan(column, result))
 
 
 def inferred_type(column: Array) -> DataType:
@@ -123,7 +123,7 @@ def inferred_type(column: Array) -> DataType:
         if parsed(column.slice(0, _FIRST_CELLS), data_type, strict) is None:
             continue
         result = parsed(column, data_type, strict)
-        if result is not None:
+        if result is not None and not (pa.types.is_floating(data_type) and _has_words_of_nan(column, result)):
             return pa.null() if result.null_count == len(result) else data_type
     return pa.string()
 
@@ -183,6 +183,24 @@ def _whole(cell: str) -> int:
     """The number of a cell of digits; of more than 20 digits the first ones, which are beyond int64 themselves."""
     digits = int(cell.strip().lstrip("+-").lstrip("0")[:20] or "0")
     return -digits if "-" in cell else digits
+
+
+def _without_nan(column: Array) -> Array:
+    """Floats of text, in which NaN marks a missing value; Arrow reads it as a number."""
+    pa = arrow()
+    if pa.types.is_float16(column.type):
+        return column
+    nan = pa.compute.is_nan(column)
+    return pa.compute.if_else(nan, pa.scalar(None, column.type), column) if pa.compute.any(nan).as_py() else column
+
+
+def _has_words_of_nan(column: Array, result: Array) -> bool:
+    """Whether a cell that was read as NaN is none of MISSING: "Nan" may be a name."""
+    pa = arrow()
+    if pa.types.is_float16(result.type):
+        return False
+    cells = pa.compute.utf8_trim_whitespace(column.filter(pa.compute.is_nan(result)))
+    return not pa.compute.all(pa.compute.is_in(cells, value_set=pa.array(MISSING))).as_py() if len(cells) else False
 
 
 def _has_codes(column: Array, *starts: str) -> bool:

@@ -30,7 +30,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Array, Schema, arrow
 from drivetrain.data.hash_runs import HashRuns, HashSet, num_parts
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
@@ -99,8 +99,20 @@ class Earlier:
     sets: Mapping[str, EarlierSet]
 
     def arrow_schema(self) -> Schema:
-        """The columns of its shards; one of the sets has some."""
-        return arrow().parquet.read_schema(next(file for each in self.sets.values() for file in each.files))
+        """The columns of its shards; one of the sets has some.
+
+        Raises:
+            InputError: the end of a shard, which says where its columns lie, is damaged.
+        """
+        pa = arrow()
+        found: list[Schema] = []
+        for file in (file for each in self.sets.values() for file in each.files):
+            try:
+                found.append(pa.parquet.read_schema(file))
+            except (pa.ArrowException, OSError) as error:
+                advice = "Leave out previous to prepare all."
+                raise InputError(f"{file} is damaged: {first_line(error)}. {advice}") from None
+        return found[0]
 
     def new_sources(self, sources: Sequence[Source]) -> list[Source]:
         """The files that it did not read.
@@ -278,13 +290,16 @@ def _all(earlier: Sequence[KeptFile], file: _GrowingFile) -> Sequence[KeptFile]:
     return (*earlier, file.finish()) if file.size else earlier
 
 
-def take_over(earlier: Path, file: Path) -> None:
-    """Have a file of an earlier version in another folder, without a copy where both are on one disk."""
+def take_over(earlier: Path, file: Path) -> bool:
+    """Have a file of an earlier version in another folder, without a copy where both are on one disk. Whether it is a
+    copy."""
     try:
         os.link(earlier, file)
     except OSError:
         shutil.copyfile(earlier, file)
         _make_durable(file)
+        return True
+    return False
 
 
 def _kept(entries: Sequence[Mapping[str, Any]]) -> tuple[KeptFile, ...]:

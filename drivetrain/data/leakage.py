@@ -72,6 +72,8 @@ class Leakage:
         """
         np = numpy()
         hashes = {name: _hashes(rows.column(name)) for name in {*self._columns, *self._groups}}
+        # A missing value is none that two sides could share.
+        present = {name: np.asarray(rows.column(name).is_valid()) for name in self._groups}
         combined = _combined([hashes[name] for name in self._columns], rows.num_rows)
         found: dict[str, Any] = {}
         for side, mask in sides.items():
@@ -79,7 +81,7 @@ class Leakage:
             found[side] = combined[chosen]
             self._rows[side].add(found[side])
             for name in self._groups:
-                self._values[name][side].add(hashes[name][chosen])
+                self._values[name][side].add(hashes[name][chosen & present[name]])
         return found
 
     def found(self) -> dict[str, dict[str, Any]]:
@@ -141,7 +143,8 @@ def report(found: Mapping[str, Mapping[str, Any]], rows: Mapping[str, int], on_l
             lines.append(f"{number:,} of {rows[side]:,} rows of {side} are equal to a row of train, but for the key")
         for name, values in found[side]["groups"].items():
             if values:
-                lines.append(f"{values:,} values of {name!r} are in {side} and in train")
+                what = "1 value" if values == 1 else f"{values:,} values"
+                lines.append(f"{what} of {name!r} {'is' if values == 1 else 'are'} in {side} and in train")
     if lines and on_leakage == "fail":
         raise InputError(
             f"the sides leak: {'; '.join(lines)}. Deduplicate the rows (transform_data), split by a group "

@@ -1,7 +1,8 @@
 """The manifest of a prepared data set: what a folder of Parquet shards holds, and how to tell that it is whole.
 
     train/manifest.json                      says which version counts; replaced in one move, after all else
-    train/3f6c0a41b2d7/part-00000.parquet    the shards of a version, named by the beginning of its content hash
+    train/3f6c0a41b2d7/part-00000.parquet    the shards of a version, named by the beginning of its content hash, or
+                                             by a hash of that and of `fitted`, where there is any
     train/3f6c0a41b2d7/manifest.json         the same of the version itself, with plain names
 
 A folder without manifest.json is not finished. The file is UTF-8 JSON:
@@ -123,8 +124,15 @@ class Manifest:
 
     @property
     def version(self) -> str:
-        """The folder's name for this version of the data."""
-        return self.content_hash[:12]
+        """The folder's name for this version: the beginning of the content hash, where nothing is fitted. The same rows
+        with other transforms are another version."""
+        if not self.fitted:
+            return self.content_hash[:12]
+        # A folder that was named by an earlier release keeps its name.
+        if self.shards and (folder := self.shards[0].file.rpartition("/")[0]):
+            return folder
+        fitted = json.dumps(self.fitted, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(f"{self.content_hash} {fitted}".encode()).hexdigest()[:12]
 
     def in_version(self) -> Manifest:
         """The same, to be read from the folder above the version's."""
@@ -174,7 +182,7 @@ class Manifest:
             raise InputError(f"{path} is not JSON ({error}). Run prepare_data again.") from None
         manifest = _parsed(path, content)
         for shard in manifest.shards:
-            _check_shard(folder / shard.file, shard, checksums)
+            check_shard(folder / shard.file, shard, checksums=checksums)
         return manifest
 
     def _identity(self) -> dict[str, Any]:
@@ -193,7 +201,11 @@ def _plain(file: str) -> str:
     return file.rpartition("/")[2]
 
 
-def _check_shard(path: Path, shard: Shard, checksums: bool) -> None:
+def check_shard(path: Path, shard: Shard, *, checksums: bool = True) -> None:
+    """
+    Raises:
+        InputError: the file is missing, of another size, or (with `checksums`) of another content than `shard` says.
+    """
     advice = "Run prepare_data again."
     try:
         size = path.stat().st_size

@@ -15,6 +15,7 @@ from drivetrain.data.formats.ipc import infer_ipc, ipc_batches, locate_ipc
 from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
 from drivetrain.data.formats.parquet import infer_parquet, locate_parquet, parquet_batches
 from drivetrain.data.increments import NotUsableError
+from drivetrain.data.manifest import check_shard
 from drivetrain.data.schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema
 from drivetrain.data.source import CellError, Source, find_sources
 
@@ -264,7 +265,15 @@ def _typed(fields: Iterable[Any], names: Collection[str], data_type: DataType) -
 
 
 def _as_given(sources: Sequence[Source], options: TableOptions) -> list[Source]:
-    """Files with what the user says about CSV. A .tsv has tabs unless another delimiter than the comma is given."""
+    """The files to read, with what the user says about CSV. A .tsv has tabs unless another delimiter than the comma is
+    given.
+
+    Raises:
+        InputError: a shard is not the one that its manifest describes.
+    """
+    for each in sources:
+        if each.shard:
+            check_shard(each.path, each.shard)
     delimiter, keeps = _delimiter(options.delimiter), options.cells_like_rows == "keep"
     return [
         replace(each, delimiter=each.delimiter if delimiter == "," else delimiter, keeps_cells_like_rows=keeps)

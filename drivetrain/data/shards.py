@@ -10,7 +10,7 @@ from typing import Any
 from drivetrain.data.arrow import Array, Batch, Schema, arrow
 from drivetrain.data.fitting import Fitting
 from drivetrain.data.increments import EarlierSet, Keeper, take_over
-from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest
+from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest, check_shard
 from drivetrain.data.shard_files import ShardFiles
 from drivetrain.data.statistics import TableStatistics
 from drivetrain.data.version_folder import VersionFolder
@@ -44,11 +44,17 @@ class ShardWriter(VersionFolder):
         self._keeper = Keeper(self.staging)
 
     def continue_from(self, earlier: EarlierSet) -> None:
-        """Begin with the shards and the statistics of an earlier set. New rows get shards of their own."""
+        """Begin with the shards and the statistics of an earlier set. New rows get shards of their own.
+
+        Raises:
+            InputError: a shard that had to be copied is not the one that the manifest describes. Links are not read:
+                their size is known to be right, and the new manifest has their old checksum.
+        """
         assert self._keeper
         for shard in earlier.manifest.shards:
             name = shard.file.rpartition("/")[2]
-            take_over(earlier.folder / name, self.staging / name)
+            if take_over(earlier.folder / name, self.staging / name):
+                check_shard(self.staging / name, shard)
             self._files.shards.append(replace(shard, file=name))
         self._keeper.continue_from(earlier)
         self.statistics.restore(earlier.statistics)

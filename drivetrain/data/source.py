@@ -10,7 +10,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.manifest import MANIFEST_FILE, Manifest
+from drivetrain.data.manifest import MANIFEST_FILE, Manifest, Shard
 from drivetrain.data.versions import is_data_set
 
 Format = Literal["csv", "jsonl", "parquet", "ipc"]
@@ -55,8 +55,9 @@ class Source:
     """One file of rows.
 
     `name` is its path below the input folder, as messages show it; `partition` are the columns that stand in the names
-    of its folders (`year=2026/month=11`), None for a missing value. The last two are of CSV files: what separates
-    cells, and whether cells in quotes that hold lines like rows of the table are no fault.
+    of its folders (`year=2026/month=11`), None for a missing value. The next two are of CSV files: what separates
+    cells, and whether cells in quotes that hold lines like rows of the table are no fault. `shard` is what a manifest
+    says of the file, where one of our steps wrote it.
     """
 
     path: Path
@@ -66,6 +67,7 @@ class Source:
     partition: tuple[tuple[str, str | None], ...] = ()
     delimiter: str = ","
     keeps_cells_like_rows: bool = False
+    shard: Shard | None = None
 
 
 class CellError(InputError):
@@ -93,7 +95,11 @@ def find_sources(raw: Path) -> Sequence[Source]:
         found = [source]
     elif is_data_set(raw):
         shards = Manifest.read(raw, checksums=False).shards
-        found = [Source(raw / shard.file, shard.file.rpartition("/")[2], "parquet", False) for shard in shards]
+        names = [shard.file.rpartition("/")[2] for shard in shards]
+        found = [
+            Source(raw / shard.file, name, "parquet", False, shard=shard)
+            for name, shard in zip(names, shards, strict=True)
+        ]
         if not found:
             raise InputError(f"{raw} holds no row: its {MANIFEST_FILE} lists no shard.")
     else:

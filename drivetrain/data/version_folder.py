@@ -12,13 +12,15 @@ from pathlib import Path
 from drivetrain.base.errors import InputError
 from drivetrain.base.file_locks import hold
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
-from drivetrain.data.versions import VERSION_FOLDER
+from drivetrain.data.versions import NOTED_TIME, VERSION_FOLDER, earlier_times, holds_other_manifest
 
 # The new data set is written here, in the folder itself: a folder beside it may be on another file system.
 STAGING = ".drivetrain-new"
 # A version on its way out; what is left of it when a run is killed goes with the next run.
 _LEAVING = ".drivetrain-old-"
 _POINTER = f".{MANIFEST_FILE}.partial"
+# The time of a version's manifest until readers find it, in nanoseconds since 1970.
+_NEVER = 0
 # What versions before format 2 left in the folder itself.
 _FORMAT_1_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.partial")
 
@@ -34,13 +36,19 @@ class VersionFolder:
         self.staging = folder / STAGING
         self._lock: int | None = None
         self._manifest: Manifest
+        self._since = _NEVER
 
     def start(self) -> None:
         """Make the folder and an empty staging folder; what the folder holds stays.
 
         Raises:
-            InputError: another run writes into the folder.
+            InputError: another run writes into the folder, or it has a manifest.json that is none of ours.
         """
+        if holds_other_manifest(self.folder):
+            raise InputError(
+                f"{self.folder / MANIFEST_FILE} was not written by drivetrain, and a data set would replace it. Give "
+                "another folder, or move the file away."
+            )
         self.folder.mkdir(parents=True, exist_ok=True)
         self._lock = _locked(self.folder)
         shutil.rmtree(self.staging, ignore_errors=True)
@@ -61,23 +69,27 @@ class VersionFolder:
     def place_version(self) -> None:
         """Give the staged files the folder of their version, and write what will point there."""
         target = self.folder / self._manifest.version
+        manifest = target / MANIFEST_FILE
+        before = manifest.stat().st_mtime_ns if manifest.is_file() else _NEVER
+        self._since = before if self.current() == target.name else _NEVER
         if target.is_dir():
-            manifest = target / MANIFEST_FILE
-            is_current = self.current() == self._manifest.version and manifest.is_file()
-            since = manifest.stat().st_mtime_ns if is_current else None
+            if self._since != before:
+                self._note_time(target.name, before)
             # The same content, by its name; a file of it that was damaged is whole again.
             for path in sorted(self.staging.iterdir(), key=lambda path: path.name == MANIFEST_FILE):
                 path.replace(target / path.name)
-            if since is not None:  # versions are found by date: this one is as old as it was
-                os.utime(manifest, ns=(since, since))
         else:
             self.staging.rename(target)
+        # Versions are found by date. One that is current is as old as it was; another one is not yet.
+        os.utime(manifest, ns=(self._since, self._since))
         self._manifest.in_version().write(self.folder / _POINTER)
         _make_durable(target)
 
     def point(self) -> None:
         """From here on readers find the new version."""
         (self.folder / _POINTER).replace(self.folder / MANIFEST_FILE)
+        if self._since == _NEVER:
+            os.utime(self.folder / self._manifest.version / MANIFEST_FILE)
         _make_durable(self.folder)
 
     def remove_versions(self, replaced: str | None, keep: int) -> None:
@@ -94,18 +106,28 @@ class VersionFolder:
             path.rename(self.folder / f"{_LEAVING}{path.name}")
         for path in self.folder.glob(f"{_LEAVING}*"):
             shutil.rmtree(path, ignore_errors=True)
+        for path in self.folder.iterdir():
+            if (noted := NOTED_TIME.fullmatch(path.name)) and not (self.folder / noted[1]).is_dir():
+                path.unlink()
         if replaced != "" or not keep:
             for path in self.folder.iterdir():
                 if _FORMAT_1_FILE.fullmatch(path.name):
                     path.unlink()
 
+    def _note_time(self, version: str, time: int) -> None:
+        """Keep when a version became current that comes back now: its manifest gets another time."""
+        noted = self.folder / f".{version}.{len(earlier_times(self.folder, version))}"
+        noted.touch()
+        os.utime(noted, ns=(time, time))
+        _make_durable(noted)
+
     def current(self) -> str | None:
         """The version that readers find: "" for one of format 1, None for no set, or an unreadable one."""
         try:
-            shards = Manifest.read(self.folder, checksums=False).shards
+            manifest = Manifest.read(self.folder, checksums=False)
         except InputError:
             return None
-        return shards[0].file.rpartition("/")[0] if shards else None
+        return manifest.shards[0].file.rpartition("/")[0] if manifest.shards else manifest.version
 
 
 def publish(folders: Iterable[VersionFolder], keep: int) -> None:

@@ -1,12 +1,14 @@
 """The versions of a prepared data set or a transformed table: found below a folder, and named by hash or by date.
 
 A version's own folder (`train/3f6c0a41b2d7`) can be given wherever a folder of data is read. Its time is that of its
-manifest's file, when it was written; a copy that does not keep times is as old as the copy.
+manifest's file, when it last became the current one; a copy that does not keep times is as old as the copy.
+Empty files beside it (`train/.3f6c0a41b2d7.0`, `.1`, ...) have the earlier times of one that came back.
 """
 
 from __future__ import annotations
 
 import datetime
+import math
 import os
 import re
 from collections.abc import Iterator, Sequence
@@ -17,6 +19,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 
 VERSION_FOLDER = re.compile(r"[0-9a-f]{12}")
+NOTED_TIME = re.compile(r"\.([0-9a-f]{12})\.[0-9]+")
 # The fewest digits of a hash that name a version.
 _LEAST_DIGITS = 4
 _HASH = re.compile(rf"[0-9a-f]{{{_LEAST_DIGITS},64}}")
@@ -34,6 +37,17 @@ class Version:
     written: float
     """Seconds since 1970."""
     is_current: bool
+    earlier: tuple[float, ...] = ()
+    """When it had become current before `written`, the first time first."""
+
+    @property
+    def name(self) -> str:
+        """What it is called: the name of its folder."""
+        return self.manifest.version if self.path == self.folder else self.path.name
+
+    def last_written(self, until: float) -> float:
+        """When it became current for the last time before a time; minus infinity for not."""
+        return max((time for time in (*self.earlier, self.written) if time < until), default=-math.inf)
 
 
 def sets_below(folder: Path) -> list[Path]:
@@ -57,9 +71,13 @@ def versions(folder: Path) -> list[Version]:
     """The versions of the set in a folder, the newest first. One of format 1 has no others."""
     current = Manifest.read(folder, checksums=False)
     found = [
-        Version(folder, path, Manifest.read(path, checksums=False), _written(path), path.name == current.version)
+        Version(
+            *(folder, path, Manifest.read(path, checksums=False), written, path.name == current.version),
+            earlier=tuple(time / 1e9 for time in earlier_times(folder, path.name)),
+        )
         for path in folder.iterdir()
         if VERSION_FOLDER.fullmatch(path.name) and (path / MANIFEST_FILE).is_file()
+        for written in [_written(path)]
     ]
     if not any(version.is_current for version in found):
         found.append(Version(folder, folder, current, _written(folder), True))
@@ -67,16 +85,18 @@ def versions(folder: Path) -> list[Version]:
 
 
 def version_at(found: Sequence[Version], wanted: str) -> Version:
-    """The version of a set that is called so: by the beginning of its hash, or the last one that was written up to a
-    date (its end) or a time, in this machine's zone unless it has one.
+    """The version of a set that is called so: by the beginning of its name or its hash, or the one that was current
+    at the end of a date or at a time, in this machine's zone unless it has one.
 
     Raises:
         InputError: there is none.
     """
-    named = [version for version in found if version.manifest.content_hash.startswith(wanted)]
+    named = [version for version in found if version.name.startswith(wanted)] or [
+        version for version in found if version.manifest.content_hash.startswith(wanted)
+    ]
     if _HASH.fullmatch(wanted) and len(named) == 1:
         return named[0]
-    listed = ", ".join(f"{each.manifest.version} of {_shown(each.written)}" for each in found)
+    listed = ", ".join(f"{each.name} of {_shown(each.written)}" for each in found)
     try:
         until = datetime.datetime.fromisoformat(wanted)
     except ValueError:
@@ -87,10 +107,25 @@ def version_at(found: Sequence[Version], wanted: str) -> Version:
         ) from None
     if len(wanted) == len("2026-11-25"):
         until += datetime.timedelta(days=1)
-    earlier = [version for version in found if version.written < until.timestamp()]
-    if not earlier:
+    last = max(found, key=lambda version: version.last_written(until.timestamp()))
+    if last.last_written(until.timestamp()) == -math.inf:
         raise InputError(f"{found[0].folder} has no version of {wanted} or before. There are: {listed}.")
-    return earlier[0]
+    return last
+
+
+def earlier_times(folder: Path, version: str) -> list[int]:
+    """When a version became current before it came back, in nanoseconds since 1970, the first time first."""
+    return sorted(path.stat().st_mtime_ns for path in folder.glob(f".{version}.*") if NOTED_TIME.fullmatch(path.name))
+
+
+def holds_other_manifest(folder: Path) -> bool:
+    """Whether a file called as our manifest lies in a folder where none of our steps wrote."""
+    if not (folder / MANIFEST_FILE).is_file() or is_data_set(folder):
+        return False
+    # Beside versions it is one of ours, damaged.
+    return not any(
+        VERSION_FOLDER.fullmatch(path.name) and (path / MANIFEST_FILE).is_file() for path in folder.iterdir()
+    )
 
 
 def is_data_set(folder: Path) -> bool:

@@ -39,7 +39,7 @@ def list_(folder: Folder = Path(), as_json: Json = False) -> None:
             moment(version.written) + (" (current)" if version.is_current else ""),
             f"{version.manifest.rows:,}",
             size(version.manifest.bytes),
-            version.manifest.version,
+            version.name,
         ]
         for version in found
     ]
@@ -57,7 +57,7 @@ def path(
 ) -> None:
     """Print the folder of one version, which any command takes for data.
 
-    A date means the last version that was written up to its end; without --at it is the current one.
+    A date means the version that was current at its end; without --at it is the current one.
 
     \b
     Examples:
@@ -84,7 +84,7 @@ def _facts(version: Version) -> dict[str, Any]:
     return {
         "folder": str(version.folder),
         "path": str(version.path),
-        "version": manifest.version,
+        "version": version.name,
         "content_hash": manifest.content_hash,
         "written": version.written,
         "is_current": version.is_current,

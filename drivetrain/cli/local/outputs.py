@@ -38,14 +38,21 @@ def check_folder(folder: Path, outputs: Iterable[str]) -> None:
     """Whether folders of these outputs can be made below `folder`; asked before the job runs.
 
     Raises:
-        UserError: a file is in the way, or this user may not write there.
+        UserError: a file is in the way, a manifest.json that is none of ours, or this user may not write there.
     """
+    from drivetrain.data.versions import holds_other_manifest
+
     for place in (folder, *(folder / name for name in outputs)):
         there = next(path for path in (place, *place.absolute().parents) if path.exists())
         if not there.is_dir():
             raise UserError(f"--out {folder}: Not a directory: {there}. Give a folder; it is made where there is none.")
         if not os.access(there, os.W_OK | os.X_OK):
             raise UserError(f"--out {folder}: Permission denied: {there}. Give a folder that you may write to.")
+        if holds_other_manifest(place) and not _note_of(place).is_file():
+            raise UserError(
+                f"--out {folder}: {place / 'manifest.json'} was not written by drivetrain, and an output may replace "
+                "it. Give another folder, or move the file away."
+            )
 
 
 def check_inputs(folder: Path, outputs: Sequence[str], inputs: Mapping[str, object]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from drivetrain.base.errors import InputError, first_line
-from drivetrain.data.arrow import Batch, Schema, arrow, plain_type
+from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow, plain_type
 
 _DAMAGED = " Is it damaged, or written to by hand?"
 
@@ -25,7 +25,12 @@ def plain_batches(batches: Any, schema: Schema, where: str, *, advice: str = _DA
     try:
         for batch in batches:
             if batch.num_rows:
-                columns = [batch.column(field.name).cast(field.type) for field in schema]
+                columns = [_cast(batch.column(field.name), field.type) for field in schema]
                 yield pa.RecordBatch.from_arrays(columns, schema=schema)
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{where} cannot be read: {first_line(error)}.{advice}") from error
+
+
+def _cast(column: Array, data_type: DataType) -> Array:
+    """Of a column without a value the type says nothing, and not every cast exists."""
+    return arrow().nulls(len(column), data_type) if column.null_count == len(column) else column.cast(data_type)

@@ -8,6 +8,7 @@ watermark and then of all columns. Without one nothing tells whether the rows ar
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -39,6 +40,8 @@ class Query:
     after: str = ""
     """Only rows beyond this value of the watermark, as SQL."""
     known: Schema = field(default=None, compare=False)
+    check: Callable[[Query, Schema], None] | None = field(default=None, compare=False)
+    """Refuses what the driver would read otherwise than it stands there; is given the driver's columns."""
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -49,8 +52,11 @@ class Query:
 
     @property
     def schema(self) -> Schema:
-        if self.known is not None:
-            return self.known
+        return self._driver_schema if self.known is None else self.known
+
+    @functools.cached_property
+    def _driver_schema(self) -> Schema:
+        """What the driver gives for these rows, checked."""
         with self._cursor(f"select * from {self._rows} where 1 = 0") as cursor:
             names = [column[0] for column in cursor.description]
         if self.watermark and self.watermark not in names:
@@ -58,10 +64,14 @@ class Query:
         with self._cursor(self._ordered(len(names))) as cursor:
             found = cursor.fetch_record_batch().schema
         check_types(self.address, found)
+        if self.check:
+            self.check(self, found)
         return plain_schema(found)
 
     def batches(self) -> Iterator[Batch]:
         schema = self.schema
+        if self.known is not None:
+            self._check_types_are_known()
         with self._cursor(self._ordered(len(schema))) as cursor:
             for batch in plain_batches(cursor.fetch_record_batch(), schema, self.address, advice=""):
                 check_dates(self.address, batch)
@@ -76,6 +86,24 @@ class Query:
         if self.count(f"{self._quoted} <= {highest}") != int(rows):
             raise NotUsableError(f"rows up to {self.watermark} = {highest} were changed or removed")
         return replace(self, after=highest, known=schema)
+
+    def _check_types_are_known(self) -> None:
+        """
+        Raises:
+            NotUsableError: in a column, new rows have values of another type than those before.
+        """
+        for column in self._driver_schema:
+            if column.name not in self.known.names or column.type == self.known.field(column.name).type:
+                continue
+            quoted = quoted_name(column.name)
+            if self.first(f"select count({quoted}) from {self.chosen}")[0]:
+                before = self.known.field(column.name).type
+                raise NotUsableError(f"column {column.name!r} was of the type {before}, and is {column.type} now")
+
+    def first(self, sql: str) -> Any:
+        """The first row of what a query gives."""
+        with self._cursor(sql) as cursor:
+            return cursor.fetchone()
 
     def bounded(self, version: str) -> Query:
         """The same up to the greatest value of the watermark, or up to that of a version."""
@@ -120,16 +148,21 @@ class Query:
         return f"({self.query}\n) as rows_of_source"
 
     @property
+    def chosen(self) -> str:
+        """The rows that are read, as what stands behind `from`."""
+        if not self.watermark:
+            return self._rows
+        bounds = [f"{self._quoted} <= {self.highest}", *([f"{self._quoted} > {self.after}"] if self.after else [])]
+        return f"{self._rows} where {' and '.join(bounds)}"
+
+    @property
     def _quoted(self) -> str:
-        return '"' + self.watermark.replace('"', '""') + '"'
+        return quoted_name(self.watermark)
 
     def _ordered(self, columns: int) -> str:
-        sql = f"select * from {self._rows}"
-        if not self.watermark:
-            return sql
-        bounds = [f"{self._quoted} <= {self.highest}", *([f"{self._quoted} > {self.after}"] if self.after else [])]
+        sql = f"select * from {self.chosen}"
         order = ", ".join([self._quoted, *map(str, range(1, columns + 1))])
-        return f"{sql} where {' and '.join(bounds)} order by {order}"
+        return f"{sql} order by {order}" if self.watermark else sql
 
     @contextlib.contextmanager
     def _cursor(self, sql: str) -> Generator[Any]:
@@ -146,11 +179,22 @@ class Query:
             raise InputError(f"{self.address} refuses the query: {first_line(error)}.{hint}") from error
 
 
-def opened(address: str, connect: Callable[[], Any], errors: tuple[type[Exception], ...], options: Options) -> Query:
+def quoted_name(column: str) -> str:
+    """The name of a column as SQL."""
+    return '"' + column.replace('"', '""') + '"'
+
+
+def opened(
+    address: str,
+    connect: Callable[[], Any],
+    errors: tuple[type[Exception], ...],
+    options: Options,
+    check: Callable[[Query, Schema], None] | None = None,
+) -> Query:
     if not options.query.strip():
         raise InputError(f"{address} is a database: say what to read, for example {_RANGE_EXAMPLE}.")
     query = options.query.strip().rstrip(";")
-    return Query(address, connect, errors, query, options.watermark).bounded(options.version)
+    return Query(address, connect, errors, query, options.watermark, check=check).bounded(options.version)
 
 
 def _literal(value: Any) -> str:

@@ -237,6 +237,24 @@ def test_a_damaged_file_of_the_earlier_run_is_named(tmp_path: Path) -> None:
         prepare(raw, tmp_path / "new", tmp_path / "out")
 
 
+def test_a_damaged_shard_is_not_copied_into_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = night(tmp_path / "raw", "1.csv", range(500))
+    prepare(raw, tmp_path / "out")
+    (shard,) = (tmp_path / "out" / "train").rglob("part-00000.parquet")
+    whole = shard.read_bytes()
+    shard.write_bytes(whole[:-1] + b"0")
+    with pytest.raises(InputError, match=r"part-00000\.parquet is damaged: .* Leave out previous"):
+        prepare(raw, tmp_path / "new", tmp_path / "out")
+    shard.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+
+    def other_disk(*_: Any) -> None:
+        raise OSError
+
+    monkeypatch.setattr(increments.os, "link", other_disk)
+    with pytest.raises(InputError, match=r"part-00000\.parquet was altered"):
+        prepare(raw, tmp_path / "new", tmp_path / "out")
+
+
 def test_a_new_file_with_other_columns_is_refused(tmp_path: Path) -> None:
     raw = night(tmp_path / "raw", "1.csv", range(500))
     prepare(raw, tmp_path / "out")

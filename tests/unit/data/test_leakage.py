@@ -84,6 +84,18 @@ def test_a_split_by_group_shares_no_group(tmp_path: Path, capsys: pytest.Capture
     assert Manifest.read(tmp_path / "test").leakage == {"rows": 0, "groups": {"user": 0}}
 
 
+def test_a_missing_value_is_no_group_that_is_shared(tmp_path: Path) -> None:
+    given = [{**row, "user": str(row["id"]) if row["id"] % 2 else None, "x": float(row["id"])} for row in rows(300)]
+    prepare(tmp_path, given, groups="user", on_leakage="fail")
+    assert leakage_of(tmp_path) == [{"rows": 0, "groups": {"user": 0}}] * 2
+    (shard,) = Manifest.read(tmp_path / "test").shards
+    read = pq.read_table(tmp_path / "test" / shard.file).to_pylist()
+    held_back = next(row for row in read if row["user"])
+    given += [{**held_back, "id": key, "x": float(key)} for key in range(1000, 1030)]
+    with pytest.raises(InputError, match=r"1 value of 'user' is in test and in train"):
+        prepare(tmp_path, given, groups="user", on_leakage="fail")
+
+
 def test_it_is_refused_where_that_is_asked_for(tmp_path: Path) -> None:
     prepare(tmp_path, rows(500), on_leakage="ignore")
     assert Manifest.read(tmp_path / "test").leakage == {}

@@ -13,9 +13,11 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.cli.main import run
 from drivetrain.components.prepare_data import prepare_data
+from drivetrain.components.transform_data import transform_data
 from drivetrain.data.manifest import Manifest
 from drivetrain.data.versions import version_at, versions
 
+SIDES = ("train", "validation", "test")
 DAYS = ("2026-11-23", "2026-11-24", "2026-11-26")
 
 
@@ -26,7 +28,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number, day in enumerate(DAYS):
         raw = tmp_path / f"raw{number}.csv"
         raw.write_text("id,x\n" + "".join(f"{key},{key}.5\n" for key in range(100 + number)))
-        sets = [tmp_path / "build" / side for side in ("train", "validation", "test")]
+        sets = [tmp_path / "build" / side for side in SIDES]
         prepare_data(raw, *sets, key="id", validation_percent=0, test_percent=0, keep_versions=9)
         manifest = sets[0] / Manifest.read(sets[0]).version / "manifest.json"
         os.utime(manifest, (time := datetime.fromisoformat(f"{day}T12:00").timestamp(), time))
@@ -92,6 +94,23 @@ def test_the_command(build: Path, tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "holds no data set" in refused("list", str(tmp_path))
 
 
+@pytest.mark.parametrize("step", ["prepare_data", "transform_data"])
+def test_a_step_that_reads_a_version_holds_its_shards_against_the_manifest(
+    build: Path, tmp_path: Path, step: str
+) -> None:
+    shutil.copytree(versions(build / "train")[0].path, tmp_path / "raw")
+    (shard,) = (tmp_path / "raw").glob("*.parquet")
+    data = bytearray(shard.read_bytes())
+    data[len(data) // 3] ^= 1
+    shard.write_bytes(data)
+    with pytest.raises(InputError, match=r"part-00000\.parquet was altered: its SHA-256 is "):
+        if step == "prepare_data":
+            prepare_data(tmp_path / "raw", *(tmp_path / "out" / side for side in SIDES), key="id")
+        else:
+            transform_data(tmp_path / "raw", tmp_path / "out", plan='[{"select": ["id"]}]')
+    assert not list((tmp_path / "out").rglob("*.parquet"))
+
+
 def test_a_set_of_format_1_has_one_version(build: Path, tmp_path: Path) -> None:
     newest = versions(build / "train")[0]
     (shard,) = newest.manifest.shards
@@ -104,7 +123,7 @@ def test_a_set_of_format_1_has_one_version(build: Path, tmp_path: Path) -> None:
 
 def test_a_night_without_new_rows_leaves_the_date_of_the_version(tmp_path: Path) -> None:
     """Or a moment between the two nights would name the version before. One that comes back is new again."""
-    sets = [tmp_path / "build" / side for side in ("train", "validation", "test")]
+    sets = [tmp_path / "build" / side for side in SIDES]
 
     def prepared(rows: int) -> Path:
         raw = tmp_path / "raw.csv"
@@ -118,3 +137,32 @@ def test_a_night_without_new_rows_leaves_the_date_of_the_version(tmp_path: Path)
     os.utime(prepared(101), (2.0, 2.0))
     assert prepared(100) == manifest and manifest.stat().st_mtime > 2.0
     assert version_at(versions(sets[0]), "2027-01-01").is_current
+    os.utime(manifest, (3.0, 3.0))
+    found = versions(sets[0])
+    assert [(each.written, each.earlier) for each in found] == [(3.0, (1.0,)), (2.0, ())]
+    moments = {1.5: 100, 2.5: 101, 3.5: 100}
+    at = {time: version_at(found, datetime.fromtimestamp(time).isoformat()).manifest.rows for time in moments}
+    assert at == moments
+
+
+def test_other_transforms_of_the_same_rows_are_another_version(tmp_path: Path) -> None:
+    sets = [tmp_path / "build" / side for side in SIDES]
+    (tmp_path / "raw.csv").write_text("id,x\n" + "".join(f"{key},{key}.5\n" for key in range(100)))
+
+    def prepared(fit: str | None) -> tuple[str, Manifest]:
+        prepare_data(tmp_path / "raw.csv", *sets, key="id", fit=fit, validation_percent=0, keep_versions=9)
+        return Manifest.read(sets[0]).version, Manifest.read(sets[0])
+
+    plain, first = prepared(None)
+    assert plain == first.content_hash[:12]
+    scale = [
+        prepared(json.dumps([{"scale": {"columns": ["x"], "method": method}}])) for method in ("standard", "min_max")
+    ]
+    names = [name for name, _ in scale]
+    assert len({plain, *names}) == 3 and {each.content_hash for _, each in scale} == {first.content_hash}
+    for name, manifest in scale:
+        kept = Manifest.read(sets[0] / name)
+        assert kept.version == name and kept.fitted == manifest.fitted
+        assert version_at(versions(sets[0]), name[:6]).name == name
+    with pytest.raises(InputError, match="several versions"):
+        version_at(versions(sets[0]), first.content_hash[:14])

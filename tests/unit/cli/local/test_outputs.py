@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import InputError, UserError
 from drivetrain.cli.local.outputs import check_folder, check_inputs, copy_outputs
 from drivetrain.data.manifest import Column, Manifest, Shard
+from drivetrain.data.version_folder import VersionFolder
 from drivetrain.data.versions import versions
 
 
@@ -38,6 +39,18 @@ def test_files_of_somebody_else_are_refused_and_kept(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"holds mine\.txt, which is no part of the output"):
         copy_outputs({"train": made(tmp_path / "two", "manifest.json", "more.txt")}, out)
     assert sorted(path.name for path in (out / "train").iterdir()) == ["manifest.json", "mine.txt"]
+
+
+def test_a_manifest_of_somebody_else_is_refused_before_the_run(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    made(out / "train", "manifest.json")
+    with pytest.raises(UserError, match=r"manifest\.json was not written by drivetrain"):
+        check_folder(out, ["train"])
+    with pytest.raises(InputError, match=r"manifest\.json was not written by drivetrain"):
+        VersionFolder(out / "train").start()
+    shutil.rmtree(out)
+    copy_outputs({"train": made(tmp_path / "one", "manifest.json")}, out)
+    check_folder(out, ["train"])
 
 
 def test_a_file_is_copied_by_its_own_name(tmp_path: Path) -> None:

@@ -109,6 +109,59 @@ def test_a_query_may_end_with_a_comment(shop: str, tmp_path: Path) -> None:
     assert Manifest.read(tmp_path / "out").rows == 4
 
 
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["0.1", "'a'"], r"column 'x' holds values of several types: real and text\. Cast .*: cast\(x as text\) as x"),
+        (["7", "'007'", "x'00'"], "several types: blob, integer and text"),
+        (["0.5", str(2**53 + 1)], "integer and real, and a float does not hold all digits"),
+        (["1", "0.5"], [1.0, 0.5]),
+        (["null", str(-(2**63))], [None, -(2**63)]),
+        (["null", "null"], [None, None]),
+        (["1"] * 1024 + ["0.5"], r"first 1,024 rows, which have no real, .*cast\(x as real\) as x"),
+    ],
+)
+def test_a_column_of_sqlite_holds_values_of_one_type(tmp_path: Path, cells: list[str], expected: Any) -> None:
+    address = f"sqlite:{tmp_path / 'mixed.db'}"
+    change(address, "create table t (x)")
+    change(address, f"insert into t values {', '.join(f'({cell})' for cell in cells)}")
+    if isinstance(expected, str):
+        with pytest.raises(InputError, match=expected):
+            read_source(tmp_path / "out", source=address, query="select x from t")
+        return
+    read_source(tmp_path / "out", source=address, query="select x from t")
+    (shard,) = Manifest.read(tmp_path / "out").shards
+    assert parquet.read_table(tmp_path / "out" / shard.file).column("x").to_pylist() == expected
+
+
+@pytest.mark.parametrize(
+    ("nights", "said"),
+    [
+        ((["x'00'"], ["null"]), "1 of them read now"),
+        ((["null"], ["'007'"]), "all is read anew: column 'x' was of the type int64, and is string now"),
+        ((["7"], ["'007'"]), "several types: integer and text"),
+    ],
+)
+def test_new_rows_have_the_type_of_those_before(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], nights: tuple[list[str], list[str]], said: str
+) -> None:
+    address = f"sqlite:{tmp_path / 'nights.db'}"
+    given: dict[str, Any] = {"source": address, "query": "select rowid as id, x from t", "watermark": "id"}
+    change(address, "create table t (x)")
+    for number, cells in enumerate(nights):
+        change(address, f"insert into t values {', '.join(f'({cell})' for cell in cells)}")
+        previous = tmp_path / "out" if number else None
+        if said.startswith("several") and number:
+            with pytest.raises(InputError, match=said):
+                read_source(tmp_path / "out", previous, **given)
+            return
+        read_source(tmp_path / "out", previous, **given)
+    assert said in capsys.readouterr().out
+    shards = Manifest.read(tmp_path / "out").shards
+    found = [cell for shard in shards for cell in parquet.read_table(tmp_path / "out" / shard.file)["x"].to_pylist()]
+    assert found == [{"null": None, "x'00'": b"\0", "'007'": "007"}[cell] for cells in nights for cell in cells]
+
+
 def field(kind: Any, named: str) -> Any:
     return pa.field("v", kind, metadata={"POSTGRESQL:type": named})
 
