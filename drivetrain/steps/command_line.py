@@ -18,8 +18,8 @@ from drivetrain.steps.contract import (
     ComponentParameter,
     Declaration,
     Scalar,
+    gather,
 )
-from drivetrain.steps.long_texts import gather
 
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 

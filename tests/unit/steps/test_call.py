@@ -12,9 +12,8 @@ import pytest
 from drivetrain.base.errors import InputError
 from drivetrain.steps import call
 from drivetrain.steps.call import find
-from drivetrain.steps.contract import Checkpoints, Input, Output
+from drivetrain.steps.contract import Checkpoints, Input, Output, gather, spread
 from drivetrain.steps.declaration import Component, component
-from drivetrain.steps.long_texts import gather, spread
 
 # What the components of this file were called with, and what they are to do.
 SEEN: dict[str, Any] = {}
