@@ -54,5 +54,5 @@ def test_tensorboard_reads_the_object_store(tmp_path: Path) -> None:
                 with urllib.request.urlopen(f"{address}data/plugin/scalars/tags") as answer:
                     found = answer.read()
         finally:
-            running.terminate()
+            running.kill()  # asked to end in the middle of a request, it may forget it
     assert b"run-1/train/output/tensorboard" in found
