@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.fitted import MISSING, TEXT
 from drivetrain.training.serving.inputs import Input, Inputs
 
 JSON, JSON_LINES, CSV, NPY = "application/json", "application/jsonlines", "text/csv", "application/x-npy"
@@ -256,10 +255,16 @@ def _csv(body: Body, inputs: Inputs) -> Table:
 def _reader(name: str, inputs: Inputs) -> Callable[[str], Any]:
     """What reads the cells of a column: of one that was prepared as they were read then."""
     kind = inputs.fitted_types.get(name)
-    return _cell if kind is None else str if kind == TEXT else _bool_cell if kind == "bool" else _number_cell
+    if kind is None:
+        return _cell
+    from drivetrain.data.fitted import TEXT  # which travels with a model of which something was fitted
+
+    return str if kind == TEXT else _bool_cell if kind == "bool" else _number_cell
 
 
 def _number_cell(text: str) -> Any:
+    from drivetrain.data.fitted import MISSING
+
     text = text.strip()
     return None if text in MISSING else text if "_" in text else _cell(text)
 
