@@ -18,7 +18,7 @@ from drivetrain.base.errors import SpecError, shown
 
 # Every step imports this file: neither dataclasses nor inspect, which take longer to import than all else here.
 
-_LINE_BREAK = re.compile("[\n\r\x85\u2028\u2029]")
+_LINE_BREAKS = "\n\r\x85\u2028\u2029"
 _JSON = ".json"
 
 P = ParamSpec("P")
@@ -279,7 +279,7 @@ def spread(flag: str, text: str, most: int) -> list[str]:
     says.
     """
     first = flag
-    if _LINE_BREAK.search(text):
+    if any(mark in text for mark in _LINE_BREAKS):
         import json  # which a step that has no such text does not wait for
 
         first, text = flag + _JSON, json.dumps(text)
