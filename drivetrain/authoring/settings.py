@@ -24,7 +24,7 @@ from pydantic_core import PydanticCustomError, PydanticUndefined
 
 from drivetrain.base.call_site import place_of_field
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, shown
-from drivetrain.base.secrets import MASK, looks_secret
+from drivetrain.base.masking import MASK, looks_secret
 from drivetrain.spec import Frozen, FrozenDict, FrozenMap
 from drivetrain.spec.deployment import (
     DEFAULT,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from drivetrain.base.errors import did_you_mean
-from drivetrain.base.secrets import looks_secret, without_shapes
+from drivetrain.base.masking import looks_secret, without_shapes
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import FolderPath

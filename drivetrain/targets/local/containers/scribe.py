@@ -173,6 +173,6 @@ def without(text: str, secrets: Iterable[str]) -> str:
             folder = os.path.dirname(folder)
         package = sys.modules["drivetrain"] = type(sys)("drivetrain")
         package.__path__ = [folder]
-    from drivetrain.base.secrets import without as masked
+    from drivetrain.base.masking import without as masked
 
     return masked(text, secrets)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.secrets import looks_secret
+from drivetrain.base.masking import looks_secret
 from drivetrain.targets.sagemaker.deploy.planning.account_resources import PIPELINE, RULES, SCHEDULES
 from drivetrain.targets.sagemaker.document.difference import change_words
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change

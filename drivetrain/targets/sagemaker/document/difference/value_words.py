@@ -9,9 +9,8 @@ from itertools import islice
 from typing import Any, cast
 
 from drivetrain.base.json_text import Json
-from drivetrain.base.masking import MASK, mask
+from drivetrain.base.masking import MASK, looks_secret, mask
 from drivetrain.base.masking import without_secrets as text_without_secrets
-from drivetrain.base.secrets import looks_secret
 from drivetrain.targets.sagemaker.document.conditions import expression_text
 from drivetrain.targets.sagemaker.document.difference import place as places
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value
