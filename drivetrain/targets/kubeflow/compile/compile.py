@@ -51,8 +51,7 @@ from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, argument
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes, train_job_of
 from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_definition, word
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
-from drivetrain.targets.step_contract import checkpoint_folder, environment_of
-from drivetrain.targets.target import refuse
+from drivetrain.targets.target import checkpoint_folder, environment_of, refuse
 
 SCHEMA, SDK = "2.1.0", "kfp-2.17.0"
 

@@ -18,7 +18,7 @@ from drivetrain.steps.contract import START_KUBEFLOW_TASK
 from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope, output_type
 from drivetrain.targets.kubeflow.compile.words import Word
-from drivetrain.targets.step_contract import flag
+from drivetrain.targets.target import flag
 
 Json = dict[str, Any]
 CODE_INPUT = "code"

@@ -13,7 +13,7 @@ from drivetrain.steps.contract import METRICS_FILE
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage.objects import ObjectStore, sha256_of
-from drivetrain.targets.step_contract import flag
+from drivetrain.targets.target import flag
 
 Json = dict[str, Any]
 

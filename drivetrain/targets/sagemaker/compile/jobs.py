@@ -23,7 +23,7 @@ from drivetrain.targets.sagemaker.compile.job_options import (
     training_options,
 )
 from drivetrain.targets.sagemaker.settings import settings_of
-from drivetrain.targets.step_contract import REGISTRY_VARIABLE, checkpoint_folder, environment_of, flag
+from drivetrain.targets.target import REGISTRY_VARIABLE, checkpoint_folder, environment_of, flag
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.compile.spark_job import SparkJob

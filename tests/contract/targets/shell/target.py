@@ -16,8 +16,7 @@ from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import JobStep, ProcessingStep, Step
 from drivetrain.spec.values import Join, OutputRef, ParameterRef, Reference, Value
 from drivetrain.targets.assets.assets import Asset, data_asset
-from drivetrain.targets.step_contract import flag
-from drivetrain.targets.target import Problem, refuse
+from drivetrain.targets.target import Problem, flag, refuse
 
 TITLE, SUFFIX = "Shell commands", ".sh"
 KNOWN = (OutputRef, ParameterRef, Join)
