@@ -15,7 +15,7 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from aws_cdk import aws_sqs as sqs
 from constructs import Construct
 
-from drivetrain import triggers
+from drivetrain import catalog
 from drivetrain.infra.options import Options
 from drivetrain.infra.storage import let_services_notify
 from drivetrain.targets.sagemaker.permissions.names import Names
@@ -77,7 +77,7 @@ class Notices(Construct):
             description=f"Executions of pipeline {names.pipeline} that end",
             event_pattern={
                 "source": ["aws.sagemaker"],
-                "detail-type": [triggers.EXECUTION],
+                "detail-type": [catalog.EXECUTION_EVENT],
                 "detail": {
                     "pipelineArn": list(names.spellings(f"pipeline/{names.pipeline}")),
                     "currentPipelineExecutionStatus": list(options.notify_on),

@@ -14,13 +14,13 @@ from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.catalog import MODEL_PACKAGE_EVENT
 from drivetrain.serve.history import History
 from drivetrain.serve.local_events import Watch
 from drivetrain.serve.runs import QueuedStart, Runs, Served
 from drivetrain.spec.triggers import EventTrigger, Schedule
 from drivetrain.targets.local.home import write_whole
 from drivetrain.targets.local.options import region_of
-from drivetrain.triggers import MODEL_PACKAGE
 from drivetrain.triggers.replay import replay
 from drivetrain.triggers.resources import text
 from drivetrain.triggers.schedules import Clock, clock
@@ -141,7 +141,7 @@ class Server:
 
     def _by_event(self, one: Served, event: Any) -> None:
         pipeline = one.pipeline
-        if event["detail-type"] == MODEL_PACKAGE:
+        if event["detail-type"] == MODEL_PACKAGE_EVENT:
             # The local registry is of no region; that of the pipeline is in the ARNs of its executions.
             event = {**event, "region": region_of(pipeline.deployment)}
         now = datetime.now(UTC)

@@ -7,8 +7,8 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from drivetrain.catalog import MODEL_PACKAGE_EVENT
 from drivetrain.registry.package_mapping import request_of
-from drivetrain.triggers import MODEL_PACKAGE
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelEvent, ModelVersion
@@ -59,7 +59,7 @@ def package_event(
     return {
         "version": "0",
         "id": str(uuid.uuid5(_NAMESPACE, f"{version.arn}/{change.id}/{change.at!r}")),
-        "detail-type": MODEL_PACKAGE,
+        "detail-type": MODEL_PACKAGE_EVENT,
         "source": "aws.sagemaker",
         "account": version.arn.split(":")[4] if account is None else account,
         "time": moment,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain import triggers
+from drivetrain import catalog
 from drivetrain.spec.triggers import Alarm, EventTrigger, PipelineFinished, RegistryEvent, Upload
 
 
@@ -31,7 +31,7 @@ def pattern(trigger: EventTrigger, pipeline_arn: str, where: Where) -> dict[str,
     if isinstance(trigger, PipelineFinished):
         return {
             "source": ["aws.sagemaker"],
-            "detail-type": [triggers.EXECUTION],
+            "detail-type": [catalog.EXECUTION_EVENT],
             "detail": {
                 "currentPipelineExecutionStatus": [trigger.outcome],
                 # SageMaker writes some ARNs in lower case, whatever the pipeline was called.
@@ -41,7 +41,7 @@ def pattern(trigger: EventTrigger, pipeline_arn: str, where: Where) -> dict[str,
     assert isinstance(trigger, Alarm)
     return {
         "source": ["aws.cloudwatch"],
-        "detail-type": [triggers.ALARM],
+        "detail-type": [catalog.ALARM_EVENT],
         "detail": {"alarmName": [trigger.alarm], "state": {"value": ["ALARM"]}},
     }
 
@@ -59,7 +59,7 @@ def _registry(trigger: RegistryEvent, pipeline_arn: str) -> dict[str, Any]:
         # The Lambda guards too, in any spelling; here it is for not calling it at all.
         own = [f"{arn}/execution/" for arn in dict.fromkeys((pipeline_arn, pipeline_arn.lower()))]
         detail["MetadataProperties"] = {"GeneratedBy": [{"exists": False}, {"anything-but": {"prefix": own}}]}
-    return {"source": ["aws.sagemaker"], "detail-type": [triggers.MODEL_PACKAGE], "detail": detail}
+    return {"source": ["aws.sagemaker"], "detail-type": [catalog.MODEL_PACKAGE_EVENT], "detail": detail}
 
 
 def _upload(trigger: Upload) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def _upload(trigger: Upload) -> dict[str, Any]:
         found = {"object": {"key": [{"suffix": trigger.suffix}]}}
     return {
         "source": ["aws.s3"],
-        "detail-type": [triggers.OBJECT_CREATED],
+        "detail-type": [catalog.OBJECT_EVENT],
         "detail": {"bucket": {"name": [trigger.bucket]}, **found},
     }
 

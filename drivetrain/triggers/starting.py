@@ -15,7 +15,7 @@ from datetime import datetime, timedelta
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.triggers import MODEL_PACKAGE
+from drivetrain.catalog import MODEL_PACKAGE_EVENT
 from drivetrain.triggers.event_values import ParameterSource, parameters
 
 LOOKED_BACK = timedelta(days=2)
@@ -185,7 +185,7 @@ def token(request: Request, event: Mapping[str, Any], now: datetime) -> str:
     """
     if request.window_seconds:
         change: Any = int(_time(event, now).timestamp() // request.window_seconds)
-    elif event.get("detail-type") == MODEL_PACKAGE and isinstance(event.get("detail"), Mapping):
+    elif event.get("detail-type") == MODEL_PACKAGE_EVENT and isinstance(event.get("detail"), Mapping):
         detail = cast(Mapping[str, Any], event["detail"])
         cycle: Any = detail.get("ModelLifeCycle")
         stage = cast(Mapping[str, Any], cycle if isinstance(cycle, Mapping) else {})

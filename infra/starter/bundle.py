@@ -17,6 +17,7 @@ _TRIGGERS = ("__init__.py", "event_values.py", "starting.py")
 _BASE = ("__init__.py", "errors.py")
 _FILES = (
     *(f"base/{name}" for name in _BASE),
+    "catalog/__init__.py",
     *(f"triggers/{name}" for name in _TRIGGERS),
 )
 _LONG_AGO = (1980, 1, 1, 0, 0, 0)  # the earliest a zip can say

@@ -117,7 +117,7 @@ def run_here(
 def _say_outputs(home: Home, pipeline: Pipeline, out: Path | None, *, quiet: bool) -> None:
     """Where on this machine the outputs lie: there is no next step that would take them up."""
     from drivetrain.cli.local.outputs import copy_outputs, outputs_of_latest
-    from drivetrain.cli.runs.outcome import shown_path
+    from drivetrain.cli.outcome import shown_path
     from drivetrain.cli.terminal import say
 
     places = outputs_of_latest(home, pipeline.name)

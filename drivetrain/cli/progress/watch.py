@@ -344,7 +344,7 @@ def _say_end(
     if as_json:
         import json
 
-        from drivetrain.cli.runs.outcome import as_json as facts_as_json
+        from drivetrain.cli.outcome import as_json as facts_as_json
 
         page = None if report is None else str(report)
         print(json.dumps({"event": "summary", "report": page, **facts_as_json(facts)}, default=str), flush=True)
@@ -368,15 +368,15 @@ def exit_code(facts: RunFacts) -> int:
 def _say_outcome(
     home: Home, facts: RunFacts, report: Path | None, progress: Progress, home_option: str, *, quiet: bool
 ) -> None:
+    from drivetrain.cli.outcome import summary
     from drivetrain.cli.progress.plain import MANY_STEPS, PlainProgress
-    from drivetrain.cli.runs.outcome import summary
     from drivetrain.cli.terminal import say
 
     if quiet:
         say(facts.id)
         if facts.failures() or facts.status == "Stopped":
+            from drivetrain.cli.outcome import headline
             from drivetrain.cli.runs.failure import failure_block
-            from drivetrain.cli.runs.outcome import headline
 
             told = [headline(facts), *(failure_block(home, facts.id, step) for step in facts.failures())]
             print("\n\n".join(told), file=sys.stderr)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import drivetrain
 from drivetrain.base.formatting import printable
-from drivetrain.cli.runs.outcome import shown_path
+from drivetrain.cli.outcome import shown_path
 from drivetrain.cli.terminal import paint
 from drivetrain.report.content.logs import tail
 from drivetrain.report.content.reasons import failing_rank, hangs, is_bad_input, known_paths, without_host

@@ -157,7 +157,7 @@ def _remove(
 ) -> None:
     """Remove runs, or show what would go; `named` are others that stay, each with the reason."""
     from drivetrain.base.formatting import count, size
-    from drivetrain.cli.runs.outcome import listed
+    from drivetrain.cli.outcome import listed
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.local.organising.removing import plan_removal, remove
 

@@ -118,13 +118,13 @@ def list_(
         rows = search(ledger, where=where, sort=sort, pipeline=pipeline, limit=limit).rows
         values = values_of(ledger, [row.id for row in rows])
     if as_json:
-        from drivetrain.cli.runs.outcome import listed_json
+        from drivetrain.cli.outcome import listed_json
 
         say_json([listed_json(row, values[row.id]) for row in rows])
         if home is not None and not place.root.exists():
             print(f"note: {place.nothing_run()}", file=sys.stderr)
     elif rows:
-        from drivetrain.cli.runs.outcome import listed
+        from drivetrain.cli.outcome import listed
         from drivetrain.targets.local.organising.where import names_in
 
         asked = [*names_in(where or ""), *([sort.lstrip("+-")] if sort else [])]
@@ -184,7 +184,7 @@ def show(
 
         show_events(local_home(home), execution, as_json=as_json)
         return 0
-    from drivetrain.cli.runs import outcome
+    from drivetrain.cli import outcome
     from drivetrain.cli.runs.failure import failure_block
     from drivetrain.cli.runs.interruption_text import read_prices
     from drivetrain.cli.terminal import say, say_json

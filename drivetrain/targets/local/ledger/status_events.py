@@ -15,14 +15,13 @@ import uuid
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.catalog import EXECUTION_EVENT, STEP_EVENT
 from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.ledger import dump
-from drivetrain.triggers import EXECUTION
 
 if TYPE_CHECKING:
     import sqlite3
 
-STEP = "SageMaker Model Building Pipeline Execution Step Status Change"
 # Step type -> the member of `metadata` that names its job, and where its ARN is in the answer of the describe call.
 _JOBS: Mapping[str, tuple[str, str]] = {
     "Model": ("model", "ModelArn"),
@@ -134,7 +133,7 @@ def execution_event(
         "executionEndTime": None if ended is None else _moment(ended),
         **_identity(facts),
     }
-    return _event(facts, EXECUTION, detail, now)
+    return _event(facts, EXECUTION_EVENT, detail, now)
 
 
 def step_event(
@@ -165,7 +164,7 @@ def step_event(
         "failureReason": None if reason is None else reason[:_LONGEST_REASON],
         **_identity(facts),
     }
-    return _event(facts, STEP, detail, now)
+    return _event(facts, STEP_EVENT, detail, now)
 
 
 def _metadata(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from drivetrain.cli.outcome import as_json as run_as_json
+from drivetrain.cli.outcome import summary
 from drivetrain.cli.runs.evaluation_text import (
     as_json,
     decision_lines,
@@ -11,8 +13,6 @@ from drivetrain.cli.runs.evaluation_text import (
     evaluation_text,
     per_class_lines,
 )
-from drivetrain.cli.runs.outcome import as_json as run_as_json
-from drivetrain.cli.runs.outcome import summary
 from drivetrain.report.content import Measured, RunFacts
 from drivetrain.report.content.decision import decision
 from drivetrain.report.content.evaluation import EvaluationFacts, evaluation

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from drivetrain.cli.runs.outcome import remark
+from drivetrain.cli.outcome import remark
 from drivetrain.report.content import StepFacts, reasons
 from drivetrain.report.content.reasons import failing_rank, in_a_line, is_bad_input, known_paths
 from drivetrain.targets.local.jobs.bounded_matching import Matcher

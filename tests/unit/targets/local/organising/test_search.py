@@ -9,7 +9,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.formatting import moment
-from drivetrain.cli.runs.outcome import headline, listed
+from drivetrain.cli.outcome import headline, listed
 from drivetrain.report.content.from_ledger import run_facts
 from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home

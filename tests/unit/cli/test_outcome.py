@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.cli.runs.outcome import as_json, summary
+from drivetrain.cli.outcome import as_json, summary
 from drivetrain.report.content import RunFacts, SavedState, StepFacts
 
 HASH = "4316cb9d" * 8
