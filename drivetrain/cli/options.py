@@ -1,11 +1,19 @@
-"""Options that several commands have."""
+"""Options that several commands have, and the texts of some, such as `NAME=VALUE`, read and checked before anything
+starts.
+"""
 
 from __future__ import annotations
 
+import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import Argument, Option
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local.interruption_simulation.interruptions import Interruption
 
 Home = Annotated[
     Path | None,
@@ -87,3 +95,141 @@ Execution = Annotated[
         complete=_runs,
     ),
 ]
+
+
+def pairs(option: str, given: Iterable[str] | None, example: str) -> dict[str, str]:
+    """`NAME=VALUE` texts as a dict.
+
+    Raises:
+        UserError: a text without `=` or name, or a name given twice.
+    """
+    found: dict[str, str] = {}
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            raise UserError(f"{option} {text!r}: give {example}.")
+        if name in found:
+            raise UserError(f"{option} {name} is given twice. Give it once.")
+        found[name] = value
+    return found
+
+
+def tags(given: Iterable[str] | None) -> dict[str, str]:
+    """`NAME=TEXT` texts.
+
+    Raises:
+        UserError: what no tag can be.
+    """
+    if not given:
+        return {}
+    from drivetrain.targets.local.organising.labels import checked_tags
+
+    return checked_tags(pairs("--tag", given, "NAME=TEXT, such as team=vision"))
+
+
+def stubs(given: Iterable[str] | None) -> dict[str, dict[str, Any]]:
+    """`STEP=FILE.json` texts with the files read. `STEP` alone gives nothing but what a step of its type always says.
+
+    Raises:
+        UserError: a file that is not there, or does not hold a JSON object.
+    """
+    from drivetrain.base.json_text import parse
+
+    found: dict[str, dict[str, Any]] = {}
+    texts = [text if "=" in text else f"{text}=" for text in given or ()]
+    for step, name in pairs("--stub", texts, "STEP=FILE.json, the outputs that the step would have, or STEP").items():
+        if not name:
+            found[step] = {}
+            continue
+        path = Path(name)
+        try:
+            content = parse(path.read_bytes(), str(path))
+        except OSError as error:
+            raise UserError(f"--stub {step}={name}: {error.strerror}.") from None
+        if not isinstance(content, dict):
+            raise UserError(f"--stub {step}={name}: the file must hold a JSON object, such as {{}}.")
+        found[step] = content
+    return found
+
+
+def image_commands(given: Iterable[str] | None) -> dict[str, tuple[str, ...]]:
+    """`IMAGE=COMMAND` texts; the command is split into words as a shell would, and no shell ever sees it. Programs of
+    the working folder get their whole path, since the job starts in a folder of its own.
+
+    Raises:
+        UserError: an empty command, or one with an open quote.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for image, text in pairs("--image-command", given, "IMAGE=COMMAND, such as my-image='python serve.py'").items():
+        try:
+            words = tuple(shlex.split(text))
+        except ValueError as error:
+            raise UserError(f"--image-command {image}: {text!r}: {str(error).lower()}.") from None
+        if not words:
+            raise UserError(f"--image-command {image}: the command is empty. Give what runs in the image's place.")
+        found[image] = tuple(map(_whole_path, words))
+    return found
+
+
+def _whole_path(word: str) -> str:
+    path = Path(word)
+    return str(path.absolute()) if (path.suffix in (".py", ".sh") or "/" in word) and path.is_file() else word
+
+
+def selected(given: Iterable[str] | None, source: str | None) -> tuple[str, ...]:
+    """`STEP,STEP` texts as names, each once.
+
+    Raises:
+        UserError: an empty name, or a source without a selection.
+    """
+    names = [name.strip() for text in given or () for name in text.split(",")]
+    if any(not name for name in names):
+        raise UserError("--select: a name is empty. Give STEP,STEP, such as evaluate,compare.")
+    if source is not None and not names:
+        raise UserError("--from says where steps that are not selected come from. Give --select STEP,..., too.")
+    return tuple(dict.fromkeys(names))
+
+
+def interruptions(given: Iterable[str] | None) -> tuple[Interruption, ...]:
+    """`STEP@step=120` texts, as interruption_simulation/interruptions.py has them.
+
+    Raises:
+        UserError: none of the allowed forms.
+    """
+    if not given:
+        return ()
+    from drivetrain.targets.local.interruption_simulation.interruptions import parse_all
+
+    return parse_all(given)
+
+
+def trackers(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The settings of trackers, as they are kept with a run.
+
+    Raises:
+        UserError: as `checked` of drivetrain/trackers/tracker.py.
+    """
+    if not given:
+        return {}
+    from drivetrain.trackers.tracker import checked
+
+    return checked(given)
+
+
+def data(given: Iterable[str] | None) -> dict[str, str]:
+    """`s3://URI=PATH` texts.
+
+    Raises:
+        UserError: something that is no S3 URI, or a path that does not exist.
+    """
+    found: dict[str, str] = {}
+    for text in given or ():
+        if not text.startswith("s3://") or "=" not in text:
+            raise UserError(f"--data {text!r}: give s3://BUCKET/KEY=PATH, with a file or folder of this machine.")
+        # A key may hold "=" (dt=2026-11-20/), and so may a path: the longest URI with a path that exists.
+        cuts = [at for at, char in enumerate(text) if char == "="]
+        cut = next((at for at in reversed(cuts) if text[at + 1 :] and Path(text[at + 1 :]).exists()), None)
+        if cut is None:
+            raise UserError(f"--data {text!r}: there is no file or folder {text[cuts[-1] + 1 :]!r}.")
+        found[text[:cut]] = text[cut + 1 :]
+    return found

@@ -48,13 +48,13 @@ def start(
       drivetrain start nightly --region eu-west-1 --param MinAccuracy=0.98
       drivetrain start nightly --select evaluate,compare --from latest
     """
+    from drivetrain.cli import options
     from drivetrain.cli.deployed.deployment import deployer_of, follow_to_end
-    from drivetrain.cli.local import run_options
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.deployer import StartRequest
 
-    parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
-    selected = run_options.selected(select, source)
+    parameters = options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
+    selected = options.selected(select, source)
     _refuse_in_vain(target, config, set_ or ())
     deployer, pipeline = deployer_of(target, config, set_, region, on)
     handle = deployer.start(

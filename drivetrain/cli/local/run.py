@@ -108,21 +108,20 @@ def run(
       drivetrain run --definition pipeline.json --stub deploy=deployed.json
       drivetrain run retraining --target kubeflow
     """
-    from drivetrain.cli import home_option, local_home
-    from drivetrain.cli.local import run_options
+    from drivetrain.cli import home_option, local_home, options
     from drivetrain.cli.local.needs import refuse_lacking
     from drivetrain.cli.progress import watch
     from drivetrain.targets.local.options import Options
     from drivetrain.targets.target import DEFAULT
 
     # Everything that was typed is looked at before the pipeline is built, which may take a while.
-    parameters = run_options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
-    stubs, commands = run_options.stubs(stub), run_options.image_commands(image_command)
-    functions = run_options.pairs("--lambda", function, "ARN=FILE.py:FUNCTION or ARN=MODULE:FUNCTION")
-    callbacks = run_options.pairs("--callback", callback, "STEP=FILE.py:FUNCTION or STEP=MODULE:FUNCTION")
-    selected = run_options.selected(select, from_)
-    tags = run_options.tags(tag)
-    local_data, interruptions = run_options.data(data), run_options.interruptions(interrupt)
+    parameters = options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
+    stubs, commands = options.stubs(stub), options.image_commands(image_command)
+    functions = options.pairs("--lambda", function, "ARN=FILE.py:FUNCTION or ARN=MODULE:FUNCTION")
+    callbacks = options.pairs("--callback", callback, "STEP=FILE.py:FUNCTION or STEP=MODULE:FUNCTION")
+    selected = options.selected(select, from_)
+    tags = options.tags(tag)
+    local_data, interruptions = options.data(data), options.interruptions(interrupt)
     loaded = _load(target, definition, config, set_, on)
     if loaded is not None and loaded[1] != DEFAULT:
         given = {"--no-cache": no_cache, "--explain-cache": explain_cache, "--fresh": fresh, "--parallel": parallel}
@@ -140,7 +139,7 @@ def run(
     def from_settings(given: Mapping[str, str]) -> list[str]:
         return [f"{name}={value}" for name, value in given.items()]
 
-    stubbed = {**run_options.stubs(from_settings(work.local.stubs)), **stubs}
+    stubbed = {**options.stubs(from_settings(work.local.stubs)), **stubs}
     if work.pipeline is not None:
         refuse_lacking(work.pipeline, work.folder, work.assets, left_out=stubbed, only=selected)
     for note in work.notes:
@@ -152,8 +151,8 @@ def run(
         functions={**work.local.lambdas, **functions},
         callbacks={**work.local.callbacks, **callbacks},
         stubs=stubbed,
-        image_commands={**run_options.image_commands(from_settings(work.local.image_commands)), **commands},
-        data={**run_options.data(from_settings(work.local.data)), **local_data},
+        image_commands={**options.image_commands(from_settings(work.local.image_commands)), **commands},
+        data={**options.data(from_settings(work.local.data)), **local_data},
         mode=paths,
         cache=not no_cache,
         explain_cache=explain_cache,
@@ -163,7 +162,7 @@ def run(
         origin=work.origin,
         settings=work.settings,
         tags=tags,
-        trackers=run_options.trackers(work.local.trackers),
+        trackers=options.trackers(work.local.trackers),
         region=work.region,
     )
     return watch.start(

@@ -112,7 +112,7 @@ def submit(
       drivetrain submit train --set train=build/train --interrupt step=120
       drivetrain submit train --set train=faces/ --set recipe=faces --source .
     """
-    from drivetrain.cli.local import run_options
+    from drivetrain.cli import options
     from drivetrain.cli.local.submitted import Job, run_here
 
     job = Job(
@@ -123,11 +123,11 @@ def submit(
         hosts=hosts,
         processes=processes,
         source=source,
-        data=run_options.data(data),
+        data=options.data(data),
         environment=tuple(env or ()),
     )
     assert target == "local"
-    interruptions = run_options.interruptions(interrupt)
+    interruptions = options.interruptions(interrupt)
     return run_here(
         job, home=home, fresh=fresh, cache=not no_cache, as_json=as_json, out=out, interruptions=interruptions
     )

@@ -142,7 +142,7 @@ def _environment(job: Job) -> dict[str, str]:
     """The job's variables. Those of the launcher in this shell do not reach a job, which is told."""
     import sys
 
-    from drivetrain.cli.local.run_options import pairs
+    from drivetrain.cli.options import pairs
 
     given = pairs("--env", job.environment, "NAME=VALUE, such as DRIVETRAIN_MAX_RESTARTS=2")
     for name in given:
@@ -165,7 +165,7 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
         UserError: no such component, input or parameter; a value that is not of its type.
     """
     from drivetrain.authoring.steps import step
-    from drivetrain.cli.local.run_options import pairs
+    from drivetrain.cli.options import pairs
 
     if job.source is not None and not job.source.is_dir():
         raise UserError(f"--source {job.source}: no such folder.")

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.local.run_options import pairs
+from drivetrain.cli.options import pairs
 from drivetrain.cli.terminal import say, say_json
 from drivetrain.targets.local import callbacks
 

@@ -45,14 +45,14 @@ def resume(
       drivetrain runs resume
       drivetrain runs resume latest --set spot=false
     """
-    from drivetrain.cli.local import run_options
+    from drivetrain.cli import options
     from drivetrain.cli.progress.watch import resume as resume_watched
 
     return resume_watched(
         local_home(home),
         execution,
         overrides=tuple(set_ or ()),
-        interruptions=run_options.interruptions(interrupt) if interrupt else None,
+        interruptions=options.interruptions(interrupt) if interrupt else None,
         as_json=as_json,
         quiet=quiet,
         home_option=home_option(home),

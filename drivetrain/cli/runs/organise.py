@@ -36,7 +36,7 @@ def tag(
       drivetrain runs tag latest --remove stage
       drivetrain runs list --where "tag.team = vision"
     """
-    from drivetrain.cli.local.run_options import tags as read_tags
+    from drivetrain.cli.options import tags as read_tags
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.targets.local.ledger.run_values import values_of

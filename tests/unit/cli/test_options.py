@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.cli.local.run_options import data, image_commands, pairs, selected, stubs
+from drivetrain.cli.options import data, image_commands, pairs, selected, stubs
 
 
 def test_pairs() -> None:
