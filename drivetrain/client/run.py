@@ -336,7 +336,7 @@ class Run:
         """The page of the run, for notebooks."""
         from html import escape
 
-        from drivetrain.report.page.page import render
+        from drivetrain.report.page import render
 
         page = escape(render(self._facts), quote=True)
         return f'<iframe srcdoc="{page}" sandbox style="width:100%;height:640px;border:0"></iframe>'

@@ -33,9 +33,9 @@ def write_site(home: Home, groups: Mapping[str, Sequence[ModelVersion]], folder:
     from drivetrain.report.content.concluding import enter_missing
     from drivetrain.report.content.from_ledger import run_facts
     from drivetrain.report.content.index import index
+    from drivetrain.report.page import render
     from drivetrain.report.page.card_page import card_page
     from drivetrain.report.page.index_page import Asked, index_page
-    from drivetrain.report.page.page import render
     from drivetrain.report.page.registry_page import MAX_VERSIONS, registry_page
     from drivetrain.targets.local.ledger.reader import Ledger
 

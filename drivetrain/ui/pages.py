@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from drivetrain.registry.registry import ModelVersion, Registry
     from drivetrain.report.content import RunFacts
-    from drivetrain.report.page.page import Drawn
+    from drivetrain.report.page import Drawn
 
 LINKS = (("Runs", "/"), ("Models", "/models"), ("Triggers", "/starts"))
 SCRIPT = "/live.js"
@@ -138,7 +138,7 @@ class Pages:
 
     def _run(self, execution: str) -> Page:
         from drivetrain.report.content.from_ledger import run_facts
-        from drivetrain.report.page.page import render
+        from drivetrain.report.page import render
 
         with Ledger(self.home) as ledger:
             facts = run_facts(ledger, execution)
@@ -236,7 +236,7 @@ def card_address(group: str, version: int) -> str:
 
 
 def _nothing_drawn(execution: str) -> Drawn:
-    from drivetrain.report.page.page import Drawn
+    from drivetrain.report.page import Drawn
 
     return Drawn()
 

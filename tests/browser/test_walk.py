@@ -18,8 +18,8 @@ from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.report.content import RunFacts
 from drivetrain.report.content.card import read_card
 from drivetrain.report.content.evaluation import evaluation
+from drivetrain.report.page import render
 from drivetrain.report.page.evaluation_page import evaluation_page
-from drivetrain.report.page.page import render
 from drivetrain.targets.local.home import Home
 from drivetrain.training.launch.processes.parent import follows_parent
 from drivetrain.training.metric import Samples, Task

@@ -145,7 +145,7 @@ def run(
     for note in work.notes:
         print(f"note: for a deployment, {note}", file=sys.stderr)
 
-    options = Options(
+    how = Options(
         pipeline=work.name,
         max_parallel=parallel or work.max_parallel,
         functions={**work.local.lambdas, **functions},
@@ -169,7 +169,7 @@ def run(
         local_home(home),
         work.text,
         parameters,
-        options,
+        how,
         work.assets,
         source=work.source,
         fresh=fresh,

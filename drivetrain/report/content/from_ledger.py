@@ -355,7 +355,7 @@ def record_environment(home: Home, execution: str) -> None:
 
 def save_page(home: Home, facts: RunFacts, prices: Prices | None = None) -> Path:
     """Write the page of a run into its folder, whole or not at all; gives the file."""
-    from drivetrain.report.page.page import render
+    from drivetrain.report.page import render
 
     path = home.run(facts.id) / REPORT_FILE
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ import pytest
 
 from drivetrain.report.content import Changed, Measured, RunFacts, StepFacts
 from drivetrain.report.content.from_ledger import run_facts
-from drivetrain.report.page.page import render
+from drivetrain.report.page import render
 from drivetrain.targets.local.ledger.reader import Ledger
 from tests.fixtures.local_runs import LocalRuns
 

@@ -8,7 +8,7 @@ import pytest
 
 from drivetrain.report.content import RunFacts, SavedState
 from drivetrain.report.content.saved_state import checkpoints_since, newest_checkpoint
-from drivetrain.report.page.page import render
+from drivetrain.report.page import render
 from drivetrain.targets.local.home import Home
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest

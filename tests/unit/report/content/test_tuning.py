@@ -12,7 +12,7 @@ import pytest
 from drivetrain.report.charts.tuning_charts import by_epoch, by_parameter, by_training
 from drivetrain.report.content import RunFacts
 from drivetrain.report.content.tuning import TrainingFacts, TuningFacts, tuning_facts
-from drivetrain.report.page.page import render
+from drivetrain.report.page import render
 from drivetrain.report.page.tuning_section import tunings_section
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.local.tuning.trials import Trial, Trials

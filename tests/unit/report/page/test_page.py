@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from drivetrain.report import page as page_module
 from drivetrain.report.content import ArtifactFacts, Curve, Measured, ModelFacts, RunFacts, SavedState, StepFacts
 from drivetrain.report.content.decision import DecisionFacts, decision
 from drivetrain.report.content.evaluation import evaluation
 from drivetrain.report.content.goodput import Interruption, JobTimes
 from drivetrain.report.dag import Dag, Edge, Node
-from drivetrain.report.page import page as page_module
-from drivetrain.report.page.page import Drawn, render
+from drivetrain.report.page import Drawn, render
 
 CANARY = '<script>alert("canary")</script>'
 START = 1_795_000_000.0
