@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from drivetrain.base.formatting import count
-from drivetrain.report.dag import MAX_SIDE_BY_SIDE, Dag, Edge, Node
-from drivetrain.report.dag.layout import layers_of
+from drivetrain.report.dag import MAX_SIDE_BY_SIDE, Dag, Edge, Node, layers_of
 
 # What people look for stays a box of its own.
 _NEVER = ("Failed", "Executing", "Retrying", "Interrupted", "Stopped")

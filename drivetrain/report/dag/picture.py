@@ -7,8 +7,7 @@ from itertools import pairwise
 from drivetrain.base.formatting import cells, cut, status_class, status_word
 from drivetrain.base.markup import Markup, el, join
 from drivetrain.report import asset
-from drivetrain.report.dag import Dag, Edge, Node
-from drivetrain.report.dag.layout import Layout, arrange, place
+from drivetrain.report.dag import Dag, Edge, Layout, Node, arrange, place
 
 # More steps than anybody looks at in one picture; a browser takes seconds to draw them.
 MAX_NODES = 3_000

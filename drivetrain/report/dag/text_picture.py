@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import pairwise
 
 from drivetrain.base.formatting import SIGNS, cells, printable, status_word
-from drivetrain.report.dag import Dag, Edge, Node
-from drivetrain.report.dag.layout import Layout, arrange, place
+from drivetrain.report.dag import Dag, Edge, Layout, Node, arrange, place
 
 Paint = Callable[[str, str], str]
 """(text, style) -> the text in that style; styles are a status, `name`, `note` or `line`."""

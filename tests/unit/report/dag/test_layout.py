@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from drivetrain.report.dag import layout as layout_module
-from drivetrain.report.dag.layout import arrange, layers_of, place
+from drivetrain.report import dag as layout_module
+from drivetrain.report.dag import arrange, layers_of, place
 
 
 def crossings_of(edges: list[tuple[int, int]]) -> int:
