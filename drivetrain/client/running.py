@@ -121,7 +121,7 @@ def _with_modules(loaded: Loaded) -> Loaded:
     from dataclasses import replace
 
     from drivetrain.authoring.cells import write_modules
-    from drivetrain.targets.assets.travelling import source_files
+    from drivetrain.targets.assets import source_files
 
     folder = Path(tempfile.mkdtemp(prefix="drivetrain-modules-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)

@@ -110,7 +110,7 @@ def _list_code(target: str, config: Path | None, overrides: list[str] | None, *,
     """Print path and size of each file that travels, and how much that is of what may."""
     from drivetrain.authoring.loading import load
     from drivetrain.cli.terminal import say_json
-    from drivetrain.targets.assets.travelling import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
+    from drivetrain.targets.assets import MAX_SOURCE_BYTES, MAX_SOURCE_FILES, source_files
 
     source = load(target, config, overrides or ()).source
     files = {} if source is None else {file.relative_to(source).as_posix(): file for file in source_files(source)}

@@ -1,1 +1,128 @@
-"""What a target must have of this machine before a pipeline can run there: code, wheels and data. No target owns it."""
+"""What a target must have of this machine before a pipeline can run there: code, wheels and data. No target owns it.
+
+Here is which of a user's files travel into the containers, the Python files below the folder of the pipeline's file;
+and whether the program of a step is there: found as a pipeline is compiled, not when its turn has come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import drivetrain
+from drivetrain.base.errors import SpecError, UserError, did_you_mean
+
+if TYPE_CHECKING:
+    from drivetrain.spec.steps import JobStep
+
+MAX_SOURCE_FILES = 2_000
+MAX_SOURCE_BYTES = 20 * 1024 * 1024
+IGNORE_FILE = ".drivetrainignore"
+# In every home of the local runner, wherever it lies.
+HOME_MARK = ".drivetrain-home"
+_NEVER = ("__pycache__", "node_modules", "site-packages")
+
+
+def source_files(folder: Path) -> list[Path]:
+    """The Python files that travel with a pipeline. What is hidden, virtual environments, what a run wrote (homes and
+    models) and what the folder's .drivetrainignore names stay.
+
+    Raises:
+        UserError: the folder holds far more than a pipeline's source, or its .drivetrainignore cannot be read.
+    """
+    found: list[Path] = []
+    size = 0
+    ignored = _ignored(folder / IGNORE_FILE)
+    pending = [folder]
+    while pending:
+        for path in sorted(pending.pop().iterdir()):
+            if path.name.startswith(".") or path.name in _NEVER:
+                continue
+            if path.is_symlink() and not path.resolve().is_relative_to(folder.resolve()):
+                continue  # what lies outside the folder does not travel
+            if _matches(path.relative_to(folder).as_posix(), ignored):
+                continue
+            if path.is_dir():
+                if not path.is_symlink() and not (path / "pyvenv.cfg").exists() and not _is_written(path):
+                    pending.append(path)
+            elif path.suffix == ".py":
+                found.append(path)
+                size += path.stat().st_size
+                if len(found) > MAX_SOURCE_FILES or size > MAX_SOURCE_BYTES:
+                    raise UserError(
+                        f"{folder} holds more than {MAX_SOURCE_FILES:,} Python files or {MAX_SOURCE_BYTES >> 20} MiB, "
+                        "and all of them travel with the pipeline. Put the pipeline's file and its own modules into "
+                        f"a folder of their own, or name what stays in {folder / IGNORE_FILE}."
+                    )
+    return sorted(found)
+
+
+def _is_written(folder: Path) -> bool:
+    """Whether a run wrote the folder: a home (those of earlier versions have no mark), or a model with its code."""
+    if (folder / HOME_MARK).exists() or ((folder / "model.json").exists() and (folder / "code/inference.py").exists()):
+        return True
+    return (folder / "ledger.db").is_file() and (folder / "runs").is_dir() and (folder / "s3").is_dir()
+
+
+def _ignored(file: Path) -> list[str]:
+    """The patterns of an ignore file, one a line; empty lines and those after `#` say nothing."""
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return []
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{file} cannot be read: {error}. Allowed: text, a pattern a line.") from None
+    patterns = [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    for pattern in patterns:
+        if pattern.startswith("!"):
+            raise UserError(f"{file}: {pattern!r} takes back another pattern. Allowed: patterns of what stays.")
+    return [pattern.strip("/") for pattern in patterns]
+
+
+def _matches(path: str, patterns: Iterable[str]) -> bool:
+    """Whether a pattern means the path: one without a slash fits any name, one with a slash the whole path."""
+    name = path.rpartition("/")[2]
+    return any(fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns)
+
+
+def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[str]) -> None:
+    """Refuse a recipe or a script that would not be there.
+
+    Args:
+        source: folder of the user's pipeline file.
+        travelling: the user's files that travel, by their paths in that folder.
+
+    Raises:
+        SpecError: naming the step, and the closest match.
+    """
+    # Whoever looks for files alone (a home of runs is not to travel) needs no models of the spec.
+    from drivetrain.spec.steps import TRAIN, TRAIN_SCRIPT
+
+    if step.program.target == TRAIN:
+        _check_recipe(step, travelling)
+    script = step.program.target if step.program.kind == "script" else None
+    if step.program.target == TRAIN_SCRIPT and "source" not in step.inputs:  # else it comes with an input
+        script = step.parameters.get("script")
+    if isinstance(script, str) and source is not None and script not in travelling:
+        there = (source / script).is_file()
+        raise SpecError(
+            f"Step {step.name!r}: script {script!r} in {source} does not travel: only Python files do. Give the "
+            "folder that it lies in as an input."
+            if there
+            else f"Step {step.name!r}: there is no script {script!r} in {source}. {did_you_mean(script, travelling)}"
+        )
+
+
+def _check_recipe(step: JobStep, travelling: AbstractSet[str]) -> None:
+    """It is named after a file in training_scripts/recipes (read here, never imported), or one of the user's."""
+    given = step.parameters.get("recipe")
+    if not isinstance(given, str) or "." in given:
+        return  # known when it runs; or a module of the user's own, inside a package
+    folder = Path(drivetrain.__file__).parent / "training_scripts" / "recipes"
+    known = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+    known |= {name.removesuffix(".py") for name in travelling if "/" not in name}
+    if given not in known:
+        raise SpecError(f"Step {step.name!r}: no recipe {given!r}. {did_you_mean(given, known)}")

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import drivetrain
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.steps.start import plain_header
-from drivetrain.targets.assets.travelling import source_files
+from drivetrain.targets.assets import source_files
 
 if TYPE_CHECKING:
     from drivetrain.targets.assets.wheels import Wheel

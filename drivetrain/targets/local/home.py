@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.assets.travelling import HOME_MARK
+from drivetrain.targets.assets import HOME_MARK
 from drivetrain.targets.local.storage import NO_SPACE
 
 VARIABLE = "DRIVETRAIN_HOME"

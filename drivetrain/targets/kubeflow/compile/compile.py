@@ -30,8 +30,8 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ExecutionRef, ItemRef, ParameterRef, Reference
 from drivetrain.steps.contract import METRICS_OUTPUT
+from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code
-from drivetrain.targets.assets.travelling import check_program, source_files
 from drivetrain.targets.kubeflow.compile import checks, fails
 from drivetrain.targets.kubeflow.compile.fails import BRANCHES, REGISTER
 from drivetrain.targets.kubeflow.compile.imports import free_name

@@ -37,9 +37,9 @@ from drivetrain.spec.steps import (
     is_our_training,
 )
 from drivetrain.spec.values import ParameterRef, Value
+from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
 from drivetrain.targets.assets.image import Image, framework_of, missing, runs_on_spark, says_framework
-from drivetrain.targets.assets.travelling import check_program, source_files
 from drivetrain.targets.sagemaker.compile import checks, described_path, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments

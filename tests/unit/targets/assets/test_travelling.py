@@ -9,9 +9,9 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.main import run
-from drivetrain.targets.assets import travelling
+from drivetrain.targets import assets
+from drivetrain.targets.assets import IGNORE_FILE, source_files
 from drivetrain.targets.assets.assets import CodeArchive
-from drivetrain.targets.assets.travelling import IGNORE_FILE, source_files
 from drivetrain.targets.local.home import Home
 
 OWN = """
@@ -76,7 +76,7 @@ def test_an_ignore_file_that_cannot_be_understood_is_refused(content: bytes, sai
 
 
 def test_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(travelling, "MAX_SOURCE_BYTES", 10)
+    monkeypatch.setattr(assets, "MAX_SOURCE_BYTES", 10)
     write(tmp_path / "a.py", "x" * 11)
     with pytest.raises(UserError, match=r"or name what stays in .*\.drivetrainignore"):
         source_files(tmp_path)
