@@ -189,7 +189,7 @@ class DeployedRun:
 
     def wait(self, *, quiet: bool = False) -> DeployedRun:
         """Come back when it has ended; shows its progress unless `quiet`, as a local run does."""
-        from drivetrain.cli.progress.plain import NoProgress
+        from drivetrain.cli.progress import NoProgress
         from drivetrain.cli.progress.watch import new_progress
 
         checked("wait", bool, quiet=quiet)

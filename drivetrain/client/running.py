@@ -159,7 +159,7 @@ def _overrides(settings: Mapping[str, Any]) -> list[str]:
 
 
 def _watched(home: Home, begin: Callable[[Runner], Summary], *, quiet: bool) -> Summary:
-    from drivetrain.cli.progress.plain import NoProgress
+    from drivetrain.cli.progress import NoProgress
     from drivetrain.cli.progress.watch import Watcher, new_progress
     from drivetrain.report.content.concluding import conclude
     from drivetrain.targets.local.runner import Runner

@@ -10,8 +10,7 @@ from typing import TextIO
 
 from drivetrain.base.errors import WARNING
 from drivetrain.base.formatting import SIGNS, cells, count, cut, duration, printable, status_word
-from drivetrain.cli.progress import Clock, RunView, StepView
-from drivetrain.cli.progress.plain import explanation
+from drivetrain.cli.progress import Clock, RunView, StepView, explanation
 from drivetrain.cli.progress.redrawn import Redrawn
 from drivetrain.cli.terminal import paint
 from drivetrain.targets.events import CacheExplained, Event, ExecutionStarted, StepExpanded, StepFinished, StepNoted

@@ -28,7 +28,7 @@ FAILED = 1
 
 
 class Progress(Protocol):
-    """What shows the events: live.py, plain.py."""
+    """What shows the events: PlainProgress, or live.py."""
 
     view: RunView
 
@@ -190,18 +190,18 @@ def new_progress(*, as_json: bool, quiet: bool = False, clock: Clock | None = No
         clock: gives the seconds since the epoch, where they are not the present.
     """
     if quiet and not as_json:
-        from drivetrain.cli.progress.plain import NoProgress
+        from drivetrain.cli.progress import NoProgress
 
         return NoProgress()
     if as_json:
-        from drivetrain.cli.progress.plain import EventLines
+        from drivetrain.cli.progress import EventLines
 
         return EventLines(clock=clock or time.time)
     if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
         from drivetrain.cli.progress.live import LiveProgress
 
         return LiveProgress(clock=clock or time.monotonic)
-    from drivetrain.cli.progress.plain import PlainProgress
+    from drivetrain.cli.progress import PlainProgress
 
     return PlainProgress(clock=clock or time.monotonic)
 
@@ -357,7 +357,7 @@ def exit_code(facts: RunFacts) -> int:
     if facts.status in ("Succeeded", "CompletedWithFailures"):
         return 0
     from drivetrain.cli.errors import BAD_INPUT, INTERRUPTED
-    from drivetrain.report.content.reasons import is_bad_input
+    from drivetrain.report.content import is_bad_input
 
     if facts.status == "Stopped":
         return INTERRUPTED
@@ -369,7 +369,7 @@ def _say_outcome(
     home: Home, facts: RunFacts, report: Path | None, progress: Progress, home_option: str, *, quiet: bool
 ) -> None:
     from drivetrain.cli.outcome import summary
-    from drivetrain.cli.progress.plain import MANY_STEPS, PlainProgress
+    from drivetrain.cli.progress import MANY_STEPS, PlainProgress
     from drivetrain.cli.terminal import say
 
     if quiet:

@@ -22,9 +22,9 @@ TITLE, SUFFIX = "SageMaker Pipelines", ".json"
 
 def check(pipeline: Pipeline) -> list[Problem]:
     """What SageMaker Pipelines cannot express."""
-    from drivetrain.targets.sagemaker.compile import checks
+    from drivetrain.targets.sagemaker.compile import unsupported
 
-    return checks.check(pipeline)
+    return unsupported(pipeline)
 
 
 def compile(

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.cli.progress import RunView
-from drivetrain.cli.progress.plain import PlainProgress
+from drivetrain.cli.progress import PlainProgress, RunView
 from drivetrain.targets.events import ExecutionStarted, StepExpanded, StepFinished, StepStarted
 
 NUMBERS = {"OutputParameters": [{"OutputName": "n", "OutputType": "Integer"}]}

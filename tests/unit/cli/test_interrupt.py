@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.cli.progress import RunView
+from drivetrain.cli.progress import EventLines, PlainProgress, RunView
 from drivetrain.cli.progress.live import LiveProgress
-from drivetrain.cli.progress.plain import EventLines, PlainProgress
 from drivetrain.targets.events import ExecutionStarted, StepFinished, StepInterrupted, StepRestarted, StepStarted
 
 STEPS = (("train", "Training", "train"),)

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import drivetrain as dt
-from drivetrain.cli.progress.plain import NoProgress
+from drivetrain.cli.progress import NoProgress
 from drivetrain.client import frames
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.targets.events import StepStarted

@@ -20,11 +20,19 @@ from drivetrain.targets.local.containers.processes import ProcessRecord
 from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger import ArtifactEntry, AttemptRow, Child, Move, ObjectEntry, StepRow, dump
-from drivetrain.targets.local.ledger.attempts import end_attempt, end_of_life, next_attempt, reopen
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.run_values import enter_values
 from drivetrain.targets.local.ledger.schema import full_ledger_errors, open_to_write
-from drivetrain.targets.local.ledger.status_events import STOPPING, last_told, tell_execution, tell_step
+from drivetrain.targets.local.ledger.statuses import (
+    STOPPING,
+    end_attempt,
+    end_of_life,
+    last_told,
+    next_attempt,
+    reopen,
+    tell_execution,
+    tell_step,
+)
 
 if TYPE_CHECKING:
     import sqlite3

@@ -40,7 +40,7 @@ from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
 from drivetrain.targets.assets.image import Image, framework_of, missing, runs_on_spark, says_framework
-from drivetrain.targets.sagemaker.compile import checks, described_path, spell, text
+from drivetrain.targets.sagemaker.compile import TITLE, described_path, spell, text, unsupported
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
@@ -120,7 +120,7 @@ def compile_pipeline(
         SpecError: for what it cannot express or the service would refuse, naming the step and field.
         UserError: for data that is not there.
     """
-    refuse(checks.check(pipeline), checks.TITLE)
+    refuse(unsupported(pipeline), TITLE)
     base = base or Path.cwd()
     notes: tuple[str, ...] = ()
     if any(map(is_our_training, flatten(pipeline.steps))):

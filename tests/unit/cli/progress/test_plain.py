@@ -2,8 +2,7 @@ from __future__ import annotations
 
 import json
 
-from drivetrain.cli.progress import RunView
-from drivetrain.cli.progress.plain import METRICS_EVERY_S, EventLines, PlainProgress
+from drivetrain.cli.progress import METRICS_EVERY_S, EventLines, PlainProgress, RunView
 from drivetrain.targets.events import (
     CacheExplained,
     Event,

@@ -15,18 +15,18 @@ SECRET = "canary-7f3a9c"
 
 KILLED = """
 import os, sys
-from drivetrain.cli.progress import plain
+from drivetrain.cli.progress import PlainProgress
 from drivetrain.cli.main import main
 from drivetrain.targets.events import StepFinished
 
-show = plain.PlainProgress.__call__
+show = PlainProgress.__call__
 
 def show_and_die(self, event):
     show(self, event)
     if isinstance(event, StepFinished) and event.step == "prepare":
         os.kill(os.getpid(), 9)
 
-plain.PlainProgress.__call__ = show_and_die
+PlainProgress.__call__ = show_and_die
 main()
 """
 

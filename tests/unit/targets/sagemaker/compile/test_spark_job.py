@@ -17,7 +17,7 @@ from drivetrain.targets.assets.image import runs_on_spark
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.local.spark import here
-from drivetrain.targets.sagemaker.compile.checks import check
+from drivetrain.targets.sagemaker.compile import unsupported
 from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
 from drivetrain.targets.sagemaker.compile.spark_job import submit
 from drivetrain.targets.sagemaker.spark import spark_image
@@ -130,7 +130,7 @@ def test_several_hosts_that_would_each_do_all_of_the_work_are_refused(made: Any,
     hosts = Parameter.integer("Hosts", default=1)
 
     def problems(one: Any) -> list[str]:
-        found = check(Pipeline(name="p", steps=[one], parameters=[hosts]))
+        found = unsupported(Pipeline(name="p", steps=[one], parameters=[hosts]))
         return [f"{each.step} {each.field} {each.reason}" for each in found]
 
     for count, said in ((2, "2"), (hosts.ref(), "Parameter 'Hosts', which may be more than 1")):

@@ -10,7 +10,7 @@ import pytest
 from drivetrain.base.masking import Masking
 from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger import status_events
+from drivetrain.targets.local.ledger import statuses
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.triggers.event_pattern import matches
@@ -180,13 +180,13 @@ def test_what_is_said_of_a_step_is_what_the_service_lists_of_it() -> None:
     service = pytest.importorskip("botocore.session").get_session().get_service_model("sagemaker")
     listed = service.shape_for("PipelineExecutionStepMetadata").members
     facts = Facts("e", "p", "us-east-1", "000000000000", 0.0)
-    arns = {field: "arn:aws:x" for _, field in status_events._JOBS.values()}
+    arns = {field: "arn:aws:x" for _, field in statuses._JOBS.values()}
     counts = {"Status": "Succeeded", "TotalStepCount": 2, "Selector": {"StepName": "a-1", "Index": 1}}
     answer = {**arns, **counts, "Outcome": "True", "CallbackToken": "t", "SqsQueueUrl": "https://sqs", "Other": 1}
-    types = ["Condition", "Fail", *status_events._JOBS, *status_events._ANSWERS]
+    types = ["Condition", "Fail", *statuses._JOBS, *statuses._ANSWERS]
     assert len(types) == len(set(types)) > 15
     for kind in types:
-        event = status_events.step_event(
+        event = statuses.step_event(
             facts, "s", kind, "Executing", "Succeeded", started=1.0, ended=2.0, now=2.0, response=answer, reason="why"
         )
         [(member, told)] = event["detail"]["metadata"].items()
