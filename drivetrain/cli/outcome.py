@@ -18,7 +18,8 @@ from drivetrain.base.formatting import (
     status_word,
 )
 from drivetrain.cli.terminal import paint, table, width
-from drivetrain.report.content import ModelFacts, RunFacts, StepFacts, in_a_line, known_paths
+from drivetrain.report import in_a_line, known_paths
+from drivetrain.report.content import ModelFacts, RunFacts, StepFacts
 
 if TYPE_CHECKING:
     from drivetrain.report.content.spot_savings import Prices

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from drivetrain.base.formatting import SIGNS, duration, moment, status_word
 from drivetrain.cli.terminal import paint, table
-from drivetrain.report.content import in_a_line
+from drivetrain.report import in_a_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

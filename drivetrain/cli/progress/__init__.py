@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from drivetrain.base.formatting import count, duration, number, printable, status_word
-from drivetrain.report.content import in_a_line, known_paths
+from drivetrain.report import in_a_line, known_paths
 from drivetrain.targets.events import (
     CacheExplained,
     Event,

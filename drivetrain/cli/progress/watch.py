@@ -357,7 +357,7 @@ def exit_code(facts: RunFacts) -> int:
     if facts.status in ("Succeeded", "CompletedWithFailures"):
         return 0
     from drivetrain.cli.errors import BAD_INPUT, INTERRUPTED
-    from drivetrain.report.content import is_bad_input
+    from drivetrain.report import is_bad_input
 
     if facts.status == "Stopped":
         return INTERRUPTED

@@ -12,7 +12,7 @@ import drivetrain
 from drivetrain.base.formatting import printable
 from drivetrain.cli.outcome import shown_path
 from drivetrain.cli.terminal import paint
-from drivetrain.report.content import failing_rank, hangs, is_bad_input, known_paths, without_host
+from drivetrain.report import failing_rank, hangs, is_bad_input, known_paths, without_host
 from drivetrain.report.content.logs import tail
 from drivetrain.targets.local.execution import for_run
 from drivetrain.targets.local.options import masking_of

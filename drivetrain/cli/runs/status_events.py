@@ -15,7 +15,7 @@ def show_events(home: Home, execution: str, *, as_json: bool) -> None:
         UserError: there is no such execution.
     """
     from drivetrain.cli.terminal import say, say_json, table
-    from drivetrain.report.content import in_a_line
+    from drivetrain.report import in_a_line
     from drivetrain.targets.local.ledger.reader import Ledger
 
     with Ledger(home) as ledger:

@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
 from drivetrain.base.formatting import duration, printable, status_word
-from drivetrain.report.content import Curve, RunFacts, in_a_line
+from drivetrain.report import in_a_line
+from drivetrain.report.content import Curve, RunFacts
 from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page
 from drivetrain.report.content.given import Compared, given_settings
 from drivetrain.targets.local.ledger.run_values import CURVE, INDEXED, Value, enter_values

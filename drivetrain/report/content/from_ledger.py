@@ -10,17 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.formatting import duration, printable
-from drivetrain.report.content import (
-    ArtifactFacts,
-    CheckpointFacts,
-    Curve,
-    ModelFacts,
-    RunFacts,
-    SavedState,
-    StepFacts,
-    is_bad_input,
-    known_paths,
-)
+from drivetrain.report import is_bad_input, known_paths
+from drivetrain.report.content import ArtifactFacts, CheckpointFacts, Curve, ModelFacts, RunFacts, SavedState, StepFacts
 from drivetrain.report.content.findings import measured_by
 from drivetrain.report.content.given import changed_since_last, commands_of, settings
 from drivetrain.report.dag import Dag, Node

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from drivetrain.report.content import in_a_line
+from drivetrain.report import in_a_line
 from drivetrain.report.content.untrusted_json import drawable, listed, mapping, objects, text, texts, whole
 
 # More than the service runs in one tuning.

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.formatting import approval_words, count, duration, moment_with_zone, number, size, status_word
 from drivetrain.base.markup import Content, Markup, el
-from drivetrain.report import Around, definitions, document, place_code, section, tile
-from drivetrain.report.content import ArtifactFacts, Curve, RunFacts, known_paths
+from drivetrain.report import Around, definitions, document, known_paths, place_code, section, tile
+from drivetrain.report.content import ArtifactFacts, Curve, RunFacts
 from drivetrain.report.dag import MAX_SIDE_BY_SIDE, Dag
 from drivetrain.report.dag.picture import MAX_NODES, dag_svg
 from drivetrain.report.page.sections import commands_section, parameters_section, status_mark, steps_section

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from drivetrain.base.formatting import count, duration, number, share
 from drivetrain.base.markup import Content, Markup, el
+from drivetrain.report import known_paths
 from drivetrain.report.charts.timeline import timeline
-from drivetrain.report.content import known_paths
 from drivetrain.report.content.goodput import Account, Interruption, JobTimes, account
 from drivetrain.report.content.spot_savings import Prices, Saving, measured_discount, saving
 

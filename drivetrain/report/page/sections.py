@@ -11,8 +11,8 @@ from typing import Any
 
 from drivetrain.base.formatting import count, duration, number, status_class, status_word
 from drivetrain.base.markup import Content, Markup, el, escape
-from drivetrain.report import section
-from drivetrain.report.content import Measured, RunFacts, StepFacts, in_a_line
+from drivetrain.report import in_a_line, section
+from drivetrain.report.content import Measured, RunFacts, StepFacts
 from drivetrain.report.content.findings import overall, per_class, words
 from drivetrain.report.content.given import shown_value
 

@@ -19,20 +19,10 @@ from drivetrain.targets.events import ExecutionStatus, StepStatus
 from drivetrain.targets.local.containers.processes import ProcessRecord
 from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger import ArtifactEntry, AttemptRow, Child, Move, ObjectEntry, StepRow, dump
+from drivetrain.targets.local.ledger import ArtifactEntry, AttemptRow, Child, Move, ObjectEntry, StepRow, dump, statuses
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.run_values import enter_values
 from drivetrain.targets.local.ledger.schema import full_ledger_errors, open_to_write
-from drivetrain.targets.local.ledger.statuses import (
-    STOPPING,
-    end_attempt,
-    end_of_life,
-    last_told,
-    next_attempt,
-    reopen,
-    tell_execution,
-    tell_step,
-)
 
 if TYPE_CHECKING:
     import sqlite3
@@ -100,14 +90,14 @@ class LedgerWriter(Ledger):
     def died(self, execution: str, alive: float) -> None:
         """The runner of an execution that has no end was killed, at `alive` or after."""
         with self.transaction() as db:
-            end_of_life(db, execution, alive)
+            statuses.end_of_life(db, execution, alive)
 
     def reopen(self, execution: str, kept: Collection[str] = ()) -> None:
         """An execution goes on: what has not been done is to be done again, but the failures in `kept` stay."""
         with self.transaction() as db:
             before = _status_of(db, execution)
-            reopen(db, execution, kept, time.time())
-            if before != "Executing" or last_told(db, execution, None) == STOPPING:
+            statuses.reopen(db, execution, kept, time.time())
+            if before != "Executing" or statuses.last_told(db, execution, None) == statuses.STOPPING:
                 self._tell_execution(db, execution, before)
 
     def redefine(
@@ -155,10 +145,10 @@ class LedgerWriter(Ledger):
         with self.transaction() as db:
             if _status_of(db, execution) != "Executing":
                 return  # it has come to its end meanwhile
-            tell_execution(db, self.facts, execution, "Executing", status=STOPPING)
+            statuses.tell_execution(db, self.facts, execution, "Executing", status=statuses.STOPPING)
             at_work = "SELECT name FROM steps WHERE execution = ? AND status = 'Executing' ORDER BY position, rowid"
             for (name,) in db.execute(at_work, (execution,)).fetchall():
-                tell_step(db, self.facts, execution, name, "Executing", status=STOPPING)
+                statuses.tell_step(db, self.facts, execution, name, "Executing", status=statuses.STOPPING)
 
     def finish(self, execution: str, status: ExecutionStatus, reason: str | None) -> None:
         with self.transaction() as db:
@@ -189,12 +179,12 @@ class LedgerWriter(Ledger):
                 (time.time(), dump(list(why)), dump(self.masking(arguments)), cache_key, fields, execution, step),
             )
             self._tell_step(db, execution, step)
-            return next_attempt(db, execution, step)
+            return statuses.next_attempt(db, execution, step)
 
     def retry_step(self, execution: str, step: str) -> int:
         """Enter a further attempt of the same process at a step; gives its number."""
         with self.transaction() as db:
-            return next_attempt(db, execution, step)
+            return statuses.next_attempt(db, execution, step)
 
     def record_processes(self, execution: str, step: str, number: int, processes: Sequence[ProcessRecord]) -> None:
         """Enter the supervisors of an attempt, before they start anything."""
@@ -245,7 +235,7 @@ class LedgerWriter(Ledger):
     ) -> None:
         """An attempt failed, and another one will follow."""
         with self.transaction() as db:
-            end_attempt(db, execution, step, number, status, reason, error_type)
+            statuses.end_attempt(db, execution, step, number, status, reason, error_type)
 
     def finish_step(
         self,
@@ -261,7 +251,7 @@ class LedgerWriter(Ledger):
         now = time.time()
         with self.transaction() as db:
             if number is not None:
-                end_attempt(db, execution, step, number, status, reason, error_type)
+                statuses.end_attempt(db, execution, step, number, status, reason, error_type)
             db.execute(
                 "UPDATE steps SET status = ?, ended = ?, reason = ? WHERE execution = ? AND name = ?",
                 (status, now, reason, execution, step),
@@ -363,12 +353,12 @@ class LedgerWriter(Ledger):
     def _tell_execution(self, db: sqlite3.Connection, execution: str, before: str | None) -> None:
         """Enter the event of the status that the execution has come to."""
         if self.facts is not None:
-            tell_execution(db, self.facts, execution, before)
+            statuses.tell_execution(db, self.facts, execution, before)
 
     def _tell_step(self, db: sqlite3.Connection, execution: str, step: str, before: str | None = None) -> None:
         """Enter the event of the status that a step has come to."""
         if self.facts is not None:
-            tell_step(db, self.facts, execution, step, before)
+            statuses.tell_step(db, self.facts, execution, step, before)
 
     def note_step(self, execution: str, step: str, value: str) -> None:
         """Record a remark about a running step; its result replaces it."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from drivetrain import report
 from drivetrain.cli.outcome import remark
-from drivetrain.report import content
-from drivetrain.report.content import StepFacts, failing_rank, in_a_line, is_bad_input, known_paths
+from drivetrain.report import failing_rank, in_a_line, is_bad_input, known_paths
+from drivetrain.report.content import StepFacts
 from drivetrain.targets.local.jobs.bounded_matching import Matcher
 
 RANK = "rank 1 of 2 on algo-1 failed: ValueError: bad"
@@ -86,7 +87,7 @@ def test_a_long_line_takes_linear_time(name: str, piece: str) -> None:
     """It would take minutes, and the matcher is ended, with no value, after two seconds of CPU time."""
     matcher = Matcher()
     try:
-        assert matcher.values(getattr(content, name).pattern, [piece * (300_000 // len(piece))]) == []
+        assert matcher.values(getattr(report, name).pattern, [piece * (300_000 // len(piece))]) == []
     finally:
         matcher.close()
 
