@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.bounds import Bounds
-from drivetrain.steps.contract import Checkpoints, Input, Output, Since, Value
+from drivetrain.steps import Checkpoints, Input, Output, Since, Value
 from drivetrain.steps.declaration import Component, component
 
 if TYPE_CHECKING:

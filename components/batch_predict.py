@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.registry.model_folder import open_model
-from drivetrain.steps import programs
-from drivetrain.steps.contract import Input, Output
+from drivetrain.steps import Input, Output, programs
 from drivetrain.steps.declaration import component
 from drivetrain.training.prediction.settings import Settings
 

@@ -24,8 +24,7 @@ from typing import Any
 from drivetrain.base.errors import InputError
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION, open_model
-from drivetrain.steps import programs
-from drivetrain.steps.contract import Input, Output
+from drivetrain.steps import Input, Output, programs
 from drivetrain.steps.declaration import component
 from drivetrain.training.evaluation.settings import Settings
 

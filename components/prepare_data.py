@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from drivetrain.base.errors import InputError, warn
-from drivetrain.steps.contract import Input, Output
+from drivetrain.steps import Input, Output
 from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.contract import METRICS_FILE, Input, Output
+from drivetrain.steps import METRICS_FILE, Input, Output
 from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from drivetrain.steps import programs
-from drivetrain.steps.contract import Checkpoints, Input, Output
+from drivetrain.steps import Checkpoints, Input, Output, programs
 from drivetrain.steps.declaration import component
 from drivetrain.training.config import RESUMABLE, Config
 

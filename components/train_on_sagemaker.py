@@ -28,7 +28,7 @@ from types import FrameType
 from typing import Any, NamedTuple, NoReturn, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.contract import Input, Output
+from drivetrain.steps import Input, Output
 from drivetrain.steps.declaration import component
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps import programs, script_mode
-from drivetrain.steps.contract import Checkpoints, Input, Output, Since
+from drivetrain.steps import Checkpoints, Input, Output, Since, programs, script_mode
 from drivetrain.steps.declaration import component
 from drivetrain.steps.distribution import read
 from drivetrain.steps.user_code import check_script, code_folder

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.contract import Input, Output
+from drivetrain.steps import Input, Output
 from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:

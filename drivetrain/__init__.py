@@ -12,10 +12,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from drivetrain.authoring.for_each import current_item, for_each, largest, smallest
-    from drivetrain.authoring.register import register
-    from drivetrain.authoring.settings import Settings
-    from drivetrain.authoring.steps import (
+    from drivetrain.authoring import (
         Pipeline,
         call_lambda,
         execution,
@@ -27,6 +24,9 @@ if TYPE_CHECKING:
         step,
         when,
     )
+    from drivetrain.authoring.for_each import current_item, for_each, largest, smallest
+    from drivetrain.authoring.register import register
+    from drivetrain.authoring.settings import Settings
     from drivetrain.authoring.tune import between, one_of, tune
     from drivetrain.base.errors import SpecError, UserError
     from drivetrain.catalog.instances import processing_instance_type

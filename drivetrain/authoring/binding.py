@@ -12,7 +12,7 @@ from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.resources import Cluster, RetryCause, RetryPolicy
 from drivetrain.spec.steps import BaseStep, Dependency
 from drivetrain.spec.values import BestRef, OutputRef, Reference, Value, ValueType, as_value, value_type
-from drivetrain.steps.contract import METRICS_OUTPUT, ComponentParameter
+from drivetrain.steps import METRICS_OUTPUT, ComponentParameter
 from drivetrain.steps.declaration import Component
 
 # By the target of their component, of those that steps were made of: a step itself is plain data.

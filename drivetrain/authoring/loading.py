@@ -22,12 +22,12 @@ from pydantic import Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 import drivetrain
+from drivetrain.authoring import Pipeline
 from drivetrain.authoring.settings import Settings, build
-from drivetrain.authoring.steps import Pipeline
 from drivetrain.base.call_site import place_in, place_of_function
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
 from drivetrain.spec.deployment import Deployment
-from drivetrain.steps.contract import argument_help
+from drivetrain.steps import argument_help
 
 READY = Path(drivetrain.__file__).parent / "pipelines"
 

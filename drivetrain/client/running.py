@@ -91,9 +91,9 @@ def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bo
 
 
 def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> Loaded:
+    from drivetrain.authoring import Pipeline
     from drivetrain.authoring.loading import Loaded, load, load_function
     from drivetrain.authoring.settings import Settings
-    from drivetrain.authoring.steps import Pipeline
     from drivetrain.steps.declaration import Component
 
     overrides = _overrides(settings)

@@ -10,7 +10,7 @@ from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.spec.values import Value
-from drivetrain.steps.contract import spread
+from drivetrain.steps import spread
 
 rule = RuleBook("sagemaker")
 

@@ -53,7 +53,7 @@ class Parameter(Pending):
 
 class Pipeline(Frozen):
     """Steps that compose into a DAG; references between them are its edges. Plain data: authors build one that is
-    checked (drivetrain.authoring.steps)."""
+    checked (drivetrain.authoring)."""
 
     name: str
     steps: tuple[Step, ...] = ()

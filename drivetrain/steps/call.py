@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps import command_line
-from drivetrain.steps.contract import METRICS_FILE, METRICS_OUTPUT, RETURNED, Declaration
+from drivetrain.steps import METRICS_FILE, METRICS_OUTPUT, RETURNED, Declaration, command_line
 
 # Set by the start file where the platform reads a failure reason from a file.
 FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.contract import (
+from drivetrain.steps import (
     METRICS_FILE,
     METRICS_OUTPUT,
     ComponentFolder,

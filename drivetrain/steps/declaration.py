@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar, overload
 
-from drivetrain.steps.contract import Declaration, Job
+from drivetrain.steps import Declaration, Job
 
 # Every step imports this file: neither dataclasses nor inspect, which take longer to import than all else here.
 

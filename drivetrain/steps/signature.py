@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Literal, NamedTuple
 
 from drivetrain.base.bounds import Bounds
-from drivetrain.steps.contract import (
+from drivetrain.steps import (
     CHECKPOINTS,
     CODE_CHANNEL,
     METRICS_OUTPUT,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.contract import argument_help
+from drivetrain.steps import argument_help
 from drivetrain.steps.signature import parameters_of
 from drivetrain.training.errors import unknown_name
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError
-from drivetrain.steps.contract import Since
+from drivetrain.steps import Since
 from drivetrain.steps.programs import check
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ import pytest
 
 from drivetrain.cli import main
 from drivetrain.targets.kubeflow.run import runner
-from drivetrain.targets.local.containers.processes import with_token
+from drivetrain.targets.local.containers import with_token
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.authoring.steps import Pipeline
+from drivetrain.authoring import Pipeline
 from drivetrain.base.errors import InputError, UserError, did_you_mean
 from drivetrain.spec.resources import Cluster
 from drivetrain.spec.steps import JobStep, ProcessingStep
@@ -164,7 +164,7 @@ def one_step_pipeline(job: Job) -> tuple[Pipeline, Path | None]:
     Raises:
         UserError: no such component, input or parameter; a value that is not of its type.
     """
-    from drivetrain.authoring.steps import step
+    from drivetrain.authoring import step
     from drivetrain.cli.options import pairs
 
     if job.source is not None and not job.source.is_dir():

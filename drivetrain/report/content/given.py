@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.report.content import Changed, RunFacts
-from drivetrain.steps.contract import CODE_CHANNEL, gather
+from drivetrain.steps import CODE_CHANNEL, gather
 from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:

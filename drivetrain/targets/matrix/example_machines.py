@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drivetrain.authoring.steps import Pipeline, step
+from drivetrain.authoring import Pipeline, step
 from drivetrain.components.train_script import train_script
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.resources import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from drivetrain.authoring import Pipeline, call_lambda, fail, step, when
 from drivetrain.authoring.for_each import current_item, for_each, largest
 from drivetrain.authoring.register import register
-from drivetrain.authoring.steps import Pipeline, call_lambda, fail, step, when
 from drivetrain.authoring.tune import one_of, tune
 from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate

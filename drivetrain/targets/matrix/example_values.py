@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drivetrain.authoring.steps import Pipeline, execution, join, step, when
+from drivetrain.authoring import Pipeline, execution, join, step, when
 from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.spec.pipeline import Parameter

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from drivetrain.authoring.steps import Pipeline, step
+from drivetrain.authoring import Pipeline, step
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
 from drivetrain.spec.resources import Cluster

@@ -10,9 +10,8 @@ from typing import Any, Literal, NamedTuple, TypedDict
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps import call
+from drivetrain.steps import Checkpoints, Input, Output, call, gather, spread
 from drivetrain.steps.call import find
-from drivetrain.steps.contract import Checkpoints, Input, Output, gather, spread
 from drivetrain.steps.declaration import Component, component
 
 # What the components of this file were called with, and what they are to do.

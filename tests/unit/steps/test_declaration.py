@@ -11,7 +11,7 @@ import pytest
 
 from drivetrain.base.bounds import Bounds
 from drivetrain.base.errors import InputError, SpecError
-from drivetrain.steps.contract import (
+from drivetrain.steps import (
     Checkpoints,
     ComponentFolder,
     ComponentParameter,

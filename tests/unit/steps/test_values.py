@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.contract import Input, Value
+from drivetrain.steps import Input, Value
 from drivetrain.steps.declaration import Component, component
 from drivetrain.steps.signature import DeclarationError
 from drivetrain.steps.values import FILE, load, save

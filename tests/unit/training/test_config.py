@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps.contract import argument_help
+from drivetrain.steps import argument_help
 from drivetrain.steps.signature import parameters_of
 from drivetrain.training import config as config_module
 from drivetrain.training.config import LOOKS_ON, MAY_CHANGE, Config, Folders, parser

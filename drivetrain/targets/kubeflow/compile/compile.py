@@ -29,7 +29,7 @@ from drivetrain.spec.steps import (
     is_our_training,
 )
 from drivetrain.spec.values import ExecutionRef, ItemRef, ParameterRef, Reference
-from drivetrain.steps.contract import METRICS_OUTPUT
+from drivetrain.steps import METRICS_OUTPUT
 from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code
 from drivetrain.targets.kubeflow.compile import checks, fails

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from drivetrain.steps.contract import METRICS_OUTPUT
+from drivetrain.steps import METRICS_OUTPUT
 
 Json = dict[str, Any]
 ARTIFACT = {"schemaTitle": "system.Artifact", "schemaVersion": "0.0.1"}

@@ -14,7 +14,7 @@ from typing import Any
 from drivetrain.base.errors import SpecError
 from drivetrain.spec.resources import FolderPath
 from drivetrain.spec.steps import BaseStep, JobStep, ProcessingStep, TrainingStep
-from drivetrain.steps.contract import START_KUBEFLOW_TASK
+from drivetrain.steps import START_KUBEFLOW_TASK
 from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope, output_type
 from drivetrain.targets.kubeflow.compile.words import Word

@@ -12,7 +12,7 @@ from typing import Any
 
 from drivetrain.spec.resources import Resources, Spot
 from drivetrain.spec.steps import JobStep, TrainingStep
-from drivetrain.steps.contract import START_KUBEFLOW_NODE
+from drivetrain.steps import START_KUBEFLOW_NODE
 from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.kubeflow.compile.frameworks import framework_of
 from drivetrain.targets.kubeflow.compile.machines import node_labels, resources_of, tolerations

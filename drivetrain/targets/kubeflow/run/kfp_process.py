@@ -20,8 +20,8 @@ from types import FrameType
 from typing import Any, NoReturn
 
 from drivetrain.targets.kubeflow.run import kfp_gaps
+from drivetrain.targets.local.containers import TOKEN_VARIABLE, with_token
 from drivetrain.targets.local.containers.namespaces import set_parent_death_signal
-from drivetrain.targets.local.containers.processes import TOKEN_VARIABLE, with_token
 
 FAILED, REFUSED = 1, 3
 TASK_PATH = "DRIVETRAIN_TASK_PATH"

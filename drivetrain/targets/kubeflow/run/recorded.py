@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.spec.steps import JobStep, ProcessingStep, RegisterStep, Step, TrainingStep
-from drivetrain.steps.contract import METRICS_FILE
+from drivetrain.steps import METRICS_FILE
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage.objects import ObjectStore, sha256_of

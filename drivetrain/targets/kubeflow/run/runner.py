@@ -27,7 +27,7 @@ from drivetrain.targets.kubeflow.run.inputs import lost_inputs
 from drivetrain.targets.kubeflow.run.reports import read_reports
 from drivetrain.targets.kubeflow.run.skeleton import skeleton
 from drivetrain.targets.kubeflow.settings import settings_of
-from drivetrain.targets.local.containers.processes import TOKEN_VARIABLE, end_survivors, record_of
+from drivetrain.targets.local.containers import TOKEN_VARIABLE, end_survivors, record_of
 from drivetrain.targets.local.containers.supervised import INHERITED
 from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home, write_whole

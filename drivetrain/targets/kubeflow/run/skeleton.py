@@ -12,7 +12,7 @@ from drivetrain.base.json_text import text_of
 from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import ConditionStep, ForEachStep, ProcessingStep, Step
 from drivetrain.spec.values import ParameterRef, references_in
-from drivetrain.steps.contract import METRICS_FILE, METRICS_OUTPUT
+from drivetrain.steps import METRICS_FILE, METRICS_OUTPUT
 
 Json = dict[str, Any]
 TYPES = {

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.registry.package_mapping import request_of
 from drivetrain.spec.steps import TRAIN
-from drivetrain.steps.contract import CODE_CHANNEL
+from drivetrain.steps import CODE_CHANNEL
 from drivetrain.targets.local.containers.mounts import BASE
 from drivetrain.targets.local.jobs import environment_of, image_command
 from drivetrain.targets.local.options import Options

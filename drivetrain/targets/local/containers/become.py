@@ -29,7 +29,7 @@ PROGRAMS = (
     "drivetrain.training_scripts.launch",
     "drivetrain.training.launch.processes.rank",
 )
-# As a job's command begins (START_COMMAND of drivetrain.steps.contract): python3 -I -S -c TEXT ARGUMENT ...
+# As a job's command begins (START_COMMAND of drivetrain.steps): python3 -I -S -c TEXT ARGUMENT ...
 _START = ["python3", "-I", "-S", "-c"]
 # What _end needs, which must not count as the program's own.
 _AT_THE_END = ("atexit", "ctypes", "gc", "io", "threading", "weakref")
@@ -37,7 +37,7 @@ _OURS = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.normpath(os.path.join(_OURS, *3 * [os.pardir]))
 # What each component begins with: the start file, and what a component without imports of its own imports of ours.
 FIRST_FILES = (
-    "steps/start.py", "steps/call.py", "steps/command_line.py", "steps/contract.py", "steps/declaration.py",
+    "steps/start.py", "steps/call.py", "steps/command_line.py", "steps/__init__.py", "steps/declaration.py",
     "steps/signature.py", "base/bounds.py", "base/errors.py", "components/__init__.py",
 )  # fmt: skip
 _execve = os.execve

@@ -31,9 +31,8 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.containers import mounts
+from drivetrain.targets.local.containers import ProcessRecord, mounts
 from drivetrain.targets.local.containers.mounts import BASE, DEBUG_HOOK, host_path
-from drivetrain.targets.local.containers.processes import ProcessRecord
 from drivetrain.targets.local.containers.supervised import (
     PORT_VARIABLE,
     Host,

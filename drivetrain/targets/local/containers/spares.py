@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
-from drivetrain.steps.contract import CODE_CHANNEL, START_COMMAND
+from drivetrain.steps import CODE_CHANNEL, START_COMMAND
 from drivetrain.steps.start import plain_files
 from drivetrain.targets.local.storage.channels import entries
 from drivetrain.targets.local.storage.objects import ObjectStore

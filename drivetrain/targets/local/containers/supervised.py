@@ -15,17 +15,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from drivetrain.steps.contract import START_COMMAND
-from drivetrain.targets.local.containers import mounts
-from drivetrain.targets.local.containers.mounts import Mode
-from drivetrain.targets.local.containers.processes import (
+from drivetrain.steps import START_COMMAND
+from drivetrain.targets.local.containers import (
     TOKEN_VARIABLE,
     ProcessRecord,
     end_survivors,
     mark_of,
+    mounts,
     record_of,
     temporary_folder,
 )
+from drivetrain.targets.local.containers.mounts import Mode
 
 
 @dataclass(frozen=True)

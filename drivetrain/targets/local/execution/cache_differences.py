@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 from drivetrain.base.masking import MASK
-from drivetrain.steps.contract import gather
+from drivetrain.steps import gather
 
 _SHOWN = 48
 # Lists whose entries are known by a name, so that a new one in the middle does not shift the others.

@@ -34,8 +34,8 @@ from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document.document import StepNode
 
 if TYPE_CHECKING:
+    from drivetrain.targets.local.containers import ProcessRecord
     from drivetrain.targets.local.containers.container import Job, JobResult, RunningJob
-    from drivetrain.targets.local.containers.processes import ProcessRecord
     from drivetrain.targets.local.jobs.logged_metrics import Logged
     from drivetrain.targets.local.ledger import ArtifactEntry
     from drivetrain.targets.local.storage.outputs import Publication

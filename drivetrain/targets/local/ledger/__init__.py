@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from drivetrain.targets.local.containers.processes import ProcessRecord
+from drivetrain.targets.local.containers import ProcessRecord
 
 
 @dataclass(frozen=True, kw_only=True)

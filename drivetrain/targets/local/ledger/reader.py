@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.formatting import count
-from drivetrain.targets.local.containers.processes import ProcessRecord
+from drivetrain.targets.local.containers import ProcessRecord
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger import (
     ArtifactRow,

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.masking import Masking
 from drivetrain.targets.events import ExecutionStatus, StepStatus
-from drivetrain.targets.local.containers.processes import ProcessRecord
+from drivetrain.targets.local.containers import ProcessRecord
 from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger import ArtifactEntry, AttemptRow, Child, Move, ObjectEntry, StepRow, dump, statuses

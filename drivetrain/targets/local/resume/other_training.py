@@ -11,7 +11,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.steps import TRAIN
-from drivetrain.steps.contract import CODE_CHANNEL, gather
+from drivetrain.steps import CODE_CHANNEL, gather
 from drivetrain.targets.local.execution.scope import ExecutionScope, resolve_known
 from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.storage.channels import entries, text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 
 from drivetrain.targets.events import StepFinished
-from drivetrain.targets.local.containers.processes import end_survivors
+from drivetrain.targets.local.containers import end_survivors
 from drivetrain.targets.local.execution.cache import damaged, gone_or_changed
 from drivetrain.targets.local.execution.scheduler import DONE, Scheduler, taken_care_of
 from drivetrain.targets.local.execution.scope import ExecutionScope

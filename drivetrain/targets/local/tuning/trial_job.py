@@ -18,7 +18,7 @@ from drivetrain.targets.local.tuning.trials import Trial, Trials
 from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
-    from drivetrain.targets.local.containers.processes import ProcessRecord
+    from drivetrain.targets.local.containers import ProcessRecord
     from drivetrain.targets.local.jobs.logged_metrics import Logged
 
 # Of TrainingJobDefinition, what only the tuning has a use for.

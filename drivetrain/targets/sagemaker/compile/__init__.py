@@ -29,7 +29,7 @@ from drivetrain.spec.values import (
     Value,
     value_type,
 )
-from drivetrain.steps.contract import METRICS_OUTPUT
+from drivetrain.steps import METRICS_OUTPUT
 from drivetrain.targets.assets.image import runs_on_spark
 from drivetrain.targets.sagemaker.settings import settings_of
 from drivetrain.targets.target import Problem

@@ -11,7 +11,7 @@ from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import FolderPath, Spot
 from drivetrain.spec.steps import JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
-from drivetrain.steps.contract import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT, START_COMMAND, spread
+from drivetrain.steps import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT, START_COMMAND, spread
 from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.sagemaker.compile import get, join, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import (

@@ -19,7 +19,7 @@ from drivetrain.registry.model_package import (
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
-from drivetrain.steps.contract import METRICS_FILE
+from drivetrain.steps import METRICS_FILE
 from drivetrain.targets.assets.image import framework_of, says_framework
 from drivetrain.targets.sagemaker.compile import get, join, spell, text
 from drivetrain.targets.sagemaker.images import SERVING_IMAGE, STOCK, has_gpu, inference_image, machine_problem

@@ -14,7 +14,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.events import StepExpanded, StepFinished, StepStarted
-from drivetrain.targets.local.containers.processes import alive
+from drivetrain.targets.local.containers import alive
 from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
 from tests.fixtures.local_runs import BUCKET, LocalRuns, join

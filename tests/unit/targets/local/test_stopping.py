@@ -16,7 +16,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepStarted
-from drivetrain.targets.local.containers.processes import alive
+from drivetrain.targets.local.containers import alive
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner

@@ -15,7 +15,7 @@ from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
 from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.resources import InstanceGroup, Resources, RetryPolicy
-from drivetrain.steps.contract import START_KUBEFLOW_NODE
+from drivetrain.steps import START_KUBEFLOW_NODE
 from drivetrain.steps.kubeflow.task import Task
 from drivetrain.steps.kubeflow.train_job import Identity, manifest
 from drivetrain.targets.kubeflow.compile import checks

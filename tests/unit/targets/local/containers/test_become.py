@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.steps import START_COMMAND
 from drivetrain.steps import start as start_file
-from drivetrain.steps.contract import START_COMMAND
 from drivetrain.targets.local.containers import become, mounts, process_table, supervised
 from drivetrain.targets.local.containers.container import Host, Job, JobResult, start
 from drivetrain.targets.local.containers.spares import Spares
@@ -321,9 +321,9 @@ def test_what_a_component_imports_is_compiled_before_and_named_as_the_job_has_it
     monkeypatch.setattr(gc, "freeze", lambda: None)
     become.load([])
     compiled = getattr(become, "_source_to_code")  # noqa: B009
-    path = tmp_path / "contract.py"
-    loader = SourceFileLoader("contract", str(path))
-    content = Path(start_file.__file__).with_name("contract.py").read_bytes()
+    path = tmp_path / "signature.py"
+    loader = SourceFileLoader("signature", str(path))
+    content = Path(start_file.__file__).with_name("signature.py").read_bytes()
     code = compiled(loader, content, str(path))
     assert code is compiled(loader, content, str(path))
     functions = [inner for inner in code.co_consts if isinstance(inner, CodeType)]
@@ -348,5 +348,4 @@ def test_a_component_without_imports_begins_with_these_files(tmp_path: Path) -> 
     done = subprocess.run([sys.executable, "seen.py"], cwd=tmp_path, capture_output=True, text=True, check=True)
     package = Path(start_file.__file__).parents[1]
     begun = {Path(name).relative_to(package).as_posix() for name in done.stdout.split()}
-    empty = {"base/__init__.py", "steps/__init__.py"}
-    assert begun - empty == {*become.FIRST_FILES} - {"steps/start.py"}
+    assert begun - {"base/__init__.py"} == {*become.FIRST_FILES} - {"steps/start.py"}

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from drivetrain.base.ports import held_port
-from drivetrain.targets.local.containers import mounts, process_table, processes, supervised
+from drivetrain.targets.local import containers
+from drivetrain.targets.local.containers import mounts, process_table, supervised
 from drivetrain.targets.local.containers.container import Host, Job, JobResult, RunningJob, start
 
 PYTHON = ("python3", "-I", "-S", "-c")
@@ -78,7 +79,7 @@ def job(folder: Path, *command: str, hosts: int = 1, **settings: object) -> Job:
 def finish(running: RunningJob, timeout: float = 60) -> JobResult:
     result = running.wait(timeout)
     assert result is not None, "the job did not end"
-    assert [pid for record in running.processes for pid in processes.with_token(record.token)] == []
+    assert [pid for record in running.processes for pid in containers.with_token(record.token)] == []
     return result
 
 
@@ -326,15 +327,15 @@ def runner(folder: Path, isolation: str, program: str, how: str = "") -> subproc
     return subprocess.Popen([sys.executable, "-c", RUNNER, isolation, str(folder), program, how])
 
 
-def recorded(folder: Path) -> processes.ProcessRecord:
-    return processes.ProcessRecord(**json.loads((folder / "processes").read_text())[0])
+def recorded(folder: Path) -> containers.ProcessRecord:
+    return containers.ProcessRecord(**json.loads((folder / "processes").read_text())[0])
 
 
-def all_of(record: processes.ProcessRecord) -> list[int]:
+def all_of(record: containers.ProcessRecord) -> list[int]:
     """The supervisor's two processes and the job's."""
     below = process_table.descendants(record.pid)
-    alive = [record.pid] if processes.alive(record) else []
-    return sorted({*alive, *below, *processes.with_token(record.token)})
+    alive = [record.pid] if containers.alive(record) else []
+    return sorted({*alive, *below, *containers.with_token(record.token)})
 
 
 @pytest.mark.slow
@@ -353,14 +354,14 @@ def test_a_killed_runner_leaves_nothing_within_five_seconds(tmp_path: Path, ever
     process.wait()
     until(lambda: not all_of(record), 5)
     assert [pid for pid in everything if (process_table.stat(pid) or "Z")[0] != "Z"] == []
-    assert not os.path.exists(processes.temporary_folder(record.token))
+    assert not os.path.exists(containers.temporary_folder(record.token))
 
 
 def test_a_runner_killed_before_it_has_recorded_starts_nothing(tmp_path: Path, every_isolation: str) -> None:
     process = runner(tmp_path, every_isolation, STAY, "die")
     assert process.wait() == -9
     record = recorded(tmp_path)
-    until(lambda: not processes.alive(record), 5)
+    until(lambda: not containers.alive(record), 5)
     assert names(tmp_path) == []
 
 
@@ -384,7 +385,7 @@ def test_a_killed_supervisor_takes_its_job_along(tmp_path: Path, every_isolation
     os.kill(guard if victim == "guard" else manager, signal.SIGKILL)
     result = finish(running, 10)
     assert not result.succeeded and "supervisor was killed" in (result.failure_reason or "")
-    assert not os.path.exists(processes.temporary_folder(running.processes[0].token))
+    assert not os.path.exists(containers.temporary_folder(running.processes[0].token))
 
 
 def test_a_job_outlives_the_thread_that_started_it(tmp_path: Path, isolation: str) -> None:

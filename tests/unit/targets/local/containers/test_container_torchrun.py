@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.local.containers import mounts, process_table, processes
+from drivetrain.targets.local import containers
+from drivetrain.targets.local.containers import mounts, process_table
 
 pytestmark = pytest.mark.slow
 
@@ -64,14 +65,14 @@ def test_no_rank_outlives_the_runner_by_five_seconds(tmp_path: Path, isolation: 
             assert runner.poll() is None and time.monotonic() < deadline, log.read_text() if log.exists() else "no log"
             time.sleep(0.05)
         # Counted while all live: after the kill they go one by one.
-        record = processes.ProcessRecord(**json.loads((tmp_path / "processes").read_text()))
-        everything = {record.pid, *process_table.descendants(record.pid), *processes.with_token(record.token)}
+        record = containers.ProcessRecord(**json.loads((tmp_path / "processes").read_text()))
+        everything = {record.pid, *process_table.descendants(record.pid), *containers.with_token(record.token)}
     finally:
         runner.kill()
         killed = time.monotonic()
         runner.wait()
     assert len(everything) >= 7, "guard, manager, torchrun, two ranks and their loaders"
-    while living := [pid for pid in everything | set(processes.with_token(record.token)) if is_running(pid)]:
+    while living := [pid for pid in everything | set(containers.with_token(record.token)) if is_running(pid)]:
         assert time.monotonic() - killed < 5 + BUSY, living
         time.sleep(0.02)
     print(f"{isolation}: {len(everything)} processes ended {time.monotonic() - killed:.2f} s after the runner")

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.local.containers import mounts
+from drivetrain.targets.local.containers import mounts, with_token
 from drivetrain.targets.local.containers.container import Host, Job, RunningJob, start
-from drivetrain.targets.local.containers.processes import with_token
 
 PYTHON = ("python3", "-I", "-S", "-c")
 PATIENCE_S = 20.0

@@ -12,8 +12,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from drivetrain.targets.local.containers import process_table, processes
-from drivetrain.targets.local.containers.processes import TOKEN_VARIABLE, ProcessRecord, end_survivors, record_of
+from drivetrain.targets.local import containers
+from drivetrain.targets.local.containers import (
+    TOKEN_VARIABLE,
+    ProcessRecord,
+    end_survivors,
+    process_table,
+    record_of,
+)
 
 SLEEP = "import time; print('ready', flush=True); time.sleep(600)"
 IGNORE = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEEP
@@ -43,10 +49,10 @@ def spawn() -> Iterator[Callable[..., subprocess.Popen[str]]]:
 def test_a_live_process_is_recognised_and_a_dead_one_is_not(spawn: Callable[..., subprocess.Popen[str]]) -> None:
     process = spawn(SLEEP)
     record = record_of(process.pid, "t")
-    assert processes.alive(record)
+    assert containers.alive(record)
     process.kill()
     deadline = time.monotonic() + 10
-    while processes.alive(record):  # it becomes a zombie: its pid is taken, but it does not run
+    while containers.alive(record):  # it becomes a zombie: its pid is taken, but it does not run
         assert time.monotonic() < deadline
     assert process_table.start_time(process.pid) == record.start_time
     process.wait()
@@ -82,7 +88,7 @@ def test_descendants_of_a_killed_supervisor_are_found_by_their_token(
     spawn: Callable[..., subprocess.Popen[str]],
 ) -> None:
     ours, other = spawn(IGNORE, "token-1"), spawn(SLEEP, "token-2")
-    gone = ProcessRecord(2**22 - 1, 1, processes.boot_id(), "token-1")
+    gone = ProcessRecord(2**22 - 1, 1, containers.boot_id(), "token-1")
     assert end_survivors([gone]) == []
     assert ours.wait(10) == -signal.SIGKILL
     assert other.poll() is None
@@ -90,9 +96,9 @@ def test_descendants_of_a_killed_supervisor_are_found_by_their_token(
 
 def test_a_temporary_folder_that_was_left_is_removed() -> None:
     token = f"test-{os.getpid()}"
-    folder = processes.temporary_folder(token)
+    folder = containers.temporary_folder(token)
     os.makedirs(os.path.join(folder, "a"))
-    end_survivors([ProcessRecord(2**22 - 1, 1, processes.boot_id(), token)])
+    end_survivors([ProcessRecord(2**22 - 1, 1, containers.boot_id(), token)])
     assert not os.path.exists(folder)
 
 
@@ -107,13 +113,13 @@ def test_the_descendants_of_descendants_are_listed(spawn: Callable[..., subproce
 
 
 def test_a_process_without_its_environment_is_found_by_its_limit(spawn: Callable[..., subprocess.Popen[str]]) -> None:
-    marks = f"import resource; resource.setrlimit(resource.RLIMIT_RTTIME, ({processes.mark_of('t')}, -1)); "
+    marks = f"import resource; resource.setrlimit(resource.RLIMIT_RTTIME, ({containers.mark_of('t')}, -1)); "
     daemons = "import os; os.fork() and os._exit(0); os.setsid(); os.fork() and os._exit(0); "
     process = spawn(marks + daemons + SLEEP)
-    (daemon,) = processes.with_token("t")
-    assert process.wait(10) == 0 and processes.with_token("another") == []
-    end_survivors([ProcessRecord(2**22 - 1, 1, processes.boot_id(), "t")])
-    assert processes.with_token("t") == [] and not process_table.is_running(daemon)
+    (daemon,) = containers.with_token("t")
+    assert process.wait(10) == 0 and containers.with_token("another") == []
+    end_survivors([ProcessRecord(2**22 - 1, 1, containers.boot_id(), "t")])
+    assert containers.with_token("t") == [] and not process_table.is_running(daemon)
 
 
 def test_one_that_ends_while_it_is_being_ended_is_no_error(
@@ -121,7 +127,7 @@ def test_one_that_ends_while_it_is_being_ended_is_no_error(
 ) -> None:
     process = spawn(SLEEP)
     record = record_of(process.pid, "t")
-    opened = processes._open
+    opened = containers._open
 
     def ends_meanwhile(record: ProcessRecord) -> int | None:
         descriptor = opened(record)
@@ -129,7 +135,7 @@ def test_one_that_ends_while_it_is_being_ended_is_no_error(
         process.wait()
         return descriptor
 
-    monkeypatch.setattr(processes, "_open", ends_meanwhile)
+    monkeypatch.setattr(containers, "_open", ends_meanwhile)
     assert end_survivors([record]) == [record]
 
 
@@ -138,6 +144,6 @@ def test_what_cannot_be_killed_is_told_and_not_waited_for(
 ) -> None:
     """As a process in an uninterruptible read: signals reach it, and it stays."""
     process = spawn(SLEEP, "stuck")
-    monkeypatch.setattr(processes, "_send", lambda descriptor, number: True)
-    end_survivors([ProcessRecord(2**22 - 1, 1, processes.boot_id(), "stuck")], unkillable_s=0.02)
+    monkeypatch.setattr(containers, "_send", lambda descriptor, number: True)
+    end_survivors([ProcessRecord(2**22 - 1, 1, containers.boot_id(), "stuck")], unkillable_s=0.02)
     assert f"cannot be killed were left behind: [{process.pid}]" in capsys.readouterr().err

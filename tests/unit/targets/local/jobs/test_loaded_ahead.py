@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.steps.contract import START_COMMAND
+from drivetrain.steps import START_COMMAND
 from drivetrain.targets.local.containers.spares import Spares, is_of_ours, loaded_ahead
 from drivetrain.targets.local.storage.objects import ObjectStore
 from tests.fixtures.local_runs import LocalRuns

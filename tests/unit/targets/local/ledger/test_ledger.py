@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
-from drivetrain.targets.local.containers.processes import ProcessRecord
+from drivetrain.targets.local.containers import ProcessRecord
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger import ArtifactEntry, Move, ObjectEntry
 from drivetrain.targets.local.ledger import writer as ledger_writer

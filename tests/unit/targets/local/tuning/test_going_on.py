@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.local.containers.processes import alive
+from drivetrain.targets.local.containers import alive
 from drivetrain.targets.local.execution.context import Slots
 from drivetrain.targets.local.ledger import ObjectEntry
 from drivetrain.targets.local.ledger.reader import Ledger

@@ -40,8 +40,8 @@ from drivetrain.base.json_text import parse
 from drivetrain.components import Checkpoints, Input, Output, component
 from drivetrain.components.train import train
 from drivetrain.pipelines.retraining import Retraining, retraining
+from drivetrain.steps import START_COMMAND
 from drivetrain.steps import start as start_file
-from drivetrain.steps.contract import START_COMMAND
 from drivetrain.studio import patch as patches
 from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
 from drivetrain.targets.sagemaker.deploy.wire import wire_text

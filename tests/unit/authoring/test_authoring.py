@@ -30,7 +30,7 @@ from drivetrain import (
 from drivetrain.components import Bounds, Checkpoints, Input, Output, component
 from drivetrain.spec.steps import ProcessingStep, TrainingStep
 from drivetrain.spec.values import LambdaOutputRef, LoggedRef, MetricRef
-from drivetrain.steps.contract import Since
+from drivetrain.steps import Since
 
 
 @component
