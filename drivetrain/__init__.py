@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from drivetrain.client.run import Run, run
     from drivetrain.client.runs import runs
     from drivetrain.spec.deployment import Deployment
-    from drivetrain.spec.pipeline import Parameter
+    from drivetrain.spec.pipeline import Alarm, Limit, Parameter, PipelineFinished, RegistryEvent, Schedule, Upload
     from drivetrain.spec.resources import (
         Alternative,
         CachePolicy,
@@ -50,13 +50,12 @@ if TYPE_CHECKING:
     )
     from drivetrain.spec.steps import Dependency, NativeStep
     from drivetrain.spec.training_options import Debugger, TrainingOptions
-    from drivetrain.spec.triggers import Alarm, Limit, PipelineFinished, RegistryEvent, Schedule, Upload
     from drivetrain.targets.sagemaker.settings import Keys
 
 _HOME = {
     **dict.fromkeys(
         ("call_lambda", "execution", "fail", "folder_in", "folder_out", "join", "script", "step", "when"),
-        "authoring.steps",
+        "authoring",
     ),
     "processing_instance_type": "catalog.instances",
     "Deployed": "client.deployed",
@@ -70,14 +69,14 @@ _HOME = {
     **dict.fromkeys(("between", "one_of", "tune"), "authoring.tune"),
     "Settings": "authoring.settings",
     "Parameter": "spec.pipeline",
-    "Pipeline": "authoring.steps",
+    "Pipeline": "authoring",
     "Deployment": "spec.deployment",
     "Keys": "targets.sagemaker.settings",
     **dict.fromkeys(("CachePolicy", "Checkpoint", "Cluster", "RetryPolicy", "Spot"), "spec.resources"),
     **dict.fromkeys(("Alternative", "InstanceGroup", "Mlflow", "Network", "Resources"), "spec.resources"),
     **dict.fromkeys(("Debugger", "TrainingOptions"), "spec.training_options"),
     **dict.fromkeys(("Dependency", "NativeStep"), "spec.steps"),
-    **dict.fromkeys(("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.triggers"),
+    **dict.fromkeys(("Alarm", "Limit", "PipelineFinished", "RegistryEvent", "Schedule", "Upload"), "spec.pipeline"),
 }
 
 __all__ = [

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from drivetrain.base.errors import UserError
 from drivetrain.infra.options import Options
-from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.triggers import Upload
+from drivetrain.spec.pipeline import Pipeline, Upload
 from drivetrain.targets.sagemaker.permissions.names import Names
 
 

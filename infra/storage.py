@@ -9,8 +9,7 @@ from aws_cdk import aws_s3 as s3
 from constructs import Construct
 
 from drivetrain.infra.options import Options
-from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.triggers import Upload
+from drivetrain.spec.pipeline import Pipeline, Upload
 from drivetrain.targets.sagemaker.permissions.names import Names
 
 UPLOAD_DAYS = 7

@@ -23,10 +23,10 @@ PYTHON = {
     "Comparisons": ("client.comparison.Comparison",),
     "Models": ("client.models.models", "client.models.Registry", "client.models.Model", "client.models.Models"),
     "Deployed pipelines": ("client.deployed.Deployed", "client.deployed.DeployedRun", "client.deployed.DeployedStep"),
-    "Pipelines": ("authoring.steps.Pipeline", "authoring.settings.Settings", "spec.pipeline.Parameter"),
+    "Pipelines": ("authoring.Pipeline", "authoring.settings.Settings", "spec.pipeline.Parameter"),
     "Steps": (
-        *(f"authoring.steps.{name}" for name in ("step", "when", "fail", "script", "call_lambda", "folder_in")),
-        *(f"authoring.steps.{name}" for name in ("folder_out", "execution", "join")),
+        *(f"authoring.{name}" for name in ("step", "when", "fail", "script", "call_lambda", "folder_in")),
+        *(f"authoring.{name}" for name in ("folder_out", "execution", "join")),
         *(f"authoring.for_each.{name}" for name in ("for_each", "current_item", "largest", "smallest")),
         *(f"authoring.tune.{name}" for name in ("tune", "between", "one_of")),
         "authoring.register.register",

@@ -16,9 +16,8 @@ from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
 from drivetrain.rules.written_places import written_places
 from drivetrain.spec.model_groups import model_group, synced_group
-from drivetrain.spec.pipeline import Graph
+from drivetrain.spec.pipeline import EventTrigger, Graph, PipelineFinished, RegistryEvent, Schedule, Upload
 from drivetrain.spec.steps import JobStep, NativeStep, Step
-from drivetrain.spec.triggers import EventTrigger, PipelineFinished, RegistryEvent, Schedule, Upload
 from drivetrain.spec.values import TYPE_OF_SCALAR, ExecutionRef, ParameterRef, Scalar
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.settings import settings_of

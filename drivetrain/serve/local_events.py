@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.spec.triggers import PipelineFinished, RegistryEvent, Schedule, Trigger
+from drivetrain.spec.pipeline import PipelineFinished, RegistryEvent, Schedule, Trigger
 from drivetrain.triggers.package_events import package_event
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from drivetrain.catalog import MODEL_PACKAGE_EVENT
 from drivetrain.serve.history import History
 from drivetrain.serve.local_events import Watch
 from drivetrain.serve.runs import QueuedStart, Runs, Served
-from drivetrain.spec.triggers import EventTrigger, Schedule
+from drivetrain.spec.pipeline import EventTrigger, Schedule
 from drivetrain.targets.local.home import write_whole
 from drivetrain.targets.local.options import region_of
 from drivetrain.triggers.replay import replay

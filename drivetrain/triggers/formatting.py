@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from drivetrain.spec.triggers import Alarm, EventTrigger, PipelineFinished, RegistryEvent, Schedule, Trigger, Upload
+from drivetrain.spec.pipeline import Alarm, EventTrigger, PipelineFinished, RegistryEvent, Schedule, Trigger, Upload
 from drivetrain.triggers.schedules import clock
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from drivetrain import catalog
-from drivetrain.spec.triggers import Alarm, EventTrigger, PipelineFinished, RegistryEvent, Upload
+from drivetrain.spec.pipeline import Alarm, EventTrigger, PipelineFinished, RegistryEvent, Upload
 
 
 @dataclass(frozen=True)

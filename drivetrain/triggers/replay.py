@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.partitions import partition_of
-from drivetrain.spec.triggers import EventTrigger, Trigger
+from drivetrain.spec.pipeline import EventTrigger, Trigger
 from drivetrain.triggers.event_pattern import explain
 from drivetrain.triggers.patterns import Where, pattern
 from drivetrain.triggers.resources import request

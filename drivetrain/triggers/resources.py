@@ -18,7 +18,7 @@ from datetime import UTC
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.spec import triggers as spec
+from drivetrain.spec import pipeline as spec
 from drivetrain.triggers.event_values import ParameterSource
 from drivetrain.triggers.pattern_syntax import compiled
 from drivetrain.triggers.patterns import Where, pattern

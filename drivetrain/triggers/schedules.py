@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
-from drivetrain.spec.triggers import Schedule
+from drivetrain.spec.pipeline import Schedule
 from drivetrain.triggers.cron import cron
 from drivetrain.triggers.timing import Timing, at, moment, next_times, rate, zone
 

@@ -59,7 +59,7 @@ def _is_served(folder: Path) -> bool:
 
 
 def _next(trigger: dict[str, Any]) -> Content:
-    from drivetrain.spec.triggers import Schedule
+    from drivetrain.spec.pipeline import Schedule
     from drivetrain.triggers.schedules import clock
 
     if not trigger["enabled"]:

@@ -6,9 +6,8 @@ import re
 from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError
-from drivetrain.spec.pipeline import Pipeline
+from drivetrain.spec.pipeline import Pipeline, RegistryEvent
 from drivetrain.spec.steps import JobStep, TrainingStep, flatten, is_our_training
-from drivetrain.spec.triggers import RegistryEvent
 from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.frameworks import FRAMEWORKS, Framework, framework_of
 from drivetrain.targets.kubeflow.settings import Settings, settings_of

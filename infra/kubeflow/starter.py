@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
-from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.triggers import RegistryEvent
+from drivetrain.spec.pipeline import Pipeline, RegistryEvent
 from drivetrain.targets.kubeflow.settings import NAME
 
 if TYPE_CHECKING:

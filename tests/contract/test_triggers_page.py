@@ -10,8 +10,8 @@ import pytest
 
 from drivetrain.authoring.loading import load
 from drivetrain.cli import main
+from drivetrain.spec.pipeline import EventTrigger, RegistryEvent, Schedule, Trigger
 from drivetrain.spec.steps import RegisterStep
-from drivetrain.spec.triggers import EventTrigger, RegistryEvent, Schedule, Trigger
 
 PAGE = Path(__file__).parents[2] / "docs" / "triggers.md"
 EVENT = Path(__file__).parents[1] / "fixtures" / "events" / "model_package.json"

@@ -156,7 +156,7 @@ def _announce(pipeline: Pipeline, say: Says) -> None:
     from datetime import UTC, datetime
 
     from drivetrain.serve.local_events import is_seen
-    from drivetrain.spec.triggers import Schedule
+    from drivetrain.spec.pipeline import Schedule
     from drivetrain.triggers.formatting import when
     from drivetrain.triggers.schedules import clock
 

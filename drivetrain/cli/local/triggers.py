@@ -14,8 +14,7 @@ from drivetrain.cli.options import Config, Json, Set
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.spec.triggers import Trigger
+    from drivetrain.spec.pipeline import Pipeline, Trigger
     from drivetrain.triggers.replay import Verdict
 
 NEXT_TIMES = 3
@@ -138,7 +137,7 @@ def _pipelines(target: str | None, config: Path | None, set_: list[str] | None) 
 def _next_times(trigger: Trigger, now: datetime) -> list[datetime]:
     from itertools import islice
 
-    from drivetrain.spec.triggers import Schedule
+    from drivetrain.spec.pipeline import Schedule
     from drivetrain.triggers.schedules import clock
 
     if not isinstance(trigger, Schedule) or not trigger.enabled:
@@ -155,7 +154,7 @@ def _next(trigger: Trigger, times: list[datetime]) -> str:
 
 
 def _as_json(pipeline: Pipeline, trigger: Trigger, times: list[datetime]) -> dict[str, Any]:
-    from drivetrain.spec.triggers import EventTrigger
+    from drivetrain.spec.pipeline import EventTrigger
     from drivetrain.targets.sagemaker.permissions.names import role_account
     from drivetrain.targets.sagemaker.settings import settings_of
     from drivetrain.triggers.event_values import is_path

@@ -90,6 +90,6 @@ def _another(ledger: Ledger, execution: str, step: str | None) -> str:
 
 def _uri(row: StepRow) -> str | None:
     """Where a step keeps its checkpoints."""
-    from drivetrain.targets.local.storage.channels import member, text
+    from drivetrain.targets.local.storage.job_data import member, text
 
     return text((member(row.arguments, "CheckpointConfig") or {}).get("S3Uri"))

@@ -13,7 +13,7 @@ from datetime import UTC
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.spec.triggers import Schedule
+from drivetrain.spec.pipeline import Schedule
 from drivetrain.triggers.cron import DAY_OF_MONTH, HOURS, MINUTES, MONTH, YEAR, Cron
 from drivetrain.triggers.schedules import clock
 from drivetrain.triggers.timing import At, Rate

@@ -26,8 +26,7 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.targets.local.execution.scope import STUBBED_FILES, output_uri
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.jobs import remote_function
-from drivetrain.targets.local.storage.channels import member
-from drivetrain.targets.local.storage.outputs import Publication
+from drivetrain.targets.local.storage.job_data import Publication, member
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from drivetrain.authoring import Pipeline
-from drivetrain.spec.triggers import Alarm, PipelineFinished, RegistryEvent, Schedule, Upload
+from drivetrain.spec.pipeline import Alarm, PipelineFinished, RegistryEvent, Schedule, Upload
 from drivetrain.targets.matrix.features import data, feature, of
 
 GROUP = "Starts"

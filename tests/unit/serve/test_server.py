@@ -34,7 +34,7 @@ from drivetrain.serve.history import FILE, History
 from drivetrain.serve.local_events import CHANGES, is_seen
 from drivetrain.serve.runs import QueuedStart, Runs, Served, run_command
 from drivetrain.serve.server import ClockTrigger, Server
-from drivetrain.spec.triggers import Trigger
+from drivetrain.spec.pipeline import Trigger
 from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.writer import LedgerWriter

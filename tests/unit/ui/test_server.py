@@ -243,7 +243,7 @@ def test_what_triggers_started_is_listed(ask: Asked) -> None:
 
 
 def test_what_is_served_and_when_it_starts_next(ask: Asked) -> None:
-    from drivetrain.spec.triggers import RegistryEvent, Schedule
+    from drivetrain.spec.pipeline import RegistryEvent, Schedule
 
     folder = ask.home.root / "serving"
     folder.mkdir(exist_ok=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from drivetrain.base.errors import did_you_mean
-from drivetrain.spec.pipeline import Graph, Pipeline
+from drivetrain.spec.pipeline import Graph, Pipeline, RegistryEvent, Schedule
 from drivetrain.spec.resources import Checkpoint, Cluster, Spot
 from drivetrain.spec.steps import (
     TRAIN,
@@ -26,7 +26,6 @@ from drivetrain.spec.steps import (
     TuningStep,
 )
 from drivetrain.spec.training_options import TrainingOptions
-from drivetrain.spec.triggers import RegistryEvent, Schedule
 from drivetrain.spec.values import (
     CountRef,
     ExecutionRef,

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.spec.triggers import Schedule
+from drivetrain.spec.pipeline import Schedule
 from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.compile import Compiled

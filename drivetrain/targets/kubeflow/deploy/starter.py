@@ -18,8 +18,7 @@ from typing import Any, cast
 
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry.registry import ModelEvent, ModelVersion, Registry
-from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.triggers import RegistryEvent
+from drivetrain.spec.pipeline import Pipeline, RegistryEvent
 from drivetrain.targets.deployer import StartRequest, Tell
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.executions import executions as running

@@ -14,8 +14,8 @@ from drivetrain.targets.local import jobs
 from drivetrain.targets.local.batch_transform import driver
 from drivetrain.targets.local.batch_transform.containers import SUBMIT_DIRECTORY
 from drivetrain.targets.local.ledger import ArtifactEntry
-from drivetrain.targets.local.storage import channels
-from drivetrain.targets.local.storage.channels import member, text
+from drivetrain.targets.local.storage import job_data
+from drivetrain.targets.local.storage.job_data import member, text
 from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, fetch, sha256_of
 from drivetrain.targets.sagemaker.document import object_in
 
@@ -37,7 +37,7 @@ def problems(where: str, arguments: Mapping[str, Any], plan: RunPlan) -> list[st
     bad = jobs.uri_problems(f"{where}: TransformInput", source.get("S3Uri"))
     known = text(source.get("S3Uri"))
     if not bad and known is not None and not plan.is_written(known) and not plan.store.exists(known):
-        bad = [channels.missing(f"{where}: TransformInput", known, plan.store)]
+        bad = [job_data.missing(f"{where}: TransformInput", known, plan.store)]
     return bad
 
 
@@ -54,7 +54,7 @@ def bring_data(context: StepContext, root: Path) -> tuple[ArtifactEntry, list[tu
     else:
         objects = context.store.find(uri)
     if not objects:
-        raise UserError(channels.missing(f"step {context.step.name!r}: TransformInput", uri, context.store))
+        raise UserError(job_data.missing(f"step {context.step.name!r}: TransformInput", uri, context.store))
     gzipped = object_in(context.arguments, "TransformInput").get("CompressionType") == "Gzip"
     folder = root / driver.INPUT
     folder.mkdir(parents=True)
@@ -87,7 +87,7 @@ def bring_model(
         else:
             objects = context.store.find(uri)
             if not objects:
-                raise UserError(channels.missing("ModelDataSource", uri, context.store))
+                raise UserError(job_data.missing("ModelDataSource", uri, context.store))
             read.append(_fetched(context, f"model{suffix}", uri, objects, root / "model"))
     submitted = jobs.environment_of(container).get(SUBMIT_DIRECTORY, "")
     if submitted.startswith("s3://"):
@@ -100,7 +100,7 @@ def _of_manifest(uri: str, store: ObjectStore) -> list[StoredObject]:
     """The objects that a manifest lists: `[{"prefix": "s3://bucket/some/"}, "relative/path", ...]`."""
     path = store.path(uri)
     if not path.is_file():
-        raise UserError(channels.missing("the manifest", uri, store))
+        raise UserError(job_data.missing("the manifest", uri, store))
     content: Any = json_text.parse(path.read_bytes(), f"manifest {uri}")
     listed = cast("list[Any]", content) if isinstance(content, list) else list[Any]()
     first = listed[0] if listed else None
@@ -116,7 +116,7 @@ def _of_manifest(uri: str, store: ObjectStore) -> list[StoredObject]:
         whole = prefix + name
         objects = [item for item in store.find(whole) if item.uri == whole]
         if not objects:
-            raise UserError(channels.missing(f"manifest {uri}", whole, store))
+            raise UserError(job_data.missing(f"manifest {uri}", whole, store))
         below = "/".join(part for part in name.split("/") if part)  # never an absolute path
         found.append(replace(objects[0], name=below))
     return found
@@ -125,7 +125,7 @@ def _of_manifest(uri: str, store: ObjectStore) -> list[StoredObject]:
 def _unpacked(context: StepContext, name: str, uri: str, folder: Path) -> ArtifactEntry:
     objects = context.store.find(uri)
     if not objects:
-        raise UserError(channels.missing(f"step {context.step.name!r}: its {name}", uri, context.store))
+        raise UserError(job_data.missing(f"step {context.step.name!r}: its {name}", uri, context.store))
     if len(objects) != 1 or not objects[0].name.endswith(_ARCHIVES):
         raise UserError(f"{uri} is no archive. Allowed for a model: one .tar.gz, as a training writes it.")
     try:

@@ -12,7 +12,7 @@ The folder that it finds at /opt/ml is laid out as SageMaker does it: configurat
 https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-training-algo-running-container.html
 https://docs.aws.amazon.com/sagemaker/latest/dg/build-your-own-processing-container.html
 
-Every host has a tree of its own. The data come after: storage/channels.py, storage/checkpoints.py.
+Every host has a tree of its own. The data come after: storage/job_data.py, storage/checkpoints.py.
 """
 
 from __future__ import annotations

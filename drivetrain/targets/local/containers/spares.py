@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.base.errors import UserError
 from drivetrain.steps import CODE_CHANNEL, START_COMMAND
 from drivetrain.steps.start import plain_files
-from drivetrain.targets.local.storage.channels import entries
+from drivetrain.targets.local.storage.job_data import entries
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document import object_in
 

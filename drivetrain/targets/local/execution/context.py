@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.containers.container import Job, JobResult, RunningJob
     from drivetrain.targets.local.jobs.logged_metrics import Logged
     from drivetrain.targets.local.ledger import ArtifactEntry
-    from drivetrain.targets.local.storage.outputs import Publication
+    from drivetrain.targets.local.storage.job_data import Publication
 
 
 # Errors of fork and of the first allocations: the machine is full at the moment.

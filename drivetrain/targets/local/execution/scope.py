@@ -14,7 +14,7 @@ from drivetrain.base.json_text import Json
 from drivetrain.base.masking import Masking, contains_mask
 from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home, write_whole
-from drivetrain.targets.local.storage.channels import entries, text
+from drivetrain.targets.local.storage.job_data import entries, text
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode

@@ -28,8 +28,8 @@ from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.step_types import find
 from drivetrain.targets.local.storage import DiskFullError, go_on, no_space
+from drivetrain.targets.local.storage.job_data import STAGE
 from drivetrain.targets.local.storage.objects import ObjectStore
-from drivetrain.targets.local.storage.outputs import STAGE
 from drivetrain.targets.sagemaker.document.document import Retry, StepNode
 
 _PIECE = 1 << 20

@@ -25,9 +25,9 @@ from drivetrain.targets.local.interruption_simulation.simulation import Rehearsa
 from drivetrain.targets.local.interruption_simulation.transitions import Transitions
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
 from drivetrain.targets.local.ledger import ArtifactEntry
-from drivetrain.targets.local.storage import channels
-from drivetrain.targets.local.storage.channels import entries, member
+from drivetrain.targets.local.storage import job_data
 from drivetrain.targets.local.storage.checkpoints import DEFAULT_PATH, CheckpointSync
+from drivetrain.targets.local.storage.job_data import entries, member
 from drivetrain.targets.local.storage.sync_agent import SyncAgent
 from drivetrain.targets.sagemaker.document import object_in
 
@@ -116,7 +116,7 @@ class TrainingJob:
             self._transitions.enter("Starting")
             hosts = self._lay_out()
             self._transitions.enter("Downloading")
-            inputs = jobs.bring_inputs(self._context, channels.training_channels(self._context.arguments), hosts)
+            inputs = jobs.bring_inputs(self._context, job_data.training_channels(self._context.arguments), hosts)
             folders = [host_path(self._checkpoint_path, host.root) for host in hosts]
             sync = self._sync(folders)
             try:

@@ -14,7 +14,7 @@ from drivetrain.spec.steps import TRAIN
 from drivetrain.steps import CODE_CHANNEL, gather
 from drivetrain.targets.local.execution.scope import ExecutionScope, resolve_known
 from drivetrain.targets.local.ledger import StepRow
-from drivetrain.targets.local.storage.channels import entries, text
+from drivetrain.targets.local.storage.job_data import entries, text
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import Definition

@@ -7,7 +7,7 @@ from typing import Any
 
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.execution.scope import output_uri
-from drivetrain.targets.local.storage.channels import entries
+from drivetrain.targets.local.storage.job_data import entries
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 

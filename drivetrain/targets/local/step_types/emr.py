@@ -10,7 +10,7 @@ from typing import Any
 from drivetrain.targets.local.execution.context import StepContext
 from drivetrain.targets.local.spark import clusters
 from drivetrain.targets.local.step_types import _cluster
-from drivetrain.targets.local.storage.channels import entries
+from drivetrain.targets.local.storage.job_data import entries
 from drivetrain.targets.sagemaker.document import object_in
 
 check, run, named = _cluster.steps(clusters.of_emr, "an EMR cluster", lambda context: described(context))

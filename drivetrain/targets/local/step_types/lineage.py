@@ -13,7 +13,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.storage.channels import entries, member
+from drivetrain.targets.local.storage.job_data import entries, member
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 

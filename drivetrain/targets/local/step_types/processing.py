@@ -13,9 +13,8 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.assets.image import SPARK_SUBMIT
 from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
-from drivetrain.targets.local.storage import channels
-from drivetrain.targets.local.storage.channels import entries, member, text
-from drivetrain.targets.local.storage.outputs import Publication, merge
+from drivetrain.targets.local.storage import job_data
+from drivetrain.targets.local.storage.job_data import Publication, entries, member, merge, text
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 
@@ -25,7 +24,7 @@ _OUTPUTS = "/opt/ml/processing"
 def check(step: StepNode, plan: RunPlan) -> list[str]:
     app = object_in(plan.arguments, "AppSpecification")
     problems = [
-        *jobs.problems(step, lambda: channels.processing_channels(plan.arguments), plan),
+        *jobs.problems(step, lambda: job_data.processing_channels(plan.arguments), plan),
         *_output_problems(step, plan.arguments),
         *jobs.shape_problems(step, plan.arguments, _resources(plan.arguments)),
     ]
@@ -84,7 +83,7 @@ def run(context: StepContext) -> StepResult:
             job=response,
             output_paths=[output["S3Output"]["LocalPath"] for output in outputs],
         )
-    inputs = channels.processing_channels(arguments)
+    inputs = job_data.processing_channels(arguments)
     read = jobs.bring_inputs(context, inputs, hosts)
     app = arguments["AppSpecification"]
     command = jobs.entry_point(context.step.name, app, app.get("ImageUri"), context.options)

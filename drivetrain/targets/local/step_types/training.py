@@ -18,11 +18,10 @@ from drivetrain.targets.local.execution.context import RunPlan, StepContext, Ste
 from drivetrain.targets.local.jobs import notebook_jobs, remote_function
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
 from drivetrain.targets.local.jobs.spot_rules import spot_problems
-from drivetrain.targets.local.storage import channels, outputs
-from drivetrain.targets.local.storage.channels import entries, member, text
+from drivetrain.targets.local.storage import job_data
 from drivetrain.targets.local.storage.checkpoints import DEFAULT_PATH
+from drivetrain.targets.local.storage.job_data import Publication, entries, member, text
 from drivetrain.targets.local.storage.objects import walk
-from drivetrain.targets.local.storage.outputs import Publication
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 
@@ -40,7 +39,7 @@ def check(step: StepNode, plan: RunPlan) -> list[str]:
     if remote_function.is_one(arguments):
         return [remote_function.refused(step)]
     algorithm = object_in(arguments, "AlgorithmSpecification")
-    problems = jobs.problems(step, lambda: channels.training_channels(arguments), plan)
+    problems = jobs.problems(step, lambda: job_data.training_channels(arguments), plan)
     if notebook_jobs.is_one(arguments):
         problems += notebook_jobs.problems(step, arguments)
     try:
@@ -168,7 +167,7 @@ def _job(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Job:
         log_folder=context.logs,
         mode=context.options.mode,
         working_folder=working_folder,
-        code=(f"{channels.TRAINING}/code", "/opt/ml/code"),
+        code=(f"{job_data.TRAINING}/code", "/opt/ml/code"),
     )
 
 
@@ -179,7 +178,7 @@ def _toolkit_launches(context: StepContext, hosts: tuple[Host, ...], environment
     submitted = toolkit.submit_directory(_strings(object_in(context.arguments, "HyperParameters")))
     source = context.store.path(submitted) if submitted is not None and submitted.startswith("s3://") else None
     if source is not None and not source.exists():
-        raise UserError(channels.missing("sagemaker_submit_directory", str(submitted), context.store))
+        raise UserError(job_data.missing("sagemaker_submit_directory", str(submitted), context.store))
     launches = [toolkit.prepare(host.root, environment, archive=source) for host in hosts]
     context.logs.mkdir(parents=True, exist_ok=True)
     for note in launches[0].notes:
@@ -196,7 +195,7 @@ def _publish(context: StepContext, name: str, hosts: tuple[Host, ...]) -> Public
     roots = {host.name: host.root for host in hosts}
     for what, path in (("model", _MODEL), ("output", _OUTPUT)):
         merged = context.folder / jobs.HOSTS / f"merged-{what}"
-        outputs.merge(what, {host.name: host_path(path, host.root) for host in hosts}, roots, merged)
+        job_data.merge(what, {host.name: host_path(path, host.root) for host in hosts}, roots, merged)
         files = list(walk(merged))
         if what == "output" and not files:
             continue  # the service makes no output.tar.gz of nothing
@@ -218,7 +217,7 @@ def _submit_directory_problems(step: StepNode, plan: RunPlan) -> list[str]:
     where = f"step {step.name!r}: sagemaker_submit_directory"
     problems = jobs.uri_problems(where, uri)
     if not problems and not plan.is_written(uri) and not plan.store.exists(uri):
-        problems.append(channels.missing(where, uri, plan.store))
+        problems.append(job_data.missing(where, uri, plan.store))
     return problems
 
 

@@ -28,8 +28,7 @@ from drivetrain.targets.local.batch_transform.containers import (
 )
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.ledger import ArtifactEntry
-from drivetrain.targets.local.storage.channels import text
-from drivetrain.targets.local.storage.outputs import Publication
+from drivetrain.targets.local.storage.job_data import Publication, text
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.expressions import references

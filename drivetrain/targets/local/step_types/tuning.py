@@ -14,8 +14,7 @@ from drivetrain.targets.local.execution import StepFailedError
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.step_types import training
-from drivetrain.targets.local.storage.channels import entries, member
-from drivetrain.targets.local.storage.outputs import Publication
+from drivetrain.targets.local.storage.job_data import Publication, entries, member
 from drivetrain.targets.local.tuning import completion, strategies, summary, telling
 from drivetrain.targets.local.tuning.config import TuningConfig, read_config
 from drivetrain.targets.local.tuning.ranking import best

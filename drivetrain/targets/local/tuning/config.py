@@ -13,7 +13,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.catalog.quotas import DEFAULT_TUNED_JOBS
-from drivetrain.targets.local.storage.channels import entries, member
+from drivetrain.targets.local.storage.job_data import entries, member
 from drivetrain.targets.local.tuning.space import Categorical, Range, read_ranges, settings
 from drivetrain.targets.sagemaker.document import object_in, shown
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, cast
 
 from drivetrain.base.errors import UserError
 from drivetrain.catalog.quotas import MAX_TUNED_HYPERPARAMETERS
-from drivetrain.targets.local.storage.channels import entries
+from drivetrain.targets.local.storage.job_data import entries
 from drivetrain.targets.sagemaker.document import object_in
 
 Scaling = Literal["Linear", "Logarithmic", "ReverseLogarithmic"]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.targets.local.execution import JOB_INTERNAL_ERROR, StepFailedError
 from drivetrain.targets.local.execution.context import StepContext
 from drivetrain.targets.local.step_types import training
-from drivetrain.targets.local.storage.channels import entries, member
+from drivetrain.targets.local.storage.job_data import entries, member
 from drivetrain.targets.local.tuning.config import OBJECTIVE_PARAMETER, JobDefinition
 from drivetrain.targets.local.tuning.trials import Trial, Trials
 from drivetrain.targets.sagemaker.document import object_in

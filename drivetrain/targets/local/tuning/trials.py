@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from drivetrain.targets.local.ledger import ArtifactEntry, Move, ObjectEntry
+from drivetrain.targets.local.storage.job_data import Publication
 from drivetrain.targets.local.storage.objects import ObjectStore
-from drivetrain.targets.local.storage.outputs import Publication
 
 FOLDER = "trials"
 _TRIAL, _TUNING = "trial.json", "tuning.json"

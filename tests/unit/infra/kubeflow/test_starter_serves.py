@@ -15,8 +15,7 @@ from drivetrain.infra.kubeflow.manifests import objects
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import open_registry
 from drivetrain.spec.deployment import Deployment
-from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.triggers import RegistryEvent
+from drivetrain.spec.pipeline import Pipeline, RegistryEvent
 from tests.fixtures.kubeflow_server import kubeflow_server
 from tests.fixtures.s3_server import environment, s3_server, variables
 

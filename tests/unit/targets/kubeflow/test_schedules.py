@@ -7,7 +7,7 @@ from itertools import islice
 
 import pytest
 
-from drivetrain.spec.triggers import Schedule
+from drivetrain.spec.pipeline import Schedule
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.triggers.schedules import clock
 

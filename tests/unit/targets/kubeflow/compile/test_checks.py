@@ -37,9 +37,8 @@ from drivetrain import (
 )
 from drivetrain.components.train import train
 from drivetrain.components.transform_data import transform_data
-from drivetrain.spec.pipeline import Graph
+from drivetrain.spec.pipeline import Graph, RegistryEvent, Schedule, Upload
 from drivetrain.spec.resources import Checkpoint, InstanceGroup, Program
-from drivetrain.spec.triggers import RegistryEvent, Schedule, Upload
 from drivetrain.targets.kubeflow.compile import checks
 from tests.fixtures.kubeflow_examples import compiled, fit, load, pipeline, score, trained
 

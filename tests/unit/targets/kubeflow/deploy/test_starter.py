@@ -14,8 +14,7 @@ from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry.backends import kubeflow as backend
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import Registry, open_registry
-from drivetrain.spec.pipeline import Pipeline
-from drivetrain.spec.triggers import Limit, RegistryEvent
+from drivetrain.spec.pipeline import Limit, Pipeline, RegistryEvent
 from drivetrain.targets.deployer import Starter, StartRequest
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from tests.fixtures.kubeflow_pipelines.place import Killed, Place

@@ -12,7 +12,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.storage import objects
-from drivetrain.targets.local.storage.channels import Channel, place, processing_channels, training_channels
+from drivetrain.targets.local.storage.job_data import Channel, place, processing_channels, training_channels
 from drivetrain.targets.local.storage.objects import ObjectStore, digest_of, fetch, parse, sha256_of
 
 

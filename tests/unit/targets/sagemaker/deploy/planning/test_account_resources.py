@@ -11,7 +11,7 @@ import pytest
 from drivetrain import Pipeline, fail
 from drivetrain.base.errors import UserError
 from drivetrain.spec.deployment import Deployment
-from drivetrain.spec.triggers import Schedule
+from drivetrain.spec.pipeline import Schedule
 from drivetrain.targets.sagemaker.deploy.applying.applying import apply
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
 from drivetrain.targets.sagemaker.deploy.planning.account_resource_words import described, told_by_pull

@@ -8,7 +8,7 @@ import pytest
 
 from drivetrain import Pipeline, fail
 from drivetrain.spec.deployment import Deployment
-from drivetrain.spec.triggers import RegistryEvent, Schedule
+from drivetrain.spec.pipeline import RegistryEvent, Schedule
 from drivetrain.targets.sagemaker.deploy.applying.destroying import destroy, remains
 from drivetrain.targets.sagemaker.deploy.planning.triggers import (
     AccountTrigger,

@@ -11,8 +11,8 @@ import pytest
 
 from drivetrain.base import archive
 from drivetrain.targets.local.execution import StepFailedError
+from drivetrain.targets.local.storage.job_data import Publication, merge
 from drivetrain.targets.local.storage.objects import sha256_of, walk
-from drivetrain.targets.local.storage.outputs import Publication, merge
 
 
 def host(tmp_path: Path, name: str, **files: str) -> tuple[Path, Path]:
