@@ -203,3 +203,13 @@ def test_a_set_in_the_folder_of_another_side_is_refused(tmp_path: Path, side_is_
             tmp_path / "raw", *(tmp_path / "new" / side for side in SIDES), previous, key="id", incremental=True
         )
     assert not list(tmp_path.glob("new/*/manifest.json"))
+
+
+def test_times_in_lists_are_compared_that_python_does_not_have(tmp_path: Path) -> None:
+    """Nanoseconds, as pandas writes them, and years beyond 9999; other packages on a machine change no hash."""
+    nanoseconds = pa.array([[1], [2], [1]] * 40, pa.list_(pa.timestamp("ns")))
+    far = pa.array([{"day": 10**9 + number % 3} for number in range(120)], pa.struct({"day": pa.date32()}))
+    (tmp_path / "raw").mkdir()
+    pq.write_table(pa.table({"id": range(120), "times": nanoseconds, "far": far}), tmp_path / "raw" / "1.parquet")
+    prepare_data(tmp_path / "raw", *(tmp_path / side for side in SIDES), key="id")
+    assert [each["rows"] for each in leakage_of(tmp_path)] == [Manifest.read(tmp_path / s).rows for s in SIDES[1:]]
