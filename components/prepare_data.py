@@ -289,7 +289,7 @@ class _Preparation:
         fitted = fitting.result()
         manifests = {
             side: writer.stage(
-                {"parameters": self.parameters, "sources": read, "parent": _parent(earlier, side)},
+                {"parameters": self.parameters, "sources": read, "side": side, "parent": _parent(earlier, side)},
                 fitted=fitted,
                 leakage=leaks.get(side),
             )

@@ -57,7 +57,7 @@ def read_source(
         version: the version to read, as source_version finds it; the newest unless given.
         query: what a database is asked.
         watermark: a column of the query whose values grow with each new row, such as an id. Rows that are changed in
-            place are not seen by it, nor is one that is replaced by one with a lower value.
+            place are not read again; PostgreSQL tells that there are some, and a line says so.
         schema: types of columns of files, as for prepare_data.
         extra_columns: what to do with columns of files that the schema does not name.
         delimiter: what separates the cells of a CSV file; one character, or tab. Without one a .tsv has tabs.
@@ -148,7 +148,7 @@ def _write(
         if not writer.rows:
             raise InputError(f"{parameters['source']} has no row.")
         lineage: dict[str, object] = {
-            "source": {"address": parameters["source"], **identity},
+            "source": {"address": parameters["source"], **identity, **rows.checks},
             "parameters": parameters,
             "sources": [],
             "parent": earlier.manifest.content_hash if earlier else None,

@@ -6,6 +6,7 @@ border is named by the aliases below.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import os
 import sys
@@ -20,6 +21,7 @@ Schema = Any
 DataType = Any
 
 
+@functools.cache  # asked for at every column of every batch
 def arrow() -> Any:
     """The pyarrow module, with its compute, csv, json and parquet parts.
 
@@ -55,6 +57,7 @@ def _import_with_jemalloc() -> None:
         del os.environ["ARROW_DEFAULT_MEMORY_POOL"]
 
 
+@functools.cache
 def numpy() -> Any:
     """The numpy module.
 

@@ -5,6 +5,7 @@ A manifest's `lineage` says where its rows come from:
     {
       "parameters": {"key": "id", "salt": "", ...},     what decides on the rows and their sides
       "sources": [{"name": "2026-11-24.csv", "bytes": 1048576, "fingerprint": "<64 hex digits>"}, ...],
+      "side": "train",                                  of a split: which of its sets this one is
       "parent": "<content hash>",                       the set that this one went on from, or null
       "keys": [{"file": "keys-00000.u64", "bytes": 11496, "sha256": "<64 hex digits>"}],
       "statistics": {"file": "statistics.json", ...},
@@ -36,6 +37,7 @@ from drivetrain.data.hash_runs import HashRuns, HashSet, num_parts
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 from drivetrain.data.sketches import STATE_VERSION
 from drivetrain.data.source import Source
+from drivetrain.data.versions import current_since
 
 STATISTICS_FILE = "statistics.json"
 _ENDS = 1 << 20
@@ -64,6 +66,8 @@ class EarlierSet:
     folder: Path
     keys: tuple[KeptFile, ...]
     statistics: Mapping[str, Any]
+    since: int
+    """When its version became current, in nanoseconds since 1970."""
     rows: tuple[KeptFile, ...] = ()
     groups: Mapping[str, KeptFile] | None = None
     """None where it was not looked for leakage."""
@@ -180,7 +184,7 @@ def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]
 
     Raises:
         NotUsableError: it was prepared otherwise, or kept nothing to go on from.
-        InputError: a folder of the sides has no manifest, or one that is damaged.
+        InputError: a folder of the sides has no manifest, one that is damaged, or that of another side.
     """
     if all(sides) and (root / MANIFEST_FILE).is_file():  # a table alone lies in `root` itself
         raise InputError(f"{root} is one set. Give previous the folder above it, which holds {', '.join(sides)}.")
@@ -190,6 +194,7 @@ def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]
         lineage = manifest.lineage
         if not {"parameters", "sources", "keys", "statistics"} <= lineage.keys():
             raise NotUsableError("it was prepared without incremental=true")
+        _check_side(root, side, manifest)
         for name in {**lineage["parameters"], **parameters}:
             value = parameters.get(name)
             if lineage["parameters"].get(name) != value:
@@ -205,6 +210,7 @@ def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]
             folder,
             keys=_kept(lineage["keys"]),
             statistics=state,
+            since=current_since(root / side, manifest.version),
             rows=_kept(compared["rows"]) if compared else (),
             groups={name: KeptFile(**entry) for name, entry in compared["groups"].items()} if compared else None,
         )
@@ -212,6 +218,21 @@ def open_earlier(root: Path, sides: Sequence[str], parameters: Mapping[str, Any]
     if any(other != sources[0] for other in sources):
         raise NotUsableError(f"the sets below {root} are of different runs")
     return Earlier(found)
+
+
+def _check_side(root: Path, side: str, manifest: Manifest) -> None:
+    """
+    Raises:
+        InputError: the set of another side was put into the folder of this one.
+    """
+    found = manifest.lineage.get("side", side)
+    if found == side and "compared" in manifest.lineage:  # manifests of earlier releases name no side
+        found = side if side in ("", "train") or "rows" in manifest.leakage else "train"
+    if found != side:
+        raise InputError(
+            f"{root / side} holds the {found} set of a run, not its {side} set. Give previous the folder of one run's "
+            "sets, each in the folder of its name, or leave out previous to prepare all."
+        )
 
 
 class Keeper:

@@ -192,7 +192,8 @@ def _hashes(column: Array) -> Any:
         return np.zeros(len(column), "<u8")
     plain = kinds.is_primitive(column.type) or kinds.is_string(column.type) or kinds.is_binary(column.type)
     if not plain:
-        texts = (repr(value).encode() for value in column.to_pylist())
+        # Times as numbers: Python has none of nanoseconds, nor of the year 10000.
+        texts = (repr(value).encode() for value in column.cast(_with_numbers(column.type)).to_pylist())
         digests = b"".join(hashlib.blake2b(text, digest_size=8).digest() for text in texts)
         return np.frombuffer(digests, "<u8")
     if not column.null_count:
@@ -200,3 +201,21 @@ def _hashes(column: Array) -> Any:
     found = np.full(len(column), 0x6A09E667F3BCC909, "<u8")
     found[np.asarray(column.is_valid())] = mixed(as_integers(column.drop_null()))
     return found
+
+
+def _with_numbers(kind: Any) -> Any:
+    """A type with integers in place of dates, times and durations."""
+    pa = arrow()
+    kinds = pa.types
+    if kinds.is_temporal(kind):
+        return pa.int32() if kind.bit_width == 32 else pa.int64()
+    if kinds.is_map(kind):
+        return pa.map_(_with_numbers(kind.key_type), _with_numbers(kind.item_type), kind.keys_sorted)
+    if kinds.is_struct(kind):
+        return pa.struct([field.with_type(_with_numbers(field.type)) for field in kind])
+    if kinds.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_numbers(kind.value_type)), kind.list_size)
+    if kinds.is_list(kind) or kinds.is_large_list(kind):
+        made = pa.list_ if kinds.is_list(kind) else pa.large_list
+        return made(kind.value_field.with_type(_with_numbers(kind.value_type)))
+    return kind

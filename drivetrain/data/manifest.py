@@ -201,12 +201,17 @@ def _plain(file: str) -> str:
     return file.rpartition("/")[2]
 
 
-def check_shard(path: Path, shard: Shard, *, checksums: bool = True) -> None:
+def check_shard(path: Path, shard: Shard, *, checksums: bool = True, advice: str = "Run prepare_data again.") -> None:
     """
+    Args:
+        path: the file.
+        shard: what the manifest says of it.
+        checksums: read the file and compare its SHA-256, too.
+        advice: ends a message.
+
     Raises:
         InputError: the file is missing, of another size, or (with `checksums`) of another content than `shard` says.
     """
-    advice = "Run prepare_data again."
     try:
         size = path.stat().st_size
     except FileNotFoundError:

@@ -152,7 +152,8 @@ def _declared_names(
 def _check_files(found: Sequence[tuple[Source, Schema]], names: Sequence[str]) -> None:
     """Each file has each column; only JSON Lines may leave out what is null."""
     for source, schema in found:
-        missing = [name for name in names if name not in schema.names]
+        known = set(schema.names)  # (a list that Arrow makes each time)
+        missing = [name for name in names if name not in known]
         if missing and source.format != "jsonl":
             other = next(source for source, schema in found if missing[0] in schema.names)
             raise InputError(
@@ -168,9 +169,10 @@ def _type_of(name: str, found: Sequence[tuple[Source, Schema]], declared: Declar
         return _arrow_type(given)
     merged, first = pa.null(), found[0][0]
     for source, schema in found:
-        if name not in schema.names:
+        place = schema.get_field_index(name)
+        if place < 0:
             continue
-        column = schema.field(name)
+        column = schema.field(place)
         try:
             merged = (
                 pa.unify_schemas([pa.schema([(name, merged)]), pa.schema([column])], promote_options="permissive")

@@ -47,14 +47,19 @@ class ShardWriter(VersionFolder):
         """Begin with the shards and the statistics of an earlier set. New rows get shards of their own.
 
         Raises:
-            InputError: a shard that had to be copied is not the one that the manifest describes. Links are not read:
-                their size is known to be right, and the new manifest has their old checksum.
+            InputError: a shard is not the one that the manifest describes. One that is copied, or that somebody has
+                written to since its version became current, is read; of others the size is known to be right, and the
+                new manifest has their old checksum.
         """
         assert self._keeper
         for shard in earlier.manifest.shards:
             name = shard.file.rpartition("/")[2]
-            if take_over(earlier.folder / name, self.staging / name):
-                check_shard(self.staging / name, shard)
+            file = earlier.folder / name
+            is_copy = take_over(file, self.staging / name)
+            if is_copy or file.stat().st_mtime_ns > earlier.since:
+                check_shard(
+                    self.staging / name if is_copy else file, shard, advice="Leave out previous to prepare all."
+                )
             self._files.shards.append(replace(shard, file=name))
         self._keeper.continue_from(earlier)
         self.statistics.restore(earlier.statistics)

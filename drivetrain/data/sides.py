@@ -60,8 +60,9 @@ class Split:
             bounds = ", ".join(f"{side} begins at {time}" for side, time in times.items() if time)
             raise InputError(f"no row falls into {empty} by column {self.column!r}: {bounds}. Give other times.")
         if empty:
+            number = "1 row is" if (count := sum(rows.values())) == 1 else f"{count:,} rows are"
             raise InputError(
-                f"no row falls into {empty}: {sum(rows.values()):,} rows are too few for {self.percents[empty]} %. Add "
+                f"no row falls into {empty}: {number} too few for {self.percents[empty]} %. Add "
                 "rows, raise the percentage, set it to 0, or choose another salt."
             )
 

@@ -1,4 +1,9 @@
-"""A folder with the versions of one data set, and the pointer that says which of them readers find."""
+"""A folder with the versions of one data set, and the pointer that says which of them readers find.
+
+The pointer is manifest.json of the folder. One move replaces it, and with it the date: the current version is as old as
+the pointer's file, so that a kill leaves no version that readers find and that has no date. Earlier versions have the
+dates of their own manifests, which are set before another one becomes current.
+"""
 
 from __future__ import annotations
 
@@ -12,15 +17,13 @@ from pathlib import Path
 from drivetrain.base.errors import InputError
 from drivetrain.base.file_locks import hold
 from drivetrain.data.manifest import MANIFEST_FILE, Manifest
-from drivetrain.data.versions import NOTED_TIME, VERSION_FOLDER, earlier_times, holds_other_manifest
+from drivetrain.data.versions import NEVER, NOTED_TIME, VERSION_FOLDER, earlier_times, holds_other_manifest
 
 # The new data set is written here, in the folder itself: a folder beside it may be on another file system.
 STAGING = ".drivetrain-new"
 # A version on its way out; what is left of it when a run is killed goes with the next run.
 _LEAVING = ".drivetrain-old-"
 _POINTER = f".{MANIFEST_FILE}.partial"
-# The time of a version's manifest until readers find it, in nanoseconds since 1970.
-_NEVER = 0
 # What versions before format 2 left in the folder itself.
 _FORMAT_1_FILE = re.compile(r"part-\d{5,}\.parquet|\.part-\d{5,}\.parquet\.partial")
 
@@ -36,7 +39,6 @@ class VersionFolder:
         self.staging = folder / STAGING
         self._lock: int | None = None
         self._manifest: Manifest
-        self._since = _NEVER
 
     def start(self) -> None:
         """Make the folder and an empty staging folder; what the folder holds stays.
@@ -68,29 +70,34 @@ class VersionFolder:
 
     def place_version(self) -> None:
         """Give the staged files the folder of their version, and write what will point there."""
-        target = self.folder / self._manifest.version
+        version, current = self._manifest.version, self.current()
+        if current:
+            self._date(current)  # a kill may have come before the run that pointed to it did
+        target = self.folder / version
         manifest = target / MANIFEST_FILE
-        before = manifest.stat().st_mtime_ns if manifest.is_file() else _NEVER
-        self._since = before if self.current() == target.name else _NEVER
+        before = manifest.stat().st_mtime_ns if manifest.is_file() else NEVER
+        # One that is current is as old as it was; another one has no date before it is.
+        since = before if current == version else NEVER
+        staged = self.staging / MANIFEST_FILE
+        os.utime(staged, ns=(since, since))
         if target.is_dir():
-            if self._since != before:
-                self._note_time(target.name, before)
+            if since != before:
+                self._note_time(version, before)
             # The same content, by its name; a file of it that was damaged is whole again.
-            for path in sorted(self.staging.iterdir(), key=lambda path: path.name == MANIFEST_FILE):
+            for path in sorted(self.staging.iterdir(), key=lambda path: path == staged):
                 path.replace(target / path.name)
         else:
             self.staging.rename(target)
-        # Versions are found by date. One that is current is as old as it was; another one is not yet.
-        os.utime(manifest, ns=(self._since, self._since))
         self._manifest.in_version().write(self.folder / _POINTER)
+        if since != NEVER:
+            os.utime(self.folder / _POINTER, ns=(since, since))
         _make_durable(target)
 
     def point(self) -> None:
         """From here on readers find the new version."""
         (self.folder / _POINTER).replace(self.folder / MANIFEST_FILE)
-        if self._since == _NEVER:
-            os.utime(self.folder / self._manifest.version / MANIFEST_FILE)
         _make_durable(self.folder)
+        self._date(self._manifest.version)
 
     def remove_versions(self, replaced: str | None, keep: int) -> None:
         """Remove earlier versions but the `keep` that were last: first the `replaced` one, then by the time at which
@@ -114,12 +121,23 @@ class VersionFolder:
                 if _FORMAT_1_FILE.fullmatch(path.name):
                     path.unlink()
 
+    def _date(self, current: str) -> None:
+        """Give the manifest of the current version its date, which is the pointer's, where it has none."""
+        manifest = self.folder / current / MANIFEST_FILE
+        if manifest.is_file() and manifest.stat().st_mtime_ns == NEVER:
+            time = (self.folder / MANIFEST_FILE).stat().st_mtime_ns
+            os.utime(manifest, ns=(time, time))
+
     def _note_time(self, version: str, time: int) -> None:
         """Keep when a version became current that comes back now: its manifest gets another time."""
-        noted = self.folder / f".{version}.{len(earlier_times(self.folder, version))}"
+        times = earlier_times(self.folder, version)
+        if time in times:  # noted by a run that was killed
+            return
+        noted = self.staging / f".{version}.{len(times)}"
         noted.touch()
         os.utime(noted, ns=(time, time))
-        _make_durable(noted)
+        noted.replace(self.folder / noted.name)
+        _make_durable(self.folder)
 
     def current(self) -> str | None:
         """The version that readers find: "" for one of format 1, None for no set, or an unreadable one."""

@@ -1,8 +1,9 @@
 """The versions of a prepared data set or a transformed table: found below a folder, and named by hash or by date.
 
-A version's own folder (`train/3f6c0a41b2d7`) can be given wherever a folder of data is read. Its time is that of its
-manifest's file, when it last became the current one; a copy that does not keep times is as old as the copy.
-Empty files beside it (`train/.3f6c0a41b2d7.0`, `.1`, ...) have the earlier times of one that came back.
+A version's own folder (`train/3f6c0a41b2d7`) can be given wherever a folder of data is read. Its time is when it last
+became the current one: that of its manifest's file or, for the current one, of the file that points to it. A copy that
+does not keep times is as old as the copy. Empty files beside it (`train/.3f6c0a41b2d7.0`, `.1`, ...) have the earlier
+times of one that came back. One that was never current, since the run that wrote it was killed, is no version yet.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from drivetrain.data.manifest import MANIFEST_FILE, Manifest
 
 VERSION_FOLDER = re.compile(r"[0-9a-f]{12}")
 NOTED_TIME = re.compile(r"\.([0-9a-f]{12})\.[0-9]+")
+# The time of a version's manifest before readers find it, in nanoseconds since 1970.
+NEVER = 0
 # The fewest digits of a hash that name a version.
 _LEAST_DIGITS = 4
 _HASH = re.compile(rf"[0-9a-f]{{{_LEAST_DIGITS},64}}")
@@ -70,17 +73,24 @@ def sets_below(folder: Path) -> list[Path]:
 def versions(folder: Path) -> list[Version]:
     """The versions of the set in a folder, the newest first. One of format 1 has no others."""
     current = Manifest.read(folder, checksums=False)
-    found = [
-        Version(
-            *(folder, path, Manifest.read(path, checksums=False), written, path.name == current.version),
-            earlier=tuple(time / 1e9 for time in earlier_times(folder, path.name)),
-        )
-        for path in folder.iterdir()
-        if VERSION_FOLDER.fullmatch(path.name) and (path / MANIFEST_FILE).is_file()
-        for written in [_written(path)]
-    ]
+    pointed = _written(folder)
+    found: list[Version] = []
+    for path in folder.iterdir():
+        if not VERSION_FOLDER.fullmatch(path.name) or not (path / MANIFEST_FILE).is_file():
+            continue
+        is_current = path.name == current.version
+        times = earlier_times(folder, path.name)
+        # (where the pointer has no date either, a copy has lost them all)
+        if is_current:
+            times.append(current_since(folder, path.name))
+        elif (written := _written(path)) != NEVER or pointed == NEVER:
+            times.append(written)
+        if times:
+            *earlier, last = (time / 1e9 for time in times)
+            manifest = Manifest.read(path, checksums=False)
+            found.append(Version(folder, path, manifest, last, is_current, earlier=tuple(earlier)))
     if not any(version.is_current for version in found):
-        found.append(Version(folder, folder, current, _written(folder), True))
+        found.append(Version(folder, folder, current, pointed / 1e9, True))
     return sorted(found, key=lambda version: (version.written, version.is_current), reverse=True)
 
 
@@ -113,6 +123,12 @@ def version_at(found: Sequence[Version], wanted: str) -> Version:
     return last
 
 
+def current_since(folder: Path, version: str) -> int:
+    """When the current version of a set became so, in nanoseconds since 1970."""
+    written = _written(folder / version)
+    return _written(folder) if written == NEVER else written
+
+
 def earlier_times(folder: Path, version: str) -> list[int]:
     """When a version became current before it came back, in nanoseconds since 1970, the first time first."""
     return sorted(path.stat().st_mtime_ns for path in folder.glob(f".{version}.*") if NOTED_TIME.fullmatch(path.name))
@@ -143,8 +159,8 @@ def _sets(folder: Path, depth: int) -> Iterator[Path]:
                 yield from _sets(Path(entry.path), depth - 1)
 
 
-def _written(folder: Path) -> float:
-    return (folder / MANIFEST_FILE).stat().st_mtime
+def _written(folder: Path) -> int:
+    return (folder / MANIFEST_FILE).stat().st_mtime_ns
 
 
 def _shown(written: float) -> str:

@@ -23,8 +23,8 @@ SIDES = ("train", "validation", "test")
 _ROWS, _MORE = 2000, 300
 # So few that most hashes lie on the disk.
 _RUN_HASHES = 200
-# The changes of names that publishing makes are about so many.
-_CHANGES = 40
+# The changes of names and times that publishing makes are about so many.
+_CHANGES = 50
 
 
 @dataclass(frozen=True)
@@ -57,9 +57,11 @@ def prepare(folder: Path) -> Shared:
 def trial(given: Trial, shared: Shared) -> Found:
     from drivetrain.base.errors import InputError
     from drivetrain.data.manifest import Manifest
+    from drivetrain.data.versions import versions
 
     out = given.folder / "out"
     shutil.copytree(shared.old, out)
+    began = time.time() - 1
     program = partial(_prepare, shared.raw, out, out)
     instant, was_killed = killed(program, given.draw, seconds=shared.seconds, changes=_CHANGES)
     did = Counter([f"killed {instant}" if was_killed else "ended before"])
@@ -73,6 +75,10 @@ def trial(given: Trial, shared: Shared) -> Found:
         if found.content_hash not in shared.hashes[side]:
             violations.append(f"killed {instant}: {side} is {found.content_hash[:12]}, neither the old nor the new set")
         did.update([f"{side} is {'new' if found.content_hash == shared.hashes[side][1] else 'old'}"])
+        dates = {each.manifest.content_hash: each.written for each in versions(out / side)}
+        (old,) = versions(shared.old / side)
+        if dates.pop(old.manifest.content_hash) != old.written or any(date < began for date in dates.values()):
+            violations.append(f"killed {instant}: a version of {side} has another date: {dates}")
     _prepare(shared.raw, out, out if given.draw.random() < 0.5 else None)
     for side in SIDES:
         if Manifest.read(out / side).statistics["x"]["nulls"] or any((out / side).rglob(".*")):

@@ -24,7 +24,7 @@ PRELOAD = ("pyarrow.parquet", "pyarrow.csv", "pyarrow.json", "drivetrain.compone
 PATIENCE_S = 120.0
 
 # The changes of names that a run makes are about so many.
-_CHANGES = 18
+_CHANGES = 21
 OLD, NEW = '[{"filter": {"less": ["id", 1500]}}]', '[{"sort": ["x"]}]'
 
 

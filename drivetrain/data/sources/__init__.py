@@ -59,6 +59,11 @@ class Opened(Protocol):
         ...
 
     @property
+    def checks(self) -> Mapping[str, Any]:
+        """What a manifest says beside the identity, known when the rows are read: `added_since` is given it, too."""
+        ...
+
+    @property
     def schema(self) -> Schema: ...
 
     def batches(self) -> Iterator[Batch]:
@@ -69,7 +74,7 @@ class Opened(Protocol):
         """Only the rows that an earlier version did not have.
 
         Args:
-            earlier: the identity of the earlier version.
+            earlier: the identity of the earlier version, with its checks.
             schema: the columns that were read of it.
 
         Raises:

@@ -3,6 +3,9 @@
 A database has no versions. With a `watermark`, a column that grows with each new row (an id, a time of insertion), the
 version is its greatest value and the number of rows up to there. Only these rows are read, in the order of the
 watermark and then of all columns. Without one nothing tells whether the rows are still the same: there is no version.
+
+Where the database has a hash of a row, the sum over all rows that were read is kept with the version. It tells later
+that rows were changed in place.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from drivetrain.base.errors import InputError, first_line
+from drivetrain.base.errors import InputError, first_line, warn
 from drivetrain.data.arrow import Batch, Schema
 from drivetrain.data.increments import NotUsableError
 from drivetrain.data.sources import Options, no_such_version
@@ -22,6 +25,8 @@ from drivetrain.data.sources._batches import plain_batches, plain_schema
 from drivetrain.data.sources._sql_types import check_dates, check_types
 
 _ORDER_HINT = " Rows are ordered by the watermark and then by all columns: cast this one in the query, such as to text."
+# What the rows of the query are called in SQL.
+ROWS = "rows_of_source"
 _RANGE_EXAMPLE = "query='select id, price from orders' watermark=id"
 
 
@@ -40,6 +45,10 @@ class Query:
     after: str = ""
     """Only rows beyond this value of the watermark, as SQL."""
     known: Schema = field(default=None, compare=False)
+    row_hash: str = ""
+    """A hash of a row as SQL, an integer; empty for a database that has none."""
+    hashed_before: int = 0
+    """The sum of the hashes of the rows up to `after`, as they were when they were read."""
     check: Callable[[Query, Schema], None] | None = field(default=None, compare=False)
     """Refuses what the driver would read otherwise than it stands there; is given the driver's columns."""
 
@@ -49,6 +58,11 @@ class Query:
             return {"version": "", "query": self.query}
         version = f"{self.highest}/{self.rows}"
         return {"version": version, "query": self.query, "watermark": self.watermark}
+
+    @property
+    def checks(self) -> Mapping[str, Any]:
+        hashed = self._hashed(self.chosen) if self.watermark else None
+        return {} if hashed is None else {"row_hashes": str(self.hashed_before + hashed)}
 
     @property
     def schema(self) -> Schema:
@@ -85,7 +99,25 @@ class Query:
         highest, _, rows = earlier["version"].rpartition("/")
         if self.count(f"{self._quoted} <= {highest}") != int(rows):
             raise NotUsableError(f"rows up to {self.watermark} = {highest} were changed or removed")
-        return replace(self, after=highest, known=schema)
+        before = earlier.get("row_hashes")
+        hashed = None if before is None else self._hashed(f"{self._rows} where {self._quoted} <= {highest}")
+        if before is None or hashed is None:
+            return replace(self, after=highest, known=schema, row_hash="")
+        if hashed != int(before):
+            warn(
+                f"rows up to {self.watermark} = {highest} are no longer what was read of them: some were changed in "
+                "place. They stay as they were read; leave out previous to read all anew"
+            )
+        return replace(self, after=highest, known=schema, hashed_before=int(before))
+
+    def _hashed(self, rows: str) -> int | None:
+        """The sum of the hashes of rows; None where the database has no such hash."""
+        if not self.row_hash:
+            return None
+        try:
+            return int(self.first(f"select cast(coalesce(sum({self.row_hash}), 0) as text) from {rows}")[0])
+        except InputError:  # speaks the protocol, and lacks the function
+            return None
 
     def _check_types_are_known(self) -> None:
         """
@@ -145,7 +177,7 @@ class Query:
     @property
     def _rows(self) -> str:
         # The line ends so that a comment at the end of the query does.
-        return f"({self.query}\n) as rows_of_source"
+        return f"({self.query}\n) as {ROWS}"
 
     @property
     def chosen(self) -> str:
@@ -190,11 +222,13 @@ def opened(
     errors: tuple[type[Exception], ...],
     options: Options,
     check: Callable[[Query, Schema], None] | None = None,
+    row_hash: str = "",
 ) -> Query:
     if not options.query.strip():
         raise InputError(f"{address} is a database: say what to read, for example {_RANGE_EXAMPLE}.")
     query = options.query.strip().rstrip(";")
-    return Query(address, connect, errors, query, options.watermark, check=check).bounded(options.version)
+    found = Query(address, connect, errors, query, options.watermark, check=check, row_hash=row_hash)
+    return found.bounded(options.version)
 
 
 def _literal(value: Any) -> str:

@@ -31,6 +31,10 @@ class _DeltaVersion:
         self._dataset = table.to_pyarrow_dataset()
 
     @property
+    def checks(self) -> Mapping[str, Any]:
+        return {}
+
+    @property
     def identity(self) -> Mapping[str, Any]:
         return {"version": _version(self._table), "files": sorted(_paths(self._table))}
 

@@ -36,6 +36,10 @@ class _Snapshot:
         self.schema: Schema = plain_schema(self._scan.projection().as_arrow())
 
     @property
+    def checks(self) -> Mapping[str, Any]:
+        return {}
+
+    @property
     def identity(self) -> Mapping[str, Any]:
         return {"version": str(self._snapshot), "table": str(self._table.metadata.table_uuid)}
 

@@ -51,6 +51,10 @@ class _Files:
         self._found: Table | None = None
 
     @property
+    def checks(self) -> Mapping[str, Any]:
+        return {}
+
+    @property
     def identity(self) -> Mapping[str, Any]:
         files = [{"name": each.name, "bytes": each.size, "tag": each.tag} for each in self._objects]
         return {"version": self._version, "files": files}

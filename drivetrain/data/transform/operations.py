@@ -178,6 +178,7 @@ _ROW: tuple[tuple[str, str, str | Result, str], ...] = (
     ("log", "number", "float64", "the natural logarithm; -inf of zero, NaN below"),
     ("sin", "number", "float64", "the sine of radians"),
     ("cos", "number", "float64", "the cosine of radians"),
+    ("nearest_float", "integer", "float64", "the float that is nearest; the last of more than 15 digits may change"),
     ("floor", "float", _first, "the whole number below"),
     ("ceiling", "float", _first, "the whole number above"),
     ("round", "float =integer", _first, "rounded to so many digits, halves to the even digit"),
@@ -205,7 +206,7 @@ _ROW: tuple[tuple[str, str, str | Result, str], ...] = (
     ("coalesce", "any any *", types.common_type, "the first that is not null"),
     ("null_if", "any any", lambda given: given[0] if _comparison_type(given) else None, "null where both are equal"),
     ("if_else", "bool any any", _chosen, "the second where the first is true, else the third (also where it is null)"),
-    ("cast", "any =any", _cast, "as another type; an error where a value does not fit"),
+    ("cast", "any =any", _cast, "as another type; an error where a value does not fit, or loses digits as a float"),
     # Text
     ("lower", "text", "string", "in small letters"),
     ("upper", "text", "string", "in capitals"),

@@ -114,6 +114,12 @@ def is_float(name: str) -> bool:
     return name in FLOATS
 
 
+def loses_digits(integer: str, floating: str) -> bool:
+    """Whether an integer of the one type may be none of the other's values; false of other types."""
+    bits = {"float32": 24, "float64": 53}.get(floating, 64)
+    return is_integer(integer) and bits < int(integer.rpartition("t")[2])
+
+
 def is_decimal(name: str) -> bool:
     return name.startswith("decimal")
 
@@ -123,6 +129,13 @@ def scale_of(name: str) -> int:
     found = _DECIMAL.fullmatch(name)
     assert found, name
     return int(found[2])
+
+
+def digits_of(name: str) -> int:
+    """The digits of a decimal type, before and after the point."""
+    found = _DECIMAL.fullmatch(name)
+    assert found, name
+    return int(found[1])
 
 
 def is_timestamp(name: str) -> bool:

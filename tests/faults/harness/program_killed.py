@@ -21,7 +21,7 @@ def killed(program: Callable[[], None], draw: random.Random, *, seconds: float, 
         program: what is run.
         draw: draws the instant.
         seconds: how long the program takes.
-        changes: about how many names in its folders it changes.
+        changes: about how many names and times in its folders it changes.
     """
     change = 0 if draw.random() < ANY_INSTANT else draw.randrange(1, changes)
     pid = os.fork()
@@ -40,12 +40,12 @@ def killed(program: Callable[[], None], draw: random.Random, *, seconds: float, 
 
 
 def _die_at(change: int) -> None:
-    """Kill this process at the change of this number (of names in its folders), before it is made."""
+    """Kill this process at the change of this number (of names and times in its folders), before it is made."""
     made = 0
 
     def counting(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal made
-        if event in ("os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir"):
+        if event in ("os.rename", "os.remove", "os.rmdir", "os.link", "os.mkdir", "os.utime"):
             made += 1
             if made == change:
                 os.kill(os.getpid(), signal.SIGKILL)

@@ -1,6 +1,7 @@
 """A run that reads only what is new: as a run over everything, but for shards of its own; or the reason why not."""
 
 import json
+import os
 import random
 from pathlib import Path
 from typing import Any
@@ -237,15 +238,18 @@ def test_a_damaged_file_of_the_earlier_run_is_named(tmp_path: Path) -> None:
         prepare(raw, tmp_path / "new", tmp_path / "out")
 
 
-def test_a_damaged_shard_is_not_copied_into_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_shard_is_not_taken_into_the_next_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     raw = night(tmp_path / "raw", "1.csv", range(500))
     prepare(raw, tmp_path / "out")
     (shard,) = (tmp_path / "out" / "train").rglob("part-00000.parquet")
-    whole = shard.read_bytes()
+    whole, times = shard.read_bytes(), (0, shard.stat().st_mtime_ns)
     shard.write_bytes(whole[:-1] + b"0")
     with pytest.raises(InputError, match=r"part-00000\.parquet is damaged: .* Leave out previous"):
         prepare(raw, tmp_path / "new", tmp_path / "out")
     shard.write_bytes(whole[:200] + bytes([whole[200] ^ 1]) + whole[201:])
+    with pytest.raises(InputError, match=r"out/train/\w+/part-00000\.parquet was altered: .* Leave out previous"):
+        prepare(raw, tmp_path / "new", tmp_path / "out")
+    os.utime(shard, ns=times)  # now only a copy is read
 
     def other_disk(*_: Any) -> None:
         raise OSError

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import datetime as dt
 import random
+import shutil
 import zlib
+from dataclasses import replace
 from decimal import Decimal
 from itertools import pairwise
 from pathlib import Path
@@ -182,3 +184,32 @@ def test_long_texts_with_one_checksum_are_not_taken_for_equal(tmp_path: Path) ->
     pq.write_table(pa.table([keys, column], schema=schema), tmp_path / "raw" / "1.parquet")
     prepare_data(tmp_path / "raw", *(tmp_path / side for side in SIDES), key="id")
     assert [Manifest.read(tmp_path / side).leakage["rows"] for side in SIDES[1:]] == [0, 0]
+
+
+@pytest.mark.parametrize("side_is_named", [True, False])
+def test_a_set_in_the_folder_of_another_side_is_refused(tmp_path: Path, side_is_named: bool) -> None:
+    nights(tmp_path, rows(300), [200])
+    previous = tmp_path / "sets"
+    shutil.rmtree(previous / "test")
+    shutil.copytree(previous / "train", previous / "test")
+    if not side_is_named:  # as an earlier release wrote it
+        manifest = Manifest.read(previous / "test")
+        lineage = {name: value for name, value in manifest.lineage.items() if name != "side"}
+        replace(manifest, lineage=lineage).write(previous / "test" / "manifest.json")
+    with pytest.raises(
+        InputError, match=r"sets/test holds the train set of a run, not its test set\. Give previous the"
+    ):
+        prepare_data(
+            tmp_path / "raw", *(tmp_path / "new" / side for side in SIDES), previous, key="id", incremental=True
+        )
+    assert not list(tmp_path.glob("new/*/manifest.json"))
+
+
+def test_times_in_lists_are_compared_that_python_does_not_have(tmp_path: Path) -> None:
+    """Nanoseconds, as pandas writes them, and years beyond 9999; other packages on a machine change no hash."""
+    nanoseconds = pa.array([[1], [2], [1]] * 40, pa.list_(pa.timestamp("ns")))
+    far = pa.array([{"day": 10**9 + number % 3} for number in range(120)], pa.struct({"day": pa.date32()}))
+    (tmp_path / "raw").mkdir()
+    pq.write_table(pa.table({"id": range(120), "times": nanoseconds, "far": far}), tmp_path / "raw" / "1.parquet")
+    prepare_data(tmp_path / "raw", *(tmp_path / side for side in SIDES), key="id")
+    assert [each["rows"] for each in leakage_of(tmp_path)] == [Manifest.read(tmp_path / s).rows for s in SIDES[1:]]

@@ -1,11 +1,14 @@
 """Versions of a data set are listed, and named by hash or by date."""
 
+import itertools
 import json
 import os
 import shutil
+import sys
+import time
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,10 +18,17 @@ from drivetrain.cli.main import run
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.transform_data import transform_data
 from drivetrain.data.manifest import Manifest
+from drivetrain.data.version_folder import VersionFolder, publish
 from drivetrain.data.versions import version_at, versions
 
 SIDES = ("train", "validation", "test")
 DAYS = ("2026-11-23", "2026-11-24", "2026-11-26")
+
+
+def date(folder: Path, seconds: float) -> None:
+    """Have the current version of a set become so at this time since 1970."""
+    for manifest in (folder / "manifest.json", folder / Manifest.read(folder).version / "manifest.json"):
+        os.utime(manifest, (seconds, seconds))
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +40,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
         raw.write_text("id,x\n" + "".join(f"{key},{key}.5\n" for key in range(100 + number)))
         sets = [tmp_path / "build" / side for side in SIDES]
         prepare_data(raw, *sets, key="id", validation_percent=0, test_percent=0, keep_versions=9)
-        manifest = sets[0] / Manifest.read(sets[0]).version / "manifest.json"
-        os.utime(manifest, (time := datetime.fromisoformat(f"{day}T12:00").timestamp(), time))
+        date(sets[0], datetime.fromisoformat(f"{day}T12:00").timestamp())
     return tmp_path / "build"
 
 
@@ -132,12 +141,13 @@ def test_a_night_without_new_rows_leaves_the_date_of_the_version(tmp_path: Path)
         return sets[0] / Manifest.read(sets[0]).version / "manifest.json"
 
     manifest = prepared(100)
-    os.utime(manifest, (1.0, 1.0))
+    date(sets[0], 1.0)
     assert prepared(100) == manifest and manifest.stat().st_mtime == 1.0
-    os.utime(prepared(101), (2.0, 2.0))
+    prepared(101)
+    date(sets[0], 2.0)
     assert prepared(100) == manifest and manifest.stat().st_mtime > 2.0
     assert version_at(versions(sets[0]), "2027-01-01").is_current
-    os.utime(manifest, (3.0, 3.0))
+    date(sets[0], 3.0)
     found = versions(sets[0])
     assert [(each.written, each.earlier) for each in found] == [(3.0, (1.0,)), (2.0, ())]
     moments = {1.5: 100, 2.5: 101, 3.5: 100}
@@ -166,3 +176,80 @@ def test_other_transforms_of_the_same_rows_are_another_version(tmp_path: Path) -
         assert version_at(versions(sets[0]), name[:6]).name == name
     with pytest.raises(InputError, match="several versions"):
         version_at(versions(sets[0]), first.content_hash[:14])
+
+
+# What changes names and dates, or reads them: a process that is killed between two of these has not done the second.
+CALLS = {"open", "os.rename", "os.utime", "os.remove", "os.rmdir", "os.mkdir", "os.link", "os.listdir", "os.scandir"}
+
+
+class Killed(BaseException):
+    pass
+
+
+class Kill:
+    """Ends what runs at its call of this number; audit hooks stay, so there is one for all tests."""
+
+    def __init__(self) -> None:
+        self.calls_left = -1
+        sys.addaudithook(self)
+
+    def __call__(self, event: str, _: object) -> None:
+        if event in CALLS and self.calls_left >= 0:
+            self.calls_left -= 1
+            if self.calls_left < 0:
+                raise Killed
+
+
+def test_a_kill_at_any_call_leaves_no_version_without_its_date(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "fsync", lambda _: None)  # the dear part of a hundred runs
+    kill, began = Kill(), time.time() - 1
+
+    def publish_one(folder: Path, label: str, calls: int = -1) -> bool:
+        """Make a set with this label the current one; whether it came to its end."""
+        writer = VersionFolder(folder)
+        manifest = Manifest(key="id", label=label, schema=(), shards=())
+        writer.start()
+        manifest.write(writer.staging / "manifest.json")
+        writer.staged(manifest)
+        try:
+            kill.calls_left = calls
+            publish([writer], keep=9)
+        except Killed:
+            os.close(cast("int", writer._lock))  # as the end of a process does
+            return False
+        finally:
+            kill.calls_left = -1
+        writer.discard()
+        return True
+
+    def dates(folder: Path) -> dict[str | None, tuple[float, ...]]:
+        """By label; "now" is said of what became current in this test."""
+        found = {each.manifest.label: (*each.earlier, each.written) for each in versions(folder)}
+        assert versions(folder)[0].is_current
+        return {label: tuple(9.0 if each > began else each for each in times) for label, times in found.items()}
+
+    publish_one(tmp_path / "given", "a")
+    date(tmp_path / "given", 1.0)
+    publish_one(tmp_path / "given", "b")
+    date(tmp_path / "given", 2.0)
+    before = {"a": (1.0,), "b": (2.0,)}
+    nights = {"b": before, "c": {**before, "c": (9.0,)}, "a": {"a": (1.0, 9.0), "b": (2.0,)}}
+    for label, after in nights.items():
+        calls = 0
+        for calls in itertools.count():
+            folder = tmp_path / f"{label}{calls}"
+            shutil.copytree(tmp_path / "given", folder)
+            if publish_one(folder, label, calls):
+                break
+            # (a time that was noted, of a version that has not come back yet, is there twice)
+            expected = after if Manifest.read(folder).label == label else before
+            assert {name: tuple(dict.fromkeys(times)) for name, times in dates(folder).items()} == expected, calls
+            # The next run finds the same version, or yet another one.
+            if calls % 2:
+                assert publish_one(folder, label) and dates(folder) == after, calls
+            else:
+                assert publish_one(folder, "d")
+                found = {name: tuple(dict.fromkeys(times)) for name, times in dates(folder).items()}
+                assert found == {**expected, "d": (9.0,)}, calls
+            assert not list(folder.glob(".drivetrain*")), calls
+        assert calls > 10

@@ -10,8 +10,9 @@ from pathlib import Path
 from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, arrow
 from drivetrain.data.engines import Options, Table
+from drivetrain.data.engines._told import told
 from drivetrain.data.engines.polars.frames import pieces, polars, scan
-from drivetrain.data.engines.polars.told import told
+from drivetrain.data.engines.polars.refusals import understood
 from drivetrain.data.engines.polars.verbs import Verbs
 from drivetrain.data.transform import types
 from drivetrain.data.transform.plan import Plan
@@ -38,7 +39,9 @@ def run(plan: Plan, table: Table, tables: Mapping[str, Table], options: Options)
         for piece in pieces(frame):
             yield from piece.to_arrow().cast(schema).combine_chunks().to_batches()
     except (pl.exceptions.PolarsError, pa.ArrowInvalid) as error:
-        said = told(first_line(error), plan, table.columns, joined)
+        said = first_line(error)
+        if found := understood(said):
+            said = told(found, plan, table.columns, joined)
         raise InputError(f"the transformation failed: {said}.") from error
     finally:
         shutil.rmtree(scratch, ignore_errors=True)

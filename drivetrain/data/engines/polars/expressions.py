@@ -16,6 +16,7 @@ from typing import Any
 
 from drivetrain.data.arrow import arrow
 from drivetrain.data.engines.polars.frames import data_type, polars
+from drivetrain.data.engines.polars.refusals import NOT_IN_FORM, TOO_SMALL
 from drivetrain.data.split import key_hashes
 from drivetrain.data.transform import types
 from drivetrain.data.transform.expressions import Call, Column, Expression, Literal
@@ -23,6 +24,8 @@ from drivetrain.data.transform.verbs import Columns, result_type
 
 # polars.Expr
 Expr = Any
+_DAY = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]+)?$"
 _UNITS = {"year": "1y", "quarter": "1q", "month": "1mo", "week": "1w", "day": "1d", "hour": "1h", "minute": "1m"}
 # Operations whose arguments are compared or chosen from: they are cast to one type before.
 _TOGETHER = {
@@ -70,9 +73,9 @@ def casted(value: Expr, given: str, wanted: str) -> Expr:
     """Values in another type; an error where one does not fit."""
     pl = polars()
     if given == "string" and wanted == "date32":
-        return value.str.to_date("%Y-%m-%d", strict=True)
+        return _in_form(value, _DAY).str.to_date("%Y-%m-%d", strict=True)
     if given == "string" and types.is_timestamp(wanted):
-        iso = value.str.replace(" ", "T", literal=True)
+        iso = _in_form(value, _TIME).str.replace(" ", "T", literal=True)
         return iso.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", time_unit="us", strict=True)
     if given == "string" and wanted == "bool":
         return value.str.to_lowercase().replace_strict(
@@ -82,7 +85,24 @@ def casted(value: Expr, given: str, wanted: str) -> Expr:
         return value.dt.to_string("%Y-%m-%d")
     if types.is_timestamp(given) and wanted == "date32":
         return value.dt.date()
+    if types.loses_digits(given, wanted):
+        return _exactly(value, given, wanted)
     return value.cast(data_type(wanted), strict=True)
+
+
+def _in_form(value: Expr, form: str) -> Expr:
+    """Texts of a form; others get a character with which no cast takes them (one of 2024-1-2 does)."""
+    pl = polars()
+    return _when(value.str.contains(form), value, pl.concat_str(value, pl.lit(NOT_IN_FORM)))
+
+
+def _exactly(value: Expr, given: str, wanted: str) -> Expr:
+    """Integers as floats; an error where that is another number. Back again, a float beyond the integers is null."""
+    pl = polars()
+    made = value.cast(data_type(wanted))
+    is_same = (made.cast(data_type(given), strict=False) == value).fill_null(False)
+    changed = _when(~is_same, value).cast(pl.Int128).cast(getattr(pl, TOO_SMALL[wanted]), strict=True)
+    return _when(changed.is_null(), made)
 
 
 def hashed(key: Expr, salt: str) -> Expr:
@@ -163,6 +183,7 @@ def _plain() -> Mapping[str, Callable[..., Expr]]:
         "log": lambda a: a.log(),
         "sin": lambda a: a.sin(),
         "cos": lambda a: a.cos(),
+        "nearest_float": lambda a: a,
         "floor": lambda a: a.floor(),
         "ceiling": lambda a: a.ceil(),
         "sign": lambda a: a.sign(),

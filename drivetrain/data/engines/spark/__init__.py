@@ -16,7 +16,9 @@ from pathlib import Path
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Batch, arrow
 from drivetrain.data.engines import Options, Table
+from drivetrain.data.engines._told import told
 from drivetrain.data.engines.spark.frames import Frame, read, written
+from drivetrain.data.engines.spark.refusals import understood
 from drivetrain.data.engines.spark.session import Exchange, session
 from drivetrain.data.engines.spark.verbs import Verbs
 from drivetrain.data.transform.plan import Plan
@@ -30,7 +32,8 @@ def version() -> str:
 
 def run(plan: Plan, table: Table, tables: Mapping[str, Table], options: Options) -> Iterator[Batch]:
     """See `drivetrain.data.engines`."""
-    plan.output(table.columns, {name: other.columns for name, other in tables.items()})
+    columns = {name: other.columns for name, other in tables.items()}
+    plan.output(table.columns, columns)
     spark = session(options.spark_settings)
     exchange = Exchange.of(spark, Path(tempfile.mkdtemp(prefix="transform-", dir=options.scratch)))
     errors = importlib.import_module("pyspark.errors").PySparkException
@@ -44,7 +47,9 @@ def run(plan: Plan, table: Table, tables: Mapping[str, Table], options: Options)
             frame = Verbs(exchange, frame, joined, f"verb-{number}").applied(verb)
         yield from read(exchange, frame, "result")
     except (errors, java_errors, arrow().ArrowInvalid) as error:
-        raise InputError(f"the transformation failed: {_reason(error)}") from error
+        found = understood(str(error))
+        said = told(found, plan, table.columns, columns) if found else _reason(error)
+        raise InputError(f"the transformation failed: {said}.") from error
     finally:
         exchange.clear()
 
@@ -53,4 +58,4 @@ def _reason(error: Exception) -> str:
     """What Spark says in its first line that is a condition, without the trace of Java."""
     text = str(error)
     found = re.search(r"\[[A-Z_.]+\][^\n]*", text)
-    return (found[0] if found else text.strip().splitlines()[0])[:300]
+    return (found[0] if found else text.strip().splitlines()[0])[:300].rstrip(".")

@@ -24,7 +24,15 @@ _TOGETHER = {
     *("fill_null", "fill_nan", "coalesce", "null_if"),
 }
 _LARGEST = {"uint8": 2**8 - 1, "uint16": 2**16 - 1, "uint32": 2**32 - 1, "uint64": 2**64 - 1}
-_FLOAT = r"^[+-]?(([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?|(?i)(nan|inf|infinity))$"
+_HALF = 2.0**32
+# (\z is the end; $ is also before a last line break)
+_INTEGER = r"^[+-]?[0-9]+\z"
+_NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+_DECIMAL = rf"^{_NUMBER}\z"
+_FLOAT = rf"^({_NUMBER}|[+-]?(?i)(nan|inf|infinity))\z"
+_NAN = r"^[+-](?i)nan\z"
+_DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
+_TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?\z"
 
 
 def translated(expression: Expression, frame: Frame, over: Any = None) -> Column:
@@ -84,25 +92,62 @@ def translated(expression: Expression, frame: Frame, over: Any = None) -> Column
 def casted(value: Column, given: str, wanted: str) -> Column:
     """Values in another type; an error where one does not fit."""
     sql = functions()
-    if given == "string" and (types.is_integer(wanted) or types.is_decimal(wanted)):
-        pattern = r"^[+-]?[0-9]+$" if types.is_integer(wanted) else r"^[+-]?[0-9]*\.?[0-9]+$"
-        value = _checked(value, value.rlike(pattern), wanted)
+    if given == "string" and types.is_integer(wanted):
+        value = _checked(value, value.rlike(_INTEGER), wanted, is_text=True)
+    elif given == "string" and types.is_decimal(wanted):
+        return _text_as_decimal(_checked(value, value.rlike(_DECIMAL), wanted, is_text=True), wanted)
     elif given == "string" and types.is_float(wanted):
-        value = _checked(value, value.rlike(_FLOAT), wanted)
+        value = _checked(value, value.rlike(_FLOAT), wanted, is_text=True)
+        value = sql.when(value.rlike(_NAN), "NaN").otherwise(value)
     elif given == "string" and wanted == "date32":
-        value = _checked(value, value.rlike(r"^\d{4}-\d\d-\d\d$"), wanted)
+        value = _checked(value, value.rlike(_DAY), wanted, is_text=True)
     elif given == "string" and types.is_timestamp(wanted):
-        value = _checked(value, value.rlike(r"^\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d(\.\d+)?$"), wanted)
+        value = _checked(value, value.rlike(_TIME), wanted, is_text=True)
     elif given == "string" and wanted == "bool":
-        value = _checked(value, sql.lower(value).isin("true", "false"), wanted)
+        value = _checked(value, sql.lower(value).isin("true", "false"), wanted, is_text=True)
     elif types.is_timestamp(given) and wanted == "date32":
         return sql.to_date(_local(value, given))
-    if wanted in _LARGEST:
-        if types.is_float(given):  # towards zero, as integers are
-            value = value.cast("decimal(38, 0)") if wanted == "uint64" else value.cast("bigint")
+    elif types.is_decimal(given) and types.is_decimal(wanted) and types.scale_of(wanted) < types.scale_of(given):
+        value = sql.bround(value, types.scale_of(wanted))
+    if types.loses_digits(given, wanted):
+        return _exactly(value, given, wanted)
+    if wanted in _LARGEST and types.is_float(given):
+        beyond = float(_LARGEST[wanted] + 1)
+        value = value.cast("double")
+        value = _whole(_checked(value, (value > -1) & (value < beyond), wanted))
+    elif wanted in _LARGEST:
         wide = value.cast("decimal(38, 0)")
-        value = _checked(wide, (wide >= 0) & (wide <= sql.lit(str(_LARGEST[wanted])).cast("decimal(38, 0)")), wanted)
+        largest = sql.lit(str(_LARGEST[wanted])).cast("decimal(38, 0)")
+        value = _checked(wide, (wide >= 0) & (wide <= largest), wanted)
     return value.cast(spark_type(wanted))
+
+
+def _text_as_decimal(value: Column, wanted: str) -> Column:
+    """Halves go to the even digit, where a cast of Spark's rounds them up."""
+    scale = types.scale_of(wanted)
+    room = types.MAX_DECIMAL_DIGITS - types.digits_of(wanted) + scale
+    rounded = functions().bround(value.cast(types.decimal_type(types.MAX_DECIMAL_DIGITS, room)), scale)
+    has_more = value.rlike(rf"\.[0-9]{{{scale + 1},}}|[eE]")
+    return _when(has_more, rounded.cast(wanted)).otherwise(value.cast(wanted))
+
+
+def _whole(value: Column) -> Column:
+    """A double in (-1, 2**64) without its fraction, as a decimal. A cast of Spark's rounds, and goes by 17 digits."""
+    sql = functions()
+    positive = sql.when(value < 0, 0.0).otherwise(value)
+    low, high = positive % _HALF, sql.floor(positive / _HALF)
+    return high.cast("decimal(10, 0)") * sql.lit(str(int(_HALF))).cast("decimal(10, 0)") + low.cast("bigint")
+
+
+def _exactly(value: Column, given: str, wanted: str) -> Column:
+    """Integers as floats; an error where that is another number."""
+    sql, made = functions(), value.cast(spark_type(wanted))
+    bits = 24 if wanted == "float32" else 53
+    # The largest integer that is a float; those beyond would come back as the largest of all.
+    largest = (1 << 64) - (1 << 64 - bits) if given == "uint64" else (1 << 63) - (1 << 63 - bits)
+    again = _whole(made.cast("double")) if given == "uint64" else made.cast("bigint")
+    fits = sql.when(value <= sql.lit(str(largest)).cast("decimal(20, 0)"), again == value).otherwise(False)
+    return _checked(value, fits, f"{wanted}, without loss").cast(spark_type(wanted))
 
 
 def hashed(key: Column, salt: str) -> Column:
@@ -123,9 +168,10 @@ def hashed(key: Column, salt: str) -> Column:
     return functions().udf(digest, "decimal(20, 0)")(key.cast("string"))
 
 
-def _checked(value: Column, fits: Column, wanted: str) -> Column:
+def _checked(value: Column, fits: Column, wanted: str, is_text: bool = False) -> Column:
     sql = functions()
-    shown = sql.concat(sql.lit("'"), value.cast("string"), sql.lit(f"' is not of the type {wanted}"))
+    quote = sql.lit('"' if is_text else "")
+    shown = sql.concat(quote, value.cast("string"), quote, sql.lit(f" is not of the type {wanted}"))
     return sql.when(value.isNull() | fits, value).otherwise(sql.raise_error(shown))
 
 
@@ -185,7 +231,7 @@ def _divided(a: Column, b: Column) -> Column:
     return sql.when(b == 0, a * infinity).otherwise(a / sql.when(b != 0, b))
 
 
-def _whole(value: Column, name: str) -> Column:
+def _whole_number(value: Column, name: str) -> Column:
     """floor and ceil give integers on Spark, and 0 for NaN."""
     sql = functions()
     small = sql.abs(value) < float(1 << 52)
@@ -262,8 +308,9 @@ def _plain() -> Mapping[str, Callable[..., Column]]:
         "log": lambda a: sql.when(a == 0, sql.lit(-math.inf)).when(a < 0, sql.lit(math.nan)).otherwise(sql.ln(a)),
         "sin": sql.sin,
         "cos": sql.cos,
-        "floor": lambda a: _whole(a, "floor"),
-        "ceiling": lambda a: _whole(a, "ceil"),
+        "nearest_float": lambda a: a,
+        "floor": lambda a: _whole_number(a, "floor"),
+        "ceiling": lambda a: _whole_number(a, "ceil"),
         "sign": sql.signum,
         "clip": _clipped,
         "equal": lambda a, b: a == b,

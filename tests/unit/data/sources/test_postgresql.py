@@ -116,3 +116,33 @@ def test_a_server_that_is_not_there_is_one_error(tmp_path: Path, monkeypatch: py
     with pytest.raises(InputError, match=r"^postgresql://reader@127\.0\.0\.1:1/shop cannot be reached: ") as found:
         read_source(tmp_path / "out", source="postgresql://reader@127.0.0.1:1/shop", query="select 1 as id")
     assert "hunter2" not in str(found.value)
+
+
+def test_rows_that_were_changed_in_place_are_told(
+    server: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = {"source": server.address, "query": "select * from shop", "watermark": "id"}
+    execute(server, "create table shop (id int, state text)")
+    execute(server, "insert into shop select n, 'open' from generate_series(1, 1000) n")
+    read_source(tmp_path / "0", **given)
+    said: list[bool] = []
+    changes = [
+        "",
+        "update shop set state = 'paid' where id = 7",
+        "",
+        "delete from shop where id = 3",
+    ]
+    for night, change in enumerate(changes, start=1):
+        execute(server, f"insert into shop values ({1000 + night}, 'open')", *([change] if change else []))
+        capsys.readouterr()
+        read_source(tmp_path / f"{night}", tmp_path / f"{night - 1}", **given)
+        out = capsys.readouterr().out
+        said.append(
+            "warning: rows up to id = 10" in out and "some were changed in place. They stay as they were" in out
+        )
+    # It is said until all is read anew, as it is where a row is gone.
+    assert said == [False, True, True, False]
+    assert "all is read anew: rows up to id = 1003 were changed or removed" in out
+    execute(server, "insert into shop values (2000, 'open')")
+    read_source(tmp_path / "last", tmp_path / "4", **given)
+    assert "warning" not in capsys.readouterr().out
