@@ -45,7 +45,7 @@ def ours(process: Process, kind: str, clip: float) -> Outcome:
     losses = []
     for batch in batches(process, kind):
         step = strategy.train_step(batch, num_samples=16, num_global_samples=16 * process.world_size)
-        losses.append((step.loss / 16).float())
+        losses.append(torch.tensor(step.loss / 16, dtype=torch.float32))
     with strategy.in_evaluation():
         return losses, [tensor.clone() for tensor in strategy.model.state_dict().values()]
 

@@ -101,7 +101,7 @@ class Strategy(strategy.Strategy):
     def synchronizing(self, last: bool) -> AbstractContextManager[None]:
         return NOTHING if last or self.process.world_size == 1 else self.module.no_sync()  # type: ignore[operator]
 
-    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
+    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> float | Tensor:
         if self.process.world_size > 1 and not self._buckets_are_settled:
             self._settle_buckets(next(iter(pieces(batch, num_samples, self.config.accumulation)))[0])
         try:
