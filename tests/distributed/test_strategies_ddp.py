@@ -90,6 +90,20 @@ def both(process: Process, kind: str, clip: float) -> None:
     assert max(float((one - other).abs().max()) for one, other in zip(tensors, start, strict=True)) > 1e-3
 
 
+def profiled(process: Process) -> None:
+    losses, _ = ours(process, "conv", 0.0)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        again, _ = ours(process, "conv", 0.0)
+    assert torch.equal(torch.stack(losses), torch.stack(again))
+    names = {event.key for event in profiler.key_averages()}
+    assert "DistributedDataParallel.forward" in names and any(name.startswith("Optimizer.step#") for name in names)
+
+
+@pytest.mark.slow
+def test_a_profiler_sees_what_is_left_out_where_none_looks(pooled: Any) -> None:
+    pooled(2, profiled)
+
+
 @pytest.mark.slow_cases("transformer-0.0", "batchnorm-0.3", "batchnorm-0.0", "conv-0.3")
 @pytest.mark.parametrize("clip", [0.0, 0.3])
 @pytest.mark.parametrize("kind", ["conv", "batchnorm", "transformer"])

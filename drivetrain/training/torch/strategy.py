@@ -208,7 +208,7 @@ class Strategy:
         """
         if self.buffers:
             self.buffers.agree()
-        self.optimizer.zero_grad()
+        optimizers.clear_gradients(self.optimizer)
         loss_scale = self.loss_scale.value if self.loss_scale else 1.0
         weight = self.total_weight(batch, num_samples)
         gradient_scale: float | Tensor = self.layout.data_size / num_global_samples
@@ -314,7 +314,7 @@ class Strategy:
 
     def _step(self) -> None:
         try:
-            self.optimizer.step()
+            optimizers.take_step(self.optimizer)
         except RuntimeError as error:  # NotImplementedError is one of them
             if not (self.holds_slices and any(words in str(error) for words in REFUSALS_OF_SLICES)):
                 raise
