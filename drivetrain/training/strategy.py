@@ -39,10 +39,11 @@ WHOLE = ("single", "dp", "ddp", "horovod")
 
 
 class Step(NamedTuple):
-    """What a step did: scalars of the framework, all of it on the device."""
+    """What a step did: scalars of the framework, all of it on the device; numbers may be floats."""
 
     loss: Any
-    """The sum of this rank's losses, float64, shape []; 0 where another rank speaks for the replica."""
+    """The sum of this rank's losses, float64, shape []; 0 where another rank speaks for the replica. torch's strategies
+    give a float where they compute on the CPU."""
     gradient_norm: Any
     """Over all parameters, before clipping; None where nobody asked for it."""
     weight: Any = None

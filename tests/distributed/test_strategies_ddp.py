@@ -45,7 +45,7 @@ def ours(process: Process, kind: str, clip: float) -> Outcome:
     losses = []
     for batch in batches(process, kind):
         step = strategy.train_step(batch, num_samples=16, num_global_samples=16 * process.world_size)
-        losses.append((step.loss / 16).float())
+        losses.append(torch.tensor(step.loss / 16, dtype=torch.float32))
     with strategy.in_evaluation():
         return losses, [tensor.clone() for tensor in strategy.model.state_dict().values()]
 
@@ -88,6 +88,20 @@ def both(process: Process, kind: str, clip: float) -> None:
     torch.manual_seed(0)
     start = strategy_models.Recipe(kind=kind).model().state_dict().values()
     assert max(float((one - other).abs().max()) for one, other in zip(tensors, start, strict=True)) > 1e-3
+
+
+def profiled(process: Process) -> None:
+    losses, _ = ours(process, "conv", 0.0)
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        again, _ = ours(process, "conv", 0.0)
+    assert torch.equal(torch.stack(losses), torch.stack(again))
+    names = {event.key for event in profiler.key_averages()}
+    assert "DistributedDataParallel.forward" in names and any(name.startswith("Optimizer.step#") for name in names)
+
+
+@pytest.mark.slow
+def test_a_profiler_sees_what_is_left_out_where_none_looks(pooled: Any) -> None:
+    pooled(2, profiled)
 
 
 @pytest.mark.slow_cases("transformer-0.0", "batchnorm-0.3", "batchnorm-0.0", "conv-0.3")

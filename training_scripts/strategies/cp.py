@@ -100,9 +100,10 @@ class Strategy(strategy.Strategy):
         total = torch.where(weights[:count] == 0, torch.nan, total)
         self.first_losses.of_parts(whole, piece.targets[:count], total)
 
-    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
+    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> float | Tensor:
         total = super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
         if isinstance(self.recipe, HasLossParts):
+            total = torch.as_tensor(total, dtype=torch.float64, device=self.process.device)
             dist.all_reduce(total, group=self.context.group)
         # Each rank has the gradients of its own positions: the sum over them, the mean over the replicas.
         if self.process.world_size > 1:

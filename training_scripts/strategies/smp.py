@@ -205,12 +205,13 @@ class Strategy(strategy.Strategy):
         outputs = super().call(self.module, self._sequences.part(piece.inputs))
         return self.losses(outputs, self._sequences.part_of_targets(piece.targets))
 
-    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
+    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> float | Tensor:
         if self._sequences is None or self._sequences.size == 1:
             return super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
         # FSDP takes the mean also over the ranks that share a text, of which each has the gradient of its own part.
         scale = gradient_scale * self._sequences.size
         total = super().backward(batch, num_samples=num_samples, gradient_scale=scale)
+        total = torch.as_tensor(total, dtype=torch.float64, device=self.process.device)
         dist.all_reduce(total, group=self._sequences.group)
         return total
 

@@ -72,7 +72,7 @@ class Strategy:
         self._weights_are_checked = False
         self._of_folder = recipe if isinstance(recipe, HasFolder) else None
         self.first_losses = FirstLosses(recipe, process.device)
-        self._scaled = ScaledLoss()
+        self._scaled, self._on_host = ScaledLoss(), process.device.type == "cpu"
         if config.sync_batchnorm and process.device.type != "cuda":
             raise InputError(
                 "sync_batchnorm=True needs GPUs: torch's SyncBatchNorm has no CPU kernels. Leave it off, or use a "
@@ -127,28 +127,29 @@ class Strategy:
         """Around each piece of an accumulation: gradients need to travel only with the last one."""
         return NOTHING
 
-    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> Tensor:
+    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> float | Tensor:
         """Leave gradients of `gradient_scale` times the sum of the losses over all ranks (divided by `data_size`, where
-        the strategy averages); returns the sum of this rank's losses, detached. Losses are those of `losses_of`,
-        weighted where the recipe weighs its samples.
+        the strategy averages); returns the sum of this rank's losses, as `Step.loss` has it. Losses are those of
+        `losses_of`, weighted where the recipe weighs its samples.
 
         Sums and one common scale, instead of each rank's mean, are what makes uneven parts exact: ranks with fewer
         samples weigh less, a rank without samples takes part with weight zero.
         """
-        total: Tensor | None = None
+        total: float | Tensor | None = None
         for piece, counted, last in pieces(batch, num_samples, self.config.accumulation):
             if self.watcher and self.watcher.sums:
                 self.watcher.piece_begins(counted)
             with self.synchronizing(last):
                 losses = self.losses_of(piece)
                 summed = losses.sum() if counted else losses.sum() * 0.0
+                # On the CPU nothing waits for the number, and each operation on a scalar costs more than a sum.
+                loss = summed.item() if self._on_host else summed.detach().double()
                 if self.watcher:
-                    self.watcher.forward_done(piece, summed)
+                    self.watcher.forward_done(piece, loss)
                 # As (summed * gradient_scale).backward() to the bit, without the product and its gradient.
                 summed.backward(self._scaled.gradient(summed, gradient_scale))
             if self.watcher:
                 self.watcher.backward_done()
-            loss = summed.detach().double()
             total = loss if total is None else total + loss
         assert total is not None
         return total
@@ -207,7 +208,7 @@ class Strategy:
         """
         if self.buffers:
             self.buffers.agree()
-        self.optimizer.zero_grad()
+        optimizers.clear_gradients(self.optimizer)
         loss_scale = self.loss_scale.value if self.loss_scale else 1.0
         weight = self.total_weight(batch, num_samples)
         gradient_scale: float | Tensor = self.layout.data_size / num_global_samples
@@ -227,7 +228,7 @@ class Strategy:
                 "leaves out a smaller last batch; or a larger global_batch or less accumulation; or use GroupNorm."
             ) from error
         norm = self._update(loss_scale, measure)
-        return Step(loss if self.layout.counts else torch.zeros_like(loss), norm, weight)
+        return Step(loss if self.layout.counts else 0.0, norm, weight)
 
     def on_device(self, batch: Batch) -> Batch:
         """The batch where the model computes, in its parameters' format."""
@@ -286,13 +287,13 @@ class Strategy:
 
     def _update(self, loss_scale: float, measure: bool) -> Tensor | None:
         """Take the step that the gradients ask for; returns their norm, if it was needed."""
-        parameters, clip, norm = self.trained(), self.config.clip_norm, None
+        clip, norm = self.config.clip_norm, None
         if self.holds_slices:
-            gradients.settle(parameters)
+            gradients.settle(self.trained())
         if self.watcher and self.watcher.sums:
             self.watcher.before_update(loss_scale)
         if clip or measure or self.loss_scale:
-            norm = self.gradient_norm(parameters)
+            norm = self.gradient_norm(self.trained())
         if self.loss_scale:
             assert norm is not None
             if not self.loss_scale.accepts(norm):
@@ -301,9 +302,9 @@ class Strategy:
         if clip:
             assert norm is not None
             factor = torch.clamp(clip / (norm + 1e-6), max=1.0)
-            gradients.scale(parameters, factor / loss_scale if self.loss_scale else factor)
+            gradients.scale(self.trained(), factor / loss_scale if self.loss_scale else factor)
         elif self.loss_scale:
-            gradients.scale(parameters, 1.0 / loss_scale)
+            gradients.scale(self.trained(), 1.0 / loss_scale)
         self._step()
         if self.watcher and self.watcher.sums:
             self.watcher.after_update()
@@ -313,7 +314,7 @@ class Strategy:
 
     def _step(self) -> None:
         try:
-            self.optimizer.step()
+            optimizers.take_step(self.optimizer)
         except RuntimeError as error:  # NotImplementedError is one of them
             if not (self.holds_slices and any(words in str(error) for words in REFUSALS_OF_SLICES)):
                 raise

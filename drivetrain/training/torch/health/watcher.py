@@ -103,11 +103,11 @@ class Watcher:
         """A piece of the batch, of which so many samples count; where `sums`."""
         self._layers.counts = counted > 0
 
-    def forward_done(self, piece: Batch, summed: Tensor) -> None:
-        """`summed`: the sum of the piece's losses."""
+    def forward_done(self, piece: Batch, loss: float | Tensor) -> None:
+        """`loss`: the sum of the piece's losses; a float where the model computes on the CPU."""
         if self.tells_phases:
             self._note_forward((phases.FORWARD, self._now()))
-        if self._on_host and not self.nonfinite and not math.isfinite(summed.item()):
+        if self._on_host and not self.nonfinite and not math.isfinite(loss):
             again = self._strategy.name in WHOLE and not self._strategy.config.compile
             self.nonfinite = first_nonfinite(self._strategy, piece, again=again) or "no layer is named"
         self._last_gradient = 0.0

@@ -43,7 +43,7 @@ def run(work: Work, losses: list[torch.Tensor] | None = None) -> Watch:
     def recorded(self: Strategy, *arguments: Any, **named: Any) -> Any:
         taken = train_step(self, *arguments, **named)
         assert losses is not None
-        losses.append(taken.loss.clone())
+        losses.append(torch.as_tensor(taken.loss, dtype=torch.float64))
         return taken
 
     with mock.patch.object(setup, "open_loader", in_memory):

@@ -108,3 +108,38 @@ def test_what_cannot_be() -> None:
         build(model(), Missing(channels=1, hidden=2))
     with pytest.raises(InputError, match=r"strategy 'deepspeed' steps with one optimizer, and optimizer.* returned 2"):
         optimizers.only(build(model()), "deepspeed")
+
+
+def test_hooks_and_profilers_still_see_a_step() -> None:
+    seen = list[str]()
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))])
+    optimizers.take_step(optimizer)
+    handle = optimizer.register_step_pre_hook(lambda *_: seen.append("before"))
+    optimizers.take_step(optimizer)
+    handle.remove()
+    optimizers.take_step(optimizer)
+    assert seen == ["before"]
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        optimizers.take_step(optimizer)
+    assert "Optimizer.step#SGD.step" in {event.key for event in profiler.key_averages()}
+
+
+def test_the_step_and_the_clearing_of_an_optimizer_of_ones_own_are_called() -> None:
+    class Own(torch.optim.SGD):
+        @torch.no_grad()
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            super().step()
+            called.append("step")
+
+        def zero_grad(self, set_to_none: bool = True) -> None:
+            called.append("zero_grad")
+
+    called = list[str]()
+    parameter = nn.Parameter(torch.ones(1))
+    parameter.grad = torch.ones(1)
+    optimizer = Own([parameter], lr=0.5)
+    optimizers.take_step(optimizer)
+    optimizers.clear_gradients(optimizer)
+    assert called == ["step", "zero_grad"] and parameter.item() == 0.5 and parameter.grad is not None
+    optimizers.clear_gradients(torch.optim.SGD([parameter]))
+    assert parameter.grad is None
