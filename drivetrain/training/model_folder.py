@@ -42,10 +42,11 @@ def write_folder(folder: Path, weights: bytes, description: Mapping[str, Any]) -
     folder.mkdir(parents=True, exist_ok=True)
     if (folder / CODE_FOLDER).is_dir():  # what an earlier model needed
         shutil.rmtree(folder / CODE_FOLDER)
-    for name, text in description.get(CODE, {}).items():
-        path = folder / CODE_FOLDER / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(text.encode())
+    files = {folder / CODE_FOLDER / name: text.encode() for name, text in description.get(CODE, {}).items()}
+    for parent in {path.parent for path in files}:
+        parent.mkdir(parents=True, exist_ok=True)
+    for path, content in files.items():
+        path.write_bytes(content)
     (folder / WEIGHTS_FILE).write_bytes(weights)
     complete = {
         "format": FORMAT,

@@ -6,8 +6,9 @@ import ast
 import hashlib
 import json
 import sys
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -98,15 +99,16 @@ def code_hashes(recipe: Recipe) -> dict[str, str]:
     assert file is not None  # recipes are found by file name
     # `my_recipes.faces` in /code/my_recipes/faces.py: /code
     root = Path(file).resolve().parents[module.count(".") + (Path(file).name == "__init__.py")]
-    found: dict[str, Path] = {}
+    found: dict[str, str] = {}
     ahead = [module]
     while ahead:
         name = ahead.pop()
         path = None if name in found else _file_of(name, root)
         if path is not None:
-            found[name] = path
-            ahead += _imports(name, path)
-    return {name: hashlib.sha256(path.read_bytes()).hexdigest()[:16] for name, path in sorted(found.items())}
+            source = path.read_bytes()
+            found[name] = hashlib.sha256(source).hexdigest()[:16]
+            ahead += _imports(name if path.name == "__init__.py" else name.rpartition(".")[0], source)
+    return dict(sorted(found.items()))
 
 
 def _file_of(name: str, root: Path) -> Path | None:
@@ -122,13 +124,14 @@ def _file_of(name: str, root: Path) -> Path | None:
     return next((file for file in (path / "__init__.py", path.with_name(f"{path.name}.py")) if file.is_file()), None)
 
 
-def _imports(name: str, path: Path) -> Generator[str]:
-    """The names that a module's file imports, with the packages around them; some may be no modules."""
-    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+@cache  # by what the files say: a process that trains again need not parse them again
+def _imports(package: str, source: bytes) -> tuple[str, ...]:
+    """The names that a module of `package` imports, with the packages around them; some may be no modules."""
     try:
-        tree = ast.parse(path.read_bytes())
+        tree = ast.parse(source)
     except (SyntaxError, ValueError):  # nothing has imported it yet; whoever does is told
-        return
+        return ()
+    found: dict[str, None] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             wanted = [alias.name for alias in node.names]
@@ -140,4 +143,5 @@ def _imports(name: str, path: Path) -> Generator[str]:
             continue
         for each in wanted:
             parts = each.split(".")
-            yield from (".".join(parts[: number + 1]) for number in range(len(parts)))
+            found.update((".".join(parts[: number + 1]), None) for number in range(len(parts)))
+    return tuple(found)
