@@ -19,7 +19,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import PydanticCustomError, PydanticUndefined
 
 from drivetrain.base.call_site import place_of_field
@@ -90,10 +90,8 @@ class LocalRun(Frozen):
     """Experiment tracker -> where it is: `mlflow: {uri: ...}` (docs/trackers.md)."""
 
 
-class Settings(BaseModel):
+class Settings(Frozen, defer_build=False):
     """Base of a pipeline's configuration; subclass it with a field for each value that users change."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     deployment: Deployment = Deployment()
     """For which target, and where the pipeline lives there."""
