@@ -44,7 +44,8 @@ def test_values_have_the_type_of_the_parameter(type: str, given: Any, value: Any
     ("type", "given", "allowed"),
     [
         ("String", 3, "text of at most 1,024 characters"),
-        ("String", "x" * 1_025, "text of at most 1,024 characters"),
+        ("String", "x" * 1_025, "text of 1,025 characters; at most 1,024 can be given at start. Put it in a file"),
+        ("Float", "0." + "1" * 1_023, "text of 1,025 characters; at most 1,024"),
         ("Integer", "3.5", "a whole number such as 3"),
         ("Integer", "three", "a whole number"),
         ("Integer", "1_000", "a whole number"),
