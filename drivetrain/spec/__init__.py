@@ -25,7 +25,6 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function, no_info_plain_validator_function
 
 from drivetrain.base.errors import SpecError, shown
-from drivetrain.spec.validation_errors import explain_validation
 
 
 @dataclass(frozen=True)
@@ -75,6 +74,8 @@ class Frozen(BaseModel):
             try:
                 self.__pydantic_validator__.validate_python(fields, self_instance=self)
             except ValidationError as error:
+                from drivetrain.spec.validation_errors import explain_validation
+
                 raise SpecError(_one_in_place_of_many(fields, error) or explain_validation(error)) from None
 
         # So pydantic builds what lies in other models without it, and reports all that is wrong with its place.
