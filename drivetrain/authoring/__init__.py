@@ -15,9 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, ModuleType
-from typing import Any, cast
+from typing import Any, Never
 
-from drivetrain.authoring.binding import bind, dependencies, refuse_other_kinds, refuse_unknown, retries
+from drivetrain.authoring.binding import (
+    bind,
+    dependencies,
+    listed_steps,
+    refuse_other_kinds,
+    refuse_unknown,
+    retries,
+)
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.rules.rules import check
 from drivetrain.spec import pipeline as spec
@@ -51,7 +58,6 @@ from drivetrain.spec.values import (
     In,
     Join,
     Not,
-    Pending,
     ValueType,
     as_value,
 )
@@ -215,7 +221,9 @@ def script(
     Raises:
         SpecError: a path elsewhere; a keyword that it does not take; no list where one is wanted.
     """
-    where = f"script({path!r})"
+    where = f"script({shown(path)})"
+    if not isinstance(path, str):  # type: ignore[reportUnnecessaryIsInstance]
+        raise SpecError(f"{where}: give the path of a script as a text, such as script('clean.py').")
     refuse_unknown(where, unknown, script)
     refuse_other_kinds(where, cluster=(Cluster, cluster), cache=(CachePolicy, cache))
     refuse_other_kinds(where, environment=(dict, environment), inputs=(dict, inputs))
@@ -275,8 +283,8 @@ def when(
         description=description,
         depends_on=dependencies(after),
         condition=conditions[0] if len(conditions) == 1 else All(conditions=conditions),
-        then=tuple(then),
-        otherwise=tuple(otherwise),
+        then=listed_steps("when", "then", then),
+        otherwise=listed_steps("when", "otherwise", otherwise),
     )
 
 
@@ -294,6 +302,8 @@ def call_lambda(
     **payload: Any,
 ) -> LambdaStep:
     """Call a Lambda function (its ARN) with a payload; `outputs` names what it returns and the types."""
+    if outputs is not None and not isinstance(outputs, Mapping):  # type: ignore[reportUnnecessaryIsInstance]
+        raise SpecError(f'call_lambda(outputs={shown(outputs)}): name what comes back: outputs={{"score": "Float"}}.')
     return LambdaStep(
         name=name,
         depends_on=dependencies(after),
@@ -322,10 +332,11 @@ class Pipeline(spec.Pipeline, defer_build=False):
         SpecError: naming the first broken rule and what to do.
     """
 
-    def __init__(self, **fields: Any) -> None:
+    def __init__(self, *positional: Never, **fields: Any) -> None:
         # Not a pydantic validator: those wrap what they raise, and an author should read the one message alone.
-        _check_kinds(fields.get("steps", ()))
-        super().__init__(**fields)
+        if "steps" in fields:
+            fields["steps"] = listed_steps("Pipeline", "steps", fields["steps"])
+        super().__init__(*positional, **fields)
         check(self)
 
     def _repr_html_(self) -> str:
@@ -333,22 +344,3 @@ class Pipeline(spec.Pipeline, defer_build=False):
         import importlib
 
         return str(importlib.import_module("drivetrain.client.pictures").of_pipeline(self))
-
-
-def _check_kinds(steps: Any) -> None:
-    """What is easily written in place of a list of steps."""
-    if isinstance(steps, BaseStep):
-        raise SpecError(f"Pipeline(steps=...) is the step {steps.name!r}. Give a list: steps=[...].")
-    if not isinstance(steps, list | tuple):
-        raise SpecError(f"Pipeline(steps=...) is {shown(steps)}. Give a list of steps: steps=[...].")
-    for one in cast("tuple[Any, ...]", steps):
-        if callable(one):
-            name = getattr(one, "__name__", None) or getattr(one, "name", None) or type(one).__name__
-            raise SpecError(f"Pipeline(steps=...) holds {name}, which is no step yet. Write step({name}).")
-        if isinstance(one, Pending):
-            raise SpecError(
-                f"Pipeline(steps=...) holds {one.described()}, which is a value of a step. Give the step itself: "
-                "made = step(...), then steps=[made], and made['output'] where another step reads it."
-            )
-        if not isinstance(one, BaseStep | dict):
-            raise SpecError(f"Pipeline(steps=...) holds {shown(one)}, which is no step. Give what step(...) returns.")

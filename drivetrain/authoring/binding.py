@@ -11,7 +11,7 @@ from drivetrain.base.errors import SpecError, did_you_mean, shown
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.resources import Cluster, RetryCause, RetryPolicy
 from drivetrain.spec.steps import BaseStep, Dependency
-from drivetrain.spec.values import BestRef, OutputRef, Reference, Value, ValueType, as_value, value_type
+from drivetrain.spec.values import BestRef, OutputRef, Pending, Reference, Value, ValueType, as_value, value_type
 from drivetrain.steps import METRICS_OUTPUT, ComponentParameter
 from drivetrain.steps.declaration import Component
 
@@ -44,11 +44,42 @@ def dependencies(after: Sequence[BaseStep | Dependency]) -> tuple[Dependency, ..
     Raises:
         SpecError: something that is no step.
     """
-    given: list[Any] = [after] if isinstance(after, BaseStep | Dependency | str) else list(after)
+    whole: Any = after
+    given: list[Any] = [whole] if isinstance(whole, BaseStep | Dependency | str) or not _is_many(whole) else [*whole]
     for item in given:
         if not isinstance(item, BaseStep | Dependency):
             raise SpecError(f"after={shown(item)}: no step. Give the steps themselves: after=[cleaned].")
     return tuple(item if isinstance(item, Dependency) else Dependency(step=item.name) for item in given)
+
+
+def listed_steps(word: str, name: str, given: Any) -> tuple[Any, ...]:
+    """The steps that one of the authoring words is given as `name`.
+
+    Raises:
+        SpecError: something that is easily written in place of a list of steps.
+    """
+    where = f"{word}({name}=...)"
+    if isinstance(given, BaseStep):
+        raise SpecError(f"{where} is the step {given.name!r}. Give a list: {name}=[...].")
+    if isinstance(given, str | Mapping) or not _is_many(given):
+        raise SpecError(f"{where} is {shown(given)}. Give a list of steps: {name}=[...].")
+    steps: tuple[Any, ...] = tuple(given)
+    for one in steps:
+        if callable(one):
+            called = getattr(one, "__name__", None) or getattr(one, "name", None) or type(one).__name__
+            raise SpecError(f"{where} holds {called}, which is no step yet. Write step({called}).")
+        if isinstance(one, Pending):
+            raise SpecError(
+                f"{where} holds {one.described()}, which is a value of a step. Give the step itself: "
+                f"made = step(...), then {name}=[made], and made['output'] where another step reads it."
+            )
+        if not isinstance(one, BaseStep | dict):
+            raise SpecError(f"{where} holds {shown(one)}, which is no step. Give what step(...) returns.")
+    return steps
+
+
+def _is_many(given: object) -> bool:
+    return hasattr(type(given), "__iter__") and not isinstance(given, Pending)
 
 
 def refuse_other_kinds(where: str, **given: tuple[type, Any]) -> None:

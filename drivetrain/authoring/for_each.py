@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, cast
 
-from drivetrain.authoring.binding import dependencies
+from drivetrain.authoring.binding import dependencies, listed_steps
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.spec.steps import BaseStep, Dependency, ForEachStep, Selector, Step
 from drivetrain.spec.values import ItemRef, LambdaOutputRef, LoggedRef, PropertyRef, Reference, ValueType, as_value
@@ -68,7 +68,7 @@ def for_each(
         description=description,
         depends_on=dependencies(after),
         items=listed,
-        body=tuple(body),
+        body=listed_steps("for_each", "body", body),
         max_concurrency=max_concurrency,
         key=key,
         selector=best,
@@ -94,7 +94,9 @@ def smallest(value: Reference) -> Selector:
 def _selector(pick: Literal["MaxBy", "MinBy"], value: Reference) -> Selector:
     if isinstance(value, LoggedRef | LambdaOutputRef | PropertyRef):
         return Selector(pick=pick, value=value)
+    given: Any = value
+    said = given.described() if isinstance(given, Reference) else shown(given)
     raise SpecError(
-        f"{value.described()} cannot be compared between iterations: the service looks into its description of a job, "
+        f"{said} cannot be compared between iterations: the service looks into its description of a job, "
         "not into files. Give a metric that a training logs (step.logged('...')), a property, or a Lambda's value."
     )

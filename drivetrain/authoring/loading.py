@@ -142,7 +142,10 @@ def _build(author: Callable[..., Any], config: Path | None, overrides: tuple[str
         where = place_in(error.__traceback__) or place_of_function(author)
         text = f"{author.__name__}() ended the program ({_exit(error)}); it must return a Pipeline."
         raise at_place(UserError(text), where) from None
-    except ValidationError as error:  # of a Cluster, a Schedule, ... that it makes
+    except SpecError as error:
+        at_place(error, place_in(error.__traceback__))
+        raise
+    except ValidationError as error:  # of a model of its own
         raise _explained(error) from None
     if not isinstance(built, Pipeline):
         text = f"{author.__name__}() returned {shown(built)}; it must return a Pipeline."
@@ -175,7 +178,9 @@ def import_file(path: Path) -> ModuleType:
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
-    except UserError:
+    except UserError as error:
+        if isinstance(error, SpecError):
+            at_place(error, place_in(error.__traceback__))
         raise
     except SyntaxError as error:
         file = Path(error.filename or path).name  # perhaps one that it imports

@@ -32,7 +32,7 @@ def read_yaml(file: Path) -> dict[str, Any]:
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
-        raise UserError(f"Settings file {file} is not UTF-8 (byte {error.start}).") from None
+        raise UserError(f"Settings file {file} is not UTF-8 (byte {error.start}). Save it as UTF-8.") from None
     value = load_yaml(text, str(file))
     if value is None:
         return {}
@@ -83,7 +83,8 @@ def load_documents(text: str, where: str) -> list[Any]:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
-        raise UserError(f"{where}{place}: not YAML: {error.problem}.") from None
+        tab = " Indent with spaces, not with tabs." if mark and "\t" in _before(text, mark) else ""
+        raise UserError(f"{where}{place}: not YAML: {error.problem}.{tab}") from None
     except yaml.YAMLError as error:
         raise UserError(f"{where}: not YAML: {str(error).splitlines()[0]}.") from None
     except ValueError as error:  # what looks like a date or a number, and is none: 2026-13-45, 5,000 digits
@@ -94,19 +95,25 @@ def load_documents(text: str, where: str) -> list[Any]:
 
 @cache
 def _yaml_loader() -> Any:
-    """Of plain values, without YAML 1.1's numbers to base 60: 12:30 is a text, and not 750."""
+    """Of plain values, without YAML 1.1's numbers to base 60 and 8: 12:30 is a text, and not 750; so is 010, which a
+    number's field takes for 10, and not for 8."""
     import yaml
 
     base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     numbers = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
     resolvers = {
         first: [
-            (tag, re.compile(f"(?![-+0-9_]*:){kind.pattern}", re.VERBOSE) if tag in numbers else kind)
+            (tag, re.compile(rf"(?![-+0-9_]*:|[-+]?0[0-9_]+$){kind.pattern}", re.VERBOSE) if tag in numbers else kind)
             for tag, kind in kinds
         ]
         for first, kinds in base.yaml_implicit_resolvers.items()
     }
     return type("Loader", (base,), {"yaml_implicit_resolvers": resolvers})
+
+
+def _before(text: str, mark: Any) -> str:
+    """The line of a mark as far as the character there."""
+    return "".join(text.splitlines()[mark.line : mark.line + 1])[: mark.column + 1]
 
 
 def _place(where: str, node: Any) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from drivetrain.authoring.binding import dependencies, output_of
+from drivetrain.authoring.binding import dependencies, output_of, refuse_other_kinds
 from drivetrain.base.errors import SpecError
 from drivetrain.registry import model_package
 from drivetrain.spec.model_card import check_card
@@ -50,6 +50,7 @@ def register(
     Raises:
         SpecError: a step without the output that is needed; a section or field that a model card does not have.
     """
+    refuse_other_kinds(f"register(name={name!r})", metadata=(dict, metadata), card=(dict, card))
     if isinstance(model, BaseStep):
         model = output_of(model, "model", f"model of step {name!r}")
     if isinstance(metrics, BaseStep):

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic_core import PydanticCustomError, PydanticUndefined
 
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, place_of_field, shown
@@ -89,10 +89,8 @@ class LocalRun(Frozen):
     """Experiment tracker -> where it is: `mlflow: {uri: ...}` (docs/trackers.md)."""
 
 
-class Settings(BaseModel):
+class Settings(Frozen, defer_build=False):
     """Base of a pipeline's configuration; subclass it with a field for each value that users change."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
     deployment: Deployment = Deployment()
     """For which target, and where the pipeline lives there."""
@@ -156,6 +154,7 @@ def build(
         _put(values, path, _value(kind, path, text, f"--set {key}"), origin, "--set")
     if moved:
         warnings.warn(notice(moved), OutsideOfBlockWarning, stacklevel=2)
+    _refuse_truth_for_numbers(kind, values, origin)
     try:
         settings = kind.model_validate(values)
     except ValidationError as error:
@@ -163,6 +162,33 @@ def build(
     _check_blocks(settings.deployment, origin)
     _refuse_wrong_defaults(kind, values)
     return settings
+
+
+def _refuse_truth_for_numbers(
+    kind: type[BaseModel], values: Mapping[str, Any], origin: Mapping[tuple[str, ...], str], place: tuple[str, ...] = ()
+) -> None:
+    """YAML reads `yes` and `on` as true, which Python takes for the number 1."""
+    for name, value in values.items():
+        path = (*place, name)
+        if isinstance(value, dict) and (inner := _model_at(kind, (name,))) is not None:
+            _refuse_truth_for_numbers(inner, cast("dict[str, Any]", value), origin, path)
+        elif isinstance(value, bool) and name in kind.model_fields:
+            allowed = _alternatives(kind.model_fields[name].annotation)
+            if allowed & {int, float} and not allowed & {bool, Any}:
+                source = _source(path, origin)
+                raise UserError(
+                    f"Setting {'.'.join(path)}{f' (from {source})' if source else ''} is {value}: give a number. YAML "
+                    "reads yes, no, on and off as True and False."
+                )
+
+
+def _alternatives(annotation: Any) -> set[Any]:
+    """The types that a field's annotation allows."""
+    if get_origin(annotation) is Annotated:
+        return _alternatives(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return {each for part in get_args(annotation) for each in _alternatives(part)}
+    return {annotation}
 
 
 def _file_in_blocks(read: dict[str, Any], moved: dict[str, None]) -> None:
@@ -256,11 +282,7 @@ def _is_text(kind: type[BaseModel], path: tuple[str, ...]) -> bool:
     owner = _model_at(kind, path[:-1])
     field = owner.model_fields.get(path[-1]) if owner is not None else None
     annotation: Any = field.annotation if field is not None else None
-    choices = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else (annotation,)
-    return {get_args(each)[0] if get_origin(each) is Annotated else each for each in choices} in (
-        {str},
-        {str, type(None)},
-    )
+    return _alternatives(annotation) in ({str}, {str, type(None)})
 
 
 def _put(
@@ -311,7 +333,8 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
     given = first.get("input")
     # YAML takes 2026-01-01 for a date and 12:30 for a number.
     hint = " Put it in quotes." if first["type"] == "string_type" and not isinstance(given, dict | list | None) else ""
-    return f"Setting {where} is {given!r:.80}: {first['msg'].rstrip('.')}.{hint}{more}"
+    said = "give a list, such as [a, b]" if first["type"] in ("tuple_type", "list_type") else first["msg"].rstrip(".")
+    return f"Setting {where} is {given!r:.80}: {said}.{hint}{more}"
 
 
 def values_of(settings: Settings) -> dict[str, Any]:

@@ -81,6 +81,8 @@ def tune(
     """
     if not isinstance(training, TrainingStep) or isinstance(training, TuningStep):
         raise SpecError(f"tune({shown(training, 60)}): give a training step, as step(train, ...) makes one.")
+    if not isinstance(objective, str):  # type: ignore[reportUnnecessaryIsInstance]
+        raise SpecError(f"tune(..., objective={shown(objective, 60)}): give the name of a metric that it logs.")
     for name, given in ranges.items():
         _check(training, name, given)
     if maximize is None:
@@ -111,10 +113,7 @@ def between(low: float, high: float, *, scale: Scale = "Auto") -> Between:
     Raises:
         SpecError: bounds the wrong way round, or a scale that they do not allow.
     """
-    try:
-        return Between(low=low, high=high, scale=scale)
-    except ValueError as error:
-        raise SpecError(_first(error)) from None
+    return Between(low=low, high=high, scale=scale)
 
 
 def one_of(*values: Any) -> OneOf:
@@ -125,8 +124,8 @@ def one_of(*values: Any) -> OneOf:
     """
     try:
         return OneOf(values=values)
-    except ValueError as error:
-        raise SpecError(f"one_of{shown(values)}: {_first(error)}") from None
+    except SpecError as error:
+        raise SpecError(f"one_of{shown(values)}: {error}") from None
 
 
 def _check(training: TrainingStep, name: str, given: Any) -> None:
@@ -173,10 +172,3 @@ def _limit(name: str, given: Any) -> Any:
     if isinstance(value, bool | float | str):
         raise SpecError(f"tune(..., {name}={shown(given, 40)}): give a whole number, or an Integer parameter.")
     return value
-
-
-def _first(error: ValueError) -> str:
-    """What a check of ours says, without what pydantic says around it."""
-    errors: Any = getattr(error, "errors", None)
-    first = errors()[0]["msg"] if errors is not None else str(error)
-    return str(first).removeprefix("Value error, ")

@@ -29,6 +29,19 @@ _UNSAFE = {**{ord(char): entity for char, entity in _ENTITIES.items()}, **_CONTR
 _NOT_PLAIN = re.compile(f"[{''.join(map(chr, _UNSAFE))}\ud800-\udfff]")
 
 
+_PAGE = re.compile(r"<!doctype html|<html[\s>]", re.IGNORECASE)
+_TITLE = re.compile(r"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+
+
+def page_in(message: str) -> str | None:
+    """The title of a page of HTML in an error's message, as a proxy or a server that is down gives one in the place of
+    words; None where there is no page."""
+    if _PAGE.search(message) is None:
+        return None
+    title = _TITLE.search(message)
+    return " ".join(title[1].split())[:80] if title else "without a title"
+
+
 class Markup(str):
     """Text that is markup already."""
 

@@ -58,6 +58,38 @@ def runs(incomplete: str) -> list[str]:
     return [word for word in known if word.startswith(incomplete)]
 
 
+def steps(incomplete: str, execution: str) -> list[str]:
+    """Names of the steps of a run here that begin so; none where there is no such run."""
+    from drivetrain.base.errors import UserError
+    from drivetrain.cli import local_home
+    from drivetrain.targets.local.ledger.reader import Ledger
+
+    try:
+        with Ledger(local_home(None)) as ledger:
+            rows = ledger.steps(ledger.execution(execution).id)
+    except UserError:
+        return []
+    return [row.name for row in rows if row.name.startswith(incomplete)]
+
+
+def settings(incomplete: str, pipeline: str | None) -> list[str]:
+    """`NAME=` of a pipeline's own settings that begin so; none where there is no such pipeline."""
+    from contextlib import redirect_stdout
+    from io import StringIO
+
+    from drivetrain.authoring.loading import settings_of
+    from drivetrain.authoring.settings import Settings
+    from drivetrain.base.errors import UserError
+
+    try:
+        with redirect_stdout(StringIO()):  # what a file prints as it is imported is no word
+            kind = settings_of(pipeline or "")
+    except UserError:
+        return []
+    own = kind.model_fields.keys() - Settings.model_fields
+    return [f"{name}=" for name in kind.model_fields if name in own and name.startswith(incomplete)]
+
+
 def pipelines(incomplete: str) -> list[str]:
     """Names of ready pipelines, and files here, that begin so."""
     from drivetrain.authoring.loading import ready_pipelines

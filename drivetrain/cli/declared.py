@@ -19,8 +19,8 @@ import click
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Written = tuple[str | None, type[click.Command], Callable[..., Any]]
-Complete = Callable[[str], list[str]]
-"""From the beginning of a word to the words that begin so."""
+Complete = Callable[[str, Mapping[str, Any]], list[str]]
+"""From the beginning of a word, and what is given already, to the words that begin so."""
 
 COMPLETE = "_DRIVETRAIN_COMPLETE"
 """The variable by which a shell asks for the words that may come next (completion.py)."""
@@ -187,7 +187,8 @@ def _parameter(name: str, hint: Any, default: Any, *, required: bool) -> click.P
     if (complete := declared.complete) is not None:
 
         def words(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-            return complete(incomplete)
+            # What an option without its value ends is not read: the words by their place lie there as they were.
+            return complete(incomplete, {"target": next(iter(context.args), None)} | _given(context.params))
 
         given["shell_complete"] = words
     if isinstance(declared, Argument):
@@ -199,6 +200,10 @@ def _parameter(name: str, hint: Any, default: Any, *, required: bool) -> click.P
         given |= {"type": _read_as(kind, declared.min, declared.max), "multiple": many}
         given |= {"metavar": declared.metavar, "show_default": declared.show_default and default != ""}
     return click.Option(names, **given)
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 class _Argument(click.Argument):

@@ -23,13 +23,27 @@ Json = Annotated[bool, Option("--json", help="Print JSON, for scripts.")]
 JsonLines = Annotated[bool, Option("--json", help="Print JSON lines, for scripts.")]
 Quiet = Annotated[bool, Option("--quiet", "-q", help="Print the run's id alone; what failed, on stderr.")]
 Config = Annotated[Path | None, Option("--config", "-c", metavar="FILE", help="YAML file with settings.")]
+
+
+def _settings(incomplete: str, given: Mapping[str, Any]) -> list[str]:
+    from drivetrain.cli.completion import settings
+
+    return settings(incomplete, given["target"])
+
+
 Set = Annotated[
     list[str] | None,
-    Option("--set", "-s", metavar="KEY=VALUE", help="Change a setting, such as epochs=20. Repeatable."),
+    Option(
+        "--set",
+        "-s",
+        metavar="KEY=VALUE",
+        help="Change a setting, such as epochs=20. Repeatable.",
+        complete=_settings,
+    ),
 ]
 
 
-def _targets(incomplete: str) -> list[str]:
+def _targets(incomplete: str, _: Mapping[str, Any]) -> list[str]:
     from drivetrain.targets.target import target_names
 
     return [name for name in target_names() if name.startswith(incomplete)]
@@ -80,7 +94,7 @@ Interrupt = Annotated[
 ]
 
 
-def _runs(incomplete: str) -> list[str]:
+def _runs(incomplete: str, _: Mapping[str, Any]) -> list[str]:
     from drivetrain.cli.completion import runs
 
     return runs(incomplete)

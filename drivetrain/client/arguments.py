@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from types import NoneType
@@ -36,6 +37,14 @@ def checked(call: str, kind: Any, **given: object) -> None:
         if not isinstance(value, kind) or (isinstance(value, bool) and bool not in kinds):
             words = " or ".join(_WORDS[one] for one in kinds if one is not NoneType)
             raise UserError(f"{call}({name}={shown(value)}): give {words}.")
+
+
+def as_overrides(settings: Mapping[str, Any]) -> list[str]:
+    """Settings as the command line takes them; YAML reads JSON."""
+    return [
+        f"{name}={value if isinstance(value, str) else json.dumps(value, default=str)}"
+        for name, value in settings.items()
+    ]
 
 
 def checked_home(call: str, home: object) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, shown
 from drivetrain.base.formatting import duration
-from drivetrain.client.arguments import PLACE, checked, checked_limit, checked_lines
+from drivetrain.client.arguments import PLACE, as_overrides, checked, checked_limit, checked_lines
 from drivetrain.client.frames import Named, table
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ class Deployed:
         settings: further settings, such as `{"deployment.targets.sagemaker.region": "eu-west-1"}`.
 
     Raises:
-        UserError: wrong settings, or nothing says where it is. Nothing is asked of the place yet.
+        UserError: wrong settings, such as change neither which pipeline it is nor where (a deployed one runs as it was
+            applied), or nothing says where it is. Nothing is asked of the place yet.
     """
 
     def __init__(
@@ -47,15 +48,16 @@ class Deployed:
         region: str | None = None,
         settings: Mapping[str, Any] | None = None,
     ) -> None:
-        from drivetrain.cli.deployed.deployment import deployer_of
+        from drivetrain.cli.deployed.deployment import deployer_of, refuse_in_vain
 
         if not isinstance(pipeline, str):  # type: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"Deployed({shown(pipeline)}): give the name of a pipeline, or FILE.py[:FUNCTION].")
         checked("Deployed", PLACE, config=config)
         checked("Deployed", str | None, target=target, region=region)
         checked("Deployed", Mapping | None, settings=settings)
-        overrides = [f"{name}={value}" for name, value in (settings or {}).items()]
+        overrides = as_overrides(settings or {})
         place = None if config is None else Path(config)
+        refuse_in_vain(pipeline, place, overrides, parameter="start(NAME=value)")
         self._deployer, self.name = deployer_of(pipeline, place, overrides, region, target)
 
     @property

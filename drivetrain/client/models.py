@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 class Model:
     """A registered version of a model, as it was when it was asked for; `dt.Registry().model("digits")` gives one."""
 
-    def __init__(self, of: Registry, version: registries.ModelVersion) -> None:
+    def __init__(self, of: Registry, version: registries.ModelVersion | None = None) -> None:
+        if not isinstance(of, Registry) or not hasattr(version, "group"):  # type: ignore[reportUnnecessaryIsInstance]
+            raise UserError(f"Model({shown(of)}): a registry gives models: dt.Registry().model('digits', 'latest').")
+        assert version is not None
         self._of, self._version = of, version
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import json
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
@@ -12,6 +11,7 @@ from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError, shown
+from drivetrain.client.arguments import as_overrides
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.options import region_of
 
@@ -83,7 +83,7 @@ def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bo
 
     from drivetrain.cli.operands import compiled_again
 
-    overrides = _overrides(settings)
+    overrides = as_overrides(settings)
     built, values = compiled_again(origin, overrides)
     origin = {**origin, "set": [*origin["set"], *overrides]}
     options = replace(Request.load(home.run(execution)).options, origin=origin, settings=values)
@@ -96,7 +96,7 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
     from drivetrain.authoring.settings import Settings
     from drivetrain.steps.declaration import Component
 
-    overrides = _overrides(settings)
+    overrides = as_overrides(settings)
     if isinstance(pipeline, str | Path):
         return load(str(pipeline), config, overrides)
     if isinstance(pipeline, Pipeline):
@@ -145,17 +145,9 @@ def _origin(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
     return {
         "target": str(pipeline),
         "config": None if config is None else str(config),
-        "set": _overrides(settings),
+        "set": as_overrides(settings),
         "folder": str(Path.cwd()),
     }
-
-
-def _overrides(settings: Mapping[str, Any]) -> list[str]:
-    """Settings as the command line takes them; YAML reads JSON."""
-    return [
-        f"{name}={value if isinstance(value, str) else json.dumps(value, default=str)}"
-        for name, value in settings.items()
-    ]
 
 
 def _watched(home: Home, begin: Callable[[Runner], Summary], *, quiet: bool) -> Summary:

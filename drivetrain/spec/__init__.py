@@ -7,8 +7,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import signature
 from math import isfinite
-from typing import Annotated, Any, NoReturn, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -18,9 +19,12 @@ from pydantic import (
     GetCoreSchemaHandler,
     GetJsonSchemaHandler,
     TypeAdapter,
+    ValidationError,
 )
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function, no_info_plain_validator_function
+
+from drivetrain.base.errors import SpecError, shown
 
 
 @dataclass(frozen=True)
@@ -54,9 +58,55 @@ class Frozen(BaseModel):
 
     Its validator is built with the first object of the class; of classes that most pipelines have, as they are imported
     (`defer_build=False`).
+
+    Raises:
+        SpecError: an unknown, missing or wrong field, in one line. `model_validate` raises pydantic's own error, for
+            code that says where the values came from.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
+
+    if not TYPE_CHECKING:  # a type checker knows the fields
+
+        def __init__(self, /, *positional: Any, **fields: Any) -> None:
+            if positional:
+                raise SpecError(_by_name(type(self), positional[0]))
+            try:
+                self.__pydantic_validator__.validate_python(fields, self_instance=self)
+            except ValidationError as error:
+                from drivetrain.spec.validation_errors import explain_validation
+
+                raise SpecError(_one_in_place_of_many(fields, error) or explain_validation(error)) from None
+
+        # So pydantic builds what lies in other models without it, and reports all that is wrong with its place.
+        __init__.__pydantic_base_init__ = True
+        __init__.__signature__ = signature(BaseModel.__init__)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            try:
+                super().__setattr__(name, value)
+            except ValidationError:
+                kind = type(self).__name__
+                raise SpecError(
+                    f"{kind}.{name} cannot be changed once it is built. Build another one: {kind}({name}=...)."
+                ) from None
+
+
+def _one_in_place_of_many(fields: dict[str, Any], error: ValidationError) -> str:
+    """What to say of a model that was given where a list of such belongs; empty where none was."""
+    for problem in error.errors(include_url=False, include_context=False):
+        name, *inner = problem["loc"] or ("",)
+        if inner and isinstance(inner[0], int) and isinstance(given := fields.get(str(name)), BaseModel):
+            return f"{error.title}.{name} is one {type(given).__name__}. Give a list: {name}=[...]."
+    return ""
+
+
+def _by_name(kind: type[BaseModel], given: object) -> str:
+    """How to write what was given to a model without the name of its field: most likely the first of its own."""
+    own = [*vars(kind).get("__annotations__", {}), *kind.model_fields]
+    likely = next((name for name in own if name in kind.model_fields and name != "kind"), "name")
+    name = kind.__name__
+    return f"{name}({shown(given)}): its fields are given by name, such as {name}({likely}=...)."
 
 
 class FrozenDict(dict[str, T]):

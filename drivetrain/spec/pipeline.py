@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from drivetrain.catalog import quotas
-from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Lazily
+from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Lazily, Matching
 from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.resources import CachePolicy
 from drivetrain.spec.steps import ConditionStep, ForEachStep, NativeStep, Step, flatten
@@ -50,7 +50,10 @@ class Parameter(Pending):
         return self.ref().described()
 
 
-Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9](-*[A-Za-z0-9]){0,62}$")]
+Name = Annotated[
+    str,
+    Matching(r"[A-Za-z0-9](-*[A-Za-z0-9]){0,62}", "letters, digits and '-' between them, at most 63: nightly"),
+]
 
 
 class Limit(Frozen):
@@ -110,7 +113,7 @@ class RegistryEvent(EventTrigger):
     """A model package of a group changed: was approved, moved to a stage, ..."""
 
     kind: Literal["registry"] = "registry"
-    group: Annotated[str, Field(pattern=r"^[A-Za-z0-9](-*[A-Za-z0-9]){0,62}$")]
+    group: Name
     status: Literal["Approved", "Rejected", "PendingManualApproval"] | None = "Approved"
     stage: str | None = None
     stage_status: str | None = None
@@ -131,7 +134,9 @@ class Upload(EventTrigger):
     """An object arrived under a prefix. The bucket must send its events to EventBridge."""
 
     kind: Literal["upload"] = "upload"
-    bucket: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]$")]
+    bucket: Annotated[
+        str, Matching(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]", "the name of a bucket alone, such as team-data")
+    ]
     prefix: str = ""
     suffix: str = ""
 
@@ -140,7 +145,10 @@ class PipelineFinished(EventTrigger):
     """Another pipeline ended."""
 
     kind: Literal["pipeline"] = "pipeline"
-    pipeline: Annotated[str, Field(pattern=r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,255}$")]
+    pipeline: Annotated[
+        str,
+        Matching(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,255}", "a pipeline's name: letters, digits and '-' between them"),
+    ]
     outcome: Literal["Succeeded", "CompletedWithFailures", "Failed", "Stopped"] = "Succeeded"
     """CompletedWithFailures is no success: a step failed, and one with a Trigger took care of it."""
 

@@ -49,6 +49,8 @@ class Dependency(Frozen):
         given = {"step": step.name if isinstance(step, BaseStep) else step, "trigger": trigger}
         super().__init__(**{name: value for name, value in given.items() if value is not None}, **unknown)
 
+    __init__.__pydantic_base_init__ = True  # type: ignore[attr-defined]  # as Frozen's: JSON needs none of it
+
 
 # What the declaration of drivetrain.components.train calls itself; importing it would cost every compilation its time.
 TRAIN = "drivetrain.components.train:train"
@@ -74,7 +76,8 @@ class BaseStep(Frozen):
             SpecError: when the step has no such output.
         """
         if output not in self.output_names():
-            raise SpecError(f"Step {self.name!r} has no output {output!r}. {did_you_mean(output, self.output_names())}")
+            known = did_you_mean(str(output), self.output_names())
+            raise SpecError(f"Step {self.name!r} has no output {output!r}. {known}")
         return OutputRef(step=self.name, output=output)
 
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]
@@ -166,8 +169,8 @@ class TrainingStep(JobStep):
 
     def logged(self, name: str) -> LoggedRef:
         """The last value of a training metric found in the log."""
-        if name not in self.logs:
-            raise SpecError(f"Step {self.name!r} logs no {name!r}. {did_you_mean(name, self.logs)}")
+        if name not in [*self.logs]:
+            raise SpecError(f"Step {self.name!r} logs no {name!r}. {did_you_mean(str(name), self.logs)}")
         return LoggedRef(step=self.name, name=name)
 
 

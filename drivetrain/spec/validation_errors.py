@@ -6,6 +6,16 @@ import traceback
 from typing import Any, Literal, get_args, get_origin
 
 from drivetrain.base.errors import did_you_mean, shown
+from drivetrain.base.masking import MASK, looks_secret
+
+_KINDS = {"bool": "True or False", "int": "a whole number", "float": "a number", "string": "a text"}
+_STRANGER = "nothing of this kind belongs here"
+_WRITTEN = {
+    "tuple_type": "give a list",
+    "dict_type": 'give a dict, such as {"NAME": "value"}',
+    "model_attributes_type": _STRANGER,
+    "union_tag_not_found": _STRANGER,
+}
 
 
 def is_validation_error(error: BaseException) -> bool:
@@ -15,7 +25,9 @@ def is_validation_error(error: BaseException) -> bool:
 
 def explain_validation(error: Any) -> str:
     """The first broken field: its path, what was given, what is allowed."""
-    problems = error.errors(include_url=False)
+    problems = _without_alternatives(error.errors(include_url=False))
+    # A name that does not exist comes first: it may be why another one is missing.
+    problems.sort(key=lambda problem: problem["type"] != "extra_forbidden" or len(problem["loc"]) > 1)
     first = problems[0]
     path = ".".join(str(part) for part in (error.title, *first["loc"]))
     more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
@@ -29,7 +41,42 @@ def explain_validation(error: Any) -> str:
         return f"{path} is required.{choices}{more}"
     if first["type"] == "too_short" and choices:
         return f"{path} is empty. Give one at least.{choices}{more}"
-    return f"{path} is {shown(first.get('input'))}: {first['msg'].rstrip('.')}.{more}"
+    said = _said(first)
+    if not first["loc"] and first["type"] == "value_error":  # of fields that do not go together: it names them
+        return f"{said}.{more}"
+    given = MASK if any(looks_secret(str(part)) for part in first["loc"]) else shown(first.get("input"))
+    return f"{path} is {given}: {said}.{more}"
+
+
+def _without_alternatives(problems: list[Any]) -> list[Any]:
+    """Problems without those that the same value has with the other types of a union, and without the first type's
+    name in its place."""
+    first = problems[0]
+    *place, last = first["loc"] or ("",)
+    same = [one for one in problems if [*one["loc"][: len(place)]] == place and one["input"] is first["input"]]
+    if not place or len(same) == 1 or not (_is_type(last) or first["type"] == "model_type"):
+        return problems
+    others = [one for one in problems if one not in same]
+    beyond = next((one for one in same if not one["type"].endswith(("_type", "_parsing"))), None)
+    kinds = [_KINDS[kind] for one in same if (kind := one["type"].partition("_")[0]) in _KINDS]
+    if beyond is None and kinds:  # a value of the type, but beyond its bounds, says more
+        beyond = {**first, "msg": f"give {' or '.join(dict.fromkeys(kinds))}", "type": "union"}
+    return [{**(beyond or first), "loc": tuple(place)}, *others]
+
+
+def _said(problem: Any) -> str:
+    """What is wrong with the value, or what to write."""
+    kind: str = problem["type"]
+    if kind == "model_type":
+        return f"give {problem['ctx']['class_name']}(...)"
+    if kind in _WRITTEN:
+        return _WRITTEN[kind]
+    return problem["msg"].removeprefix("Value error, ").rstrip(".")
+
+
+def _is_type(part: object) -> bool:
+    """Whether a part of a place is pydantic's name of a type, and no field or key."""
+    return isinstance(part, str) and (part in ("bool", "int", "float", "str", "none") or not part.isidentifier())
 
 
 def _choices(kind: Any) -> list[str]:

@@ -88,7 +88,7 @@ def component(
             function,
             job=job,
             needs=needs,
-            logs=dict(logs or {}),
+            logs={} if logs is None else logs,
             resumable=resumable,
             cached=cached,
             name=name,

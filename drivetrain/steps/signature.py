@@ -53,7 +53,7 @@ def declare(
     *,
     job: Job,
     needs: Sequence[str],
-    logs: dict[str, str],
+    logs: Mapping[str, str],
     resumable: Sequence[str],
     cached: bool,
     name: str | None,
@@ -64,6 +64,12 @@ def declare(
     where = f"{function.__module__}.{function.__qualname__}"
     needs = listed_texts(where, "needs", needs, '"numpy"')
     resumable = listed_texts(where, "resumable", resumable, '"epochs"')
+    if not isinstance(logs, Mapping):  # type: ignore[reportUnnecessaryIsInstance]
+        raise DeclarationError(f"{where}: logs is {logs!r:.80}. Give {{'loss': r'loss=([0-9.]+)'}}: name and pattern.")
+    if name is not None and not isinstance(name, str):  # type: ignore[reportUnnecessaryIsInstance]
+        raise DeclarationError(f"{where}: name is {name!r:.80}. Give a text, such as name='prepare-data'.")
+    if settings is not None and not hasattr(settings, "__dataclass_fields__"):
+        raise DeclarationError(f"{where}: settings is {settings!r:.80}. Give a dataclass; its fields are parameters.")
     if function.__code__.co_flags & _NOT_RUN_BY_A_CALL:
         raise DeclarationError(f"{where} cannot be a component: it is async or a generator, which nothing would run.")
     if job not in typing.get_args(Job):
@@ -153,7 +159,7 @@ def declare(
         metrics=metrics,
         needs=needs,
         resumable=resumable,
-        logs=types.MappingProxyType(logs),
+        logs=types.MappingProxyType(dict(logs)),
         summary=(function.__doc__ or "").strip().partition("\n")[0].rstrip(),
         texts=texts,
         cached=cached,
@@ -273,6 +279,10 @@ def _check_logs(where: str, job: Job, logs: Mapping[str, str]) -> None:
     for metric, pattern in logs.items():
         try:
             groups = re.compile(pattern).groups
+        except TypeError:
+            raise DeclarationError(
+                f"{where}: logs[{metric!r}] is {pattern!r:.80}. Give a regular expression."
+            ) from None
         except re.error as error:
             raise DeclarationError(f"{where}: logs[{metric!r}] is no regular expression: {error}.") from None
         if groups != 1:

@@ -13,12 +13,14 @@ from __future__ import annotations
 
 import importlib
 import shlex
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import duration
 from drivetrain.targets.target import find_target
 
 if TYPE_CHECKING:
@@ -29,6 +31,14 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 Tell = Callable[[str], None]
 LATEST = "latest"
+FOLLOWING_SECONDS = 600.0
+"""For so long a place may give no answer to somebody who follows an execution."""
+FOLLOWING_PAUSE_SECONDS = 5.0
+
+
+def say_unanswered(problem: str) -> None:
+    """Say to somebody who follows an execution why nothing is new: on stderr, since stdout has what is followed."""
+    print(f"{problem} Following goes on, for up to {duration(FOLLOWING_SECONDS)}.", file=sys.stderr, flush=True)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -191,6 +191,35 @@ def deployer_of(
     return _connected(on or DEFAULT, None, region, target, options), target
 
 
+def refuse_in_vain(target: str, config: Path | None, overrides: Sequence[str], *, parameter: str) -> None:
+    """
+    Args:
+        parameter: how a parameter of the pipeline is given instead.
+
+    Raises:
+        UserError: a setting that says neither which pipeline is started nor where, which was decided by `apply`.
+    """
+    from drivetrain.cli.operands import is_pipeline
+
+    if not is_pipeline(target):
+        return  # of a deployed one by its name, other settings are not known
+    for given in overrides:
+        if given.startswith(("deployment.", "deployment=")):
+            continue
+        others = [each for each in overrides if each is not given]
+        try:
+            unchanged = place_of(target, config, others) == place_of(target, config, overrides)
+        except UserError:
+            continue  # the pipeline is not built without it; what else is wrong is said as it is looked for
+        if unchanged:
+            option = " ".join(options_of(None, *without_secrets([given])))
+            raise UserError(
+                f"{option}: a deployed pipeline is started as it was applied, and this changes nothing of it. "
+                f"Apply it first (drivetrain apply {target} {option}), or give a parameter of the pipeline: "
+                f"{parameter}."
+            )
+
+
 def follow_to_end(deployer: Deployer, handle: Handle, *, as_json: bool) -> int:
     """Show an execution until it ends, then its report; gives the exit code of a local run that ended so."""
     from drivetrain.cli.deployed.execution_text import shown

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 from drivetrain.cli.declared import App, Option
@@ -49,13 +47,13 @@ def start(
       drivetrain start nightly --select evaluate,compare --from latest
     """
     from drivetrain.cli import options
-    from drivetrain.cli.deployed.deployment import deployer_of, follow_to_end
+    from drivetrain.cli.deployed.deployment import deployer_of, follow_to_end, refuse_in_vain
     from drivetrain.cli.terminal import say, say_json
     from drivetrain.targets.deployer import StartRequest
 
     parameters = options.pairs("--param", param, "NAME=VALUE, such as MinAccuracy=0.98")
     selected = options.selected(select, source)
-    _refuse_in_vain(target, config, set_ or ())
+    refuse_in_vain(target, config, set_ or (), parameter="--param NAME=VALUE")
     deployer, pipeline = deployer_of(target, config, set_, region, on)
     handle = deployer.start(
         pipeline,
@@ -77,31 +75,3 @@ def start(
         say(f"Started {handle.id} ({handle.address})")
         say(f"See how it goes: {deployer.about_runs('show', pipeline)} --follow")
     return 0
-
-
-def _refuse_in_vain(target: str, config: Path | None, overrides: Sequence[str]) -> None:
-    """
-    Raises:
-        UserError: a setting that says neither which pipeline is started nor where, which was decided by `apply`.
-    """
-    from drivetrain.base.errors import UserError
-    from drivetrain.cli.deployed.deployment import options_of, place_of, without_secrets
-    from drivetrain.cli.operands import is_pipeline
-
-    if not is_pipeline(target):
-        return  # of a deployed one by its name, other settings are not known
-    for given in overrides:
-        if given.startswith(("deployment.", "deployment=")):
-            continue
-        others = [each for each in overrides if each is not given]
-        try:
-            unchanged = place_of(target, config, others) == place_of(target, config, overrides)
-        except UserError:
-            continue  # the pipeline is not built without it; what else is wrong is said as it is looked for
-        if unchanged:
-            option = " ".join(options_of(None, *without_secrets([given])))
-            raise UserError(
-                f"{option}: a deployed pipeline is started as it was applied, and this changes nothing of it. "
-                f"Apply it first (drivetrain apply {target} {option}), or give a parameter of the pipeline: "
-                "--param NAME=VALUE."
-            )

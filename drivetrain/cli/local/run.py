@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from drivetrain.base.errors import UserError
 from drivetrain.cli.declared import App, Argument, Option
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 app = App()
 
 
-def _pipelines(incomplete: str) -> list[str]:
+def _pipelines(incomplete: str, _: Mapping[str, Any]) -> list[str]:
     from drivetrain.cli.completion import pipelines
 
     return pipelines(incomplete)

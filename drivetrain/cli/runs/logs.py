@@ -54,6 +54,11 @@ def print_logs(
     """
     run = ledger.execution(execution)
     row = ledger.step(run.id, step) if step is not None else _interesting(ledger, run.id)
+    while row is None and follow and ledger.execution(run.id).status == "Executing":
+        time.sleep(POLL_S)
+        row = _interesting(ledger, run.id)
+    if row is None:
+        raise UserError(f"No step of {run.id} has a log. Name one: drivetrain runs logs {run.id} STEP")
     made_by = row.cache_of or run.id
     numbers = [item.number for item in ledger.attempts(made_by, row.name)]
     if attempt is not None and numbers and attempt not in numbers:
@@ -92,7 +97,7 @@ def print_logs(
                 reader.copy()
 
 
-def _interesting(ledger: Ledger, execution: str) -> StepRow:
+def _interesting(ledger: Ledger, execution: str) -> StepRow | None:
     """The step that a person wants to read about: one that failed, one that runs, the last that has logged."""
     rows = ledger.steps(execution)
     for status in ("Failed", "Executing"):
@@ -102,9 +107,7 @@ def _interesting(ledger: Ledger, execution: str) -> StepRow:
     logged = [row for row in rows if any(ledger.home.logs(execution, row.name, row.attempts).glob("*.log"))]
     if not logged:  # no program was started: what the cache gave was logged by others
         cached = [row for row in rows if row.cache_of and _origin_has_log(ledger, row.cache_of, row.name)]
-        if cached:
-            return cached[-1]
-        raise UserError(f"No step of {execution} has a log. Name one: drivetrain runs logs {execution} STEP")
+        return cached[-1] if cached else None
     begun = {attempt.step: place for place, attempt in enumerate(ledger.attempts(execution))}
     return max(logged, key=lambda row: begun.get(row.name, -1))
 

@@ -256,11 +256,18 @@ def compare(
         say(comparing.comparison_text(found))
 
 
+def _steps(incomplete: str, given: Mapping[str, Any]) -> list[str]:
+    from drivetrain.cli.completion import steps
+
+    return steps(incomplete, given["execution"])
+
+
 @app.command()
 def logs(
     execution: Execution = "latest",
     step: Annotated[
-        str | None, Argument(metavar="STEP", help="A step; the failed, running or last one unless given.")
+        str | None,
+        Argument(metavar="STEP", help="A step; the failed, running or last one unless given.", complete=_steps),
     ] = None,
     follow: Annotated[bool, Option("--follow", "-f", help="Go on until the step ends.")] = False,
     attempt: Annotated[

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.markup import page_in
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
 from drivetrain.registry.backends._tags import CONTENT_HASH, DECIDED, decided, is_untouched, tags_of, version_of
 from drivetrain.registry.record import ModelRecord
@@ -326,7 +327,10 @@ class _CollisionError(Exception):
 
 def _line(error: Exception) -> str:
     """What an error says, without the passwords of the URLs in it."""
-    return _URL.sub(lambda found: shown(found[0]), " ".join(str(error).split()))[:200].rstrip(".")
+    text = " ".join(str(error).split())
+    if (title := page_in(text)) is not None:
+        text = f"{text.partition(' Response body')[0]} It answered with a page of HTML, {title!r}"
+    return _URL.sub(lambda found: shown(found[0]), text)[:200].rstrip(".")
 
 
 def _check_database(uri: str) -> None:

@@ -6,6 +6,7 @@ and whether the program of a step is there: found as a pipeline is compiled, not
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
@@ -88,12 +89,13 @@ def _matches(path: str, patterns: Iterable[str]) -> bool:
     return any(fnmatchcase(path if "/" in pattern else name, pattern) for pattern in patterns)
 
 
-def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[str]) -> None:
-    """Refuse a recipe or a script that would not be there.
+def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[str], *, own_image: bool = False) -> None:
+    """Refuse a component, a recipe or a script that would not be there.
 
     Args:
         source: folder of the user's pipeline file.
         travelling: the user's files that travel, by their paths in that folder.
+        own_image: the step runs in an image of the user's, which may hold anything.
 
     Raises:
         SpecError: naming the step, and the closest match.
@@ -103,6 +105,8 @@ def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[st
 
     if step.program.target == TRAIN:
         _check_recipe(step, travelling)
+    if step.program.kind == "component" and source is not None and not own_image:
+        _check_module(step, source, travelling)
     script = step.program.target if step.program.kind == "script" else None
     if step.program.target == TRAIN_SCRIPT and "source" not in step.inputs:  # else it comes with an input
         script = step.parameters.get("script")
@@ -114,6 +118,48 @@ def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[st
             if there
             else f"Step {step.name!r}: there is no script {script!r} in {source}. {did_you_mean(script, travelling)}"
         )
+
+
+def _check_module(step: JobStep, source: Path, travelling: AbstractSet[str]) -> None:
+    """Refuse a component of a module that is found here through PYTHONPATH, or a folder that the user's code put on
+    sys.path: a job has neither."""
+    name = step.program.target.partition(":")[0]
+    below = name.replace(".", "/")
+    if name.startswith("drivetrain.") or {f"{below}.py", f"{below}/__init__.py"} & travelling:
+        return
+    file = getattr(sys.modules.get(name), "__file__", None)
+    if file is None:
+        return
+    # What an installation has put there, an editable one too, a job finds by the same way, or among its needs.
+    added = next((root for root in sys.path if root and _is_at(Path(root), below, Path(file))), None)
+    if added is not None and Path(added).resolve() not in _installed_places():
+        raise SpecError(
+            f"Step {step.name!r}: its component is in module {name!r}, found here in {file}, which does not travel: a "
+            f"job finds what lies below {source} by its path there. Put the module beside the pipeline's file, or "
+            f'install it as a package and name that: @component(needs=["PACKAGE"]).'
+        )
+
+
+def _is_at(root: Path, below: str, file: Path) -> bool:
+    return file.resolve() in ((root / f"{below}.py").resolve(), (root / below / "__init__.py").resolve())
+
+
+def _installed_places() -> set[Path]:
+    """The folders of Python and of installed packages, and those that path files in them name."""
+    import site
+    import sysconfig
+
+    paths = sysconfig.get_paths()
+    folders = {Path(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= {Path(folder) for folder in (*site.getsitepackages(), site.getusersitepackages())}
+    named = {
+        folder / line.strip()
+        for folder in folders
+        for file in folder.glob("*.pth")
+        for line in file.read_text(encoding="utf-8", errors="replace").splitlines()
+        if line.strip() and not line.startswith(("import ", "import\t", "#"))
+    }
+    return {folder.resolve() for folder in folders | named}
 
 
 def _check_recipe(step: JobStep, travelling: AbstractSet[str]) -> None:

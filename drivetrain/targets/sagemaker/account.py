@@ -13,13 +13,15 @@ import gc
 import importlib
 import os
 import re
-from collections.abc import Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.targets.sagemaker.refusals import AbsentError, ServiceError, refused, unanswered
+from drivetrain.targets.deployer import FOLLOWING_PAUSE_SECONDS, FOLLOWING_SECONDS, say_unanswered
+from drivetrain.targets.sagemaker.refusals import AbsentError, ServiceError, foreign, passes, refused, unanswered
 
 ATTEMPTS = 5
 CONNECT_SECONDS = 10
@@ -35,6 +37,7 @@ class Account:
     def __init__(self, region: str) -> None:
         self.region = region
         self._clients: dict[str, Any] = {}
+        self._pause: Callable[[float], object] | None = None
 
     def call(self, service: str, operation: str, *, about: str, **arguments: Any) -> Json:
         """Do one call; throttled and interrupted ones are tried again.
@@ -49,6 +52,30 @@ class Account:
             ConditionError: a conditional write found the object there.
             ServiceError: anything else that AWS refuses, or no answer; the message says what to do.
         """
+        since: float | None = None
+        while True:
+            try:
+                return self._called(service, operation, about, arguments)
+            except ServiceError as error:
+                now = time.monotonic()
+                if self._pause is None or not passes(error) or now - (since or now) > FOLLOWING_SECONDS:
+                    raise
+                if since is None:
+                    since = now
+                    say_unanswered(str(error))
+                self._pause(FOLLOWING_PAUSE_SECONDS)
+
+    @contextmanager
+    def followed(self, pause: Callable[[float], object] = time.sleep) -> Generator[None]:
+        """Within it, a call that gets no answer is done again for some minutes: for who follows an execution, and only
+        reads."""
+        self._pause = pause
+        try:
+            yield
+        finally:
+            self._pause = None
+
+    def _called(self, service: str, operation: str, about: str, arguments: Json) -> Json:
         client_error, no_answer = self._errors
         try:
             return getattr(self._client(service), operation)(**arguments)
@@ -58,6 +85,8 @@ class Account:
                 raise refused(error, service, str(name), about, self.region) from None
             if isinstance(error, no_answer):
                 raise unanswered(error, about, self.region) from None
+            if isinstance(error, KeyError):  # botocore's reader of XML, of a page
+                raise foreign(about, f"a text without {error}") from None
             raise
 
     def body(self, stream: Any, *, about: str) -> bytes:

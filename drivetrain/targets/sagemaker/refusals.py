@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.markup import page_in
 
 # Calls that need the permission of another name.
 # https://docs.aws.amazon.com/service-authorization/latest/reference/list_amazons3.html
@@ -125,9 +126,10 @@ def refused(error: Any, service: str, operation: str, about: str, region: str) -
         about: what the call was about, such as `pipeline 'retraining'`.
     """
     said: dict[str, Any] = error.response.get("Error", {})
-    # A proxy, or a service that is down, answers with a page of HTML.
     code, message = str(said.get("Code", "")), " ".join(str(said.get("Message", "")).split())[:MAX_MESSAGE].rstrip(".")
     status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+    if (title := page_in(message)) is not None:
+        return foreign(about, f"a page of HTML, {title!r} ({status})")
     action = action_of(service, operation)
     absent = code in _ABSENT or (
         service == "sagemaker"
@@ -137,6 +139,15 @@ def refused(error: Any, service: str, operation: str, about: str, region: str) -
     )
     kind, text = _words(code, message, status, service, action, about, region, absent=absent)
     return kind(text, code=code, action=action, may_be_done=isinstance(status, int) and status >= SERVER_FAILED)
+
+
+def foreign(about: str, answer: str) -> ServiceError:
+    """The message for an answer that is none of the service's: of a proxy, of a page to log in."""
+    return ServiceError(
+        f"{about}: something on the way answered in the place of AWS, with {answer}. Check the network, HTTPS_PROXY "
+        "and AWS_ENDPOINT_URL, then repeat.",
+        may_be_done=True,
+    )
 
 
 def _words(
@@ -184,7 +195,7 @@ def _words(
         )
     if code == "ConflictException":
         return ServiceError, f"{about} is being changed by somebody else. AWS says: {message}. Wait, then repeat."
-    return ServiceError, f"{about}: AWS refuses {action} ({code}): {message or 'without a reason'}."
+    return ServiceError, f"{about}: AWS refuses {action} ({code or status}): {message or 'without a reason'}."
 
 
 def _denial(message: str, action: str, about: str) -> str:
@@ -226,6 +237,11 @@ _NETWORK = frozenset(
         "ResponseStreamingError",
     ]
 )
+
+
+def passes(error: ServiceError) -> bool:
+    """Whether the same call may be answered a little later: the network, a service that is down, too many calls."""
+    return error.may_be_done or error.code in _THROTTLED
 
 
 def unanswered(error: BaseException, about: str, region: str) -> ServiceError:

@@ -74,6 +74,9 @@ def test_later_sources_win(tmp_path: Path) -> None:
         ("must: x\nepochs: " + "9" * 5000 + "\n", [], r"Exceeds the limit .* Put text in quotes"),
         ("must: 2026-11-20\n", [], r"Setting must .* is datetime\.date.*\. Put it in quotes"),
         ("must: x\nrate: .nan\n", [], "Setting rate .* is nan: Input should be a finite number"),
+        ("must: x\nepochs: yes\n", [], r"Setting epochs \(from .*\) is True: give a number\. YAML reads yes"),
+        ("must: x\n", ["rate=on"], r"Setting rate \(from --set\) is True: give a number"),
+        ("must: x\ndeployment:\n\ttarget: a\n", [], "Indent with spaces, not with tabs"),
         ("must: x\n", ["name=!!python/name:os.system"], "tags are not allowed"),
     ],
 )
@@ -81,6 +84,12 @@ def test_bad_input_is_named(tmp_path: Path, text: str | bytes, overrides: list[s
     with pytest.raises(UserError, match=message) as caught:
         build(Example, write(tmp_path, text), overrides, {})
     assert len(str(caught.value).splitlines()) == 1
+
+
+def test_numbers_as_people_write_them(tmp_path: Path) -> None:
+    built = build(Example, write(tmp_path, "must: x\nepochs: 010\nrate: 1e-3\nfast: yes\n"), [], {})
+    assert (built.epochs, built.rate, built.fast) == (10, 0.001, True)
+    assert build(Example, write(tmp_path, b"\xef\xbb\xbfmust: 010\nepochs: 3.0\n"), [], {}).must == "010"
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from drivetrain.authoring.loading import load
-from drivetrain.base.errors import InputError, UserError
+from drivetrain.base.errors import InputError, SpecError, UserError
 from drivetrain.cli.errors import explain
 from drivetrain.spec.resources import RetryPolicy
 
@@ -74,7 +74,7 @@ def test_a_refused_model_is_told_by_field(given: dict[str, object], message: str
 
 @pytest.mark.parametrize(("given", "said"), [({}, "required."), ({"causes": []}, "empty. Give one at least.")])
 def test_what_is_missing_is_told_with_its_choices(given: dict[str, object], said: str) -> None:
-    with pytest.raises(ValidationError) as caught:
+    with pytest.raises(SpecError) as caught:
         RetryPolicy(**given)  # type: ignore[arg-type]
     code, text = explain(caught.value)
     assert code == 2 and text.endswith(

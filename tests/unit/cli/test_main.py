@@ -153,6 +153,9 @@ def test_shells_complete_commands_pipelines_and_runs(drivetrain, monkeypatch: py
     assert words("drivetrain run ni") == ["nightly_pipeline.py"] and "retraining" in words("drivetrain run re")
     assert words("drivetrain run --quie") == ["--quiet"]
     assert words("drivetrain runs list --on ku") == words("drivetrain plan --target ku") == ["kubeflow"]
+    assert words("drivetrain run retraining --set ep") == ["epochs="] == words("drivetrain plan retraining -s epo")
+    assert words("drivetrain run nowhere.py --set e") == words("drivetrain run --set e") == []
+    assert "evaluate" in words("drivetrain runs logs latest ev") and words("drivetrain runs logs none ev") == []
     assert words("drivetrain status retr") == []  # which there is no more
     drivetrain.home.joinpath("ledger.db").write_bytes(b"no ledger" * 100)
     assert words("drivetrain runs show l") == []

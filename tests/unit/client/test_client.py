@@ -298,6 +298,10 @@ def test_arguments_of_another_kind_are_one_clear_error() -> None:
         (r"model\(version=1\.5\): give a whole number or a text\.", lambda: UNTYPED.Registry().model("digits", 1.5)),
         (r"Deployed\(region=5\): give a text\.", lambda: UNTYPED.Deployed("nightly", region=5)),
         (r"Deployed\(settings=5\): give a dict", lambda: UNTYPED.Deployed("nightly", settings=5)),
+        (
+            r"--set epochs=3: a deployed pipeline is started as it was applied.* of the pipeline: start\(NAME=",
+            lambda: dt.Deployed("retraining", settings={"epochs": 3}),
+        ),
     ],
 )
 def test_what_no_call_takes_is_one_clear_error(said: str, asked: Callable[[], object]) -> None:

@@ -199,7 +199,7 @@ def test_rule_limits_of_triggers_can_be_read() -> None:
     assert "once_per: Rate '1 hours'" in refusal(Alarm(name="a", alarm="x", once_per="1 hours"))
     pipeline(Alarm(name="a", alarm="x", limit=Limit(every="30 days")))
     assert "31 days is longer than 30 days" in refusal(Alarm(name="a", alarm="x", limit=Limit(every="31 days")))
-    with pytest.raises(ValidationError, match="greater than or equal to 1"):
+    with pytest.raises(SpecError, match="greater than or equal to 1"):
         Limit(starts=0)
 
 

@@ -5,19 +5,21 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+from collections.abc import Callable
 from enum import StrEnum
 from math import inf
 
 import pytest
 from pydantic import ValidationError
 
-from drivetrain import Checkpoint, Pipeline, Settings
+from drivetrain import Checkpoint, Cluster, Pipeline, Schedule, Settings, SpecError, Spot
 from drivetrain.schemas.settings import settings_schema
 from drivetrain.spec import FrozenDict
 from drivetrain.spec.steps import FailStep, LambdaStep
 from drivetrain.spec.values import OutputRef
 
 MODEL = OutputRef(step="train", output="model")
+STOP = FailStep(name="stop", message="no")
 
 
 class Size(StrEnum):
@@ -44,17 +46,44 @@ def test_anything_else_is_read() -> None:
 )
 def test_what_is_none_is_refused_by_its_place(value: object, end: str) -> None:
     with pytest.raises(ValidationError) as refused:
-        payload(value)
+        LambdaStep.model_validate({"name": "call", "function": "f", "payload": {"a": value}})
     places = [".".join(map(str, error["loc"])) for error in refused.value.errors()]
     assert all(place.startswith("payload.a.") for place in places)
     assert any(place.endswith(end) for place in places)
 
 
+class Mine(Settings):
+    epochs: int = 3
+    api_token: int = 0
+
+
+@pytest.mark.parametrize(
+    ("build", "said"),
+    [
+        (lambda: Cluster(count=0), "Cluster.count is 0: Input should be greater than or equal to 1."),
+        (lambda: Cluster(count=None), "Cluster.count is None: give a whole number."),  # type: ignore[arg-type]
+        (lambda: Cluster(spot=5), "Cluster.spot is 5: give Spot(...)."),  # type: ignore[arg-type]
+        (lambda: Spot(3600), "Spot(3600): its fields are given by name, such as Spot(max_wait_seconds=...)."),  # type: ignore
+        (lambda: Schedule("1 day"), "Schedule('1 day'): its fields are given by name, such as Schedule(cron=...)."),  # type: ignore
+        (
+            lambda: Pipeline(name="p", steps=[STOP], triggers=Schedule(name="t", rate="1 day")),
+            "Pipeline.triggers is one Schedule. Give a list: triggers=[...].",
+        ),
+        (lambda: Mine(epoch=5), "Mine.epoch does not exist. Did you mean 'epochs'?"),  # type: ignore[call-arg]
+        (lambda: Mine(api_token="hunter2"), "Mine.api_token is ***: Input should be a valid integer"),  # type: ignore
+        (lambda: payload(None), "payload.a is None: give True or False or a whole number or a number or a text."),
+    ],
+)
+def test_what_is_built_wrongly_in_python_is_refused_in_one_line(build: Callable[[], object], said: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        build()
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
 def test_a_step_is_told_by_its_kind() -> None:
-    stop = FailStep(name="stop", message="no")
     assert Pipeline.model_validate(
         {"name": "p", "steps": [{"kind": "fail", "name": "stop", "message": "no"}]}
-    ).steps == (stop,)
+    ).steps == (STOP,)
     with pytest.raises(ValidationError, match="Input tag 'end' found using 'kind'"):
         Pipeline.model_validate({"name": "p", "steps": [{"kind": "end", "name": "stop"}]})
 

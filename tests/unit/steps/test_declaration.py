@@ -305,6 +305,10 @@ TRAINING: dict[str, tuple[str, dict[str, Any], str]] = {
         "resumable names 'epoch', which is no parameter. There are: epochs",
     ),
     "no regular expression": ("def f(): ...", {"logs": {"loss": "("}}, r"logs\['loss'\] is no regular expression"),
+    "no mapping of logs": ("def f(): ...", {"logs": 5}, "logs is 5. Give {'loss': r'loss="),
+    "no text for a pattern": ("def f(): ...", {"logs": {"loss": 5}}, r"logs\['loss'\] is 5"),
+    "no text for a name": ("def f(): ...", {"name": 5}, "name is 5. Give a text"),
+    "no dataclass": ("def f(): ...", {"settings": {"a": 1}}, "settings is {'a': 1}. Give a dataclass"),
     "no group": ("def f(): ...", {"logs": {"loss": "loss=.*"}}, r"logs\['loss'\] has 0 groups; one is needed"),
 }
 

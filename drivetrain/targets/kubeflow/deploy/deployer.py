@@ -206,10 +206,15 @@ class Kubeflow:
         follow: bool = False,
         num_lines: int | None = None,
     ) -> None:
-        from drivetrain.targets.kubeflow.deploy.executions.logs import read_log, step_with_log
+        from drivetrain.targets.kubeflow.deploy.executions.logs import awaited_step, read_log, step_with_log
 
         found = running.describe(self.api, handle.pipeline, handle.id)
-        read_log(self.api, found, step_with_log(found, step), write, follow=follow, num_lines=num_lines)
+        if not follow:
+            read_log(self.api, found, step_with_log(found, step), write, num_lines=num_lines)
+            return
+        with self.api.followed():
+            found, awaited = awaited_step(self.api, found, step)
+            read_log(self.api, found, awaited, write, follow=True, num_lines=num_lines)
 
     def stop(self, handle: Handle) -> None:
         running.stop(self.api, handle.id)

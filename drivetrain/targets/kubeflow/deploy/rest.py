@@ -14,13 +14,15 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from http.client import HTTPException, HTTPMessage
 from pathlib import Path
 from typing import IO, Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.deployer import FOLLOWING_SECONDS, say_unanswered
 from drivetrain.targets.kubeflow.deploy.bounded import handlers
 from drivetrain.targets.kubeflow.deploy.shapes import Shape, problem_of
 
@@ -92,6 +94,7 @@ class Api:
         self._token_file = token_file
         self._patience = patience or Patience()
         self._answered = False
+        self._followed = False
         self._opener = urllib.request.build_opener(_NoRedirect, *handlers(self._patience.whole_seconds))
 
     def call(
@@ -127,6 +130,15 @@ class Api:
             raise self._foreign(method, path, may_be_done=not repeat, problem=problem)
         return cast("Json", answer)
 
+    @contextmanager
+    def followed(self) -> Generator[None]:
+        """Within it, requests are repeated for some minutes: for who follows an execution, and only reads."""
+        self._followed = True
+        try:
+            yield
+        finally:
+            self._followed = False
+
     def text(self, path: str, *, about: str) -> str:
         """The answer to a GET, as text. That of 500 is the last: so the API says that a log is gone."""
         content = self._repeated("GET", path, about, {}, None, None, repeat=True, last=500)
@@ -146,7 +158,7 @@ class Api:
     ) -> bytes:
         patience = self._patience
         url = self.endpoint + path + (f"?{urllib.parse.urlencode(query)}" if query else "")
-        began, pause = patience.clock(), 0.25
+        began, pause, told = patience.clock(), 0.25, False
         while True:
             wait, done = pause, False
             try:
@@ -169,6 +181,11 @@ class Api:
                 problem = " ".join(str(reason).split())[:MAX_SAID] or type(reason).__name__
             most = patience.seconds if self._answered else patience.first_seconds
             spent = patience.clock() - began
+            if self._followed:
+                most = FOLLOWING_SECONDS
+                if not told and spent > patience.first_seconds:
+                    told = True
+                    say_unanswered(f"The Pipelines API at {self.endpoint} does not answer, {about}: {problem}.")
             wait = min(wait, patience.longest_pause)
             if spent + wait > most or (done and not repeat):
                 raise ApiError(

@@ -181,10 +181,15 @@ class SageMaker:
         num_lines: int | None = None,
     ) -> None:
         from drivetrain.targets.sagemaker.deploy.executions import executions
-        from drivetrain.targets.sagemaker.deploy.executions.logs import read_log, step_with_logs
+        from drivetrain.targets.sagemaker.deploy.executions.logs import awaited_step, read_log, step_with_logs
 
         found = executions.describe(self.account, handle.address)
-        read_log(self.account, found, step_with_logs(found, step), write, follow=follow, num_lines=num_lines)
+        if not follow:
+            read_log(self.account, found, step_with_logs(found, step), write, num_lines=num_lines)
+            return
+        with self.account.followed():
+            found, awaited = awaited_step(self.account, found, step)
+            read_log(self.account, found, awaited, write, follow=True, num_lines=num_lines)
 
     def stop(self, handle: Handle) -> None:
         from drivetrain.targets.sagemaker.deploy.executions import executions

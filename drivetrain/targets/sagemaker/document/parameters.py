@@ -60,10 +60,15 @@ def typed(parameter: DefinitionParameter, given: Any) -> Any:
     if parameter.type not in TYPES:
         raise UserError(f"parameter {parameter.name!r} has type {parameter.type!r}. Allowed: {', '.join(TYPES)}.")
     value = _typed(parameter.type, given)
-    if value is None or (isinstance(value, str) and len(value) > MAX_PARAMETER_VALUE_CHARACTERS):
-        shown = f"{given!r:.60}" if value is None else f"text of {len(value):,} characters"
+    if value is None:
         at_most = f" of at most {MAX_PARAMETER_VALUE_CHARACTERS:,} characters" if parameter.type == "String" else ""
-        raise UserError(f"parameter {parameter.name!r} is {shown}. Allowed: {_ALLOWED[parameter.type]}{at_most}.")
+        raise UserError(f"parameter {parameter.name!r} is {given!r:.60}. Allowed: {_ALLOWED[parameter.type]}{at_most}.")
+    if isinstance(given, str) and len(given) > MAX_PARAMETER_VALUE_CHARACTERS:  # so long as it is sent
+        raise UserError(
+            f"parameter {parameter.name!r} is text of {len(given):,} characters; at most "
+            f"{MAX_PARAMETER_VALUE_CHARACTERS:,} can be given at start. Put it in a file, and give its place as the "
+            "input of a step."
+        )
     if parameter.choices and not any(_typed(parameter.type, choice) == value for choice in parameter.choices):
         allowed = [str(choice) for choice in parameter.choices]
         raise UserError(f"parameter {parameter.name!r} is {value!r:.60}. {did_you_mean(str(value), allowed)}")

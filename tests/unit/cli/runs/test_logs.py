@@ -109,8 +109,9 @@ def test_steps_without_a_log(drivetrain) -> None:
     assert "no attempt 7" in drivetrain.error("runs", "logs", "latest", "evaluate", "--attempt", "7", *at_home)
 
 
+@pytest.mark.parametrize("named", ["train", None])
 def test_a_step_at_work_is_followed_through_its_retry_to_its_end(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    named: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Between two looks something happens: more lines, a second attempt, the end."""
     home = Home(tmp_path)
@@ -142,6 +143,6 @@ def test_a_step_at_work_is_followed_through_its_retry_to_its_end(
     ]
     monkeypatch.setattr("time.sleep", lambda _: happenings.pop(0)())
     with home.lock("e-1"), Ledger(home) as ledger:
-        print_logs(ledger, "e-1", "train", attempt=None, follow=True, num_lines=None)
+        print_logs(ledger, "e-1", named, attempt=None, follow=True, num_lines=None)
     assert capsys.readouterr().out == "one\ntwo\nagain\ndone\n"
     assert happenings == []

@@ -75,6 +75,29 @@ def test_an_ignore_file_that_cannot_be_understood_is_refused(content: bytes, sai
         source_files(tmp_path)
 
 
+def test_a_component_that_lies_elsewhere_on_the_path_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Neither PYTHONPATH nor sys.path of this process is a job's."""
+    elsewhere, folder = tmp_path / "elsewhere", tmp_path / "folder"
+    elsewhere.mkdir()
+    folder.mkdir()
+    part = "from drivetrain.components import component\n\n\n@component\ndef work() -> float:\n    return 1.0\n"
+    (elsewhere / "parts_elsewhere.py").write_text(part)
+    pipeline = "from drivetrain import Pipeline, step\nfrom NAME import work\n\n\n"
+    pipeline += "def pipeline() -> Pipeline:\n    return Pipeline(name='p', steps=[step(work)])\n"
+    (folder / "of_elsewhere.py").write_text(pipeline.replace("NAME", "parts_elsewhere"))
+    monkeypatch.syspath_prepend(str(elsewhere))
+    monkeypatch.chdir(tmp_path)
+    assert run(["compile", str(folder / "of_elsewhere.py"), "-o", "p.json"]) == 2
+    said = capsys.readouterr().err
+    assert f"module 'parts_elsewhere', found here in {elsewhere / 'parts_elsewhere.py'}, which does not travel" in said
+    assert f"below {folder}" in said and '@component(needs=["PACKAGE"])' in said
+    (folder / "parts_beside.py").write_text(part)
+    (folder / "of_beside.py").write_text(pipeline.replace("NAME", "parts_beside"))
+    assert run(["compile", str(folder / "of_beside.py"), "-o", "p.json"]) == 0
+
+
 def test_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assets, "MAX_SOURCE_BYTES", 10)
     write(tmp_path / "a.py", "x" * 11)

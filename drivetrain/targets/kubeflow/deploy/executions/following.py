@@ -28,6 +28,12 @@ def follow(
 ) -> Execution:
     """Tell of an execution until it ends; gives how it ended."""
     now = describe(api, name, id)
+    with api.followed():
+        return _follow(api, now, tell, pause)
+
+
+def _follow(api: Api, now: Execution, tell: Callable[[Event], object], pause: Callable[[float], object]) -> Execution:
+    name, id = now.pipeline, now.id
     steps = [(each.name, each.type, each.title) for each in now.planned]
     tell(ExecutionStarted(id, name, tuple(steps)))
     repeated = {each.name for each in now.planned if each.repeated}

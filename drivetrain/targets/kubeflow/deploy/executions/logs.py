@@ -55,6 +55,32 @@ def step_with_log(execution: Execution, name: str | None) -> StepRun:
     return logged[-1]
 
 
+def awaited_step(
+    api: Api,
+    execution: Execution,
+    name: str | None,
+    pause: Callable[[float], object] = lambda seconds: time.sleep(seconds),
+) -> tuple[Execution, StepRun]:
+    """As `step_with_log`, for who follows: a step that has not begun is waited for while the execution goes on. Gives
+    the execution as it is then, too.
+
+    Raises:
+        UserError: there will be no such log, or the API refuses.
+    """
+    names = {name for each in execution.planned for name in (each.name, each.title)}
+    if name is not None and name not in names:
+        raise UserError(f"Execution {execution.id} has no step {name!r}. {did_you_mean(name, names)}")
+    while True:
+        try:
+            return execution, step_with_log(execution, name)
+        except UserError:
+            begun = next((each for each in execution.steps if name in (each.name, each.title)), None)
+            if not execution.is_going or (begun is not None and begun.status != "Executing"):
+                raise
+        pause(POLL_SECONDS)
+        execution = describe(api, execution.pipeline, execution.id)
+
+
 def read_log(
     api: Api,
     execution: Execution,
@@ -100,6 +126,8 @@ def _lines(api: Api, run: str, pod: str, *, whole: bool) -> list[str]:
         text = service.pod_log(api, run, pod)
     except ApiError as error:
         if error.status in (404, 500):
+            if not whole:  # its container has not begun
+                return []
             raise UserError(
                 f"Pod {pod} and its log are gone: {error} A cluster keeps logs of ended pods where its administrator "
                 "switched archiving on (ARCHIVE_CONFIG_LOG_FILE_NAME)."

@@ -59,6 +59,14 @@ def follow(
         UserError: AWS refuses.
     """
     now = describe(account, arn)
+    with account.followed(wait):
+        return _follow(account, now, tell, wait, clock)
+
+
+def _follow(
+    account: Account, now: Execution, tell: Callable[[Event], object], wait: Wait, clock: Callable[[], float]
+) -> Execution:
+    arn = now.arn
     steps = definition_of(account, arn).walk()
     tell(
         ExecutionStarted(

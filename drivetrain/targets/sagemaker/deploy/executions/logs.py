@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from drivetrain.base.errors import UserError
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun, describe
+from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun, definition_of, describe
 from drivetrain.targets.sagemaker.deploy.executions.following import ENDED, Wait
 from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
 from drivetrain.targets.sagemaker.refusals import AbsentError
@@ -56,6 +56,31 @@ def step_with_logs(execution: Execution, name: str | None) -> StepRun:
             if step.status == status:
                 return step
     return logged[-1]
+
+
+def awaited_step(
+    account: Account, execution: Execution, name: str | None, wait: Wait = time.sleep
+) -> tuple[Execution, StepRun]:
+    """As `step_with_logs`, for who follows: a step that has not begun is waited for while the execution goes on. Gives
+    the execution as it is then, too.
+
+    Raises:
+        UserError: there will be no such log, or AWS refuses.
+    """
+    planned: set[str] | None = None
+    while True:
+        try:
+            return execution, step_with_logs(execution, name)
+        except UserError:
+            begun = next((step for step in execution.steps if step.name == name), None)
+            if not execution.is_going or (begun is not None and (begun.type or begun.status in ENDED)):
+                raise
+        if name is not None and begun is None:
+            planned = planned or {step.name for step in definition_of(account, execution.arn).walk()}
+            if name not in planned:
+                raise UserError(f"Execution {execution.id} has no step {name!r}. {did_you_mean(name, planned)}")
+        wait(POLL_SECONDS)
+        execution = describe(account, execution.arn)
 
 
 def _group(step: StepRun) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,9 +11,10 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.events import ExecutionStarted, StepFinished, StepStarted
-from drivetrain.targets.kubeflow.deploy.executions.executions import bound
+from drivetrain.targets.kubeflow.deploy.executions import logs
+from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, bound
 from drivetrain.targets.kubeflow.deploy.executions.following import follow
-from drivetrain.targets.kubeflow.deploy.executions.steps import planned, step_runs
+from drivetrain.targets.kubeflow.deploy.executions.steps import Planned, StepRun, planned, step_runs
 from tests.fixtures.kubeflow_pipelines.place import Place
 
 TOKEN = "f" * 64
@@ -98,7 +100,7 @@ def test_wrong_starts_are_refused_and_nothing_starts(deployed: Place, request_: 
         ("NUMBER_INTEGER", "-3", str(-(2**60)), f"--param X: {-(2**60)} is rounded there"),
         ("NUMBER_INTEGER", "3", "1_000", "parameter 'X' is '1_000'. Allowed: a whole number"),
         ("NUMBER_DOUBLE", "1e300", "9007199254740993", "9007199254740993 is rounded to 9007199254740992.0 there"),
-        ("NUMBER_DOUBLE", "0.1", "0" * 5_000 + str(2**53 + 1), "is rounded to 9007199254740992.0 there"),
+        ("NUMBER_DOUBLE", "0.1", "0" * 1_000 + str(2**53 + 1), "is rounded to 9007199254740992.0 there"),
         ("STRING", "{{x}}", "{{$.pipeline_job_name}}", "--param X: it holds `{{$`"),
         ("STRING", "x" * 1_024, "x" * 1_025, "parameter 'X' is text of 1,025 characters"),
     ],
@@ -186,3 +188,19 @@ def test_an_execution_is_told_as_a_local_run_is(deployed: Place) -> None:
         StepFinished(begun.steps[3][0], "NotExecuted", 0.0),
     ]
     assert (ended.status, ended.execution) == ("Stopped", handle.id)
+
+
+def test_who_follows_waits_for_a_step_whose_pod_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    api: Any = object()
+    going = Execution("r", "nightly", "Executing", planned=(Planned("train", "Task", "Train"),))
+    without_pod = replace(going, steps=(StepRun("train", "Train", "Task", "Executing"),))
+    begun = replace(going, steps=(StepRun("train", "Train", "Task", "Executing", pods=("p",)),))
+    for name in ("train", None):
+        answers = [without_pod, begun]
+        monkeypatch.setattr(logs, "describe", lambda *_, answers=answers: answers.pop(0))
+        found, step = logs.awaited_step(api, going, name, lambda _: None)
+        assert found is begun and step.pods == ("p",) and answers == []
+    with pytest.raises(UserError, match=r"has no step 'trian'\. Did you mean 'train'"):
+        logs.awaited_step(api, going, "trian", lambda _: None)
+    with pytest.raises(UserError, match="No step of execution r has begun"):
+        logs.awaited_step(api, replace(going, status="Failed"), "train", lambda _: None)

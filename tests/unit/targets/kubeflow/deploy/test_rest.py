@@ -35,6 +35,16 @@ def test_an_address_where_nobody_is_is_said_in_seconds() -> None:
     assert clock.now < 10
 
 
+def test_who_follows_is_told_and_waits_longer(capsys: pytest.CaptureFixture[str]) -> None:
+    clock = Clock()
+    api = Api(f"http://127.0.0.1:{closed_port()}", "team-a", patience=Patience(clock=clock, pause=clock.pause))
+    with api.followed():
+        assert "Connection refused" in refusal(api)
+    said = capsys.readouterr().err
+    assert "Connection refused. Following goes on, for up to 10 min" in said and said.count("\n") == 1
+    assert 580 < clock.now < 610
+
+
 def test_tokens(place: Place, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("KF_PIPELINES_TOKEN", place.cluster.token)
     assert list(service.pipelines(api_of(place, token_file=None))) == []

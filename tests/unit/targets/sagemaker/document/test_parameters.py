@@ -44,7 +44,6 @@ def test_values_have_the_type_of_the_parameter(type: str, given: Any, value: Any
     ("type", "given", "allowed"),
     [
         ("String", 3, "text of at most 1,024 characters"),
-        ("String", "x" * 1_025, "text of at most 1,024 characters"),
         ("Integer", "3.5", "a whole number such as 3"),
         ("Integer", "three", "a whole number"),
         ("Integer", "1_000", "a whole number"),
@@ -69,6 +68,12 @@ def test_values_of_another_type_are_refused(type: str, given: Any, allowed: str)
         bound(given, type)
     assert str(caught.value).startswith("parameter 'P' is ") and f"Allowed: {allowed}" in str(caught.value)
     assert len(str(caught.value)) < 200
+
+
+@pytest.mark.parametrize(("type", "given"), [("String", "x" * 1_025), ("Float", "0." + "1" * 1_023)])
+def test_a_value_too_long_for_a_start_is_refused_with_what_to_do(type: str, given: str) -> None:
+    with pytest.raises(UserError, match=r"1,025 characters; at most 1,024 can be given at start\. Put it in a file"):
+        bound(given, type)
 
 
 def test_choices() -> None:

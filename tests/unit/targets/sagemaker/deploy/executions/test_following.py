@@ -26,8 +26,9 @@ from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions import executions
 from drivetrain.targets.sagemaker.deploy.executions.execution_report import measured_seconds, report
 from drivetrain.targets.sagemaker.deploy.executions.following import follow
-from drivetrain.targets.sagemaker.deploy.executions.logs import Line, read_log, step_with_logs
+from drivetrain.targets.sagemaker.deploy.executions.logs import Line, awaited_step, read_log, step_with_logs
 from drivetrain.targets.sagemaker.prices.table import PriceTable, Sheet
+from drivetrain.targets.sagemaker.refusals import ServiceError
 from tests.fixtures.sagemaker_service.playing import Playing
 from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place
 
@@ -364,6 +365,48 @@ def test_a_log_goes_on_with_the_job_of_the_next_try(started: tuple[Place, Playin
     wait = script(again, lambda: playing.end("train"))
     read_log(place.account, execution, step_with_logs(execution, "train"), lines.append, follow=True, wait=wait)
     assert [line.text for line in lines] == ["first try", "its end", "second try"]
+
+
+def test_who_follows_waits_for_a_step_that_has_not_begun(started: tuple[Place, Playing]) -> None:
+    place, playing = started
+    execution = executions.describe(place.account, playing.arn)
+    for name in ("train", None):
+        playing_now = script(lambda: None, lambda: playing.begin("train", "Training")) if name else script()
+        execution, step = awaited_step(place.account, execution, name, playing_now)
+        assert step.name == "train"
+    with pytest.raises(UserError, match=r"has no step 'trian'\. Did you mean 'train'"):
+        awaited_step(place.account, execution, "trian", script())
+    playing.begin("stop")
+    playing.conclude("Failed", "no")
+    execution = executions.describe(place.account, playing.arn)
+    for name, said in (("prepare", "No step 'prepare' has begun"), ("stop", "it starts no program")):
+        with pytest.raises(UserError, match=said):
+            awaited_step(place.account, execution, name, script())
+
+
+def test_a_place_that_does_not_answer_for_a_while_is_followed_on(
+    started: tuple[Place, Playing], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place, playing = started
+    playing.conclude("Succeeded")
+    asked = Account._called
+    lost = [2]
+
+    def called(account: Account, service: str, operation: str, *given: Any) -> dict[str, Any]:
+        if operation == "describe_pipeline_definition_for_execution" and lost[0]:
+            lost[0] -= 1
+            raise ServiceError("AWS cannot be reached.", may_be_done=True)
+        return asked(account, service, operation, *given)
+
+    monkeypatch.setattr(Account, "_called", called)
+    waits: list[float] = []
+    assert follow(place.account, playing.arn, lambda _: None, wait=waits.append).status == "Succeeded"
+    assert waits == [5.0, 5.0]
+    assert capsys.readouterr().err == "AWS cannot be reached. Following goes on, for up to 10 min 00 s.\n"
+    lost[0] = 9
+    monkeypatch.setattr("drivetrain.targets.sagemaker.account.FOLLOWING_SECONDS", -1.0)
+    with pytest.raises(ServiceError, match="cannot be reached"):
+        follow(place.account, playing.arn, lambda _: None, wait=waits.append)
 
 
 @pytest.mark.parametrize("stamp", [-1_000, 86_400_000], ids=["late stamp", "still in use"])
