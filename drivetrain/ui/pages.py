@@ -39,7 +39,7 @@ _LOGGED = ("Executing", "Failed", "Interrupted", "Stopped")
 _PARTS = (
     *("content.index", "content.from_ledger", "content.from_definition", "content.datasets", "content.evaluation"),
     *("content.health", "content.job_times", "content.saved_state", "charts.curves"),
-    *("page.index_page", "page.page", "page.data_section", "page.evaluation_page", "page.health_section"),
+    *("page.index_page", "page", "page.data_section", "page.evaluation_page", "page.health_section"),
 )
 Query = Mapping[str, list[str]]
 
