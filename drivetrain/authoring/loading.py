@@ -247,7 +247,12 @@ def _author(module: ModuleType, target: str, name: str) -> Callable[..., Any]:
 
 def _returns_pipeline(function: Callable[..., Any]) -> bool:
     returned = function.__annotations__.get("return")
-    return returned is Pipeline or returned in ("Pipeline", "drivetrain.pipelines.Pipeline")
+    if isinstance(returned, str):  # quoted, or all of the file's are (from __future__ import annotations)
+        try:
+            returned = eval(returned, function.__globals__)
+        except Exception:  # a name that is there for type checkers alone
+            return returned == "Pipeline" or returned.endswith(".Pipeline")
+    return returned is Pipeline
 
 
 class _Parameters(Settings):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from drivetrain.base.errors import did_you_mean
+from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.masking import looks_secret, without_shapes
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph
@@ -44,6 +44,8 @@ def inputs_are_uris(graph: Graph) -> Iterator[str]:
         for name, value in step.inputs.items():
             if value_type(value) != "String":
                 yield f"input {name!r} of step {step.name!r} is {value_type(value)}; give a path, URI or output."
+            if isinstance(value, str) and not value.strip():  # as a path, all of the folder one stands in
+                yield f"input {name!r} of step {step.name!r} is empty. Give a path, URI or output."
             default = defaults.get(value.name) if isinstance(value, ParameterRef) else None
             if isinstance(default, str) and not default.startswith("s3://"):
                 yield (
@@ -53,6 +55,20 @@ def inputs_are_uris(graph: Graph) -> Iterator[str]:
                 )
             if isinstance(value, str) and value.startswith("s3://") and ".." in value.split("/"):
                 yield f"input {name!r} of step {step.name!r} is {value!r}: '..' is not allowed in a URI."
+
+
+@rule
+def ages_of_caches_are_durations(graph: Graph) -> Iterator[str]:
+    given = [(f"step {each.name!r}", each.cache) for each in graph.steps if isinstance(each, JobStep)]
+    for where, policy in [("the pipeline", graph.pipeline.cache), *given]:
+        if policy is None or policy.expire_after is None:
+            continue
+        from drivetrain.targets.sagemaker.document.step_fields import seconds
+
+        try:
+            seconds(policy.expire_after)
+        except UserError as error:
+            yield f"{where}: cache.expire_after: {error}"
 
 
 @rule

@@ -104,7 +104,8 @@ class Deployment(Frozen):
 def block_model(target: str) -> type[Frozen] | None:
     """The model of a target's block; None where the target declares none."""
     name = f"{_TARGETS}.{target}.settings"
-    return importlib.import_module(name).Settings if find_spec(name) is not None else None
+    is_there = target.isidentifier() and find_spec(f"{_TARGETS}.{target}") is not None and find_spec(name) is not None
+    return importlib.import_module(name).Settings if is_there else None
 
 
 def in_a_block(name: str) -> str | None:

@@ -8,11 +8,13 @@ with the authors' names in `__all__`. Rooms of the library that do not travel ar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 
 class _Inert(type):
-    """A class that can be subclassed, called and asked for any attribute, and is nothing."""
+    """A class that can be subclassed, called and asked for any attribute, and is nothing: it has no items either, so
+    that a loop over what a run would have given ends at once."""
 
     def __getattr__(cls, name: str) -> Any:
         if name.startswith("__"):
@@ -22,7 +24,17 @@ class _Inert(type):
     def __call__(cls, *_: Any, **__: Any) -> Any:
         return cls
 
+    def __iter__(cls) -> Iterator[Any]:
+        return iter(())
+
+    def __contains__(cls, _: object) -> bool:
+        return False
+
+    def __format__(cls, _: str) -> str:
+        return ""
+
     __getitem__ = __lt__ = __le__ = __gt__ = __ge__ = __and__ = __invert__ = __call__
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __round__ = __call__
 
 
 class Inert(metaclass=_Inert):

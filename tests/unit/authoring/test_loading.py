@@ -78,7 +78,8 @@ def test_a_pipeline_without_settings_of_its_own_can_be_deployed(tmp_path: Path) 
     target = write(
         tmp_path,
         "bare_two.py",
-        "from drivetrain import Pipeline\ndef p() -> Pipeline:\n    return Pipeline(name='p')\n",
+        "from __future__ import annotations\nimport drivetrain as dt\n"
+        "def p() -> dt.Pipeline:\n    return dt.Pipeline(name='p')\n",
     )
     write(
         tmp_path,

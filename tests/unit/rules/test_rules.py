@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from drivetrain import (
+    CachePolicy,
     Checkpoint,
     Cluster,
     Dependency,
@@ -211,6 +212,15 @@ def test_rule_inputs_are_uris() -> None:
     path = Parameter.string("Data", default="data.csv")
     assert "is no S3 URI" in refusal(processing(inputs={"x": path.ref()}), parameters=[path])
     assert "'..' is not allowed" in refusal(processing(inputs={"x": "s3://bucket/../secrets"}))
+    assert "input 'x' of step 'work' is empty" in refusal(processing(inputs={"x": ""}))
+
+
+def test_rule_ages_of_caches_are_durations() -> None:
+    assert "step 'work': cache.expire_after: 'banana' is not a duration" in refusal(
+        processing(cache=CachePolicy(expire_after="banana"))
+    )
+    assert "the pipeline: cache.expire_after: '3' is" in refusal(processing(), cache=CachePolicy(expire_after="3"))
+    accept(processing(cache=CachePolicy(expire_after="30d")), cache=CachePolicy(expire_after="P1DT6H"))
 
 
 def test_rule_arguments_fit() -> None:

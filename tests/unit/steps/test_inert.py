@@ -31,6 +31,8 @@ def load(data: Output, rows: int = 1) -> None:
 def mine(settings: Mine) -> Pipeline:
     return Pipeline(name="mine", steps=[step(load), when(FLOOR > 1, then=[fail("x")])])
 
+RUN = dp.run(mine, rows=3)
+print(f"{RUN.seconds * 2:.1f}", *RUN.steps, *(name for name in RUN.metrics if name in RUN.tags))
 DEFAULTS = [dp.CachePolicy(enabled=False), dp.Schedule.nightly.at("x"), ~(FLOOR > 1) & (FLOOR <= 2)]
 """
 
