@@ -35,7 +35,7 @@ def report_error(error: BaseException) -> int:
 
 def explain(error: BaseException) -> tuple[int, str]:
     """The exit code and what to say: for bad input `error: ...` in at most MAX_LINES lines."""
-    from drivetrain.base.errors import place_in
+    from drivetrain.spec import place_in
 
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED, "interrupted"
