@@ -41,6 +41,7 @@ def start(
     from drivetrain.trackers.tracker import checked
 
     loaded = _loaded(pipeline, config, settings)
+    _refuse_other_target(loaded)
     if not isinstance(pipeline, str | Path):
         loaded = _with_modules(loaded)
     built = compile_edited(loaded, wheels_optional=True, edits_optional=True)
@@ -115,6 +116,19 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
         f"run() is given {shown(pipeline)}. Give the name of a pipeline, a file, a function that returns a Pipeline, "
         "or a Pipeline."
     )
+
+
+def _refuse_other_target(loaded: Loaded) -> None:
+    """`drivetrain run` has the runner of that target; a Run is of the local runner alone."""
+    from drivetrain.targets.target import DEFAULT, find_target
+
+    name = loaded.pipeline.deployment.target
+    if name != DEFAULT:
+        title = find_target(name).TITLE
+        raise UserError(
+            f"run(): deployment.target is {name}, and run() has no runner for {title}. Give it as {DEFAULT} for this "
+            f"machine's own runner, or call on the command line: drivetrain run FILE.py --target {name}."
+        )
 
 
 def _refuse_what_is_not_kept(loaded: Loaded, target: str, config: Path | None, settings: Mapping[str, Any]) -> None:

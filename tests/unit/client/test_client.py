@@ -63,6 +63,10 @@ UNTYPED: Any = dt
 """As a notebook calls it, with whatever kind of argument."""
 
 
+def on_kubeflow() -> dt.Pipeline:
+    return dt.Pipeline(name="a", steps=[], deployment=dt.Deployment(target="kubeflow"))
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with a pipeline file, which is the working folder of these tests."""
@@ -289,6 +293,8 @@ def test_arguments_of_another_kind_are_one_clear_error() -> None:
         (r"run\(home=5\): give a text or a pathlib\.Path\.", lambda: UNTYPED.run("retraining", home=5)),
         (r"run\(cache='no'\): give True or False\.", lambda: UNTYPED.run("retraining", cache="no")),
         (r"run\(fresh='x'\): give True", lambda: UNTYPED.run("retraining", fresh="x")),
+        (r"There is no target 'nomad'\. ", lambda: dt.run("retraining", deployment={"target": "nomad"})),
+        (r"run\(\): deployment\.target is kubeflow, .*--target kubeflow\.", lambda: dt.run(on_kubeflow)),
         (r"run\(quiet=1\): give True", lambda: UNTYPED.run("retraining", quiet=1)),
         (r"run\(\) is given <built-in function print>\. Give the name", lambda: UNTYPED.run(print)),
         (r"run\(\) is given Component\(.*\. Give the name", lambda: UNTYPED.run(prepare_data)),
