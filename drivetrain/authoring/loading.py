@@ -12,7 +12,7 @@ import importlib.util
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -54,8 +54,10 @@ def ready_pipelines() -> dict[str, str]:
     return found
 
 
-def load(target: str, config: Path | None = None, overrides: Iterable[str] = ()) -> Loaded:
-    """Build the pipeline that `target` names.
+def load(
+    target: str, config: Path | None = None, overrides: Iterable[str] = (), given: Mapping[str, Any] | None = None
+) -> Loaded:
+    """Build the pipeline that `target` names; `given` are settings as Python values.
 
     Settings come from `config`; else from `<name>.yaml` in the current folder (a ready pipeline) or beside the
     pipeline's file.
@@ -68,10 +70,12 @@ def load(target: str, config: Path | None = None, overrides: Iterable[str] = ())
         config = beside
     if config is not None:
         config = config.expanduser().resolve()
-    return Loaded(*_build(author, config, tuple(overrides)), source, base)
+    return Loaded(*_build(author, config, tuple(overrides), given), source, base)
 
 
-def load_function(author: Callable[..., Any], config: Path | None = None, overrides: Iterable[str] = ()) -> Loaded:
+def load_function(
+    author: Callable[..., Any], config: Path | None = None, given: Mapping[str, Any] | None = None
+) -> Loaded:
     """Build the pipeline that a function returns. The folder of its file travels, and relative data paths start there;
     those of a function without a file start in the current folder.
 
@@ -80,7 +84,7 @@ def load_function(author: Callable[..., Any], config: Path | None = None, overri
     """
     file = Path(getattr(getattr(author, "__code__", None), "co_filename", ""))
     source = file.resolve().parent if file.is_file() else None
-    return Loaded(*_build(author, config, tuple(overrides)), source, source or Path.cwd())
+    return Loaded(*_build(author, config, (), given), source, source or Path.cwd())
 
 
 def settings_file(target: str) -> Path:
@@ -115,10 +119,12 @@ def _located(target: str) -> tuple[Callable[..., Any], Path | None, Path, Path]:
     return _author(module, target, function_name or (path_text if source is None else "")), source, base, beside
 
 
-def _build(author: Callable[..., Any], config: Path | None, overrides: tuple[str, ...]) -> tuple[Pipeline, Settings]:
+def _build(
+    author: Callable[..., Any], config: Path | None, overrides: tuple[str, ...], given: Mapping[str, Any] | None
+) -> tuple[Pipeline, Settings]:
     kind = _settings_class(author)
     try:
-        settings = build(kind or Settings, config, overrides)
+        settings = build(kind or Settings, config, overrides, given=given)
     except SpecError as error:  # a wrong default
         raise at_place(error, place_of_function(author)) from None
     except UserError as error:

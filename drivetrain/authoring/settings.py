@@ -4,7 +4,8 @@
         dataset: str = "example:digits"
         epochs: int = 10
 
-Later sources win: defaults in the class, then the YAML file, then `DRIVETRAIN_EPOCHS=20`, then `--set epochs=20`.
+Later sources win: defaults in the class, then the YAML file, then `DRIVETRAIN_EPOCHS=20`, then `--set epochs=20`, or
+what a call in Python is given: `dt.run(..., epochs=20)`.
 Nested fields are spelled `deployment.targets.sagemaker.bucket` and `DRIVETRAIN_DEPLOYMENT__TARGETS__SAGEMAKER__BUCKET`.
 A field of text takes what is typed as it is, also a JSON object: `--set 'strategy_options={"tensor": 2}'`. In the file
 that is a mapping, which becomes its JSON text.
@@ -48,7 +49,7 @@ RESERVED_ENVIRONMENT = frozenset(
         "DRIVETRAIN_HOST",
         "DRIVETRAIN_HOSTS",
         "DRIVETRAIN_JOIN_TIMEOUT",
-        "DRIVETRAIN_LAST_CALL",
+        "DRIVETRAIN_LASTCALL",
         "DRIVETRAIN_LAUNCHER",
         "DRIVETRAIN_MAX_INTERRUPTIONS",
         "DRIVETRAIN_MAX_RESTARTS",
@@ -118,6 +119,7 @@ def build(
     file: Path | None = None,
     overrides: Iterable[str] = (),
     environment: Mapping[str, str] | None = None,
+    given: Mapping[str, Any] | None = None,
 ) -> S:
     """The settings from all sources, validated.
 
@@ -127,6 +129,7 @@ def build(
         overrides: `key=value` texts; values are read as YAML (`true`, `3`, `[a, b]`), but a field of text keeps what
             YAML would take for a number, a date, a list or a mapping.
         environment: variables; the process's own unless given.
+        given: Python values by name, nested ones under `a.b`; they arrive as they are.
 
     Raises:
         UserError: naming the source, the field, what was given and what is allowed.
@@ -152,6 +155,11 @@ def build(
             raise UserError(f"--set {override!r}: give key=value, for example --set epochs=20.")
         path = _path_in_block(tuple(key.split(".")), moved)
         _put(values, path, _value(kind, path, text, f"--set {key}"), origin, "--set")
+    for key, value in (given or {}).items():
+        from drivetrain.authoring.python_values import CALL, as_given
+
+        path = _path_in_block(tuple(key.split(".")), moved)
+        _put(values, path, as_given(path, value, text=_is_text(kind, path)), origin, CALL)
     if moved:
         warnings.warn(notice(moved), OutsideOfBlockWarning, stacklevel=2)
     _refuse_truth_for_numbers(kind, values, origin)
@@ -176,9 +184,11 @@ def _refuse_truth_for_numbers(
             allowed = _alternatives(kind.model_fields[name].annotation)
             if allowed & {int, float} and not allowed & {bool, Any}:
                 source = _source(path, origin)
+                from drivetrain.authoring.python_values import CALL
+
+                hint = "" if source == CALL else " YAML reads yes, no, on and off as True and False."
                 raise UserError(
-                    f"Setting {'.'.join(path)}{f' (from {source})' if source else ''} is {value}: give a number. YAML "
-                    "reads yes, no, on and off as True and False."
+                    f"Setting {'.'.join(path)}{f' (from {source})' if source else ''} is {value}: give a number.{hint}"
                 )
 
 
@@ -290,9 +300,15 @@ def _put(
 ) -> None:
     place = values
     for part in path[:-1]:
-        if not isinstance(place.get(part), dict):
-            place[part] = {}
-        place = place[part]
+        found = place.get(part)
+        if found is None or isinstance(found, dict):
+            inner = dict(cast("dict[str, Any]", found or {}))
+        else:
+            from drivetrain.authoring.python_values import fields_given
+
+            inner = fields_given(found)
+        place[part] = inner
+        place = inner
     place[path[-1]] = value
     origin[path] = source
 
@@ -355,7 +371,7 @@ def _leaves(values: Mapping[str, Any], path: str = "") -> Iterator[tuple[str, An
 
 
 def _source(path: tuple[str, ...], origin: Mapping[tuple[str, ...], str]) -> str | None:
-    """Where a value came from: a file, a variable, --set."""
+    """Where a value came from: a file, a variable, --set, a call."""
     return next((origin[path[:n]] for n in range(len(path), 0, -1) if path[:n] in origin), None)
 
 

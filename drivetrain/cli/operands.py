@@ -130,8 +130,10 @@ def compiled_for(loaded: Loaded, on: str, *, local: bool = False) -> CompiledFor
     return find_target(on).compile(loaded.pipeline, loaded.source, loaded.base, wheels_optional=local)
 
 
-def compiled_again(origin: Mapping[str, Any], overrides: Sequence[str]) -> tuple[Compiled, dict[str, Any]]:
-    """The pipeline of an earlier run, with further settings, and all of its settings.
+def compiled_again(
+    origin: Mapping[str, Any], overrides: Sequence[str] = (), given: Mapping[str, Any] | None = None
+) -> tuple[Compiled, dict[str, Any]]:
+    """The pipeline of an earlier run, with further settings (`given` as Python values), and all of its settings.
 
     Raises:
         UserError: it is no longer where it was, or as `compiled`.
@@ -141,16 +143,18 @@ def compiled_again(origin: Mapping[str, Any], overrides: Sequence[str]) -> tuple
     try:
         with chdir(origin["folder"]):  # from where its paths start
             config = None if origin["config"] is None else Path(origin["config"])
-            loaded = _load(origin["target"], config, [*origin["set"], *overrides])
+            loaded = _load(origin["target"], config, [*origin["set"], *overrides], given)
             return _compile(loaded, local=True), values_of(loaded.settings)
     except FileNotFoundError as error:
         raise UserError(f"{error.filename}, where this run was started, is not there any more.") from None
 
 
-def _load(target: str, config: Path | None, overrides: Sequence[str] | None) -> Loaded:
+def _load(
+    target: str, config: Path | None, overrides: Sequence[str] | None, given: Mapping[str, Any] | None = None
+) -> Loaded:
     from drivetrain.authoring.loading import load
 
-    return load(target, config, overrides or ())
+    return load(target, config, overrides or (), given)
 
 
 def _compile(loaded: Loaded, *, local: bool) -> Compiled:

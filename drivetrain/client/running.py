@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import shutil
 import tempfile
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import BuiltinFunctionType
@@ -40,6 +41,7 @@ def start(
     from drivetrain.trackers.tracker import checked
 
     loaded = _loaded(pipeline, config, settings)
+    _refuse_other_target(loaded)
     if not isinstance(pipeline, str | Path):
         loaded = _with_modules(loaded)
     built = compile_edited(loaded, wheels_optional=True, edits_optional=True)
@@ -84,7 +86,7 @@ def resume(home: Home, execution: str, settings: Mapping[str, Any], *, quiet: bo
     from drivetrain.cli.operands import compiled_again
 
     overrides = as_overrides(settings)
-    built, values = compiled_again(origin, overrides)
+    built, values = compiled_again(origin, given=settings)
     origin = {**origin, "set": [*origin["set"], *overrides]}
     options = replace(Request.load(home.run(execution)).options, origin=origin, settings=values)
     _watched(home, lambda runner: runner.resume(execution, options, text=built.text, assets=built.assets), quiet=quiet)
@@ -96,9 +98,10 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
     from drivetrain.authoring.settings import Settings
     from drivetrain.steps.declaration import Component
 
-    overrides = as_overrides(settings)
     if isinstance(pipeline, str | Path):
-        return load(str(pipeline), config, overrides)
+        loaded = load(str(pipeline), config, given=settings)
+        _refuse_what_is_not_kept(loaded, str(pipeline), config, settings)
+        return loaded
     if isinstance(pipeline, Pipeline):
         if settings or config is not None:
             name = next(iter(settings), "config")
@@ -108,11 +111,42 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
             )
         return Loaded(pipeline, Settings(), None, Path.cwd())
     if callable(pipeline) and not isinstance(pipeline, type | BuiltinFunctionType | Component):
-        return load_function(pipeline, config, overrides)
+        return load_function(pipeline, config, settings)
     raise UserError(
         f"run() is given {shown(pipeline)}. Give the name of a pipeline, a file, a function that returns a Pipeline, "
         "or a Pipeline."
     )
+
+
+def _refuse_other_target(loaded: Loaded) -> None:
+    """`drivetrain run` has the runner of that target; a Run is of the local runner alone."""
+    from drivetrain.targets.target import DEFAULT, find_target
+
+    name = loaded.pipeline.deployment.target
+    if name != DEFAULT:
+        title = find_target(name).TITLE
+        raise UserError(
+            f"run(): deployment.target is {name}, and run() has no runner for {title}. Give it as {DEFAULT} for this "
+            f"machine's own runner, or call on the command line: drivetrain run FILE.py --target {name}."
+        )
+
+
+def _refuse_what_is_not_kept(loaded: Loaded, target: str, config: Path | None, settings: Mapping[str, Any]) -> None:
+    """A resume takes the settings from their text; a secret, for example, has none."""
+    from drivetrain.authoring.loading import settings_file
+    from drivetrain.authoring.settings import build
+
+    beside = settings_file(target)
+    file = config.expanduser().resolve() if config is not None else beside if beside.exists() else None
+    with warnings.catch_warnings(action="ignore"):  # said once already
+        again = build(type(loaded.settings), file, as_overrides(settings))
+    for name in type(again).model_fields:
+        old, new = getattr(loaded.settings, name), getattr(again, name)
+        if old != new and (old == old or new == new):
+            raise UserError(
+                f"run({name}=...): a run keeps its settings as text, to go on with them, and this one is not the same "
+                "when it is read from there. Give text, numbers, lists or dicts."
+            )
 
 
 def _with_modules(loaded: Loaded) -> Loaded:

@@ -31,6 +31,7 @@ from drivetrain.components import Input, Output, component
 class Small(Settings):
     rows: int = 3
     least: float = 0.0
+    note: str | None = None
 
 
 @component
@@ -56,8 +57,14 @@ def small(settings: Small) -> Pipeline:
 """
 
 
+NOTE = '  "null"\n\té: '
+
 UNTYPED: Any = dt
 """As a notebook calls it, with whatever kind of argument."""
+
+
+def on_kubeflow() -> dt.Pipeline:
+    return dt.Pipeline(name="a", steps=[], deployment=dt.Deployment(target="kubeflow"))
 
 
 @pytest.fixture(scope="module")
@@ -81,7 +88,7 @@ def second(place: Path, first: dt.Run) -> dt.Run:
 
 @pytest.fixture(scope="module")
 def failed(place: Path, second: dt.Run) -> dt.Run:
-    return dt.run("small_pipeline.py", quiet=True, rows=5, least=0.9)
+    return dt.run("small_pipeline.py", quiet=True, rows=5, least=0.9, note=NOTE)
 
 
 def test_a_run_says_what_came_out(first: dt.Run, place: Path) -> None:
@@ -244,7 +251,7 @@ def test_frames_come_from_the_library_that_is_there(
 def test_a_pipeline_object_and_a_function_run_too(place: Path, first: dt.Run) -> None:
     module = importlib.import_module("small_pipeline")  # the runs have put the folder on the path
     by_function = dt.run(module.small, quiet=True, rows=3)
-    assert by_function.steps["fit"].status == "Cached" and by_function.settings == {"rows": 3, "least": 0.0}
+    assert by_function.steps["fit"].status == "Cached" and by_function.settings["rows"] == 3
     with pytest.raises(dt.UserError, match=r"rows=\.\.\.\): it is built already"):
         dt.run(module.small(module.Small()), rows=4)
     with pytest.raises(dt.UserError, match=r"run\(\) is given 3\."):
@@ -286,6 +293,8 @@ def test_arguments_of_another_kind_are_one_clear_error() -> None:
         (r"run\(home=5\): give a text or a pathlib\.Path\.", lambda: UNTYPED.run("retraining", home=5)),
         (r"run\(cache='no'\): give True or False\.", lambda: UNTYPED.run("retraining", cache="no")),
         (r"run\(fresh='x'\): give True", lambda: UNTYPED.run("retraining", fresh="x")),
+        (r"There is no target 'nomad'\. ", lambda: dt.run("retraining", deployment={"target": "nomad"})),
+        (r"run\(\): deployment\.target is kubeflow, .*--target kubeflow\.", lambda: dt.run(on_kubeflow)),
         (r"run\(quiet=1\): give True", lambda: UNTYPED.run("retraining", quiet=1)),
         (r"run\(\) is given <built-in function print>\. Give the name", lambda: UNTYPED.run(print)),
         (r"run\(\) is given Component\(.*\. Give the name", lambda: UNTYPED.run(prepare_data)),
@@ -364,7 +373,7 @@ def test_a_run_goes_on_with_other_settings(failed: dt.Run) -> None:
     run = dt.Run(failed.id)
     assert run.resume(least=0.1) is run
     assert run.status == "Succeeded" and run.steps["fit"].status == "Cached"
-    assert run.settings == {"rows": 5, "least": 0.1}
+    assert run.settings == {"rows": 5, "least": 0.1, "note": NOTE}
     with pytest.raises(dt.UserError, match="there is nothing to resume"):
         run.resume()
 

@@ -143,3 +143,7 @@ def test_the_step_and_the_clearing_of_an_optimizer_of_ones_own_are_called() -> N
     assert called == ["step", "zero_grad"] and parameter.item() == 0.5 and parameter.grad is not None
     optimizers.clear_gradients(torch.optim.SGD([parameter]))
     assert parameter.grad is None
+    other = torch.optim.SGD([nn.Parameter(torch.ones(1))])
+    other.zero_grad = lambda set_to_none=True: called.append("other")  # type: ignore[method-assign]
+    optimizers.clear_gradients(optimizers.Optimizers([optimizer, other]))
+    assert called == ["step", "zero_grad", "zero_grad", "other"]
