@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from drivetrain.training.recipe import Recipe, wrong_answer
 
 # What torch puts around the step of each class of optimizers.
 _WRAPPER = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
+_ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 class Optimizers(torch.optim.Optimizer):
@@ -123,11 +125,34 @@ def build(recipe: Recipe, model: nn.Module, *, learning_rate: float, weight_deca
     """The recipe's optimizer of a model, or of a rank's part of it.
 
     Raises:
-        InputError: the recipe returned what is none, or two for one parameter.
+        InputError: the recipe returned what is none, one whose step needs arguments, or two for one parameter.
     """
     found: Any = recipe.optimizer(model, learning_rate=learning_rate, weight_decay=weight_decay)
     several: list[Any] = list(found) if isinstance(found, list | tuple) else [found]
     if not several or not all(isinstance(each, torch.optim.Optimizer) for each in several):
         raise wrong_answer(recipe, "optimizer", found, "a torch.optim.Optimizer, or a list of them")
     check_schedules(recipe, len(several))
+    for each in several:
+        _refuse_arguments(recipe, each)
+        for group in each.param_groups:
+            for rate in ("lr", "initial_lr"):
+                if isinstance(group.get(rate), torch.Tensor):  # schedules and checkpoints have numbers
+                    group[rate] = float(group[rate])
     return Optimizers(several) if several[1:] else several[0]
+
+
+def _refuse_arguments(recipe: Recipe, optimizer: torch.optim.Optimizer) -> None:
+    """
+    Raises:
+        InputError: its class's step needs arguments, which the loop does not give.
+    """
+    if "step" in vars(optimizer):  # somebody's own around it, which may give them
+        return
+    _, *others = inspect.signature(type(optimizer).step).parameters.values()
+    needed = [each.name for each in others if each.default is each.empty and each.kind not in _ANY_NUMBER]
+    if needed:
+        raise InputError(
+            f"{type(recipe).__module__}: optimizer() of the recipe returned {type(optimizer).__name__}, whose step() "
+            f"needs {' and '.join(needed)}; a training computes the gradients once a step and calls step() without "
+            "arguments. Use an optimizer that needs none, such as AdamW, Adam or SGD."
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from torch import nn
 from drivetrain.base.errors import InputError
 from drivetrain.training.loop.schedule import Schedule, schedules_of
 from drivetrain.training.torch import optimizers
+from drivetrain.training_scripts.recipes import digits_cnn
 from tests.fixtures.two_optimizers import Recipe
 
 SMALL = Recipe(channels=1, hidden=2)
@@ -147,3 +149,45 @@ def test_the_step_and_the_clearing_of_an_optimizer_of_ones_own_are_called() -> N
     other.zero_grad = lambda set_to_none=True: called.append("other")  # type: ignore[method-assign]
     optimizers.clear_gradients(optimizers.Optimizers([optimizer, other]))
     assert called == ["step", "zero_grad", "zero_grad", "other"]
+
+
+class Returning(digits_cnn.Recipe):
+    """With what `make` makes of the parameters."""
+
+    def __init__(self, make: Callable[[Any], Any]) -> None:
+        super().__init__(channels=1, hidden=2)
+        object.__setattr__(self, "make", make)
+
+    def optimizer(self, model: nn.Module, **given: float) -> Any:
+        return self.make(model.parameters())  # type: ignore[attr-defined]
+
+
+def returned(make: Callable[[Any], Any]) -> torch.optim.Optimizer:
+    return optimizers.build(Returning(make), model(), learning_rate=0.1, weight_decay=0.0)
+
+
+def test_a_step_that_needs_a_closure_is_refused() -> None:
+    words = (
+        r"optimizer\(\) of the recipe returned LBFGS, whose step\(\) needs closure; .* Use an optimizer that needs none"
+    )
+    with pytest.raises(InputError, match=words):
+        returned(torch.optim.LBFGS)
+
+
+def test_a_step_with_arguments_that_may_be_left_out_is_taken() -> None:
+    class Own(torch.optim.SGD):
+        def step(self, *arguments: Any, closure: Any = None, **options: Any) -> None:  # type: ignore[override]
+            super().step()
+
+    def scheduled(parameters: Any) -> torch.optim.Optimizer:
+        optimizer = torch.optim.SGD(parameters, lr=0.1)
+        torch.optim.lr_scheduler.ConstantLR(optimizer)  # sets `step` on the instance
+        return optimizer
+
+    for make in (Own, scheduled):
+        assert isinstance(returned(make), torch.optim.SGD)
+
+
+def test_a_learning_rate_that_is_a_tensor_is_read_as_a_number() -> None:
+    made = returned(lambda parameters: torch.optim.Adam(parameters, lr=torch.tensor(0.25)))
+    assert [(type(group["lr"]), group["lr"]) for group in made.param_groups] == [(float, 0.25)]
