@@ -14,7 +14,7 @@ from drivetrain.training.recipe import Batch, HasLossParts
 from drivetrain.training.torch import reduction, strategy
 from drivetrain.training.torch.loss_checks import MOST_GATHERED_BYTES
 from drivetrain.training.torch.parallel.context_parallel import Context
-from drivetrain.training.torch.recipes import check_values
+from drivetrain.training.torch.recipes import check_values, real
 
 FRAMEWORK = "torch"
 DIMENSIONS = ("replicate", "context")
@@ -71,7 +71,7 @@ class Strategy(strategy.Strategy):
         self.refuse_trees(piece.inputs, piece.targets)
         outputs = super().call(self.module, self.context.part(piece.inputs))
         targets = self.context.part_of_targets(piece.targets, outputs, piece.inputs.shape[1])
-        outputs = outputs.to(self.precision.parameters)
+        outputs = real(self.recipe, outputs).to(self.precision.parameters)
         sums, weights = self.recipe.loss_parts(outputs, targets)
         for values in (sums, weights):
             check_values(self.recipe, "loss_parts", values, targets)

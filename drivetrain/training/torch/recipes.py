@@ -16,7 +16,7 @@ def build_model(recipe: Recipe) -> nn.Module:
     """A fresh model of the recipe.
 
     Raises:
-        InputError: it returned none, or one without parameters.
+        InputError: it returned none, one without parameters, or one with complex numbers.
     """
     model = recipe.model()
     if not isinstance(model, nn.Module):
@@ -25,7 +25,22 @@ def build_model(recipe: Recipe) -> nn.Module:
         raise InputError(
             f"{type(recipe).__module__}: the model of the recipe has no parameters; nothing can be learnt."
         )
+    for kind, named in (("parameter", model.named_parameters()), ("buffer", model.named_buffers())):
+        for name, tensor in named:
+            if tensor.is_complex():  # whose imaginary part `model.to` would drop
+                raise _complex_numbers(recipe, f"{kind} {name!r} of the recipe's model")
     return model
+
+
+def real(recipe: Recipe, outputs: Tensor) -> Tensor:
+    """The outputs as they are.
+
+    Raises:
+        InputError: they are complex.
+    """
+    if outputs.is_complex():
+        raise _complex_numbers(recipe, "what the recipe's model returned")
+    return outputs
 
 
 def check_values(recipe: Any, method: str, values: object, targets: trees.Tree) -> None:
@@ -68,3 +83,10 @@ def weights_of(recipe: HasLossWeights, targets: trees.Tree) -> Tensor:
     check_values(recipe, "loss_weights", weights, targets)
     assert isinstance(weights, Tensor)
     return weights.detach().double()
+
+
+def _complex_numbers(recipe: Recipe, what: str) -> InputError:
+    return InputError(
+        f"{type(recipe).__module__}: {what} is complex; parameters, buffers and outputs have to be real. Keep real and "
+        "imaginary part as two real numbers (torch.view_as_real), and compute with torch.view_as_complex of them."
+    )

@@ -34,7 +34,7 @@ from drivetrain.training.torch.loss_checks import FirstLosses
 from drivetrain.training.torch.optimizer_state import OptimizerState
 from drivetrain.training.torch.parallel.layout import lay_out
 from drivetrain.training.torch.precision import LossScale, precision_of
-from drivetrain.training.torch.recipes import check_values, exact, weights_of
+from drivetrain.training.torch.recipes import check_values, exact, real, weights_of
 from drivetrain.training.trees import Tree
 
 # Whose fused kernels torch can run on DTensors (isinstance: AdamW is an Adam).
@@ -334,12 +334,11 @@ class Strategy:
 
     def losses(self, outputs: Tree, targets: Tree) -> Tensor:
         """The recipe's losses, weighted where it weighs its samples, shape [samples]; never in half precision."""
-        wanted = self.precision.parameters
+        wanted, is_first = self.precision.parameters, not self.first_losses.are_done
         if not isinstance(outputs, Tensor):
             outputs = exact(self.recipe, outputs, wanted)
         elif outputs.dtype != wanted:  # (a small step has no time to spare for a call that does nothing)
-            outputs = outputs.to(wanted)
-        is_first = not self.first_losses.are_done
+            outputs = (real(self.recipe, outputs) if is_first else outputs).to(wanted)
         versions = [leaf._version for leaf in trees.leaves(outputs)] if is_first else []
         losses = self.recipe.losses(outputs, targets)
         check_values(self.recipe, "losses", losses, targets)

@@ -11,6 +11,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, load_recipe
 from drivetrain.training.strategy import load_strategy
+from drivetrain.training.torch.recipes import build_model
 from drivetrain.training.torch.strategy import Strategy, pieces
 from drivetrain.training_scripts.recipes import digits_cnn
 from drivetrain.training_scripts.strategies import dp
@@ -174,3 +175,44 @@ def test_each_group_keeps_its_share_of_the_learning_rate() -> None:
         rates = [factor * group["initial_lr"] for group in strategy.optimizer.param_groups]
         assert strategy.set_learning_rate(factor) == rates[0]
         assert [group["lr"] for group in strategy.optimizer.param_groups] == rates
+
+
+class Complex(nn.Module):
+    def __init__(self, part: str) -> None:
+        super().__init__()
+        self.gain, self.part = nn.Parameter(torch.ones(10)), part
+        if part == "parameter":
+            self.wave = nn.Parameter(torch.ones(10, dtype=torch.complex64))
+        if part == "buffer":
+            self.register_buffer("wave", torch.ones(10, dtype=torch.complex64), persistent=False)
+
+    def forward(self, images: torch.Tensor) -> torch.Tensor:
+        return torch.complex(self.gain * images.mean(), self.gain).expand(len(images), 10)
+
+
+class OfComplex(digits_cnn.Recipe):
+    part = ""
+
+    def model(self) -> nn.Module:
+        return Complex(self.part)
+
+
+@pytest.mark.parametrize("part", ["parameter", "buffer"])
+def test_a_model_with_complex_numbers_is_refused(part: str) -> None:
+    recipe = OfComplex()
+    object.__setattr__(recipe, "part", part)
+    with pytest.raises(InputError, match=rf"{part} 'wave' of the recipe's model is complex; .*torch\.view_as_real"):
+        build_model(recipe)
+
+
+def test_complex_outputs_are_refused() -> None:
+    recipe = OfComplex()
+    kind, options = load_strategy("single", {})
+    strategy = kind(recipe, build_model(recipe), ALONE, told(learning_rate=0.1, precision="fp64"), options)
+    with pytest.raises(InputError, match=r"what the recipe's model returned is complex; .*torch\.view_as_real"):
+        strategy.train_step(BATCH, num_samples=5, num_global_samples=5)
+
+
+def test_complex_inputs_stay_complex() -> None:
+    inputs = torch.ones(2, dtype=torch.complex64)
+    assert Batch(inputs, inputs).to(ALONE.device, torch.float32).inputs is inputs
