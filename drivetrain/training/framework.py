@@ -250,7 +250,11 @@ class Framework(Values, Protocol):
         ...
 
     def values_of(self, strategy: Any) -> dict[str, Any]:
-        """What is no tensor, as plain JSON: `groups`, each with the names of its parameters in `params`, and more."""
+        """What is no tensor, as plain JSON: `groups`, each with the names of its parameters in `params`, and more.
+
+        Raises:
+            InputError: the optimizer has something that could not be kept.
+        """
         ...
 
     def check_values(self, strategy: Any, values: Mapping[str, Any]) -> None:

@@ -107,8 +107,15 @@ class Saving:
     def load_newest(
         self, strategy: Strategy, *, best: dict[str, Any], check: Callable[[dict[str, Any]], None]
     ) -> dict[str, Any] | None:
-        """See Checkpointer.load_newest; None, too, where nothing is kept."""
-        return self._checkpoints.load_newest(strategy, best=best, check=check) if self._checkpoints else None
+        """See Checkpointer.load_newest; None, too, where nothing is kept.
+
+        Raises:
+            InputError: what the strategy has could not be kept.
+        """
+        if self._checkpoints is None:
+            return None
+        strategy.framework.values_of(strategy)  # which tells it before the first step, and on every rank
+        return self._checkpoints.load_newest(strategy, best=best, check=check)
 
     def begin(self, step: int) -> None:
         """Steps begin; `step` of them have been taken before.

@@ -11,6 +11,7 @@ from torch import nn
 from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from drivetrain.base.errors import InputError
+from drivetrain.training import trees
 from drivetrain.training.loop.schedule import check_schedules
 from drivetrain.training.recipe import Recipe, wrong_answer
 
@@ -156,3 +157,26 @@ def _refuse_arguments(recipe: Recipe, optimizer: torch.optim.Optimizer) -> None:
             f"needs {' and '.join(needed)}; a training computes the gradients once a step and calls step() without "
             "arguments. Use an optimizer that needs none, such as AdamW, Adam or SGD."
         )
+
+
+def refuse_lost_state(optimizer: torch.optim.Optimizer) -> None:
+    """For checkpoints, which keep `state` and `param_groups` of an optimizer.
+
+    Raises:
+        InputError: it has more: another optimizer, or further entries in its `state_dict()`.
+    """
+    for each in each_of(optimizer):
+        own = {name: value for name, value in vars(each).items() if name not in ("state", "param_groups")}
+        lost = [f"an optimizer in {name!r}" for name, value in own.items() if _has_optimizer(value)]
+        if type(each).state_dict is not torch.optim.Optimizer.state_dict:
+            lost += [f"{name!r} in state_dict()" for name in each.state_dict() if name not in ("state", "param_groups")]
+        if lost:
+            raise InputError(
+                f"{type(each).__name__} of the recipe has {' and '.join(lost)}, which checkpoints do not keep: a "
+                "resumed training would be another one. Keep all in its `state`, by parameter, and in `param_groups`; "
+                "or train without checkpoints."
+            )
+
+
+def _has_optimizer(value: object) -> bool:
+    return any(isinstance(leaf, torch.optim.Optimizer) for leaf in trees.leaves(value))

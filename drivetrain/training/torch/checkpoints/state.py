@@ -21,6 +21,7 @@ from drivetrain.training.checkpointing.store.manifest import DamagedError
 from drivetrain.training.checkpointing.tensors.index import Index
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.torch.optimizer_state import Entries
+from drivetrain.training.torch.optimizers import refuse_lost_state
 from drivetrain.training.torch.parallel.sharded import empty_like
 from drivetrain.training.torch.strategy import Strategy
 
@@ -59,7 +60,12 @@ def model_parts(strategy: Strategy) -> dict[str, Any]:
 
 def values_of(strategy: Strategy) -> dict[str, Any]:
     """What is no tensor, as plain JSON: the optimizer's groups with the names of their parameters (those of this rank's
-    stage), and the scale of the loss."""
+    stage), and the scale of the loss.
+
+    Raises:
+        InputError: the optimizer has more than is kept of it.
+    """
+    refuse_lost_state(strategy.optimizer)
     scale = {"loss_scale": strategy.loss_scale.state()} if strategy.loss_scale else {}
     return {"groups": strategy.optimizer_state.groups()} | scale
 

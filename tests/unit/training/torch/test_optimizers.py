@@ -191,3 +191,26 @@ def test_a_step_with_arguments_that_may_be_left_out_is_taken() -> None:
 def test_a_learning_rate_that_is_a_tensor_is_read_as_a_number() -> None:
     made = returned(lambda parameters: torch.optim.Adam(parameters, lr=torch.tensor(0.25)))
     assert [(type(group["lr"]), group["lr"]) for group in made.param_groups] == [(float, 0.25)]
+
+
+def test_state_that_checkpoints_would_lose_is_refused() -> None:
+    class Around(torch.optim.SGD):
+        def __init__(self, parameters: Any) -> None:
+            super().__init__(parameters, lr=0.1)
+            self.base = torch.optim.SGD(self.param_groups, lr=0.1)
+
+    class Counting(torch.optim.SGD):
+        def state_dict(self) -> dict[str, Any]:
+            return {**super().state_dict(), "count": 1}
+
+    class Same(torch.optim.SGD):
+        def state_dict(self) -> dict[str, Any]:
+            return super().state_dict()
+
+    optimizers.refuse_lost_state(returned(Same))
+    optimizers.refuse_lost_state(build(model()))
+    for make, words in ((Around, "an optimizer in 'base'"), (Counting, r"'count' in state_dict\(\)")):
+        with pytest.raises(
+            InputError, match=f"{make.__name__} of the recipe has {words}, which checkpoints do not keep"
+        ):
+            optimizers.refuse_lost_state(returned(make))
