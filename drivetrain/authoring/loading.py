@@ -24,8 +24,8 @@ from pydantic.errors import PydanticUserError
 import drivetrain
 from drivetrain.authoring import Pipeline
 from drivetrain.authoring.settings import Settings, build
+from drivetrain.base.call_site import place_in, place_of_function
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
-from drivetrain.spec import place_in, place_of_function
 from drivetrain.spec.deployment import Deployment
 from drivetrain.steps import argument_help
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import SpecError, UserError, did_you_mean, said
-from drivetrain.spec.validation_errors import explain_validation, is_validation_error
 
 BAD_INPUT = 2
 BUG = 70
@@ -35,7 +34,7 @@ def report_error(error: BaseException) -> int:
 
 def explain(error: BaseException) -> tuple[int, str]:
     """The exit code and what to say: for bad input `error: ...` in at most MAX_LINES lines."""
-    from drivetrain.spec import place_in
+    from drivetrain.base.call_site import place_in
 
     if isinstance(error, KeyboardInterrupt) or type(error).__name__ == "Abort":
         return INTERRUPTED, "interrupted"
@@ -46,6 +45,8 @@ def explain(error: BaseException) -> tuple[int, str]:
         return BAD_INPUT, _message(str(error))
     if is_usage_error(error):
         return BAD_INPUT, _usage(error)
+    from drivetrain.spec.validation_errors import explain_validation, is_validation_error  # beside pydantic's models
+
     if is_validation_error(error):
         return BAD_INPUT, _message((f"{place}: " if place else "") + explain_validation(error))
     if isinstance(error, FileNotFoundError) and _is_nowhere():

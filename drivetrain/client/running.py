@@ -100,7 +100,8 @@ def _loaded(pipeline: Any, config: Path | None, settings: Mapping[str, Any]) -> 
 
     if isinstance(pipeline, str | Path):
         loaded = load(str(pipeline), config, given=settings)
-        _refuse_what_is_not_kept(loaded, str(pipeline), config, settings)
+        if settings:
+            _refuse_what_is_not_kept(loaded, str(pipeline), config, settings)
         return loaded
     if isinstance(pipeline, Pipeline):
         if settings or config is not None:

@@ -1,18 +1,14 @@
 """A pipeline as frozen data. Here is the base of its models, immutable all the way down and without unknown fields, and
-texts of a certain form, whose refusal says in words what is allowed; and which line of the user's own files said
-something, to be named in a message.
+texts of a certain form, whose refusal says in words what is allowed.
 """
 
 from __future__ import annotations
 
-import inspect
-import os
 import re
-from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache, wraps
+from functools import cached_property
+from inspect import signature
 from math import isfinite
-from types import TracebackType
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, get_args
 
 from pydantic import (
@@ -28,12 +24,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function, no_info_plain_validator_function
 
-from drivetrain.base.errors import SpecError, UserError, at_place, shown
-
-S = TypeVar("S")
-R = TypeVar("R")
-# Not resolved: in a checkout some rooms of the package are links.
-_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+from drivetrain.base.errors import SpecError, shown
 
 
 @dataclass(frozen=True)
@@ -89,7 +80,7 @@ class Frozen(BaseModel):
 
         # So pydantic builds what lies in other models without it, and reports all that is wrong with its place.
         __init__.__pydantic_base_init__ = True
-        __init__.__signature__ = inspect.signature(BaseModel.__init__)
+        __init__.__signature__ = signature(BaseModel.__init__)
 
         def __setattr__(self, name: str, value: Any) -> None:
             try:
@@ -181,83 +172,3 @@ class Lazily:
 def _types(kind: Any) -> list[type]:
     """Those that a union is made of, also by unions in it."""
     return [kind] if isinstance(kind, type) else [each for part in get_args(kind) for each in _types(part)]
-
-
-def place_in(trace: TracebackType | None) -> str:
-    """`digits.py, line 12`: the last frame of a traceback in a file of the user's; empty when there is none."""
-    frames: list[tuple[str, int]] = []
-    while trace is not None:
-        frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
-        trace = trace.tb_next
-    return _place(reversed(frames))
-
-
-def place_of_caller() -> str:
-    """The line of the user's file that is being executed; empty when there is none."""
-
-    def frames() -> Generator[tuple[str, int]]:
-        frame = inspect.currentframe()
-        while frame is not None:
-            yield frame.f_code.co_filename, frame.f_lineno
-            frame = frame.f_back
-
-    return _place(frames())
-
-
-def place_of_function(function: Callable[..., Any]) -> str:
-    """Where a function begins."""
-    code = inspect.unwrap(function).__code__
-    return f"{os.path.basename(code.co_filename)}, line {code.co_firstlineno}"
-
-
-def place_of_field(kind: type, name: str) -> str:
-    """Where a class, or one that it inherits from, declares a field; empty where its text is not to be had."""
-    import ast
-
-    owner = next((one for one in kind.__mro__ if name in vars(one).get("__annotations__", {})), kind)
-    try:
-        lines, first = inspect.getsourcelines(owner)
-        file = inspect.getsourcefile(owner) or ""
-        body = ast.parse(inspect.cleandoc("".join(lines)) if lines[0][:1].isspace() else "".join(lines)).body[0]
-    except (OSError, TypeError, SyntaxError):
-        return ""
-    for node in getattr(body, "body", ()):
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
-            return f"{os.path.basename(file)}, line {first + node.lineno - 1}"
-    return ""
-
-
-def blamed_on_place(method: Callable[[S, T], R]) -> Callable[[S, T], R]:
-    """A method about something that knows its `place`, the line that wrote it: what it refuses names that line."""
-
-    @wraps(method)
-    def blaming(self: S, given: T) -> R:
-        try:
-            return method(self, given)
-        except UserError as error:
-            at_place(error, getattr(given, "place", ""))
-            raise
-
-    return blaming
-
-
-def _place(frames: Iterable[tuple[str, int]]) -> str:
-    return next((f"{os.path.basename(file)}, line {line}" for file, line in frames if _is_users(file)), "")
-
-
-@lru_cache(4096)
-def _is_users(filename: str) -> bool:
-    """Whether a file is neither ours, nor Python's, nor an installed package's."""
-    if filename.startswith("<") or not filename.endswith(".py"):
-        return False
-    return not filename.startswith(_PACKAGE) and not os.path.realpath(filename).startswith(_libraries())
-
-
-@cache
-def _libraries() -> tuple[str, ...]:
-    import site
-
-    # sysconfig would load all that Python was built with, which takes a millisecond.
-    return tuple(
-        os.path.realpath(folder) + os.sep for folder in (os.path.dirname(os.__file__), *site.getsitepackages())
-    )

@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field
 
+from drivetrain.base.call_site import place_of_caller
 from drivetrain.base.errors import SpecError, did_you_mean
 from drivetrain.catalog import quotas
-from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Lazily, place_of_caller
+from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Lazily
 from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, FolderPath, Program, RetryPolicy
 from drivetrain.spec.training_options import Search, TrainingOptions
 from drivetrain.spec.values import (

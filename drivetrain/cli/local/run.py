@@ -15,6 +15,7 @@ from drivetrain.cli.options import Target as On
 if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
     from drivetrain.cli.operands import Work
+    from drivetrain.spec.pipeline import Pipeline
 
 app = App()
 
@@ -109,7 +110,6 @@ def run(
       drivetrain run retraining --target kubeflow
     """
     from drivetrain.cli import home_option, local_home, options
-    from drivetrain.cli.local.needs import refuse_lacking
     from drivetrain.cli.progress import watch
     from drivetrain.targets.local.options import Options
     from drivetrain.targets.target import DEFAULT
@@ -140,7 +140,9 @@ def run(
         return [f"{name}={value}" for name, value in given.items()]
 
     stubbed = {**options.stubs(from_settings(work.local.stubs)), **stubs}
-    if work.pipeline is not None:
+    if work.pipeline is not None and _asks_for_packages(work.pipeline):
+        from drivetrain.cli.local.needs import refuse_lacking
+
         refuse_lacking(work.pipeline, work.folder, work.assets, left_out=stubbed, only=selected)
     for note in work.notes:
         print(f"note: for a deployment, {note}", file=sys.stderr)
@@ -177,6 +179,14 @@ def run(
         quiet=quiet,
         home_option=home_option(home),
     )
+
+
+def _asks_for_packages(pipeline: Pipeline) -> bool:
+    """Whether a step says what it needs, or has a recipe, which imports what it likes: else none is looked for."""
+    from drivetrain.spec.steps import JobStep, flatten
+
+    jobs = (step for step in flatten(pipeline.steps) if isinstance(step, JobStep))
+    return any(job.program.needs or "recipe" in job.parameters for job in jobs)
 
 
 def _load(

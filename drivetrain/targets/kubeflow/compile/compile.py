@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from drivetrain.spec import blamed_on_place
+from drivetrain.base.call_site import blamed_on_place
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.resources import Cluster, FolderPath, Resources
 from drivetrain.spec.steps import (

@@ -15,10 +15,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
 
+from drivetrain.base.call_site import blamed_on_place
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.json_text import text_of
 from drivetrain.catalog import quotas
-from drivetrain.spec import blamed_on_place
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.resources import is_file_system
 from drivetrain.spec.steps import (

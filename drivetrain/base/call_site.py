@@ -1,0 +1,98 @@
+"""Which line of the user's own files said something: the place to name in a message."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import site
+from collections.abc import Callable, Generator, Iterable
+from functools import cache, lru_cache, wraps
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from drivetrain.base.errors import UserError, at_place
+
+S = TypeVar("S")
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Not resolved: in a checkout some rooms of the package are links.
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+
+
+def place_in(trace: TracebackType | None) -> str:
+    """`digits.py, line 12`: the last frame of a traceback in a file of the user's; empty when there is none."""
+    frames: list[tuple[str, int]] = []
+    while trace is not None:
+        frames.append((trace.tb_frame.f_code.co_filename, trace.tb_lineno))
+        trace = trace.tb_next
+    return _place(reversed(frames))
+
+
+def place_of_caller() -> str:
+    """The line of the user's file that is being executed; empty when there is none."""
+
+    def frames() -> Generator[tuple[str, int]]:
+        frame = inspect.currentframe()
+        while frame is not None:
+            yield frame.f_code.co_filename, frame.f_lineno
+            frame = frame.f_back
+
+    return _place(frames())
+
+
+def place_of_function(function: Callable[..., Any]) -> str:
+    """Where a function begins."""
+    code = inspect.unwrap(function).__code__
+    return f"{Path(code.co_filename).name}, line {code.co_firstlineno}"
+
+
+def place_of_field(kind: type, name: str) -> str:
+    """Where a class, or one that it inherits from, declares a field; empty where its text is not to be had."""
+    owner = next((one for one in kind.__mro__ if name in vars(one).get("__annotations__", {})), kind)
+    try:
+        lines, first = inspect.getsourcelines(owner)
+        file = inspect.getsourcefile(owner) or ""
+        body = ast.parse(inspect.cleandoc("".join(lines)) if lines[0][:1].isspace() else "".join(lines)).body[0]
+    except (OSError, TypeError, SyntaxError):
+        return ""
+    for node in getattr(body, "body", ()):
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id == name:
+            return f"{Path(file).name}, line {first + node.lineno - 1}"
+    return ""
+
+
+def blamed_on_place(method: Callable[[S, T], R]) -> Callable[[S, T], R]:
+    """A method about something that knows its `place`, the line that wrote it: what it refuses names that line."""
+
+    @wraps(method)
+    def blaming(self: S, given: T) -> R:
+        try:
+            return method(self, given)
+        except UserError as error:
+            at_place(error, getattr(given, "place", ""))
+            raise
+
+    return blaming
+
+
+def _place(frames: Iterable[tuple[str, int]]) -> str:
+    return next((f"{os.path.basename(file)}, line {line}" for file, line in frames if _is_users(file)), "")
+
+
+@lru_cache(4096)
+def _is_users(filename: str) -> bool:
+    """Whether a file is neither ours, nor Python's, nor an installed package's."""
+    if filename.startswith("<") or not filename.endswith(".py"):
+        return False
+    return not filename.startswith(_PACKAGE) and not os.path.realpath(filename).startswith(_libraries())
+
+
+@cache
+def _libraries() -> tuple[str, ...]:
+    # sysconfig would load all that Python was built with, which takes a millisecond.
+    return tuple(
+        os.path.realpath(folder) + os.sep for folder in (os.path.dirname(os.__file__), *site.getsitepackages())
+    )
