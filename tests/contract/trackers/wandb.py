@@ -25,8 +25,11 @@ def away(folder: Path) -> Mapping[str, Any]:
 
 
 def read(settings: Mapping[str, Any], told: Told) -> Seen:
+    import wandb
     from wandb.proto import wandb_internal_pb2
 
+    # finish() returns before W&B's service has written its file; a follower waits for the service as its process ends.
+    wandb.teardown()
     config: dict[str, Any] = {}
     metrics: dict[str, list[tuple[int, float]]] = {}
     summary: dict[str, float] = {}
