@@ -48,7 +48,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     found: list[Record] = []
-    broken: list[str] = []
+    broken: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="drivetrain-bench-", ignore_cleanup_errors=True) as scratch:
         bench = Bench(
             scratch=Path(scratch), quick=given.quick, with_peers=not given.no_peers, gigabytes=given.gigabytes
@@ -63,14 +63,14 @@ def main(arguments: list[str] | None = None) -> int:
                     ours = "-" if record.ours is None else shown(record.ours)
                     bench.progress(f"  {record.name}: {ours} {record.unit} {verdict}".rstrip())
             except Exception:  # one family that breaks must not take the others' hour of measurements with it
-                traceback.print_exc()
-                broken.append(name)
+                broken[name] = traceback.format_exc()
+                bench.progress(f"  {name} broke")
             write_json(found, given.output)
     print(table(found))
     print()
     print(summary(found) + f" ({given.output})")
-    if broken:
-        print(f"broken: {', '.join(broken)}", file=sys.stderr)
+    for name, raised in broken.items():  # last, where a log that is cut short still has them
+        print(f"\n{name} broke:\n{raised}", file=sys.stderr)
     return 1 if broken else 0
 
 
