@@ -9,6 +9,9 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+# Its wheels are built or kept by a job of its own, which fails where they cannot be built and says where time ran out.
+MAY_SKIP = {"test-horovod"}
+
 
 def main() -> None:
     total = dict.fromkeys(("tests", "failures", "errors", "skipped"), 0)
@@ -18,7 +21,7 @@ def main() -> None:
         found = {name: sum(int(suite.get(name, "0")) for suite in suites) for name in total}
         passed = found["tests"] - found["failures"] - found["errors"] - found["skipped"]
         print(f"{file.stem}: {passed} of {found['tests']} passed, {found['skipped']} skipped")
-        if passed == 0:
+        if passed == 0 and not (file.stem in MAY_SKIP and found["skipped"] == found["tests"]):
             idle.append(file.stem)
         total = {name: total[name] + found[name] for name in total}
     failed = total["failures"] + total["errors"]
