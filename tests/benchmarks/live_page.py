@@ -117,9 +117,13 @@ class _Server:
             return "", tag
 
     def watch(self, end: threading.Event) -> None:
-        """Look at the list until it names a run, then at its page."""
+        """Look at the list until it names a run, then at its page.
+
+        The list is asked for as often as a page may be: the server would put off a list that names no run yet for
+        longer than a short run takes.
+        """
         path, tag = "/", ""
-        while not end.wait(max(self.every, self.next_s)):
+        while not end.wait(self.every if path == "/" else max(self.every, self.next_s)):
             page, tag = self.get(path, tag)
             if path == "/" and (found := re.search(r'href="(/runs/[^"]+)"', page)):
                 path = found[1]
