@@ -22,6 +22,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import optimizers, strategy
 from drivetrain.training.torch.accumulation import NOTHING, pieces
+from drivetrain.training.torch.buffers import kept_modules
 from drivetrain.training.torch.checkpoints.generators import kept_generators
 
 FRAMEWORK = "torch"
@@ -132,12 +133,9 @@ class Strategy(strategy.Strategy):
         step works on first: a single sample would be too few for layers that normalize over samples.
         """
         self._buckets_are_settled = True
-        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
-        with kept_generators(self.process.device):  # a model may draw from any
+        with kept_modules(self.model), kept_generators(self.process.device):  # a model may draw from any
             self.losses(self.call(self.module, first.inputs), first.targets).sum().mul(0.0).backward()
         optimizers.clear_gradients(self.optimizer)
-        for buffer, value in buffers:
-            buffer.copy_(value)
 
 
 class Wrapper(DistributedDataParallel):
