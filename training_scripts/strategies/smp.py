@@ -249,9 +249,6 @@ class Strategy(strategy.Strategy):
             return super().build_optimizer_state()
         return SlicedState(self.optimizer, self._trained, self._slices)
 
-    def trained(self) -> Sequence[nn.Parameter]:
-        return list(self._trained.values()) if self._slices else super().trained()
-
     def gradient_norm(self, parameters: Sequence[nn.Parameter]) -> Tensor:
         return gradients.total_norm(parameters, self.layout, self._slices_of_each if self._slices else {})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
@@ -88,8 +88,24 @@ def take_step(optimizer: torch.optim.Optimizer) -> None:
             each.step()
 
 
-def clear_gradients(optimizer: torch.optim.Optimizer) -> None:
-    """`optimizer.zero_grad()`; torch's own without its record for profilers, which costs more than all the rest."""
+def dealt(
+    optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Parameter]
+) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Those of `parameters` that the optimizer has, and those that it leaves as they are."""
+    held = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    stepped, left_out = list[nn.Parameter](), list[nn.Parameter]()
+    for parameter in parameters:
+        (stepped if parameter in held else left_out).append(parameter)
+    return stepped, left_out
+
+
+def clear_gradients(optimizer: torch.optim.Optimizer, left_out: Iterable[nn.Parameter] = ()) -> None:
+    """`optimizer.zero_grad()`; torch's own without its record for profilers, which costs more than all the rest.
+
+    `left_out`: parameters that are in no optimizer; their gradients would add up for ever.
+    """
+    for parameter in left_out:
+        parameter.grad = None
     for each in each_of(optimizer):
         if type(each).zero_grad is not torch.optim.Optimizer.zero_grad or "zero_grad" in vars(each):
             each.zero_grad()

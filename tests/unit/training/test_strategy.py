@@ -120,6 +120,27 @@ def test_data_parallel_where_it_makes_no_sense(
         strategy.check()
 
 
+class HeadAlone(digits_cnn.Recipe):
+    def optimizer(self, model: nn.Module, **given: float) -> torch.optim.Optimizer:
+        return torch.optim.SGD(list(model.parameters())[-2:], lr=0.1)
+
+
+def test_a_parameter_in_no_optimizer_counts_as_a_frozen_one() -> None:
+    """Its gradient would add up over the steps, and be lost at a restart."""
+    recipe: Any = HeadAlone(channels=2, hidden=4)
+    kind, options = load_strategy("single", {})
+    norms = list[list[float]]()
+    for freezes in (True, False):
+        torch.manual_seed(0)
+        model = recipe.model()
+        for parameter in list(model.parameters())[:-2]:
+            parameter.requires_grad_(not freezes)
+        strategy = kind(recipe, model, ALONE, told(learning_rate=0.1, clip_norm=0.1, precision="fp64"), options)
+        steps = [strategy.train_step(BATCH, num_samples=5, num_global_samples=5) for _ in range(3)]
+        norms.append([float(step.gradient_norm) for step in steps])
+    assert norms[0] == norms[1]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Weighing(digits_cnn.Recipe):
     weights: tuple[float, ...] = ()
