@@ -30,6 +30,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import gradients, strategy
 from drivetrain.training.torch.optimizer_state import Entries, OptimizerState
+from drivetrain.training.torch.optimizers import refuse_flat_pieces
 from drivetrain.training.torch.parallel import smp_model
 from drivetrain.training.torch.parallel.flat_slice import FlatSlice
 from drivetrain.training.torch.parallel.sharded import local
@@ -150,6 +151,7 @@ class Strategy(strategy.Strategy):
         # Before parameters are cut: recipes group them by their dimensions.
         self.holds_slices = False
         self._whole = super().build_optimizer()
+        refuse_flat_pieces(self._whole, self.name)
         names = {parameter: prefix + name for name, parameter in model.named_parameters()}
         self._kept = {
             prefix + name: names.get(tensor, name)  # one that several layers share has several names

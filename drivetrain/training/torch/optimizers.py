@@ -8,15 +8,28 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.loop.schedule import check_schedules
 from drivetrain.training.recipe import Recipe, wrong_answer
 
-# What torch puts around the step of each class of optimizers.
-_WRAPPER = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
+try:
+    from torch.autograd import _profiler_enabled
+    from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
+
+    # What torch puts around the step of each class of optimizers.
+    _WRAPPER = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
+except (ImportError, AttributeError):  # a torch without these names, which it promises to nobody: steps are its own
+    _WRAPPER = object()
+    _global_optimizer_pre_hooks = _global_optimizer_post_hooks = {}
+
+    def _profiler_enabled() -> bool:
+        return True
+
+
+# Classes of well-known optimizers, torch's and others', that do not work number by number.
+ACROSS_NUMBERS = {"adafactor", "lamb", "lars", "muon", "shampoo", "soap"}
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -78,7 +91,7 @@ def take_step(optimizer: torch.optim.Optimizer) -> None:
     The wrapper calls hooks and opens a record for profilers, also where there are none: 0.1 ms a step, since the
     backward pass leaves the caches cold.
     """
-    is_profiled = torch.autograd._profiler_enabled()
+    is_profiled = _profiler_enabled()
     for each in each_of(optimizer):
         step: Any = type(each).step
         is_wrapped = getattr(step, "__code__", None) is _WRAPPER and "step" not in vars(each)
@@ -117,19 +130,20 @@ def clear_gradients(optimizer: torch.optim.Optimizer, left_out: Iterable[nn.Para
 
 def _is_hooked(optimizer: torch.optim.Optimizer) -> bool:
     return bool(
-        optimizer._optimizer_step_pre_hooks
-        or optimizer._optimizer_step_post_hooks
+        getattr(optimizer, "_optimizer_step_pre_hooks", True)
+        or getattr(optimizer, "_optimizer_step_post_hooks", True)
         or _global_optimizer_pre_hooks
         or _global_optimizer_post_hooks
     )
 
 
 def only(optimizer: torch.optim.Optimizer, strategy: str) -> torch.optim.Optimizer:
-    """The optimizer, where a strategy can step with one alone.
+    """The optimizer, where a strategy can step with one alone, on flat pieces of the parameters.
 
     Raises:
-        InputError: the recipe has several.
+        InputError: the recipe has several, or one that looks across a matrix.
     """
+    refuse_flat_pieces(optimizer, strategy)
     if (number := len(each_of(optimizer))) > 1:
         raise InputError(
             f"strategy {strategy!r} steps with one optimizer, and optimizer() of the recipe returned {number}. Return "
@@ -138,13 +152,36 @@ def only(optimizer: torch.optim.Optimizer, strategy: str) -> torch.optim.Optimiz
     return optimizer
 
 
+def refuse_flat_pieces(optimizer: torch.optim.Optimizer, strategy: str) -> None:
+    """
+    Raises:
+        InputError: an optimizer whose step on a piece of a parameter is not that piece of its step on the whole one.
+    """
+    for each in each_of(optimizer):
+        if ACROSS_NUMBERS & {kind.__name__.lower() for kind in type(each).__mro__}:
+            raise InputError(
+                f"strategy {strategy!r} steps on flat pieces of parameters, and {type(each).__name__} of the recipe "
+                "looks across a whole one: its steps would be other ones. Use AdamW, Adam or SGD, or strategy 'ddp'."
+            )
+
+
 def build(recipe: Recipe, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
     """The recipe's optimizer of a model, or of a rank's part of it.
 
     Raises:
-        InputError: the recipe returned what is none, one whose step needs arguments, or two for one parameter.
+        InputError: the recipe returned what is none, one of no parameters, one whose step needs arguments, or two for
+            one parameter.
     """
-    found: Any = recipe.optimizer(model, learning_rate=learning_rate, weight_decay=weight_decay)
+    try:
+        found: Any = recipe.optimizer(model, learning_rate=learning_rate, weight_decay=weight_decay)
+    except ValueError as error:
+        if "empty parameter list" not in str(error):
+            raise
+        raise InputError(
+            f"{type(recipe).__module__}: optimizer() of the recipe makes an optimizer of no parameters at all; this "
+            "rank's part of the model has none for it. Give it groups, which may be empty: "
+            'torch.optim.AdamW([{"params": parameters}], ...).'
+        ) from error
     several: list[Any] = list(found) if isinstance(found, list | tuple) else [found]
     if not several or not all(isinstance(each, torch.optim.Optimizer) for each in several):
         raise wrong_answer(recipe, "optimizer", found, "a torch.optim.Optimizer, or a list of them")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +17,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.loop.schedule import Schedule, schedules_of
 from drivetrain.training.torch import optimizers
 from drivetrain.training_scripts.recipes import digits_cnn
+from drivetrain.training_scripts.strategies import ddp
 from tests.fixtures.two_optimizers import Recipe
 
 SMALL = Recipe(channels=1, hidden=2)
@@ -110,6 +114,13 @@ def test_what_cannot_be() -> None:
         build(model(), Missing(channels=1, hidden=2))
     with pytest.raises(InputError, match=r"strategy 'deepspeed' steps with one optimizer, and optimizer.* returned 2"):
         optimizers.only(build(model()), "deepspeed")
+    with pytest.raises(InputError, match=r"makes an optimizer of no parameters .* Give it groups, which may be empty"):
+        returned(lambda _: torch.optim.SGD([]))
+    factored = returned(torch.optim.Adafactor)
+    with pytest.raises(
+        InputError, match=r"'deepspeed' steps on flat pieces of parameters, and Adafactor of the recipe"
+    ):
+        optimizers.only(factored, "deepspeed")
 
 
 def test_hooks_and_profilers_still_see_a_step() -> None:
@@ -149,6 +160,30 @@ def test_the_step_and_the_clearing_of_an_optimizer_of_ones_own_are_called() -> N
     other.zero_grad = lambda set_to_none=True: called.append("other")  # type: ignore[method-assign]
     optimizers.clear_gradients(optimizers.Optimizers([optimizer, other]))
     assert called == ["step", "zero_grad", "zero_grad", "other"]
+
+
+def test_names_that_torch_promises_to_nobody_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps and forward passes are torch's own then."""
+
+    def again(module: ModuleType) -> Any:
+        found = importlib.util.find_spec(module.__name__)
+        assert found and found.loader
+        made = importlib.util.module_from_spec(found)
+        monkeypatch.setitem(sys.modules, module.__name__, made)  # for its dataclasses
+        found.loader.exec_module(made)
+        return made
+
+    seen = list[str]()
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))])
+    optimizer.register_step_pre_hook(lambda *_: seen.append("step"))
+    with monkeypatch.context() as without:
+        without.delattr(sys.modules["torch.optim.optimizer"], "_global_optimizer_pre_hooks")
+        without.delattr(nn.parallel.DistributedDataParallel, "_run_ddp_forward")
+        steps, wrapper = again(optimizers), again(ddp).Wrapper
+    steps.take_step(optimizer)
+    monkeypatch.setattr(nn.parallel.DistributedDataParallel, "forward", lambda self, x: seen.append(x))
+    wrapper.forward(object.__new__(wrapper), "forward")
+    assert seen == ["step", "forward"]
 
 
 class Returning(digits_cnn.Recipe):
