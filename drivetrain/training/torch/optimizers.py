@@ -52,14 +52,19 @@ class Optimizers(torch.optim.Optimizer):
                 f"optimizer() of the recipe returned {len(several)} optimizers: {error}. Give each parameter to one of "
                 "them."
             ) from None
-        self._share()
+        self._gather_groups()
 
-    def _share(self) -> None:
+    def _gather_groups(self) -> None:
         self.param_groups = [group for each in self.several for group in each.param_groups]
-        self.state.clear()
-        for each in self.several:
-            self.state.update(each.state)
-            each.state = self.state
+
+    @property
+    def state(self) -> dict[Any, Any]:
+        """That of all, to be read: each has its own, where one's numbers of all its parameters are not another's."""
+        return {key: kept for each in self.several for key, kept in each.state.items()}
+
+    @state.setter
+    def state(self, value: object) -> None:  # type: ignore[override]
+        """torch's constructor sets it, to nothing."""
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         assert closure is None
@@ -77,7 +82,7 @@ class Optimizers(torch.optim.Optimizer):
             state = {number: kept for number, kept in state_dict["state"].items() if number in numbers}
             each.load_state_dict({"state": state, "param_groups": own})
             first += len(own)
-        self._share()
+        self._gather_groups()
 
 
 def each_of(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:

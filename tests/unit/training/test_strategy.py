@@ -226,6 +226,19 @@ def test_a_model_with_complex_numbers_is_refused(part: str) -> None:
         build_model(recipe)
 
 
+def test_a_model_with_a_state_beside_its_tensors_is_refused() -> None:
+    class Counting(nn.Linear):
+        def get_extra_state(self) -> dict[str, int]:
+            return {"calls": 1}
+
+    class Own(digits_cnn.Recipe):
+        def model(self) -> nn.Module:
+            return nn.Sequential(Counting(2, 2))
+
+    with pytest.raises(InputError, match=r"Counting '0' of the recipe's model has get_extra_state\(\), which neither"):
+        build_model(Own())
+
+
 def test_complex_outputs_are_refused() -> None:
     recipe = OfComplex()
     kind, options = load_strategy("single", {})

@@ -16,6 +16,7 @@ from torch import nn
 from drivetrain.base.errors import InputError
 from drivetrain.training.loop.schedule import Schedule, schedules_of
 from drivetrain.training.torch import optimizers
+from drivetrain.training.torch.optimizer_state import OptimizerState
 from drivetrain.training_scripts.recipes import digits_cnn
 from drivetrain.training_scripts.strategies import ddp
 from tests.fixtures.two_optimizers import Recipe
@@ -69,11 +70,26 @@ def test_they_go_on_from_their_state() -> None:
     cut = copy.deepcopy(whole)
     again = build(cut)
     again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    assert all(each.state is again.state for each in again.several)
+    assert [len(each.state) for each in again.several] == [len(each.state) for each in optimizer.several]
     for _ in range(2):
         step(whole, optimizer)
         step(cut, again)
     assert all(torch.equal(one, two) for one, two in zip(whole.parameters(), cut.parameters(), strict=True))
+
+
+def test_what_is_of_no_parameter_stays_each_ones_own_and_is_refused_in_a_checkpoint() -> None:
+    class Counting(torch.optim.SGD):
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            state: Any = self.state
+            state["steps"] = state.get("steps", 0) + 1
+
+    parameters = {name: nn.Parameter(torch.ones(1)) for name in "ab"}
+    several: list[Any] = [Counting([parameter]) for parameter in parameters.values()]
+    together = optimizers.Optimizers(several)
+    together.step()
+    assert [each.state["steps"] for each in several] == [1, 1]
+    with pytest.raises(InputError, match="keeps 'steps' in its state, which is no parameter of the model"):
+        OptimizerState(together, parameters).entries()
 
 
 def test_each_has_the_schedule_that_the_recipe_names() -> None:
