@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def run_forked(
     ranks' group [s]; `join` lets them meet.
     """
     store = Path(tempfile.mkdtemp(dir=folder)) / "store"
-    meet = partial(join, store, timedelta(seconds=collective_timeout))
+    meet = partial(_meet, join, FORK.Barrier(world_size), store, timedelta(seconds=collective_timeout))
     follow = follows_parent(signal.SIGKILL)
     ranks, receivers = [], []
     for rank in range(world_size):
@@ -63,6 +64,23 @@ def run_forked(
     failures = [f"rank {number}:\n{failure}" for number, (failure, _) in enumerate(answers) if failure]
     assert not failures, "\n".join(failures)
     return [result for _, result in answers]
+
+
+def _meet(
+    join: Callable[[Path, timedelta, Process], Process],
+    all_met: Barrier,
+    store: Path,
+    timeout: timedelta,
+    process: Process,
+) -> Process:
+    """Join, and stay until all have: gloo's joining fails on a rank whose peer has joined and is gone again."""
+    try:
+        joined = join(store, timeout, process)
+    except BaseException:
+        all_met.abort()
+        raise
+    all_met.wait()
+    return joined
 
 
 def _rank(

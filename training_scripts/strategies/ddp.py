@@ -22,6 +22,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import optimizers, strategy
 from drivetrain.training.torch.accumulation import NOTHING, pieces
+from drivetrain.training.torch.buffers import kept_modules
 from drivetrain.training.torch.checkpoints.generators import kept_generators
 
 FRAMEWORK = "torch"
@@ -80,7 +81,8 @@ class Strategy(strategy.Strategy):
         # The start and the buffers are agreed on as under every other strategy. (torch is about to rename the argument
         # that turns its own way off.)
         buffers = [name for name, _ in model.named_buffers()]
-        DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, buffers)
+        if ignore := getattr(DistributedDataParallel, "_set_params_and_buffers_to_ignore_for_model", None):
+            ignore(model, buffers)  # without, torch sends them, too
         # torch 2.5 has no such argument, and sends the start once more.
         knows = "init_sync" in inspect.signature(DistributedDataParallel).parameters
         once: dict[str, Any] = {"init_sync": False} if knows else {}
@@ -132,12 +134,15 @@ class Strategy(strategy.Strategy):
         step works on first: a single sample would be too few for layers that normalize over samples.
         """
         self._buckets_are_settled = True
-        buffers = [(buffer, buffer.clone()) for buffer in self.model.buffers()]
-        with kept_generators(self.process.device):  # a model may draw from any
+        with kept_modules(self.model), kept_generators(self.process.device):  # a model may draw from any
             self.losses(self.call(self.module, first.inputs), first.targets).sum().mul(0.0).backward()
         optimizers.clear_gradients(self.optimizer)
-        for buffer, value in buffers:
-            buffer.copy_(value)
+
+
+# Names of torch's that it promises to nobody; where one is gone, each forward pass is torch's own.
+IS_KNOWN = hasattr(torch.autograd, "_profiler_enabled") and all(
+    hasattr(DistributedDataParallel, name) for name in ("_pre_forward", "_run_ddp_forward", "_post_forward")
+)
 
 
 class Wrapper(DistributedDataParallel):
@@ -145,7 +150,7 @@ class Wrapper(DistributedDataParallel):
     it comes into cold caches."""
 
     def forward(self, *inputs: Any, **named: Any) -> Any:
-        if torch.autograd._profiler_enabled() or self._delay_all_reduce_all_params:
+        if not IS_KNOWN or torch.autograd._profiler_enabled() or getattr(self, "_delay_all_reduce_all_params", True):
             return super().forward(*inputs, **named)
         inputs, named = self._pre_forward(*inputs, **named)
         return self._post_forward(self._run_ddp_forward(*inputs, **named))

@@ -30,6 +30,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import gradients, strategy
 from drivetrain.training.torch.optimizer_state import Entries, OptimizerState
+from drivetrain.training.torch.optimizers import refuse_flat_pieces
 from drivetrain.training.torch.parallel import smp_model
 from drivetrain.training.torch.parallel.flat_slice import FlatSlice
 from drivetrain.training.torch.parallel.sharded import local
@@ -150,6 +151,7 @@ class Strategy(strategy.Strategy):
         # Before parameters are cut: recipes group them by their dimensions.
         self.holds_slices = False
         self._whole = super().build_optimizer()
+        refuse_flat_pieces(self._whole, self.name)
         names = {parameter: prefix + name for name, parameter in model.named_parameters()}
         self._kept = {
             prefix + name: names.get(tensor, name)  # one that several layers share has several names
@@ -248,9 +250,6 @@ class Strategy(strategy.Strategy):
         if not self._slices:
             return super().build_optimizer_state()
         return SlicedState(self.optimizer, self._trained, self._slices)
-
-    def trained(self) -> Sequence[nn.Parameter]:
-        return list(self._trained.values()) if self._slices else super().trained()
 
     def gradient_norm(self, parameters: Sequence[nn.Parameter]) -> Tensor:
         return gradients.total_norm(parameters, self.layout, self._slices_of_each if self._slices else {})

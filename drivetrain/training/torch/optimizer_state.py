@@ -33,10 +33,15 @@ class OptimizerState:
         """The very tensors that the optimizer works on.
 
         Raises:
-            InputError: it keeps something that is no tensor.
+            InputError: it keeps something that is no tensor, or is of no parameter.
         """
         found: Entries = {}
         for parameter, entries in self.optimizer.state.items():
+            if parameter not in self._names:
+                raise InputError(
+                    f"the optimizer keeps {parameter!r:.80} in its state, which is no parameter of the model; it could "
+                    "not be restored. Keep it in param_groups, or in the state of each parameter as a tensor."
+                )
             found[self._names[parameter]] = checked_entries(self._names[parameter], entries)
         return found
 

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
-from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.loop.schedule import check_schedules
 from drivetrain.training.recipe import Recipe, wrong_answer
 
-# What torch puts around the step of each class of optimizers.
-_WRAPPER = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
+try:
+    from torch.autograd import _profiler_enabled
+    from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
+
+    # What torch puts around the step of each class of optimizers.
+    _WRAPPER = torch.optim.Optimizer.profile_hook_step(lambda: None).__code__
+except (ImportError, AttributeError):  # a torch without these names, which it promises to nobody: steps are its own
+    _WRAPPER = object()
+    _global_optimizer_pre_hooks = _global_optimizer_post_hooks = {}
+
+    def _profiler_enabled() -> bool:
+        return True
+
+
+# Classes of well-known optimizers, torch's and others', that do not work number by number.
+ACROSS_NUMBERS = {"adafactor", "lamb", "lars", "muon", "shampoo", "soap"}
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -39,14 +52,19 @@ class Optimizers(torch.optim.Optimizer):
                 f"optimizer() of the recipe returned {len(several)} optimizers: {error}. Give each parameter to one of "
                 "them."
             ) from None
-        self._share()
+        self._gather_groups()
 
-    def _share(self) -> None:
+    def _gather_groups(self) -> None:
         self.param_groups = [group for each in self.several for group in each.param_groups]
-        self.state.clear()
-        for each in self.several:
-            self.state.update(each.state)
-            each.state = self.state
+
+    @property
+    def state(self) -> dict[Any, Any]:
+        """That of all, to be read: each has its own, where one's numbers of all its parameters are not another's."""
+        return {key: kept for each in self.several for key, kept in each.state.items()}
+
+    @state.setter
+    def state(self, value: object) -> None:  # type: ignore[override]
+        """torch's constructor sets it, to nothing."""
 
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
         assert closure is None
@@ -64,7 +82,7 @@ class Optimizers(torch.optim.Optimizer):
             state = {number: kept for number, kept in state_dict["state"].items() if number in numbers}
             each.load_state_dict({"state": state, "param_groups": own})
             first += len(own)
-        self._share()
+        self._gather_groups()
 
 
 def each_of(optimizer: torch.optim.Optimizer) -> list[torch.optim.Optimizer]:
@@ -78,7 +96,7 @@ def take_step(optimizer: torch.optim.Optimizer) -> None:
     The wrapper calls hooks and opens a record for profilers, also where there are none: 0.1 ms a step, since the
     backward pass leaves the caches cold.
     """
-    is_profiled = torch.autograd._profiler_enabled()
+    is_profiled = _profiler_enabled()
     for each in each_of(optimizer):
         step: Any = type(each).step
         is_wrapped = getattr(step, "__code__", None) is _WRAPPER and "step" not in vars(each)
@@ -88,8 +106,24 @@ def take_step(optimizer: torch.optim.Optimizer) -> None:
             each.step()
 
 
-def clear_gradients(optimizer: torch.optim.Optimizer) -> None:
-    """`optimizer.zero_grad()`; torch's own without its record for profilers, which costs more than all the rest."""
+def dealt(
+    optimizer: torch.optim.Optimizer, parameters: Iterable[nn.Parameter]
+) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """Those of `parameters` that the optimizer has, and those that it leaves as they are."""
+    held = {parameter for group in optimizer.param_groups for parameter in group["params"]}
+    stepped, left_out = list[nn.Parameter](), list[nn.Parameter]()
+    for parameter in parameters:
+        (stepped if parameter in held else left_out).append(parameter)
+    return stepped, left_out
+
+
+def clear_gradients(optimizer: torch.optim.Optimizer, left_out: Iterable[nn.Parameter] = ()) -> None:
+    """`optimizer.zero_grad()`; torch's own without its record for profilers, which costs more than all the rest.
+
+    `left_out`: parameters that are in no optimizer; their gradients would add up for ever.
+    """
+    for parameter in left_out:
+        parameter.grad = None
     for each in each_of(optimizer):
         if type(each).zero_grad is not torch.optim.Optimizer.zero_grad or "zero_grad" in vars(each):
             each.zero_grad()
@@ -101,19 +135,20 @@ def clear_gradients(optimizer: torch.optim.Optimizer) -> None:
 
 def _is_hooked(optimizer: torch.optim.Optimizer) -> bool:
     return bool(
-        optimizer._optimizer_step_pre_hooks
-        or optimizer._optimizer_step_post_hooks
+        getattr(optimizer, "_optimizer_step_pre_hooks", True)
+        or getattr(optimizer, "_optimizer_step_post_hooks", True)
         or _global_optimizer_pre_hooks
         or _global_optimizer_post_hooks
     )
 
 
 def only(optimizer: torch.optim.Optimizer, strategy: str) -> torch.optim.Optimizer:
-    """The optimizer, where a strategy can step with one alone.
+    """The optimizer, where a strategy can step with one alone, on flat pieces of the parameters.
 
     Raises:
-        InputError: the recipe has several.
+        InputError: the recipe has several, or one that looks across a matrix.
     """
+    refuse_flat_pieces(optimizer, strategy)
     if (number := len(each_of(optimizer))) > 1:
         raise InputError(
             f"strategy {strategy!r} steps with one optimizer, and optimizer() of the recipe returned {number}. Return "
@@ -122,13 +157,36 @@ def only(optimizer: torch.optim.Optimizer, strategy: str) -> torch.optim.Optimiz
     return optimizer
 
 
+def refuse_flat_pieces(optimizer: torch.optim.Optimizer, strategy: str) -> None:
+    """
+    Raises:
+        InputError: an optimizer whose step on a piece of a parameter is not that piece of its step on the whole one.
+    """
+    for each in each_of(optimizer):
+        if ACROSS_NUMBERS & {kind.__name__.lower() for kind in type(each).__mro__}:
+            raise InputError(
+                f"strategy {strategy!r} steps on flat pieces of parameters, and {type(each).__name__} of the recipe "
+                "looks across a whole one: its steps would be other ones. Use AdamW, Adam or SGD, or strategy 'ddp'."
+            )
+
+
 def build(recipe: Recipe, model: nn.Module, *, learning_rate: float, weight_decay: float) -> torch.optim.Optimizer:
     """The recipe's optimizer of a model, or of a rank's part of it.
 
     Raises:
-        InputError: the recipe returned what is none, one whose step needs arguments, or two for one parameter.
+        InputError: the recipe returned what is none, one of no parameters, one whose step needs arguments, or two for
+            one parameter.
     """
-    found: Any = recipe.optimizer(model, learning_rate=learning_rate, weight_decay=weight_decay)
+    try:
+        found: Any = recipe.optimizer(model, learning_rate=learning_rate, weight_decay=weight_decay)
+    except ValueError as error:
+        if "empty parameter list" not in str(error):
+            raise
+        raise InputError(
+            f"{type(recipe).__module__}: optimizer() of the recipe makes an optimizer of no parameters at all; this "
+            "rank's part of the model has none for it. Give it groups, which may be empty: "
+            'torch.optim.AdamW([{"params": parameters}], ...).'
+        ) from error
     several: list[Any] = list(found) if isinstance(found, list | tuple) else [found]
     if not several or not all(isinstance(each, torch.optim.Optimizer) for each in several):
         raise wrong_answer(recipe, "optimizer", found, "a torch.optim.Optimizer, or a list of them")

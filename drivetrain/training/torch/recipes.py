@@ -16,7 +16,7 @@ def build_model(recipe: Recipe) -> nn.Module:
     """A fresh model of the recipe.
 
     Raises:
-        InputError: it returned none, one without parameters, or one with complex numbers.
+        InputError: it returned none, one without parameters, or one with complex numbers or a state beside its tensors.
     """
     model = recipe.model()
     if not isinstance(model, nn.Module):
@@ -29,6 +29,12 @@ def build_model(recipe: Recipe) -> nn.Module:
         for name, tensor in named:
             if tensor.is_complex():  # whose imaginary part `model.to` would drop
                 raise _complex_numbers(recipe, f"{kind} {name!r} of the recipe's model")
+    for name, module in model.named_modules():
+        if type(module).get_extra_state is not nn.Module.get_extra_state:
+            raise InputError(
+                f"{type(recipe).__module__}: {type(module).__name__} {name!r} of the recipe's model has "
+                "get_extra_state(), which neither checkpoints nor models keep. Keep its numbers with register_buffer()."
+            )
     return model
 
 

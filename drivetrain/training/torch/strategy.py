@@ -171,8 +171,8 @@ class Strategy:
         return outputs if self.layout.counts else None
 
     def trained(self) -> Sequence[nn.Parameter]:
-        """The parameters whose gradients a step works on."""
-        return list(self.parameters.values())
+        """The parameters whose gradients a step works on: those that an optimizer has."""
+        return self.stepped
 
     def gradient_norm(self, parameters: Sequence[nn.Parameter]) -> Tensor:
         """The Euclidean norm of the gradients of `trained` over all ranks, shape []. Every rank must ask for it."""
@@ -208,7 +208,7 @@ class Strategy:
         """
         if self.buffers:
             self.buffers.agree()
-        optimizers.clear_gradients(self.optimizer)
+        optimizers.clear_gradients(self.optimizer, self.left_out)
         loss_scale = self.loss_scale.value if self.loss_scale else 1.0
         weight = self.total_weight(batch, num_samples)
         gradient_scale: float | Tensor = self.layout.data_size / num_global_samples
@@ -378,6 +378,7 @@ class Strategy:
             group.setdefault("initial_lr", group["lr"])
             if config.fused:
                 group["fused"] = True
+        self.stepped, self.left_out = optimizers.dealt(optimizer, self.model.parameters())
         return optimizer
 
     @contextmanager

@@ -120,6 +120,27 @@ def test_data_parallel_where_it_makes_no_sense(
         strategy.check()
 
 
+class HeadAlone(digits_cnn.Recipe):
+    def optimizer(self, model: nn.Module, **given: float) -> torch.optim.Optimizer:
+        return torch.optim.SGD(list(model.parameters())[-2:], lr=0.1)
+
+
+def test_a_parameter_in_no_optimizer_counts_as_a_frozen_one() -> None:
+    """Its gradient would add up over the steps, and be lost at a restart."""
+    recipe: Any = HeadAlone(channels=2, hidden=4)
+    kind, options = load_strategy("single", {})
+    norms = list[list[float]]()
+    for freezes in (True, False):
+        torch.manual_seed(0)
+        model = recipe.model()
+        for parameter in list(model.parameters())[:-2]:
+            parameter.requires_grad_(not freezes)
+        strategy = kind(recipe, model, ALONE, told(learning_rate=0.1, clip_norm=0.1, precision="fp64"), options)
+        steps = [strategy.train_step(BATCH, num_samples=5, num_global_samples=5) for _ in range(3)]
+        norms.append([float(step.gradient_norm) for step in steps])
+    assert norms[0] == norms[1]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Weighing(digits_cnn.Recipe):
     weights: tuple[float, ...] = ()
@@ -203,6 +224,19 @@ def test_a_model_with_complex_numbers_is_refused(part: str) -> None:
     object.__setattr__(recipe, "part", part)
     with pytest.raises(InputError, match=rf"{part} 'wave' of the recipe's model is complex; .*torch\.view_as_real"):
         build_model(recipe)
+
+
+def test_a_model_with_a_state_beside_its_tensors_is_refused() -> None:
+    class Counting(nn.Linear):
+        def get_extra_state(self) -> dict[str, int]:
+            return {"calls": 1}
+
+    class Own(digits_cnn.Recipe):
+        def model(self) -> nn.Module:
+            return nn.Sequential(Counting(2, 2))
+
+    with pytest.raises(InputError, match=r"Counting '0' of the recipe's model has get_extra_state\(\), which neither"):
+        build_model(Own())
 
 
 def test_complex_outputs_are_refused() -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
+import sys
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -13,7 +16,9 @@ from torch import nn
 from drivetrain.base.errors import InputError
 from drivetrain.training.loop.schedule import Schedule, schedules_of
 from drivetrain.training.torch import optimizers
+from drivetrain.training.torch.optimizer_state import OptimizerState
 from drivetrain.training_scripts.recipes import digits_cnn
+from drivetrain.training_scripts.strategies import ddp
 from tests.fixtures.two_optimizers import Recipe
 
 SMALL = Recipe(channels=1, hidden=2)
@@ -65,11 +70,26 @@ def test_they_go_on_from_their_state() -> None:
     cut = copy.deepcopy(whole)
     again = build(cut)
     again.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    assert all(each.state is again.state for each in again.several)
+    assert [len(each.state) for each in again.several] == [len(each.state) for each in optimizer.several]
     for _ in range(2):
         step(whole, optimizer)
         step(cut, again)
     assert all(torch.equal(one, two) for one, two in zip(whole.parameters(), cut.parameters(), strict=True))
+
+
+def test_what_is_of_no_parameter_stays_each_ones_own_and_is_refused_in_a_checkpoint() -> None:
+    class Counting(torch.optim.SGD):
+        def step(self, closure: Any = None) -> None:  # type: ignore[override]
+            state: Any = self.state
+            state["steps"] = state.get("steps", 0) + 1
+
+    parameters = {name: nn.Parameter(torch.ones(1)) for name in "ab"}
+    several: list[Any] = [Counting([parameter]) for parameter in parameters.values()]
+    together = optimizers.Optimizers(several)
+    together.step()
+    assert [each.state["steps"] for each in several] == [1, 1]
+    with pytest.raises(InputError, match="keeps 'steps' in its state, which is no parameter of the model"):
+        OptimizerState(together, parameters).entries()
 
 
 def test_each_has_the_schedule_that_the_recipe_names() -> None:
@@ -110,6 +130,13 @@ def test_what_cannot_be() -> None:
         build(model(), Missing(channels=1, hidden=2))
     with pytest.raises(InputError, match=r"strategy 'deepspeed' steps with one optimizer, and optimizer.* returned 2"):
         optimizers.only(build(model()), "deepspeed")
+    with pytest.raises(InputError, match=r"makes an optimizer of no parameters .* Give it groups, which may be empty"):
+        returned(lambda _: torch.optim.SGD([]))
+    factored = returned(torch.optim.Adafactor)
+    with pytest.raises(
+        InputError, match=r"'deepspeed' steps on flat pieces of parameters, and Adafactor of the recipe"
+    ):
+        optimizers.only(factored, "deepspeed")
 
 
 def test_hooks_and_profilers_still_see_a_step() -> None:
@@ -149,6 +176,30 @@ def test_the_step_and_the_clearing_of_an_optimizer_of_ones_own_are_called() -> N
     other.zero_grad = lambda set_to_none=True: called.append("other")  # type: ignore[method-assign]
     optimizers.clear_gradients(optimizers.Optimizers([optimizer, other]))
     assert called == ["step", "zero_grad", "zero_grad", "other"]
+
+
+def test_names_that_torch_promises_to_nobody_may_go(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps and forward passes are torch's own then."""
+
+    def again(module: ModuleType) -> Any:
+        found = importlib.util.find_spec(module.__name__)
+        assert found and found.loader
+        made = importlib.util.module_from_spec(found)
+        monkeypatch.setitem(sys.modules, module.__name__, made)  # for its dataclasses
+        found.loader.exec_module(made)
+        return made
+
+    seen = list[str]()
+    optimizer = torch.optim.SGD([nn.Parameter(torch.ones(1))])
+    optimizer.register_step_pre_hook(lambda *_: seen.append("step"))
+    with monkeypatch.context() as without:
+        without.delattr(sys.modules["torch.optim.optimizer"], "_global_optimizer_pre_hooks")
+        without.delattr(nn.parallel.DistributedDataParallel, "_run_ddp_forward")
+        steps, wrapper = again(optimizers), again(ddp).Wrapper
+    steps.take_step(optimizer)
+    monkeypatch.setattr(nn.parallel.DistributedDataParallel, "forward", lambda self, x: seen.append(x))
+    wrapper.forward(object.__new__(wrapper), "forward")
+    assert seen == ["step", "forward"]
 
 
 class Returning(digits_cnn.Recipe):
