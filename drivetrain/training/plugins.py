@@ -29,6 +29,11 @@ _ROOMS = {
 
 def names(family: str) -> list[str]:
     """The plug-ins of a family, by file name, sorted."""
+    return list(_names(family))
+
+
+@cache
+def _names(family: str) -> list[str]:
     folder = _PACKAGE / _ROOMS[family] / family
     return sorted(file.stem for file in folder.glob("*.py") if not file.stem.startswith("_"))
 

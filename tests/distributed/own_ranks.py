@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import tempfile
@@ -94,6 +95,7 @@ def _rank(
     arguments: tuple[Any, ...],
     leave_alone: bool,
 ) -> None:
+    gc.freeze()  # the collector would copy every page of what the tests before have made by touching it
     follow()
     trace_fatal_signals(trace)
     process = Process(rank, world_size, rank, world_size, torch.device("cpu"))

@@ -14,6 +14,7 @@ another one's. For a pool of one process there are no others to mistake, and str
 from __future__ import annotations
 
 import faulthandler
+import gc
 import importlib
 import multiprocessing
 import os
@@ -160,6 +161,7 @@ def _serve(
     rank: int, world_size: int, store: Path, temporary: Path, end: Connection, follow: Callable[[], None]
 ) -> None:
     """Work on jobs until the pool is ended."""
+    gc.freeze()  # the collector would copy every page of what the tests before have made by touching it
     follow()
     trace_fatal_signals(trace_of(store, rank))
     # (Those of pytest write to the files of the test that made this pool.)
