@@ -87,6 +87,8 @@ def casted(value: Expr, given: str, wanted: str) -> Expr:
         return value.dt.date()
     if types.loses_digits(given, wanted):
         return _exactly(value, given, wanted)
+    if types.is_float(wanted) and given in ("string", "float64") and given != wanted:
+        return _finite(value, wanted)
     return value.cast(data_type(wanted), strict=True)
 
 
@@ -103,6 +105,15 @@ def _exactly(value: Expr, given: str, wanted: str) -> Expr:
     is_same = (made.cast(data_type(given), strict=False) == value).fill_null(False)
     changed = _when(~is_same, value).cast(pl.Int128).cast(getattr(pl, TOO_SMALL[wanted]), strict=True)
     return _when(changed.is_null(), made)
+
+
+def _finite(value: Expr, wanted: str) -> Expr:
+    """Texts and floats as floats; an error where a number is beyond the largest, which is infinity otherwise."""
+    pl = polars()
+    made = value.cast(data_type(wanted), strict=True)
+    infinite = _when(made.is_infinite(), value).cast(pl.String)
+    beyond = pl.concat_str(_when(~infinite.str.contains("(?i)inf"), infinite), pl.lit(NOT_IN_FORM))
+    return _when(beyond.cast(data_type(wanted), strict=True).is_null(), made)
 
 
 def hashed(key: Expr, salt: str) -> Expr:
