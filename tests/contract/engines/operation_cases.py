@@ -217,6 +217,7 @@ AGGREGATE: dict[str, tuple[Any, str, Any]] = {
     "count": (op("count", "x"), "int64", 4),
     "rows": (op("rows"), "int64", 5),
     "distinct": (op("distinct", "j"), "int64", 2),
+    "distinct of signed zeros": (op("distinct", op("multiply", "y", "i")), "int64", 3),
     "quantile": (op("quantile", "y", 0.25), "float64", 0.0),
     "quantile between two": (op("quantile", "j", 0.2), "float64", 1.2),
     "any": (op("any", "c"), "bool", True),

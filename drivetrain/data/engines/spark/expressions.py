@@ -77,6 +77,9 @@ def translated(expression: Expression, frame: Frame, over: Any = None) -> Column
         given = [
             part.cast("decimal(38, 0)") if integer and name in ("sum", "cumulative_sum") else part for part in parts
         ]
+        if floating and name == "distinct":
+            # -0.0 is 0.0, but two values of a set of Spark's.
+            given = [sql.when(parts[0] == 0, 0.0).otherwise(parts[0])]
         found = _AGGREGATES[name](*given, *constants)
         if floating and name in ("min", "max"):
             found = sql.coalesce(
