@@ -267,7 +267,12 @@ def _whole_number(value: Column, name: str) -> Column:
     """floor and ceil give integers on Spark, and 0 for NaN."""
     sql = functions()
     small = sql.abs(value) < float(1 << 52)
-    return sql.when(small, getattr(sql, name)(sql.when(small, value)).cast("double")).otherwise(value)
+    return sql.when(small, _signed(getattr(sql, name)(sql.when(small, value)).cast("double"), value)).otherwise(value)
+
+
+def _signed(found: Column, value: Column) -> Column:
+    """A zero that was rounded to, with the sign of the value."""
+    return functions().when(found == 0, value * 0.0).otherwise(found)
 
 
 def _floor_divided(a: Column, b: Column) -> Column:
@@ -298,7 +303,7 @@ _EXACT: Mapping[str, Callable[..., Column]] = {
 }
 # Of a value and constants, which are given as they are.
 _OF_CONSTANTS: Mapping[str, Callable[..., Column]] = {
-    "round": lambda a, digits: functions().bround(a, digits),
+    "round": lambda a, digits: _signed(functions().bround(a, digits), a),
     "contains": lambda a, text: a.contains(text),
     "starts_with": lambda a, text: a.startswith(text),
     "ends_with": lambda a, text: a.endswith(text),
