@@ -94,7 +94,7 @@ def transform_data(
     options = replace(joined, schema=schema, extra_columns=extra_columns)
 
     def attempt(whole: bool) -> None:
-        others = {path.name.partition(".")[0]: path for path in sorted(tables.iterdir())} if tables else {}
+        others = _named(tables) if tables else {}
         given = {name: _table(path, joined, whole) for name, path in others.items()}
         table = _table(raw, options, whole)
         columns = verbs.output(table.columns, {name: other.columns for name, other in given.items()})
@@ -126,6 +126,28 @@ def transform_data(
         attempt(whole=False)
     except CellError:
         attempt(whole=True)
+
+
+def _named(tables: Path) -> dict[str, Path]:
+    """The files and folders that are tables, by their names in a plan.
+
+    Raises:
+        InputError: it is a file, or two tables have one name.
+    """
+    from drivetrain.data.source import is_passed_over
+
+    if not tables.is_dir():
+        raise InputError(f"tables is {tables}, a file. Give the folder that it lies in: its name is the table's.")
+    found: dict[str, Path] = {}
+    for path in sorted(path for path in tables.iterdir() if not is_passed_over(path.name)):
+        name = path.name.partition(".")[0]
+        if name in found:
+            raise InputError(
+                f"tables: {found[name].name} and {path.name} are both called {name!r}. Rename one; parts of one table "
+                f"go into a folder {name}/."
+            )
+        found[name] = path
+    return found
 
 
 def _table(path: Path, options: TableOptions, whole: bool) -> Table:

@@ -36,7 +36,7 @@ class Table:
 
     @property
     def columns(self) -> Columns:
-        return {field.name: type_of(field.type) for field in self.schema}
+        return {field.name: type_of(field.type, field.name) for field in self.schema}
 
 
 @dataclass(frozen=True, kw_only=True)

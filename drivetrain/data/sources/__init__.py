@@ -51,7 +51,7 @@ class Options:
 
 
 class Opened(Protocol):
-    """One version of a table."""
+    """One version of a table. A source without `checks` inherits the empty ones."""
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -61,7 +61,7 @@ class Opened(Protocol):
     @property
     def checks(self) -> Mapping[str, Any]:
         """What a manifest says beside the identity, known when the rows are read: `added_since` is given it, too."""
-        ...
+        return {}
 
     @property
     def schema(self) -> Schema: ...

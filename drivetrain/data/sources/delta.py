@@ -12,7 +12,7 @@ from typing import Any
 from drivetrain.base.errors import InputError, first_line
 from drivetrain.data.arrow import Batch, Schema, arrow
 from drivetrain.data.increments import NotUsableError
-from drivetrain.data.sources import Options, no_such_version, required
+from drivetrain.data.sources import Opened, Options, no_such_version, required
 from drivetrain.data.sources._batches import plain_batches, plain_schema
 
 SUMMARY = "Delta tables"
@@ -21,7 +21,7 @@ EXAMPLE = "delta:lake/orders"
 _READ_AHEAD = 2
 
 
-class _DeltaVersion:
+class _DeltaVersion(Opened):
     """One version of a table; `files` are those whose rows count."""
 
     def __init__(self, place: str, table: Any, files: frozenset[str] | None = None) -> None:
@@ -29,10 +29,6 @@ class _DeltaVersion:
         self._table = table
         self._files = files
         self._dataset = table.to_pyarrow_dataset()
-
-    @property
-    def checks(self) -> Mapping[str, Any]:
-        return {}
 
     @property
     def identity(self) -> Mapping[str, Any]:

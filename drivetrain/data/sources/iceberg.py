@@ -12,14 +12,14 @@ from typing import Any
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Batch, Schema
 from drivetrain.data.increments import NotUsableError
-from drivetrain.data.sources import Options, no_such_version, required
+from drivetrain.data.sources import Opened, Options, no_such_version, required
 from drivetrain.data.sources._batches import plain_batches, plain_schema
 
 SUMMARY = "Iceberg tables"
 EXAMPLE = "iceberg:CATALOG/sales.orders"
 
 
-class _Snapshot:
+class _Snapshot(Opened):
     """The rows of a snapshot, or those that were added between two."""
 
     def __init__(self, place: str, table: Any, snapshot: int, after: int | None = None) -> None:
@@ -33,19 +33,19 @@ class _Snapshot:
             self._scan = table.incremental_append_scan(
                 from_snapshot_id_exclusive=after, to_snapshot_id_inclusive=snapshot
             )
-        self.schema: Schema = plain_schema(self._scan.projection().as_arrow())
-
-    @property
-    def checks(self) -> Mapping[str, Any]:
-        return {}
+        self._schema = plain_schema(self._scan.projection().as_arrow())
 
     @property
     def identity(self) -> Mapping[str, Any]:
         return {"version": str(self._snapshot), "table": str(self._table.metadata.table_uuid)}
 
+    @property
+    def schema(self) -> Schema:
+        return self._schema
+
     def batches(self) -> Iterator[Batch]:
         found = () if self._after == self._snapshot else self._scan.to_arrow_batch_reader()
-        return plain_batches(found, self.schema, f"iceberg:{self._place}")
+        return plain_batches(found, self._schema, f"iceberg:{self._place}")
 
     def added_since(self, earlier: Mapping[str, Any], schema: Schema) -> _Snapshot:
         if earlier["table"] != self.identity["table"]:

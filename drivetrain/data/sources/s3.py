@@ -20,7 +20,7 @@ from drivetrain.data.arrow import Batch, Schema
 from drivetrain.data.increments import NotUsableError
 from drivetrain.data.reading import Table, continued_table, open_table
 from drivetrain.data.source import SUPPORTED, find_sources, is_passed_over
-from drivetrain.data.sources import Options, no_such_version
+from drivetrain.data.sources import Opened, Options, no_such_version
 
 SUMMARY = "files in S3, or in what speaks its protocol"
 EXAMPLE = "s3://bucket/prefix"
@@ -38,7 +38,7 @@ class _Object:
     tag: str
 
 
-class _Files:
+class _Files(Opened):
     """The listed objects, fetched when their rows are first asked for."""
 
     def __init__(self, client: Client, objects: Sequence[_Object], options: Options) -> None:
@@ -49,10 +49,6 @@ class _Files:
         self._version = hashlib.sha256(listed.encode()).hexdigest()[:32]
         self._folder = options.scratch / self._version
         self._found: Table | None = None
-
-    @property
-    def checks(self) -> Mapping[str, Any]:
-        return {}
 
     @property
     def identity(self) -> Mapping[str, Any]:

@@ -72,8 +72,8 @@ def known_zone(name: str) -> str:
     return name
 
 
-def type_of(data_type: DataType) -> str:
-    """The type of an Arrow column.
+def type_of(data_type: DataType, column: str) -> str:
+    """The type of an Arrow column; its name begins a message.
 
     Raises:
         InputError: columns of this type cannot be transformed.
@@ -85,8 +85,9 @@ def type_of(data_type: DataType) -> str:
         return type_named(str(data_type))
     except InputError:
         raise InputError(
-            f"a column of the type {data_type} cannot be transformed. Allowed: {', '.join(PLAIN)}, time stamps with a "
-            "zone and decimals. Leave the column out with `select`, or cast it before."
+            f"column {column!r} is of the type {data_type}, which cannot be transformed. Allowed: {', '.join(PLAIN)}, "
+            "time stamps with a zone and decimals of up to 38 digits. To leave it out, name the others with types "
+            "in the schema, and give extra_columns=drop."
         ) from None
 
 

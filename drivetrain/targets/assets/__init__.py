@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,6 +108,7 @@ def check_program(step: JobStep, source: Path | None, travelling: AbstractSet[st
         _check_recipe(step, travelling)
     if step.program.kind == "component" and source is not None and not own_image:
         _check_module(step, source, travelling)
+        _check_imports(step, source, travelling)
     script = step.program.target if step.program.kind == "script" else None
     if step.program.target == TRAIN_SCRIPT and "source" not in step.inputs:  # else it comes with an input
         script = step.parameters.get("script")
@@ -133,24 +135,79 @@ def _check_module(step: JobStep, source: Path, travelling: AbstractSet[str]) -> 
     # What an installation has put there, an editable one too, a job finds by the same way, or among its needs.
     added = next((root for root in sys.path if root and _is_at(Path(root), below, Path(file))), None)
     if added is not None and Path(added).resolve() not in _installed_places():
-        raise SpecError(
-            f"Step {step.name!r}: its component is in module {name!r}, found here in {file}, which does not travel: a "
-            f"job finds what lies below {source} by its path there. Put the module beside the pipeline's file, or "
-            f'install it as a package and name that: @component(needs=["PACKAGE"]).'
-        )
+        raise _stays(step, f"its component is in module {name!r}", file, source)
+
+
+def _check_imports(step: JobStep, source: Path, travelling: AbstractSet[str]) -> None:
+    """Refuse a component that imports a module which is found here alone, by the way above.
+
+    Looked at are the statements that surely run: of its module, of those that travel and that it imports, and of its
+    function; none below `if` and `try`.
+    """
+    roots = {root for root in (Path(each).resolve() for each in sys.path if each) if _stays_here(root, source)}
+    if not roots:
+        return
+    import ast
+    from importlib.machinery import PathFinder
+
+    module, _, function = step.program.target.partition(":")
+    pending, seen = [module], {"drivetrain", *sys.stdlib_module_names}
+    while pending:
+        name = pending.pop()
+        below = name.replace(".", "/")
+        for path in {f"{below}.py", f"{below}/__init__.py"} & travelling - seen:
+            seen.add(path)
+            body = ast.parse((source / path).read_bytes()).body
+            while body:
+                match body.pop():
+                    case ast.Import(names=names):
+                        pending += [alias.name for alias in names]
+                    case ast.ImportFrom(module=str(origin), names=names, level=0):
+                        pending += [origin, *(f"{origin}.{alias.name}" for alias in names)]
+                    case ast.With(body=inner) | ast.ClassDef(body=inner):
+                        body += inner
+                    case ast.FunctionDef(name=defined, body=inner) if (name, defined) == (module, function):
+                        body += inner
+                    case _:
+                        pass
+        top = name.partition(".")[0]
+        if top in seen or any(path == f"{top}.py" or path.startswith(f"{top}/") for path in travelling):
+            continue
+        seen.add(top)
+        found = PathFinder.find_spec(top)
+        places = [] if found is None else found.submodule_search_locations or [found.origin or ""]
+        for place in places:
+            if Path(place).resolve().parent in roots:
+                raise _stays(step, f"its component needs module {top!r}", place, source)
+
+
+def _stays(step: JobStep, what: str, place: str, source: Path) -> SpecError:
+    return SpecError(
+        f"Step {step.name!r}: {what}, found here in {place}, which does not travel: a job finds what lies below "
+        f"{source} by its path there. Put the module beside the pipeline's file, or install it as a package and name "
+        'that: @component(needs=["PACKAGE"]).'
+    )
+
+
+def _stays_here(root: Path, source: Path) -> bool:
+    """Whether a folder of sys.path is one of the user's that no job has: no installation, which needs may name."""
+    if not root.is_dir() or root.is_relative_to(source.resolve()) or root in _installed_places():
+        return False
+    return next(root.glob("*.dist-info"), None) is None
 
 
 def _is_at(root: Path, below: str, file: Path) -> bool:
     return file.resolve() in ((root / f"{below}.py").resolve(), (root / below / "__init__.py").resolve())
 
 
+@cache
 def _installed_places() -> set[Path]:
-    """The folders of Python and of installed packages, and those that path files in them name."""
+    """The folders of Python, its programs and of installed packages, and those that path files in them name."""
     import site
     import sysconfig
 
     paths = sysconfig.get_paths()
-    folders = {Path(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders = {Path(paths[name]) for name in ("stdlib", "platstdlib", "purelib", "platlib", "scripts")}
     folders |= {Path(folder) for folder in (*site.getsitepackages(), site.getusersitepackages())}
     named = {
         folder / line.strip()

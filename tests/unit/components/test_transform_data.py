@@ -96,6 +96,25 @@ def test_what_is_wrong_is_one_error_and_the_output_stays(place: Path, change: di
     assert rows(place / "out") == before
 
 
+def test_tables_have_names_of_their_own(place: Path) -> None:
+    (place / "tables" / ".DS_Store").write_bytes(b"0")
+    (place / "tables" / "README.md").write_text("users")
+    assert transform(place)
+    (place / "tables" / "users.2024.csv").write_text("user,city\nu1,Bern\n")
+    with pytest.raises(InputError, match=r"^tables: users\.2024\.csv and users\.jsonl are both called 'users'"):
+        transform(place)
+    with pytest.raises(InputError, match=r"users\.jsonl, a file\. Give the folder"):
+        transform_data(place / "raw", place / "out", place / "tables" / "users.jsonl", plan=PLAN.to_json())
+
+
+def test_a_column_that_no_engine_takes_is_left_out_by_the_schema(place: Path) -> None:
+    (place / "raw" / "orders.csv").unlink()
+    pq.write_table(pa.table({"id": [1], "tags": [["a"]]}), place / "raw" / "orders.parquet")
+    with pytest.raises(InputError, match=r"^column 'tags' is of the type list<.*give extra_columns=drop\.$"):
+        transform(place, Plan())
+    assert transform(place, Plan(), schema="id:int64", extra_columns="drop") == [{"id": 1}]
+
+
 def test_types_are_those_of_all_rows(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tabular_csv, "BLOCK_BYTES", 200)
     (place / "raw" / "orders.csv").write_text(ORDERS.replace("99,u1,99.5,0", "99,u1,99.5,0.25"))

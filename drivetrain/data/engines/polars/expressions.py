@@ -66,6 +66,8 @@ def translated(expression: Expression, columns: Columns) -> Expr:
         return _OF_CONSTANTS[name](parts[0], *constants).cast(data_type(kind))
     if types.is_float(kind) and kinds and all(types.is_kind(each, "number") for each in kinds):
         parts = [part.cast(data_type(kind)) for part in parts]
+    if name == "divide" and isinstance(expression.arguments[1], Literal) and kinds[1] != "null":
+        return _by_constant(*parts)
     return _plain()[name](*parts).cast(data_type(kind))
 
 
@@ -87,6 +89,8 @@ def casted(value: Expr, given: str, wanted: str) -> Expr:
         return value.dt.date()
     if types.loses_digits(given, wanted):
         return _exactly(value, given, wanted)
+    if types.is_float(wanted) and given in ("string", "float64") and given != wanted:
+        return _finite(value, wanted)
     return value.cast(data_type(wanted), strict=True)
 
 
@@ -103,6 +107,20 @@ def _exactly(value: Expr, given: str, wanted: str) -> Expr:
     is_same = (made.cast(data_type(given), strict=False) == value).fill_null(False)
     changed = _when(~is_same, value).cast(pl.Int128).cast(getattr(pl, TOO_SMALL[wanted]), strict=True)
     return _when(changed.is_null(), made)
+
+
+def _by_constant(value: Expr, constant: Expr) -> Expr:
+    """As IEEE 754 has it. Polars multiplies with 1 / constant, by which 3 / 10 is 0.30000000000000004."""
+    return value / value.clip(constant, constant)
+
+
+def _finite(value: Expr, wanted: str) -> Expr:
+    """Texts and floats as floats; an error where a number is beyond the largest, which is infinity otherwise."""
+    pl = polars()
+    made = value.cast(data_type(wanted), strict=True)
+    infinite = _when(made.is_infinite(), value).cast(pl.String)
+    beyond = pl.concat_str(_when(~infinite.str.contains("(?i)inf"), infinite), pl.lit(NOT_IN_FORM))
+    return _when(beyond.cast(data_type(wanted), strict=True).is_null(), made)
 
 
 def hashed(key: Expr, salt: str) -> Expr:
@@ -222,8 +240,8 @@ def _plain() -> Mapping[str, Callable[..., Expr]]:
         "second": lambda a: a.dt.second(),
         "to_date": lambda a: a.dt.date(),
         "add_seconds": lambda a, seconds: a + (seconds.cast(pl.Int64) * 1_000_000).cast(pl.Duration("us")),
-        "seconds_between": lambda a, b: (a - b).dt.total_microseconds().cast(pl.Float64) / 1e6,
-        "epoch_seconds": lambda a: a.dt.epoch("us").cast(pl.Float64) / 1e6,
+        "seconds_between": lambda a, b: _by_constant((a - b).dt.total_microseconds().cast(pl.Float64), pl.lit(1e6)),
+        "epoch_seconds": lambda a: _by_constant(a.dt.epoch("us").cast(pl.Float64), pl.lit(1e6)),
         "sum": lambda a: _when(a.count() > 0, a.sum()),
         "mean": lambda a: a.mean(),
         "variance": lambda a: a.var(ddof=1),

@@ -30,6 +30,7 @@ _INTEGER = r"^[+-]?[0-9]+\z"
 _NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
 _DECIMAL = rf"^{_NUMBER}\z"
 _FLOAT = rf"^({_NUMBER}|[+-]?(?i)(nan|inf|infinity))\z"
+_EXPONENT = r"^([+-]?)([0-9]*)\.?([0-9]*)[eE]\+?(-?0*[0-9]{1,4})\z"
 _NAN = r"^[+-](?i)nan\z"
 _DAY = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?\z"
@@ -76,6 +77,9 @@ def translated(expression: Expression, frame: Frame, over: Any = None) -> Column
         given = [
             part.cast("decimal(38, 0)") if integer and name in ("sum", "cumulative_sum") else part for part in parts
         ]
+        if floating and name == "distinct":
+            # -0.0 is 0.0, but two values of a set of Spark's.
+            given = [sql.when(parts[0] == 0, 0.0).otherwise(parts[0])]
         found = _AGGREGATES[name](*given, *constants)
         if floating and name in ("min", "max"):
             found = sql.coalesce(
@@ -95,10 +99,11 @@ def casted(value: Column, given: str, wanted: str) -> Column:
     if given == "string" and types.is_integer(wanted):
         value = _checked(value, value.rlike(_INTEGER), wanted, is_text=True)
     elif given == "string" and types.is_decimal(wanted):
-        return _text_as_decimal(_checked(value, value.rlike(_DECIMAL), wanted, is_text=True), wanted)
+        return _text_as_decimal(value, wanted)
     elif given == "string" and types.is_float(wanted):
         value = _checked(value, value.rlike(_FLOAT), wanted, is_text=True)
         value = sql.when(value.rlike(_NAN), "NaN").otherwise(value)
+        return _finite(value, value.rlike("(?i)inf"), wanted, is_text=True)
     elif given == "string" and wanted == "date32":
         value = _checked(value, value.rlike(_DAY), wanted, is_text=True)
     elif given == "string" and types.is_timestamp(wanted):
@@ -109,6 +114,8 @@ def casted(value: Column, given: str, wanted: str) -> Column:
         return sql.to_date(_local(value, given))
     elif types.is_decimal(given) and types.is_decimal(wanted) and types.scale_of(wanted) < types.scale_of(given):
         value = sql.bround(value, types.scale_of(wanted))
+    elif (given, wanted) == ("float64", "float32"):
+        return _finite(value, sql.abs(value) == math.inf, wanted)
     if types.loses_digits(given, wanted):
         return _exactly(value, given, wanted)
     if wanted in _LARGEST and types.is_float(given):
@@ -123,12 +130,31 @@ def casted(value: Column, given: str, wanted: str) -> Column:
 
 
 def _text_as_decimal(value: Column, wanted: str) -> Column:
-    """Halves go to the even digit, where a cast of Spark's rounds them up."""
+    """Halves go to the even digit, where a cast of Spark's rounds them up: one behind an even digit counts as less."""
     scale = types.scale_of(wanted)
-    room = types.MAX_DECIMAL_DIGITS - types.digits_of(wanted) + scale
-    rounded = functions().bround(value.cast(types.decimal_type(types.MAX_DECIMAL_DIGITS, room)), scale)
-    has_more = value.rlike(rf"\.[0-9]{{{scale + 1},}}|[eE]")
-    return _when(has_more, rounded.cast(wanted)).otherwise(value.cast(wanted))
+    plain = _without_exponent(value)
+    fits = plain.rlike(rf"^[+-]?0*[0-9]{{0,{types.digits_of(wanted) - scale}}}(\.[0-9]*)?\z") & value.rlike(_DECIMAL)
+    before = rf"\.[0-9]{{{scale - 1}}}[02468]" if scale else r"(^|[+-]|[02468])\."
+    rounded = functions().regexp_replace(plain, rf"(?<={before})50*\z", "4").cast(wanted)
+    return _when(_checked(value, fits, wanted, is_text=True).isNotNull(), rounded)
+
+
+def _without_exponent(value: Column) -> Column:
+    """Texts of numbers: 12.5e-1 as 01.25. Beyond 9,999 places they stay as they are."""
+    sql = functions()
+    sign, whole, rest, places = (sql.regexp_extract(value, _EXPONENT, group) for group in (1, 2, 3, 4))
+    moved = places.cast("int")
+    digits = sql.concat(_zeros(-moved), whole, rest, _zeros(moved))
+    point = sql.length(whole) + sql.greatest(moved, sql.lit(0))
+    made = sql.concat(
+        sign, digits.substr(sql.lit(1), point), sql.lit("."), digits.substr(point + 1, sql.length(digits))
+    )
+    return sql.when(value.rlike(_EXPONENT), made).otherwise(value)
+
+
+def _zeros(count: Column) -> Column:
+    """None where the count is negative."""
+    return functions().call_function("repeat", functions().lit("0"), count)
 
 
 def _whole(value: Column) -> Column:
@@ -148,6 +174,12 @@ def _exactly(value: Column, given: str, wanted: str) -> Column:
     again = _whole(made.cast("double")) if given == "uint64" else made.cast("bigint")
     fits = sql.when(value <= sql.lit(str(largest)).cast("decimal(20, 0)"), again == value).otherwise(False)
     return _checked(value, fits, f"{wanted}, without loss").cast(spark_type(wanted))
+
+
+def _finite(value: Column, named: Column, wanted: str, is_text: bool = False) -> Column:
+    """Texts and floats as floats; an error where a number is beyond the largest, which is infinity otherwise."""
+    made = value.cast(spark_type(wanted))
+    return _checked(value, named | (functions().abs(made) != math.inf), wanted, is_text).cast(spark_type(wanted))
 
 
 def hashed(key: Column, salt: str) -> Column:
@@ -235,7 +267,12 @@ def _whole_number(value: Column, name: str) -> Column:
     """floor and ceil give integers on Spark, and 0 for NaN."""
     sql = functions()
     small = sql.abs(value) < float(1 << 52)
-    return sql.when(small, getattr(sql, name)(sql.when(small, value)).cast("double")).otherwise(value)
+    return sql.when(small, _signed(getattr(sql, name)(sql.when(small, value)).cast("double"), value)).otherwise(value)
+
+
+def _signed(found: Column, value: Column) -> Column:
+    """A zero that was rounded to, with the sign of the value."""
+    return functions().when(found == 0, value * 0.0).otherwise(found)
 
 
 def _floor_divided(a: Column, b: Column) -> Column:
@@ -266,7 +303,7 @@ _EXACT: Mapping[str, Callable[..., Column]] = {
 }
 # Of a value and constants, which are given as they are.
 _OF_CONSTANTS: Mapping[str, Callable[..., Column]] = {
-    "round": lambda a, digits: functions().bround(a, digits),
+    "round": lambda a, digits: _signed(functions().bround(a, digits), a),
     "contains": lambda a, text: a.contains(text),
     "starts_with": lambda a, text: a.startswith(text),
     "ends_with": lambda a, text: a.endswith(text),

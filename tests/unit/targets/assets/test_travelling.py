@@ -93,9 +93,15 @@ def test_a_component_that_lies_elsewhere_on_the_path_is_refused(
     said = capsys.readouterr().err
     assert f"module 'parts_elsewhere', found here in {elsewhere / 'parts_elsewhere.py'}, which does not travel" in said
     assert f"below {folder}" in said and '@component(needs=["PACKAGE"])' in said
-    (folder / "parts_beside.py").write_text(part)
+    # What it imports, by way of another module that travels; not what may be missing.
+    (folder / "between.py").write_text("try:\n    import parts_elsewhere\nexcept ImportError:\n    pass\n")
+    (folder / "parts_beside.py").write_text(part.replace("    return", "    import between\n    return"))
     (folder / "of_beside.py").write_text(pipeline.replace("NAME", "parts_beside"))
     assert run(["compile", str(folder / "of_beside.py"), "-o", "p.json"]) == 0
+    (folder / "between.py").write_text("import parts_elsewhere\n")
+    assert run(["compile", str(folder / "of_beside.py"), "-o", "p.json"]) == 2
+    said = capsys.readouterr().err
+    assert f"needs module 'parts_elsewhere', found here in {elsewhere / 'parts_elsewhere.py'}, which does not" in said
 
 
 def test_too_much_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
