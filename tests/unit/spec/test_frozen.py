@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from math import inf
@@ -78,6 +79,23 @@ def test_what_is_built_wrongly_in_python_is_refused_in_one_line(build: Callable[
     with pytest.raises(SpecError) as refused:
         build()
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("update", "said"),
+    [
+        ({"max_parallel_steps": 0}, "Pipeline.max_parallel_steps is 0"),
+        ({"stepz": ()}, "Pipeline.stepz does not exist. Did you mean 'steps'?"),
+        ({"steps": [STOP, STOP]}, "2 steps are called 'stop'."),
+    ],
+)
+def test_a_copy_is_checked_as_what_is_built(update: dict[str, object], said: str) -> None:
+    built = Pipeline(name="p", steps=[STOP])
+    with pytest.raises(SpecError, match=re.escape(said)):
+        built.model_copy(update=update)
+    copied = built.model_copy(update={"tags": {"team": "vision"}})
+    assert copied == Pipeline(name="p", steps=[STOP], tags={"team": "vision"}) and type(copied.tags) is FrozenDict
+    assert copied.steps[0] is STOP and copied.model_fields_set == {"name", "steps", "tags"}
 
 
 def test_a_step_is_told_by_its_kind() -> None:
