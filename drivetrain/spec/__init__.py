@@ -79,6 +79,8 @@ class Frozen(BaseModel):
         __init__.__signature__ = signature(BaseModel.__init__)
 
         def _fill(self, fields: dict[str, Any]) -> None:
+            if problem := _truth_for_a_number(type(self), fields):
+                raise SpecError(problem)
             try:
                 self.__pydantic_validator__.validate_python(fields, self_instance=self)
             except ValidationError as error:
@@ -111,6 +113,16 @@ def _one_in_place_of_many(fields: dict[str, Any], error: ValidationError) -> str
         name, *inner = problem["loc"] or ("",)
         if inner and isinstance(inner[0], int) and isinstance(given := fields.get(str(name)), BaseModel):
             return f"{error.title}.{name} is one {type(given).__name__}. Give a list: {name}=[...]."
+    return ""
+
+
+def _truth_for_a_number(kind: type[BaseModel], fields: Mapping[str, Any]) -> str:
+    """What to say of True or False given for a number, for which Python takes them; empty where none was."""
+    for name, value in fields.items():
+        if type(value) is bool and name in kind.model_fields:
+            allowed = _types(kind.model_fields[name].annotation)
+            if bool not in allowed and (int in allowed or float in allowed):
+                return f"{kind.__name__}.{name} is {value}: give a {'number' if float in allowed else 'whole number'}."
     return ""
 
 

@@ -13,7 +13,7 @@ from math import inf
 import pytest
 from pydantic import ValidationError
 
-from drivetrain import Checkpoint, Cluster, Pipeline, Schedule, Settings, SpecError, Spot
+from drivetrain import Checkpoint, Cluster, Pipeline, Resources, Schedule, Settings, SpecError, Spot
 from drivetrain.schemas.settings import settings_schema
 from drivetrain.spec import FrozenDict
 from drivetrain.spec.steps import FailStep, LambdaStep
@@ -63,6 +63,8 @@ class Mine(Settings):
     [
         (lambda: Cluster(count=0), "Cluster.count is 0: Input should be greater than or equal to 1."),
         (lambda: Cluster(count=None), "Cluster.count is None: give a whole number."),  # type: ignore[arg-type]
+        (lambda: Cluster(count=True), "Cluster.count is True: give a whole number."),
+        (lambda: Resources(cpu=True), "Resources.cpu is True: give a number."),
         (lambda: Cluster(spot=5), "Cluster.spot is 5: give Spot(...)."),  # type: ignore[arg-type]
         (lambda: Spot(3600), "Spot(3600): its fields are given by name, such as Spot(max_wait_seconds=...)."),  # type: ignore
         (lambda: Schedule("1 day"), "Schedule('1 day'): its fields are given by name, such as Schedule(cron=...)."),  # type: ignore
