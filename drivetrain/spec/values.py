@@ -298,7 +298,8 @@ def as_value(given: Any) -> Value:
     Raises:
         SpecError: for anything else, naming the type.
     """
-    if hasattr(type(given), "ref"):  # not of the object itself, which may raise
+    # Not of the object itself, which may raise.
+    if hasattr(type(given), "ref"):  # type: ignore[reportUnknownArgumentType]
         given = given.ref()
     if isinstance(given, Reference | bool | int | float | str):
         return cast(Value, given)
