@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import CodeType, ModuleType
-from typing import Any, Never
+from typing import Any, Never, Self
 
 from drivetrain.authoring.binding import (
     bind,
@@ -338,6 +338,11 @@ class Pipeline(spec.Pipeline, defer_build=False):
             fields["steps"] = listed_steps("Pipeline", "steps", fields["steps"])
         super().__init__(*positional, **fields)
         check(self)
+
+    def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+        copied = super().model_copy(update=update, deep=deep)
+        check(copied)
+        return copied
 
     def _repr_html_(self) -> str:
         """Its DAG, for notebooks. What draws it stands above this room, and is found by its name."""

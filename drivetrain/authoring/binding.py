@@ -114,7 +114,10 @@ def _refuse_unknown(where: str, given: Iterable[str], allowed: Collection[str]) 
                 f"{where} does not take {key!r}. Machines are chosen by cluster=: cluster=Cluster({key}=...)."
             )
         if key not in allowed:
-            raise SpecError(f"{where} does not take {key!r}. {did_you_mean(key, allowed)}")
+            known, machines = did_you_mean(key, allowed), did_you_mean(key, Cluster.model_fields)
+            if not known.startswith("Did") and machines.startswith("Did"):
+                known = f"{machines.partition('?')[0]} of cluster=Cluster(...)? {known}"
+            raise SpecError(f"{where} does not take {key!r}. {known}")
 
 
 def bind(

@@ -182,7 +182,9 @@ def import_file(path: Path) -> ModuleType:
         raise
     except SyntaxError as error:
         file = Path(error.filename or path).name  # perhaps one that it imports
-        raise UserError(f"{file}, line {error.lineno}: {error.msg}.") from None
+        # An annotation that is a text has no line of its own.
+        where = place_in(error.__traceback__) if error.lineno is None else f"{file}, line {error.lineno}"
+        raise UserError(f"{where or file}: {error.msg}.") from None
     except SystemExit as error:
         raise UserError(
             f"{path.name} ended the program ({_exit(error)}) when it was imported. Keep what it does as a script under "
@@ -271,8 +273,11 @@ def _settings_class(author: Callable[..., Any]) -> type[Settings] | None:
         return None
     try:
         hints = typing.get_type_hints(author, include_extras=True)
-    except (TypeError, NameError) as error:  # a partial; a type under `if TYPE_CHECKING`
-        raise SpecError(f"{shown(author)}: the types of its parameters cannot be read: {said(error)}.") from None
+    except Exception as error:  # a partial; a type under `if TYPE_CHECKING`; whatever an annotation raises
+        has_line = isinstance(author, FunctionType)
+        name = f"{author.__name__}()" if has_line else shown(author)
+        text = f"{name}: the types of its parameters cannot be read: {said(error)}. Give types such as int."
+        raise at_place(SpecError(text), place_of_function(author) if has_line else "") from None
     kind = hints.get(parameters[0].name)
     if len(parameters) == 1 and isinstance(kind, type) and issubclass(kind, Settings):
         return kind
@@ -289,9 +294,23 @@ def _settings_class(author: Callable[..., Any]) -> type[Settings] | None:
         fields[parameter.name] = (hints[parameter.name], Field(default, description=described.get(parameter.name)))
     try:
         return create_model(author.__name__, __base__=_Parameters, __module__=author.__module__, **fields)
-    except PydanticUserError as error:
-        text = f"A parameter of {author.__name__}() cannot be a setting: {error.message.splitlines()[0]}"
+    except (PydanticUserError, KeyError, TypeError):  # what pydantic raises of what is no type to it
+        name = next((name for name, field in fields.items() if not _can_be_field(field)), None)
+        if name is None:
+            raise
+        text = (
+            f"Parameter {name!r} of {author.__name__}() cannot be a setting: its type is {shown(hints[name])}. "
+            "Allowed: str, int, float, bool, Literal[...], lists and dicts of them, and models of pydantic."
+        )
         raise at_place(SpecError(text), place_of_function(author)) from None
+
+
+def _can_be_field(field: tuple[Any, Any]) -> bool:
+    try:
+        create_model("Alone", field=field)
+    except (PydanticUserError, KeyError, TypeError):
+        return False
+    return True
 
 
 def _no_setting(parameter: inspect.Parameter, hint: Any) -> str:

@@ -20,16 +20,17 @@ from pathlib import Path
 from types import UnionType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, Union, cast, get_args, get_origin
 
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticCustomError, PydanticUndefined
 
 from drivetrain.base.call_site import place_of_field
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, shown
 from drivetrain.base.masking import MASK, looks_secret
-from drivetrain.spec import Frozen, FrozenDict, FrozenMap
+from drivetrain.spec import Frozen
 from drivetrain.spec.deployment import (
     DEFAULT,
     Deployment,
+    LocalRun,
     OutsideOfBlockWarning,
     block_model,
     block_problem,
@@ -41,54 +42,14 @@ from drivetrain.spec.deployment import (
 ENVIRONMENT_PREFIX = "DRIVETRAIN_"
 # Set by the package itself or by a step's start file, never a setting.
 RESERVED_ENVIRONMENT = frozenset(
-    {
-        "DRIVETRAIN_CHECKPOINTS",
-        "DRIVETRAIN_CONFIG",
-        "DRIVETRAIN_FAILURE_FILE",
-        "DRIVETRAIN_HANG_TIMEOUT",
-        "DRIVETRAIN_HOME",
-        "DRIVETRAIN_HOST",
-        "DRIVETRAIN_HOSTS",
-        "DRIVETRAIN_JOIN_TIMEOUT",
-        "DRIVETRAIN_LASTCALL",
-        "DRIVETRAIN_LAUNCHER",
-        "DRIVETRAIN_MAX_INTERRUPTIONS",
-        "DRIVETRAIN_MAX_RESTARTS",
-        "DRIVETRAIN_NETWORK_INTERFACE",
-        "DRIVETRAIN_NODES",
-        "DRIVETRAIN_NOTICE_MAIL",
-        "DRIVETRAIN_NOTICE_URL",
-        "DRIVETRAIN_PORT",
-        "DRIVETRAIN_PRICES",
-        "DRIVETRAIN_PROCESSES",
-        "DRIVETRAIN_REHEARSE_FILE",
-        "DRIVETRAIN_REHEARSE_STEP",
-        "DRIVETRAIN_SMTP",
-        "DRIVETRAIN_RENDEZVOUS",
-        "DRIVETRAIN_RESOLVE_TIMEOUT",
-        "DRIVETRAIN_SOURCE",
-        "DRIVETRAIN_SPOT_NOTICE",
-        "DRIVETRAIN_STOP_TIMEOUT",
-        "DRIVETRAIN_TENSORBOARD_FOLDER",
-    }
+    f"{ENVIRONMENT_PREFIX}{name}"
+    for name in (
+        *("CHECKPOINTS", "CONFIG", "FAILURE_FILE", "HANG_TIMEOUT", "HOME", "HOST", "HOSTS", "JOIN_TIMEOUT"),
+        *("LASTCALL", "LAUNCHER", "MAX_INTERRUPTIONS", "MAX_RESTARTS", "NETWORK_INTERFACE", "NODES"),
+        *("NOTICE_MAIL", "NOTICE_URL", "PORT", "PRICES", "PROCESSES", "REHEARSE_FILE", "REHEARSE_STEP"),
+        *("RENDEZVOUS", "RESOLVE_TIMEOUT", "SMTP", "SOURCE", "SPOT_NOTICE", "STOP_TIMEOUT", "TENSORBOARD_FOLDER"),
+    )
 )
-
-
-class LocalRun(Frozen):
-    """What stands here for what only the account has; each as the option of `drivetrain run`, which wins."""
-
-    lambdas: FrozenMap[str] = Field(default_factory=FrozenDict)
-    """ARN of a function -> FILE.py:FUNCTION or MODULE:FUNCTION."""
-    callbacks: FrozenMap[str] = Field(default_factory=FrozenDict)
-    """Callback step -> FILE.py:FUNCTION or MODULE:FUNCTION that answers it."""
-    stubs: FrozenMap[str] = Field(default_factory=FrozenDict)
-    """Step -> JSON file with the outputs that it would have; an empty text where no step needs any."""
-    image_commands: FrozenMap[str] = Field(default_factory=FrozenDict)
-    """Image -> command that runs in its place."""
-    data: FrozenMap[str] = Field(default_factory=FrozenDict)
-    """s3:// URI -> file or folder here."""
-    trackers: FrozenMap[FrozenMap[str | int | float | bool]] = Field(default_factory=FrozenDict)
-    """Experiment tracker -> where it is: `mlflow: {uri: ...}` (docs/trackers.md)."""
 
 
 class Settings(Frozen, defer_build=False):
@@ -98,6 +59,14 @@ class Settings(Frozen, defer_build=False):
     """For which target, and where the pipeline lives there."""
     local: LocalRun = LocalRun()
     """Stand-ins for runs on this machine."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **_: Any) -> None:
+        for name, kind in (("deployment", Deployment), ("local", LocalRun)):
+            given = cls.model_fields[name].annotation
+            if not (isinstance(given, type) and issubclass(given, kind)):
+                said = f"{cls.__name__}.{name} is {shown(given)}, but every pipeline's settings have a {name}, which is"
+                raise SpecError(f"{said} a {kind.__name__}. Give the field another name.")
 
     if not TYPE_CHECKING:  # a type checker would allow every name
 
@@ -152,7 +121,7 @@ def build(
             _put(values, path, _value(kind, path, text, name), origin, name)
     for override in overrides:
         key, equals, text = override.partition("=")
-        if not equals or not key:
+        if not equals or not all(key.split(".")):
             raise UserError(f"--set {override!r}: give key=value, for example --set epochs=20.")
         path = _path_in_block(tuple(key.split(".")), moved)
         _put(values, path, _value(kind, path, text, f"--set {key}"), origin, "--set")
@@ -164,6 +133,7 @@ def build(
     if moved:
         warnings.warn(notice(moved), OutsideOfBlockWarning, stacklevel=2)
     _refuse_truth_for_numbers(kind, values, origin)
+    _refuse_unknown_fields(kind, values, origin)
     try:
         settings = kind.model_validate(values)
     except ValidationError as error:
@@ -193,13 +163,42 @@ def _refuse_truth_for_numbers(
                 )
 
 
+def _refuse_unknown_fields(
+    kind: type[BaseModel], given: Any, origin: Mapping[tuple[str, ...], str], path: tuple[str, ...] = ()
+) -> None:
+    """Of nested models that are pydantic's own, which drop names that they do not have."""
+    for key, value in cast("dict[str, Any]", given).items() if isinstance(given, dict) else ():
+        field = kind.model_fields.get(key)
+        if field is None and path and _drops_unknown_fields(kind):
+            where = f"{'.'.join((*path, key))} (from {_source((*path, key), origin)})"
+            raise UserError(f"Setting {where} does not exist. {did_you_mean(key, kind.model_fields)}")
+        if field is None or (inner := _model_in(field.annotation)) is None:
+            continue
+        for item in cast("list[Any]", value) if isinstance(value, list) else [value]:
+            _refuse_unknown_fields(inner, item, origin, (*path, key))
+
+
+def _drops_unknown_fields(kind: type[BaseModel]) -> bool:
+    """Whether a model takes any name and forgets it; not where it has other names, or looks at what it is given."""
+    validators = kind.__pydantic_decorators__.model_validators.values()
+    has_aliases = any(field.validation_alias is not None for field in kind.model_fields.values())
+    is_plain = not has_aliases and all(each.info.mode == "after" for each in validators)
+    return is_plain and kind.model_config.get("extra", "ignore") == "ignore"
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The one model that a field holds, or a list of such; None where it may hold anything else."""
+    kinds = _alternatives(get_args(annotation)[0] if get_origin(annotation) in (list, tuple) else annotation)
+    first, *others = kinds - {type(None)} or {None}
+    return first if not others and isinstance(first, type) and issubclass(first, BaseModel) else None
+
+
 def _alternatives(annotation: Any) -> set[Any]:
     """The types that a field's annotation allows."""
     if get_origin(annotation) is Annotated:
         return _alternatives(get_args(annotation)[0])
-    if get_origin(annotation) in (Union, UnionType):
-        return {each for part in get_args(annotation) for each in _alternatives(part)}
-    return {annotation}
+    parts = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
+    return {each for part in parts for each in _alternatives(part)} or {annotation}
 
 
 def _file_in_blocks(read: dict[str, Any], moved: dict[str, None]) -> None:
@@ -251,8 +250,10 @@ def _refuse_wrong_defaults(kind: type[Settings], values: Mapping[str, Any]) -> N
         name = str(first["loc"][0]) if first["loc"] else ""
         if name not in defaults:
             return
+        from drivetrain.spec.validation_errors import message_of
+
         given = MASK if looks_secret(name) else shown(defaults[name])
-        said = f"The default of setting {name} in {kind.__name__} is {given}: {first['msg'].rstrip('.')}."
+        said = f"The default of setting {name} in {kind.__name__} is {given}: {message_of(first)}."
         raise at_place(SpecError(said), place_of_field(kind, name)) from None
 
 
@@ -333,12 +334,13 @@ def _note(
 
 def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple[str, ...], str]) -> str:
     """The first broken field: where it came from, what was given, what is allowed."""
-    problems = error.errors()
-    first = problems[0]
+    from drivetrain.spec.validation_errors import message_of
+
+    first, *others = error.errors()
     path = tuple(str(part) for part in first["loc"])
     source = _source(path, origin)
     where = ".".join(path) + (f" (from {source})" if source else "")
-    more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+    more = f" ({len(others)} more)" if others else ""
     if first["type"] == "extra_forbidden":
         if path[:-1] == ("deployment",) and (place := in_a_block(path[-1])) is not None:
             return f"Setting {where} does not exist. It belongs in the block of its target: {place}{more}"
@@ -346,11 +348,11 @@ def _explain(kind: type[Settings], error: ValidationError, origin: Mapping[tuple
     if first["type"] == "missing":
         return f"Setting {where} is required. Give it in the settings file or with --set {'.'.join(path)}=VALUE.{more}"
     if any(map(looks_secret, path)):
-        return f"Setting {where} is not of the right kind: {first['msg'].rstrip('.')}.{more}"
+        return f"Setting {where} is not of the right kind: {message_of(first)}.{more}"
     given = first.get("input")
     # YAML takes 2026-01-01 for a date and 12:30 for a number.
     hint = " Put it in quotes." if first["type"] == "string_type" and not isinstance(given, dict | list | None) else ""
-    said = "give a list, such as [a, b]" if first["type"] in ("tuple_type", "list_type") else first["msg"].rstrip(".")
+    said = "give a list, such as [a, b]" if first["type"] in ("tuple_type", "list_type") else message_of(first)
     return f"Setting {where} is {given!r:.80}: {said}.{hint}{more}"
 
 
@@ -391,8 +393,8 @@ def _model_at(kind: type[BaseModel], path: tuple[str, ...]) -> type[BaseModel] |
             block = block_model(path[at + 1])
             return None if block is None else _model_at(block, path[at + 2 :])
         field = kind.model_fields.get(part)
-        annotation = field.annotation if field else None
-        if not (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
+        inner = _model_in(field.annotation) if field else None
+        if inner is None:
             return None
-        kind = annotation
+        kind = inner
     return kind

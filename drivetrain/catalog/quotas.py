@@ -27,6 +27,8 @@ from __future__ import annotations
 # The definition as a whole [pipeline].
 MAX_DEFINITION_CHARACTERS = 1_048_576  # a longer one is given as an object in S3
 MAX_TAGS = 50
+MAX_TAG_KEY_CHARACTERS = 128
+MAX_TAG_VALUE_CHARACTERS = 256
 
 # Steps [schema, pipeline].
 MAX_STEP_NAME_CHARACTERS = 64

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.authoring.settings import LocalRun, Settings, build, values_of
+from drivetrain.authoring.settings import Settings, build, values_of
 from drivetrain.base.errors import UserError
+from drivetrain.spec.deployment import LocalRun
 from drivetrain.targets.local.options import region_of
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from drivetrain.base.errors import did_you_mean
 from drivetrain.catalog import quotas
 from drivetrain.rules import RuleBook
 from drivetrain.spec.pipeline import Graph, find_cycle
-from drivetrain.spec.steps import ConditionStep, LambdaStep, ProcessingStep, RegisterStep
+from drivetrain.spec.steps import ConditionStep, LambdaStep, NativeStep, ProcessingStep, RegisterStep
 from drivetrain.spec.values import (
     TYPE_OF_SCALAR,
     All,
@@ -33,6 +33,14 @@ rule = RuleBook()
 PIPELINE_NAME = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,255}")
 STEP_NAME = re.compile(r"[A-Za-z0-9\-_]{1,64}")
 PARAMETER_NAME = re.compile(r"[A-Za-z0-9\-_]{1,64}")
+# A step's fields that are the spec's own -> how they are given.
+_OF_EVERY_STEP = {
+    "Name": "name",
+    "Type": "type",
+    "DisplayName": "display_name",
+    "Description": "description",
+    "DependsOn": "depends_on",
+}
 NUMBERS: tuple[ValueType, ...] = ("Integer", "Float")
 
 
@@ -47,6 +55,17 @@ def step_names_are_legal(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
         if not STEP_NAME.fullmatch(step.name):
             yield f"step name {step.name!r} is not allowed. Use 1 to 64 letters, digits, hyphens and underscores."
+
+
+@rule
+def native_steps_leave_out_what_is_written(graph: Graph) -> Iterator[str]:
+    for step in graph.steps:
+        if isinstance(step, NativeStep) and (taken := _OF_EVERY_STEP.keys() & step.fields.keys()):
+            field = sorted(taken)[0]
+            yield (
+                f"step {step.name!r}: NativeStep(fields=...) gives {field!r}, which is written of every step. Give it "
+                f"as NativeStep({_OF_EVERY_STEP[field]}=...)."
+            )
 
 
 @rule

@@ -15,6 +15,7 @@ from drivetrain.spec.values import ParameterRef, ValueType, value_type
 
 rule = RuleBook()
 
+FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 UNSPEAKABLE = re.compile("[\0\ud800-\udfff]")
 
 
@@ -25,6 +26,15 @@ def folders_fit_a_job(graph: Graph) -> Iterator[str]:
             continue
         if "code" in step.inputs:
             yield f"step {step.name!r}: the input name 'code' is taken by the channel of the program."
+        for flow, names in (("input", list(step.inputs)), ("output", list(step.output_names()))):
+            for name in names:
+                if not FOLDER_NAME.fullmatch(name):
+                    yield (
+                        f"step {step.name!r}: the {flow} name {name!r} is not allowed: it names a folder. Use letters, "
+                        "digits, '.', '-' and '_', a letter or digit first."
+                    )
+            if twice := [name for name in names if names.count(name) > 1]:
+                yield f"step {step.name!r}: two {flow}s are called {twice[0]!r}. Give each its own name."
         for argument in step.arguments:
             if isinstance(argument, FolderPath):
                 allowed = tuple(step.inputs) if argument.flow == "input" else step.output_names()

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
+from drivetrain.base.errors import shown
 from drivetrain.catalog import quotas
 from drivetrain.catalog.instances import find_instance, processing_instance_type
 from drivetrain.rules import RuleBook
@@ -13,6 +15,7 @@ from drivetrain.spec.values import Value
 from drivetrain.steps import spread
 
 rule = RuleBook("sagemaker")
+TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")
 
 
 @rule
@@ -24,6 +27,24 @@ def limits_are_kept(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
         if isinstance(step, JobStep) and len(step.tags) > quotas.MAX_TAGS:
             yield f"step {step.name!r} has {len(step.tags)} tags; at most {quotas.MAX_TAGS}."
+
+
+@rule
+def tags_are_legal(graph: Graph) -> Iterator[str]:
+    of_jobs = [(f"step {step.name!r}: ", step.tags) for step in graph.steps if isinstance(step, JobStep)]
+    for where, tags in [("", graph.pipeline.tags), *of_jobs]:
+        for key, value in tags.items():
+            if key.lower().startswith("aws:"):
+                yield f"{where}the tag {shown(key)} begins with 'aws:', which is AWS's own. Call it otherwise."
+            for what, text, least, most in (
+                ("key", key, 1, quotas.MAX_TAG_KEY_CHARACTERS),
+                ("value", value, 0, quotas.MAX_TAG_VALUE_CHARACTERS),
+            ):
+                if not (least <= len(text) <= most and TAG_TEXT.fullmatch(text)):
+                    yield (
+                        f"{where}the tag {shown(key)} has a {what} that is not allowed, {shown(text)}. Use {least} to "
+                        f"{most} letters, digits, spaces and _ . : / = + - @."
+                    )
 
 
 @rule

@@ -42,6 +42,11 @@ PACKAGE_FIELDS = frozenset(
         *("SkipModelValidation", "SourceAlgorithmSpecification", "SourceUri", "Task", "ValidationSpecification"),
     )
 )
+# An event's own fields, written as a path almost is. https://docs.aws.amazon.com/eventbridge/latest/ref/overiew-event-structure.html
+_ALMOST_PATHS = frozenset(
+    f"${name}"
+    for name in ("account", "detail", "detail-type", "id", "region", "resources", "source", "time", "version")
+)
 MAX_DAYS = 30
 """Of a limit's period: executions are looked at that far back."""
 
@@ -299,6 +304,8 @@ def _misfit(parameter: Parameter, value: bool | int | float | str, *, from_event
         return f"{value!r}. {did_you_mean(str(value), map(str, parameter.choices))}"
     if isinstance(value, str) and len(value) > quotas.MAX_PARAMETER_VALUE_CHARACTERS:
         return f"{len(value):,} characters; at most {quotas.MAX_PARAMETER_VALUE_CHARACTERS:,}."
+    if from_event and isinstance(value, str) and value.partition(".")[0] in _ALMOST_PATHS:
+        return f"{value!r} is that very text. What is taken from the event is written '$.{value[1:]}'."
     if value == "" and not from_event:
         return "the empty text cannot be sent by the service. Leave it out and give the parameter this default."
     return None

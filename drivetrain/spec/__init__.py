@@ -5,11 +5,12 @@ texts of a certain form, whose refusal says in words what is allowed.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
 from math import isfinite
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn, TypeVar, get_args
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Self, TypeVar, get_args
 
 from pydantic import (
     AfterValidator,
@@ -71,6 +72,15 @@ class Frozen(BaseModel):
         def __init__(self, /, *positional: Any, **fields: Any) -> None:
             if positional:
                 raise SpecError(_by_name(type(self), positional[0]))
+            self._fill(fields)
+
+        # So pydantic builds what lies in other models without it, and reports all that is wrong with its place.
+        __init__.__pydantic_base_init__ = True
+        __init__.__signature__ = signature(BaseModel.__init__)
+
+        def _fill(self, fields: dict[str, Any]) -> None:
+            if problem := _truth_for_a_number(type(self), fields):
+                raise SpecError(problem)
             try:
                 self.__pydantic_validator__.validate_python(fields, self_instance=self)
             except ValidationError as error:
@@ -78,9 +88,14 @@ class Frozen(BaseModel):
 
                 raise SpecError(_one_in_place_of_many(fields, error) or explain_validation(error)) from None
 
-        # So pydantic builds what lies in other models without it, and reports all that is wrong with its place.
-        __init__.__pydantic_base_init__ = True
-        __init__.__signature__ = signature(BaseModel.__init__)
+        def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
+            """As pydantic's, but what is updated is checked as it is where a model is built."""
+            if not update:
+                return super().model_copy(deep=deep)
+            checked = self.__class__.__new__(self.__class__)
+            checked._fill({**{name: getattr(self, name) for name in self.model_fields_set}, **update})
+            filled = {name: getattr(checked, name) for name in checked.model_fields_set}
+            return super().model_copy(update=filled, deep=deep)
 
         def __setattr__(self, name: str, value: Any) -> None:
             try:
@@ -98,6 +113,16 @@ def _one_in_place_of_many(fields: dict[str, Any], error: ValidationError) -> str
         name, *inner = problem["loc"] or ("",)
         if inner and isinstance(inner[0], int) and isinstance(given := fields.get(str(name)), BaseModel):
             return f"{error.title}.{name} is one {type(given).__name__}. Give a list: {name}=[...]."
+    return ""
+
+
+def _truth_for_a_number(kind: type[BaseModel], fields: Mapping[str, Any]) -> str:
+    """What to say of True or False given for a number, for which Python takes them; empty where none was."""
+    for name, value in fields.items():
+        if type(value) is bool and name in kind.model_fields:
+            allowed = _types(kind.model_fields[name].annotation)
+            if bool not in allowed and (int in allowed or float in allowed):
+                return f"{kind.__name__}.{name} is {value}: give a {'number' if float in allowed else 'whole number'}."
     return ""
 
 

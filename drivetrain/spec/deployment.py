@@ -101,6 +101,23 @@ class Deployment(Frozen):
             return getattr(block_of(self, DEFAULT, kind), name)
 
 
+class LocalRun(Frozen):
+    """What stands here for what only the account has; each as the option of `drivetrain run`, which wins."""
+
+    lambdas: FrozenMap[str] = Field(default_factory=FrozenDict)
+    """ARN of a function -> FILE.py:FUNCTION or MODULE:FUNCTION."""
+    callbacks: FrozenMap[str] = Field(default_factory=FrozenDict)
+    """Callback step -> FILE.py:FUNCTION or MODULE:FUNCTION that answers it."""
+    stubs: FrozenMap[str] = Field(default_factory=FrozenDict)
+    """Step -> JSON file with the outputs that it would have; an empty text where no step needs any."""
+    image_commands: FrozenMap[str] = Field(default_factory=FrozenDict)
+    """Image -> command that runs in its place."""
+    data: FrozenMap[str] = Field(default_factory=FrozenDict)
+    """s3:// URI -> file or folder here."""
+    trackers: FrozenMap[FrozenMap[str | int | float | bool]] = Field(default_factory=FrozenDict)
+    """Experiment tracker -> where it is: `mlflow: {uri: ...}` (docs/trackers.md)."""
+
+
 def block_model(target: str) -> type[Frozen] | None:
     """The model of a target's block; None where the target declares none."""
     name = f"{_TARGETS}.{target}.settings"
@@ -175,6 +192,8 @@ def block_of(deployment: Deployment, target: str, kind: type[B]) -> B:
 
 def block_problem(target: str, kind: type[Frozen], error: ValidationError) -> tuple[tuple[str, ...], str]:
     """Where the first wrong field of a block is, and what is wrong. What may be a secret is not shown."""
+    from drivetrain.spec.validation_errors import message_of
+
     first = error.errors()[0]
     inner = tuple(str(part) for part in first["loc"])
     path = ("deployment", "targets", target, *inner)
@@ -183,7 +202,7 @@ def block_problem(target: str, kind: type[Frozen], error: ValidationError) -> tu
     text = str(first["input"])
     hidden = inner[:1] and inner[0] in getattr(kind, "NAMES_OF_SECRETS", ())
     shown = not hidden and "@" not in text and without_secrets(text) == text
-    return path, f"{first['msg'].rstrip('.')}." + (f" Given: {first['input']!r:.120}." if shown else "")
+    return path, f"{message_of(first)}." + (f" Given: {first['input']!r:.120}." if shown else "")
 
 
 def _fields_at(kind: type[Frozen], path: tuple[str, ...]) -> list[str]:

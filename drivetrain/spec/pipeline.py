@@ -115,8 +115,8 @@ class RegistryEvent(EventTrigger):
     kind: Literal["registry"] = "registry"
     group: Name
     status: Literal["Approved", "Rejected", "PendingManualApproval"] | None = "Approved"
-    stage: str | None = None
-    stage_status: str | None = None
+    stage: Annotated[str, Field(min_length=1)] | None = None
+    stage_status: Annotated[str, Field(min_length=1)] | None = None
     changed: tuple[str, ...] | None = None
     """Only when one of these fields is what changed; without it every edit of a package would fire. By default those
     that `status` and `stage` are about; `()` for any, and for packages that are new."""

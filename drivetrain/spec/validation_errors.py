@@ -71,7 +71,12 @@ def _said(problem: Any) -> str:
         return f"give {problem['ctx']['class_name']}(...)"
     if kind in _WRITTEN:
         return _WRITTEN[kind]
-    return problem["msg"].removeprefix("Value error, ").rstrip(".")
+    return message_of(problem)
+
+
+def message_of(problem: Any) -> str:
+    """What pydantic says of a problem, without its own word before what a validator says, and without a full stop."""
+    return problem["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
 
 
 def _is_type(part: object) -> bool:

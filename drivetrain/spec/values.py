@@ -13,6 +13,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.spec import Frozen, Lazily
+from drivetrain.steps import listed
 
 ValueType = Literal["String", "Integer", "Float", "Boolean"]
 Scalar = StrictBool | StrictInt | StrictFloat | StrictStr
@@ -82,7 +83,8 @@ class Pending(Frozen):
 
     def is_in(self, options: Any) -> In:
         """The condition that the value is one of `options`."""
-        return In(value=as_value(self), options=tuple(as_value(option) for option in options))
+        items = listed(f"{self.described()}.is_in(...)", "options", options, "'a', 'b'")
+        return In(value=as_value(self), options=tuple(as_value(option) for option in items))
 
 
 class Reference(Pending):
@@ -296,7 +298,8 @@ def as_value(given: Any) -> Value:
     Raises:
         SpecError: for anything else, naming the type.
     """
-    if _has_reference(given):
+    # Not of the object itself, which may raise.
+    if hasattr(type(given), "ref"):  # type: ignore[reportUnknownArgumentType]
         given = given.ref()
     if isinstance(given, Reference | bool | int | float | str):
         return cast(Value, given)
@@ -304,10 +307,6 @@ def as_value(given: Any) -> Value:
         f"{shown(given)} is a {type(given).__name__}, which a pipeline cannot carry. Allowed: str, int, float, bool, a "
         "pipeline parameter, or a reference to a step's output, metric or property."
     )
-
-
-def _has_reference(given: object) -> bool:
-    return hasattr(type(given), "ref")  # not of the object itself, which may raise
 
 
 def value_type(value: Value) -> ValueType:

@@ -380,6 +380,8 @@ def test_a_model_card() -> None:
 def test_fields_of_a_cluster_point_to_it(field: str) -> None:
     with pytest.raises(SpecError, match=rf"does not take '{field}'.* cluster=Cluster\({field}=\.\.\.\)"):
         step(load, raw="s3://bucket/raw/", **{field: "ml.m5.large"})
+    with pytest.raises(SpecError, match=rf"Did you mean '{field}' of cluster=Cluster\(\.\.\.\)\?"):
+        step(load, raw="s3://bucket/raw/", **{f"{field}e": "ml.m5.large"})
 
 
 def test_one_policy_of_retries_is_a_list_of_one() -> None:

@@ -314,6 +314,8 @@ def taken(deployment: str = "") -> Pipeline: ...
 def method(copy: int = 1) -> Pipeline: ...
 def strange(rows: typing.TextIO = None) -> Pipeline: ...
 def wrong(rows: int = "many") -> Pipeline: ...
+def unread(rows: "int |" = 3) -> Pipeline: ...
+def no_type(rows: {"x": 1} = 3) -> Pipeline: ...
 """.replace("from drivetrain import", "import typing\nfrom drivetrain import", 1)
 
 
@@ -341,7 +343,9 @@ def test_the_parameters_of_the_function_are_settings(tmp_path: Path) -> None:
         ("many", "cannot be given by name"),
         ("taken", "its parameter cannot be called 'deployment'"),
         ("method", "its parameter cannot be called 'copy'"),
-        ("strange", "A parameter of strange() cannot be a setting"),
+        ("strange", "Parameter 'rows' of strange() cannot be a setting: its type is <"),
+        ("unread", "unread(): the types of its parameters cannot be read: SyntaxError"),
+        ("no_type", "Parameter 'rows' of no_type() cannot be a setting: its type is {'x': 1}. Allowed: str, int"),
         ("wrong", "The default of setting rows in wrong is 'many'"),
     ],
 )

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel, Field, field_validator
 
-from drivetrain import Settings, UserError
+from drivetrain import Settings, SpecError, UserError
 from drivetrain.authoring.plain_yaml import read_yaml
 from drivetrain.authoring.settings import build
 from drivetrain.targets.sagemaker.settings import settings_of
@@ -58,6 +60,7 @@ def test_later_sources_win(tmp_path: Path) -> None:
         ("must: x\n", ["deployment.kubeflow.root=a"], r"of its target: deployment\.targets\.kubeflow"),
         ("epochs: 3\n", [], "Setting must is required"),
         ("must: x\n", ["epochs"], "give key=value"),
+        ("must: x\n", ["epochs.=3"], "give key=value"),
         ("must: [x\n", [], "line 2, column 1: not YAML"),
         ("- a\n- b\n", [], "must be `key: value` lines"),
         ("must: x\nmust: y\n", [], "line 2: 'must' is given twice"),
@@ -156,6 +159,57 @@ def test_options_of_a_file_become_their_text(tmp_path: Path) -> None:
     built = build(Nested, file, [], {})
     assert json.loads(built.options) == {"tensor": 2, "split": [1, 2]}
     assert (built.names, settings_of(built.deployment).bucket) == (("a",), "my-bucket")
+
+
+class Inner(BaseModel):
+    depth: int = 3
+
+    @field_validator("depth")
+    @classmethod
+    def _shallow(cls, depth: int) -> int:
+        if depth > 10:
+            raise ValueError("give 10 at most.")
+        return depth
+
+
+class Renamed(BaseModel):
+    depth: int = Field(3, alias="tiefe")
+
+
+class Outer(Settings):
+    inner: Inner = Inner()
+    maybe: Inner | None = None
+    many: list[Inner] = Field(default_factory=list)
+    renamed: Renamed = Renamed()
+    loose: dict[str, int] | Inner = Inner()
+
+
+@pytest.mark.parametrize(
+    ("override", "said"),
+    [
+        ("inner.dept=5", "Setting inner.dept (from --set) does not exist. Did you mean 'depth'?"),
+        ("maybe.dept=5", "Setting maybe.dept (from --set) does not exist."),
+        ("many=[{dept: 5}]", "Setting many.dept (from --set) does not exist."),
+        ("inner.depth=50", "Setting inner.depth (from --set) is 50: give 10 at most."),
+    ],
+)
+def test_a_wrong_field_of_a_plain_model_is_named(override: str, said: str) -> None:
+    with pytest.raises(UserError, match=re.escape(said)):
+        build(Outer, None, [override], {})
+
+
+def test_right_fields_of_plain_models_are_taken() -> None:
+    given = ["inner.depth=5", "maybe.depth=6", "many=[{depth: 7}]", "renamed.tiefe=8", "loose.any=9"]
+    built = build(Outer, None, given, {})
+    assert (built.inner.depth, built.maybe, built.many) == (5, Inner(depth=6), [Inner(depth=7)])
+    assert (built.renamed.depth, built.loose) == (8, {"any": 9})
+
+
+def test_a_setting_cannot_take_the_name_of_what_all_have() -> None:
+    with pytest.raises(SpecError, match=r"Mine\.local is <class 'bool'>, but every .* Give the field another name"):
+
+        class Mine(Settings):
+            local: bool = True  # type: ignore[assignment]
 
 
 class Hidden(Settings):

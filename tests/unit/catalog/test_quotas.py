@@ -18,6 +18,8 @@ from drivetrain.triggers import event_values
         (quotas.MAX_DISPLAY_NAME_CHARACTERS, "PipelineName"),
         (quotas.MAX_DESCRIPTION_CHARACTERS, "PipelineDescription"),
         (quotas.MAX_TAGS, "TagList"),
+        (quotas.MAX_TAG_KEY_CHARACTERS, "TagKey"),
+        (quotas.MAX_TAG_VALUE_CHARACTERS, "TagValue"),
         (quotas.MAX_PARAMETER_VALUE_CHARACTERS, "String1024"),
         (quotas.MAX_PARAMETERS_AT_START, "ParameterList"),
         (quotas.MAX_JOB_NAME_CHARACTERS, "TrainingJobName"),

@@ -19,6 +19,7 @@ from drivetrain import (
     Cluster,
     Dependency,
     Deployment,
+    NativeStep,
     Parameter,
     Pipeline,
     SpecError,
@@ -102,6 +103,11 @@ def test_rule_step_names_are_legal(name: str) -> None:
     assert "1 to 64 letters" in refusal(processing(name))
 
 
+def test_rule_native_steps_leave_out_what_is_written() -> None:
+    said = "step 'n': NativeStep(fields=...) gives 'Name', which is written of every step. Give it as NativeStep(name="
+    assert said in refusal(NativeStep(name="n", type="EMR", fields={"Name": "x", "Type": "y"}))
+
+
 def test_rule_step_names_are_unique() -> None:
     inside = when(processing("a").metric("accuracy") > 0, then=[processing("b")])
     assert "2 steps are called 'b'" in refusal(processing("a"), processing("b"), inside)
@@ -128,6 +134,13 @@ def test_rule_limits_are_kept() -> None:
     assert "step 'work' has 51 tags" in refusal(processing(tags={f"t{i}": "x" for i in range(51)}))
     tags = {f"t{i}": "x" for i in range(50)}
     accept(processing(tags=tags), tags=tags, parameters=[Parameter.string(f"p{i}") for i in range(200)])
+
+
+def test_rule_tags_are_legal() -> None:
+    assert "a key that is not allowed, 'kkk" in refusal(tags={"k" * 129: ""})
+    assert "a value that is not allowed, 'a;b'. Use 0 to 256 letters" in refusal(tags={"team": "a;b"})
+    assert "step 'work': the tag 'AWS:x' begins with 'aws:'" in refusal(processing(tags={"AWS:x": ""}))
+    accept(tags={"k" * 128: "v" * 256, "Kürzel 1": "a_b.c:d/e=f+g-h@i"})
 
 
 def test_rule_references_find_their_parameter() -> None:
@@ -196,6 +209,9 @@ def test_rule_folders_fit_a_job() -> None:
     assert "'code' is taken" in refusal(processing(inputs={"code": "s3://b/k"}))
     step = script("clean.py", inputs={"raw": "s3://b/k"}, arguments=[folder_in("row")])
     assert "Did you mean 'raw'?" in refusal(step)
+    assert "the output name '../x' is not allowed: it names a folder" in refusal(script("x.py", outputs=["../x"]))
+    assert "the input name 'a b' is not allowed" in refusal(script("x.py", inputs={"a b": "s3://b/k"}))
+    assert "two outputs are called 'a'" in refusal(script("x.py", outputs=["a", "a"]))
 
 
 def test_rule_jobs_take_so_many_folders() -> None:

@@ -134,6 +134,7 @@ def test_rule_trigger_names_are_unique() -> None:
         (Schedule(name="s", rate="1 day", parameters={"Text": ""}), "the empty text cannot be sent"),
         (Schedule(name="s", rate="1 day", parameters={"Text": "$.time"}), "a schedule has none"),
         (Alarm(name="s", alarm="a", parameters={"Text": "$.detial.x"}), "Did you mean 'detail'?"),
+        (Alarm(name="s", alarm="a", parameters={"Text": "$detail.x"}), "from the event is written '$.detail.x'"),
         (Alarm(name="s", alarm="a", parameters={"Text": "$.detail..x"}), "cannot be read from '..x' on"),
         (Alarm(name="s", alarm="a", parameters={"Text": "$.detail[*]"}), "cannot be read from '[*]' on"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import pickle
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from math import inf
@@ -12,7 +13,7 @@ from math import inf
 import pytest
 from pydantic import ValidationError
 
-from drivetrain import Checkpoint, Cluster, Pipeline, Schedule, Settings, SpecError, Spot
+from drivetrain import Checkpoint, Cluster, Pipeline, Resources, Schedule, Settings, SpecError, Spot
 from drivetrain.schemas.settings import settings_schema
 from drivetrain.spec import FrozenDict
 from drivetrain.spec.steps import FailStep, LambdaStep
@@ -62,6 +63,8 @@ class Mine(Settings):
     [
         (lambda: Cluster(count=0), "Cluster.count is 0: Input should be greater than or equal to 1."),
         (lambda: Cluster(count=None), "Cluster.count is None: give a whole number."),  # type: ignore[arg-type]
+        (lambda: Cluster(count=True), "Cluster.count is True: give a whole number."),
+        (lambda: Resources(cpu=True), "Resources.cpu is True: give a number."),
         (lambda: Cluster(spot=5), "Cluster.spot is 5: give Spot(...)."),  # type: ignore[arg-type]
         (lambda: Spot(3600), "Spot(3600): its fields are given by name, such as Spot(max_wait_seconds=...)."),  # type: ignore
         (lambda: Schedule("1 day"), "Schedule('1 day'): its fields are given by name, such as Schedule(cron=...)."),  # type: ignore
@@ -78,6 +81,23 @@ def test_what_is_built_wrongly_in_python_is_refused_in_one_line(build: Callable[
     with pytest.raises(SpecError) as refused:
         build()
     assert said in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("update", "said"),
+    [
+        ({"max_parallel_steps": 0}, "Pipeline.max_parallel_steps is 0"),
+        ({"stepz": ()}, "Pipeline.stepz does not exist. Did you mean 'steps'?"),
+        ({"steps": [STOP, STOP]}, "2 steps are called 'stop'."),
+    ],
+)
+def test_a_copy_is_checked_as_what_is_built(update: dict[str, object], said: str) -> None:
+    built = Pipeline(name="p", steps=[STOP])
+    with pytest.raises(SpecError, match=re.escape(said)):
+        built.model_copy(update=update)
+    copied = built.model_copy(update={"tags": {"team": "vision"}})
+    assert copied == Pipeline(name="p", steps=[STOP], tags={"team": "vision"}) and type(copied.tags) is FrozenDict
+    assert copied.steps[0] is STOP and copied.model_fields_set == {"name", "steps", "tags"}
 
 
 def test_a_step_is_told_by_its_kind() -> None:

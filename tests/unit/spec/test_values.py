@@ -73,6 +73,8 @@ def test_references_keep_python_equality() -> None:
 def test_what_a_pipeline_cannot_carry_is_refused() -> None:
     with pytest.raises(SpecError, match="is a list"):
         as_value([1, 2])
+    with pytest.raises(SpecError, match=r"options is 'ab'. Give a list, such as options=\['a', 'b'\]"):
+        ACCURACY.is_in("ab")
     with pytest.raises(SpecError, match="is not a condition"):
         when(ACCURACY, then=[])  # type: ignore[arg-type]
 

@@ -18,7 +18,6 @@ from drivetrain import (
     NativeStep,
     Network,
     Parameter,
-    Pipeline,
     RetryPolicy,
     SpecError,
     Spot,
@@ -37,7 +36,7 @@ from drivetrain import (
 )
 from drivetrain.components.train import train
 from drivetrain.components.transform_data import transform_data
-from drivetrain.spec.pipeline import Graph, RegistryEvent, Schedule, Upload
+from drivetrain.spec.pipeline import Graph, Pipeline, RegistryEvent, Schedule, Upload
 from drivetrain.spec.resources import Checkpoint, InstanceGroup, Program
 from drivetrain.targets.kubeflow.compile import checks
 from tests.fixtures.kubeflow_examples import compiled, fit, load, pipeline, score, trained
@@ -268,7 +267,7 @@ CASES: list[tuple[str, Callable[[], Any], str, str, str]] = [
 
 def spec(steps: Any, **fields: Any) -> Pipeline:
     """Not held to the rules that all targets share, some of which ask for more."""
-    return pipeline(**fields).model_copy(update={"steps": tuple(steps) if isinstance(steps, list) else (steps,)})
+    return Pipeline(**{**dict(pipeline(**fields)), "steps": tuple(steps) if isinstance(steps, list) else (steps,)})
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case[0].strip('_')}-{case[3]}")
