@@ -136,7 +136,7 @@ class Strategy(strategy.Strategy):
         self._buckets_are_settled = True
         with kept_modules(self.model), kept_generators(self.process.device):  # a model may draw from any
             self.losses(self.call(self.module, first.inputs), first.targets).sum().mul(0.0).backward()
-        optimizers.clear_gradients(self.optimizer)
+        optimizers.clear_gradients(self.optimizer, self.left_out)
 
 
 # Names of torch's that it promises to nobody; where one is gone, each forward pass is torch's own.

@@ -7,7 +7,7 @@ and whether the program of a step is there: found as a pipeline is compiled, not
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from fnmatch import fnmatchcase
 from functools import cache
@@ -18,6 +18,8 @@ import drivetrain
 from drivetrain.base.errors import SpecError, UserError, did_you_mean
 
 if TYPE_CHECKING:
+    import ast
+
     from drivetrain.spec.steps import JobStep
 
 MAX_SOURCE_FILES = 2_000
@@ -158,18 +160,7 @@ def _check_imports(step: JobStep, source: Path, travelling: AbstractSet[str]) ->
         for path in {f"{below}.py", f"{below}/__init__.py"} & travelling - seen:
             seen.add(path)
             body = ast.parse((source / path).read_bytes()).body
-            while body:
-                match body.pop():
-                    case ast.Import(names=names):
-                        pending += [alias.name for alias in names]
-                    case ast.ImportFrom(module=str(origin), names=names, level=0):
-                        pending += [origin, *(f"{origin}.{alias.name}" for alias in names)]
-                    case ast.With(body=inner) | ast.ClassDef(body=inner):
-                        body += inner
-                    case ast.FunctionDef(name=defined, body=inner) if (name, defined) == (module, function):
-                        body += inner
-                    case _:
-                        pass
+            pending += _surely_imported(body, function if name == module else "")
         top = name.partition(".")[0]
         if top in seen or any(path == f"{top}.py" or path.startswith(f"{top}/") for path in travelling):
             continue
@@ -179,6 +170,24 @@ def _check_imports(step: JobStep, source: Path, travelling: AbstractSet[str]) ->
         for place in places:
             if Path(place).resolve().parent in roots:
                 raise _stays(step, f"its component needs module {top!r}", place, source)
+
+
+def _surely_imported(body: list[ast.stmt], function: str) -> Iterator[str]:
+    """Modules that statements import, those of the named function too."""
+    import ast
+
+    for statement in body:
+        match statement:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(origin), names=names, level=0):
+                yield from (origin, *(f"{origin}.{alias.name}" for alias in names))
+            case ast.With(body=inner) | ast.ClassDef(body=inner):
+                yield from _surely_imported(inner, "")
+            case ast.FunctionDef(name=defined, body=inner) if defined == function:
+                yield from _surely_imported(inner, "")
+            case _:
+                pass
 
 
 def _stays(step: JobStep, what: str, place: str, source: Path) -> SpecError:
