@@ -36,7 +36,12 @@ class Waiting:
         self._ends = [0]
 
     def take(self, batch: Batch) -> bool:
-        """Whether there was room, and the batch is of the kind of those that wait."""
+        """Whether there was room, and the batch is of the kind of those that wait.
+
+        Samples with texts never wait: a recipe makes them from the model's outputs, which would have to be kept.
+        """
+        if batch.samples.texts is not None:
+            return False
         given = _arrays(batch)
         shape = [(name, values.dtype, values.shape[1:]) for name, values in given.items()]
         start, end = self._ends[-1], self._ends[-1] + len(batch.rows)

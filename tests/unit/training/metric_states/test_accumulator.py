@@ -6,11 +6,13 @@ import math
 import tracemalloc
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+import drivetrain.training.metrics as metrics_folder
 from drivetrain.base.errors import InputError
 from drivetrain.training.metric import Kind, Metric, Samples, Task, Value, load_metrics
 from drivetrain.training.metric_states.accumulator import Accumulator
@@ -20,6 +22,7 @@ from drivetrain.training.metric_states.result import Bootstrap
 from drivetrain.training.metric_states.uncertainty import bootstrap
 from drivetrain.training.process import Process
 from tests.fixtures.evaluated_samples import KINDS, SITES, Given, accumulator, evaluated, samples, taken
+from tests.unit.training.metrics.sampling import metric, samples_of, take, values
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 
@@ -81,6 +84,25 @@ def test_a_replicate_is_an_evaluation_of_the_samples_drawn(kind: Kind, key: str)
                 if value is not None:
                     bound = 0.02 if "auroc" in name or "precision" in name else 0.0
                     assert value == pytest.approx(expected[name].value, abs=bound, rel=1e-15)
+
+
+@pytest.mark.parametrize(
+    "path", sorted(Path(metrics_folder.__file__).parent.glob("[a-z]*.py")), ids=lambda path: path.stem
+)
+def test_each_metric_counts_small_batches_as_it_counts_all_samples(path: Path) -> None:
+    made = metric(path.stem)
+    for kind in made.kinds:
+        task, found = Task(kind, 2 if kind == "binary" else 3), samples_of(kind, 7, 40, 2 if kind == "binary" else 3)
+        counting = Accumulator(ALONE, task, {path.stem: made}, num_rows=40)
+        for start in range(0, 40, 7):
+            rows = np.arange(start, min(start + 7, 40))
+            counting.update(rows, take(found, rows))
+        result = counting.finish()
+        expected = {
+            "_".join(filter(None, [path.stem, suffix])): value for suffix, value in values(made, task, found).items()
+        }
+        assert {name: measured.value for name, measured in result.whole.metrics.items()} == expected
+        assert expected or result.curves
 
 
 def test_means_are_correctly_rounded_whatever_the_order() -> None:
