@@ -22,7 +22,7 @@ from drivetrain.training.metric_states.result import Bootstrap
 from drivetrain.training.metric_states.uncertainty import bootstrap
 from drivetrain.training.process import Process
 from tests.fixtures.evaluated_samples import KINDS, SITES, Given, accumulator, evaluated, samples, taken
-from tests.unit.training.metrics.sampling import metric, samples_of, take, values
+from tests.unit.training.metrics import sampling
 
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 
@@ -90,16 +90,20 @@ def test_a_replicate_is_an_evaluation_of_the_samples_drawn(kind: Kind, key: str)
     "path", sorted(Path(metrics_folder.__file__).parent.glob("[a-z]*.py")), ids=lambda path: path.stem
 )
 def test_each_metric_counts_small_batches_as_it_counts_all_samples(path: Path) -> None:
-    made = metric(path.stem)
+    made = sampling.metric(path.stem)
     for kind in made.kinds:
-        task, found = Task(kind, 2 if kind == "binary" else 3), samples_of(kind, 7, 40, 2 if kind == "binary" else 3)
+        task, found = (
+            Task(kind, 2 if kind == "binary" else 3),
+            sampling.samples_of(kind, 7, 40, 2 if kind == "binary" else 3),
+        )
         counting = Accumulator(ALONE, task, {path.stem: made}, num_rows=40)
         for start in range(0, 40, 7):
             rows = np.arange(start, min(start + 7, 40))
-            counting.update(rows, take(found, rows))
+            counting.update(rows, sampling.take(found, rows))
         result = counting.finish()
         expected = {
-            "_".join(filter(None, [path.stem, suffix])): value for suffix, value in values(made, task, found).items()
+            "_".join(filter(None, [path.stem, suffix])): value
+            for suffix, value in sampling.values(made, task, found).items()
         }
         assert {name: measured.value for name, measured in result.whole.metrics.items()} == expected
         assert expected or result.curves
