@@ -12,6 +12,7 @@ deployment:
 
 from __future__ import annotations
 
+import re
 from ipaddress import ip_address
 from typing import Annotated, ClassVar, Literal
 
@@ -60,6 +61,31 @@ def _ip(text: str) -> str:
         raise PydanticCustomError("ip", "give an address by number, such as 169.254.20.10") from None
 
 
+# Which Trainer sets itself, and refuses of others (recorded of 2.3.0).
+RESERVED_VARIABLES = frozenset(
+    ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT")
+)
+# Where Argo, Pipelines' launcher, Kubernetes and the Trainer (memory at /dev/shm) mount volumes of their own.
+_MOUNTED = re.compile(
+    r"/tmp|/(argo|dev|gcs|kfp[^/]*|minio|oci|proc|run|s3|sys|tmp/kfp[^/]*|var/run|\.cache|\.config|\.local)(/.*)?"
+)
+
+
+def _variable(name: str) -> str:
+    if name in RESERVED_VARIABLES:
+        raise PydanticCustomError("variable", "the Trainer sets {name} itself. Give another name", {"name": name})
+    return name
+
+
+def _folder(path: str) -> str:
+    if _MOUNTED.fullmatch(path):
+        said = {"path": path}
+        raise PydanticCustomError("folder", "{path} is the platform's own. Give another folder, such as /data", said)
+    return path
+
+
+# Clients want a region, and servers beside AWS take any.
+_ANY_REGION = "us-east-1"
 Name = Annotated[
     str,
     Matching(
@@ -71,6 +97,30 @@ Name = Annotated[
 Address = Annotated[str, AfterValidator(_address)]
 Image = Annotated[str, AfterValidator(_image)]
 _Ip = Annotated[str, AfterValidator(_ip)]
+
+
+_Key = Annotated[
+    str,
+    Matching(
+        r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?",
+        "[DOMAIN/]NAME, of which NAME has at most 63 letters, digits, '-', '_' and '.', such as "
+        "kueue.x-k8s.io/queue-name",
+    ),
+]
+_Labels = Annotated[
+    dict[
+        _Key,
+        Annotated[
+            str,
+            Matching(
+                r"([A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?)?",
+                "at most 63 letters, digits, '-', '_' and '.', such as team-a",
+            ),
+        ],
+    ],
+    AfterValidator(FrozenDict),
+]
+_Annotations = Annotated[dict[_Key, str], AfterValidator(FrozenDict)]
 
 
 class Trainer(Frozen):
@@ -89,6 +139,13 @@ class Trainer(Frozen):
     """How long a pod that is taken away has to save; the launcher stops its processes 90 s after SIGTERM."""
     keep: Literal["never", "failed", "always"] = "never"
     """Whether a TrainJob stays in the cluster after its end, for who wants to look at it: never, failed, always."""
+    one_node: Literal["pod", "spot", "always"] = "pod"
+    """Which trainings on one node run as a TrainJob, too: none (`pod`), those with Spot, or all (`always`). A pod of a
+    TrainJob has `grace_seconds` to save; one of Kubeflow Pipelines ends within a second of SIGTERM (docs/spot.md)."""
+    labels: _Labels = Field(default_factory=FrozenDict[str])
+    """On each TrainJob, such as Kueue's kueue.x-k8s.io/queue-name. Its pods have those of `pods`."""
+    annotations: _Annotations = Field(default_factory=FrozenDict[str])
+    """On each TrainJob."""
 
 
 class Dns(Frozen):
@@ -109,8 +166,10 @@ class Infrastructure(Frozen):
 
     platform_namespace: Name = "kubeflow"
     """In which Kubeflow itself is installed. It is left as it is, and pods may reach its services."""
-    namespace: Literal["make", "existing"] = "make"
-    """Whether `namespace` is made; that of a profile is there already."""
+    namespace: Literal["make", "existing"] = "existing"
+    """Whether `namespace` is made. A profile's is there already, and is left as it is."""
+    openshift: bool = False
+    """Whether the cluster gives each namespace its own user ids, as OpenShift does: then what is written names none."""
     image: Image = "drivetrain-services:latest"
     """The container image of TensorBoard and of the starter of registry events."""
     dns: Dns = Dns()
@@ -141,10 +200,12 @@ SecretKey = Annotated[
 _Variable = Annotated[
     str,
     Matching(r"[A-Za-z_][A-Za-z0-9_]*", "letters, digits and '_', which does not begin with a digit, such as HF_TOKEN"),
+    AfterValidator(_variable),
 ]
 _Folder = Annotated[
     str,
     Matching(r"(/[A-Za-z0-9._-]+)+", "an absolute path of letters, digits, '.', '_' and '-', such as /data/corpus"),
+    AfterValidator(_folder),
 ]
 
 
@@ -155,6 +216,15 @@ class Pod(Frozen):
     """Environment variable -> `SECRET/KEY` that is its value."""
     volumes: Annotated[dict[_Folder, Name], AfterValidator(FrozenDict)] = Field(default_factory=FrozenDict[str])
     """Folder in the container -> PersistentVolumeClaim that is mounted there."""
+    cpu: Annotated[float, Field(gt=0)] | None = None
+    """Cores that it asks for. Of a step in place of what the pipeline says; in `pods` of steps that say nothing or the
+    default instance type, and train nothing: 1 unless given."""
+    memory_gib: Annotated[float, Field(gt=0)] | None = None
+    """The same of memory, in GiB: 2 unless given."""
+    labels: _Labels = Field(default_factory=FrozenDict[str])
+    """Of the pod, such as sidecar.istio.io/inject: "false"."""
+    annotations: _Annotations = Field(default_factory=FrozenDict[str])
+    """Of the pod."""
 
 
 class Settings(Frozen):
@@ -178,6 +248,8 @@ class Settings(Frozen):
         ),
     ] = "s3://drivetrain-local/pipelines"
     """The URI below which code, data, checkpoints and what runs write are kept."""
+    region: Name | None = None
+    """The region of `root`'s bucket, such as eu-central-1; with `s3_endpoint` us-east-1 unless given."""
     s3_endpoint: Address | None = None
     """The address of S3-compatible storage (MinIO, SeaweedFS), as pods reach it; AWS unless given."""
     s3_secret: Name | None = None
@@ -222,6 +294,11 @@ class Settings(Frozen):
     """Key -> value of the taints of spot nodes, which trainings with Spot tolerate; an empty value means any."""
     spot_node_selector: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Labels of spot nodes."""
+
+    @property
+    def storage_region(self) -> str | None:
+        """The region with which storage is asked; None where only the platform's own settings say one."""
+        return self.region or (_ANY_REGION if self.s3_endpoint else None)
 
 
 def settings_of(deployment: Deployment) -> Settings:

@@ -319,13 +319,15 @@ def test_a_pipeline_of_one_node_gets_what_it_needs_and_no_more() -> None:
 
 
 def test_the_namespace_is_made_unless_it_is_there() -> None:
-    (namespace,) = of_kind(built(one_node(namespace="team-a")), "Namespace")
+    make = {"namespace": "make"}
+    (namespace,) = of_kind(built(one_node(namespace="team-a", infrastructure=make)), "Namespace")
     labels = namespace["metadata"]["labels"]
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
     assert labels["pod-security.kubernetes.io/warn"] == labels["pod-security.kubernetes.io/audit"] == "restricted"
-    assert of_kind(built(one_node()), "Namespace") == [], "Kubeflow's own"
-    assert of_kind(built(one_node(namespace="mine", infrastructure={"platform_namespace": "mine"})), "Namespace") == []
-    assert of_kind(built(one_node(namespace="team-a", infrastructure={"namespace": "existing"})), "Namespace") == []
+    assert of_kind(built(one_node(infrastructure=make)), "Namespace") == [], "Kubeflow's own"
+    mine = {**make, "platform_namespace": "mine"}
+    assert of_kind(built(one_node(namespace="mine", infrastructure=mine)), "Namespace") == []
+    assert of_kind(built(one_node(namespace="team-a")), "Namespace") == []
 
 
 def test_the_claim_is_as_large_as_the_settings_say() -> None:

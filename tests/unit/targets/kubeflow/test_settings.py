@@ -30,6 +30,19 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"trainer": {"tensorflw": "x"}}, "trainer.tensorflw: there is no such setting. Did you mean 'tensorflow'?"),
     ({"infrastructure": {"dns": {"addresses": ["dns"]}}}, "infrastructure.dns.addresses.0: give an address by number"),
     ({"infrastructure": {"also": ["host"]}}, "infrastructure.also.0: it does not begin with http"),
+    ({"region": "Frankfurt"}, "region: give 1 to 63 lower-case letters"),
+    ({"pods": {"labels": {"team": "a b"}}}, "pods.labels.team: give at most 63 letters, digits"),
+    ({"pods": {"labels": {"-team": "a"}}}, "pods.labels.-team.[key]: give [DOMAIN/]NAME"),
+    ({"trainer": {"labels": {"queue": "q" * 64}}}, "trainer.labels.queue: give at most 63 letters, digits"),
+    ({"trainer": {"annotations": {"/x": "y"}}}, "trainer.annotations./x.[key]: give [DOMAIN/]NAME"),
+    *(
+        ({"pods": {"volumes": {folder: "shared"}}}, f"pods.volumes.{folder}.[key]: {folder} is the platform's own")
+        for folder in ("/dev/shm", "/s3", "/s3/models", "/gcs", "/minio", "/kfp-launcher", "/tmp/kfp_outputs", "/argo")
+    ),
+    *(
+        ({"steps": {"fit": {"secrets": {name: "a/b"}}}}, f"steps.fit.secrets.{name}.[key]: the Trainer sets {name}")
+        for name in ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT")
+    ),
     ({"nothing": 1}, "nothing: there is no such setting. "),
 ]
 
@@ -41,6 +54,19 @@ def test_one_line_in_words(block: dict[str, Any], said: str) -> None:
     message = str(refused.value)
     assert message.startswith(f"deployment.targets.kubeflow.{said}") and "\n" not in message
     assert "pattern" not in message and "[a-z" not in message, "no regular expression"
+
+
+@pytest.mark.parametrize(
+    ("given", "region"),
+    [
+        ({}, None),
+        ({"region": "eu-central-1"}, "eu-central-1"),
+        ({"s3_endpoint": "http://seaweedfs.kubeflow:9000"}, "us-east-1"),
+        ({"s3_endpoint": "http://seaweedfs.kubeflow:9000", "region": "garage"}, "garage"),
+    ],
+)
+def test_the_region_of_storage(given: dict[str, Any], region: str | None) -> None:
+    assert settings_of(Deployment(targets={"kubeflow": given})).storage_region == region
 
 
 @pytest.mark.parametrize("kind", [Settings, SageMaker, Deployment])
