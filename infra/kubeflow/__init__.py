@@ -2,6 +2,8 @@
 
     manifests.py   pipeline -> the folder's files, by name
     needs.py       what a pipeline asks of the cluster, typed
+    notes.py       what somebody has to do or to know besides
+    launcher.py    how the launcher of Pipelines finds the object store
     objects.py     a Kubernetes object, its labels, its YAML
     pods.py        containers and Deployments under the Pod Security Standard "restricted"
     access.py      service accounts, and the Role with what their pods call

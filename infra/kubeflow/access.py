@@ -74,11 +74,15 @@ def step_permissions(needs: Needs) -> tuple[Permission, ...]:
     return (*STEP, *keys, *train_job)
 
 
-def accounts(needs: Needs) -> Iterator[Object]:
-    """The service accounts. That of the steps only where the settings name one that Kubeflow does not make."""
+def step_account(needs: Needs) -> Iterator[Object]:
+    """The service account of the steps, where the settings name one that Kubeflow does not make."""
     steps = needs.settings.service_account
     if steps is not None and steps not in PLATFORM_ACCOUNTS:
         yield _account(needs, "steps", steps, mounts_token=True)
+
+
+def accounts(needs: Needs) -> Iterator[Object]:
+    """The service accounts of what runs beside the pipeline."""
     if needs.events:
         yield _account(needs, "starter", starter_account(needs), mounts_token=False)
     if needs.trains:

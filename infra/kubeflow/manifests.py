@@ -6,14 +6,17 @@ write(pipeline, Path("build/kubeflow"))
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.infra.folder import write_folder
-from drivetrain.infra.kubeflow.access import accounts, roles
-from drivetrain.infra.kubeflow.needs import Needs, needs_of, notes_of
+from drivetrain.infra.kubeflow import launcher
+from drivetrain.infra.kubeflow.access import accounts, roles, step_account
+from drivetrain.infra.kubeflow.needs import Needs, needs_of
 from drivetrain.infra.kubeflow.network import network_policies
+from drivetrain.infra.kubeflow.notes import notes_of
 from drivetrain.infra.kubeflow.objects import Object, yaml_of
 from drivetrain.infra.kubeflow.runtimes import runtimes
 from drivetrain.infra.kubeflow.services import starter, tensorboard
@@ -25,12 +28,17 @@ if TYPE_CHECKING:
 
 KUSTOMIZATION = "kustomization.yaml"
 # File -> what is in it, in the order in which they are to be applied.
-_FILES: Mapping[str, Callable[[Needs], Iterator[Object]]] = {
+# What may be there before the pipeline, or be used by another one, has a name that is not made of the pipeline's. It is
+# in no kustomization: `kubectl delete -k` never deletes it.
+_SHARED: Mapping[str, Callable[[Needs], Iterator[Object]]] = {
     "namespace.yaml": namespace,
     "runtimes.yaml": runtimes,
+    "account.yaml": step_account,
+    "volumes.yaml": volumes,
+}
+_OWN: Mapping[str, Callable[[Needs], Iterator[Object]]] = {
     "accounts.yaml": accounts,
     "roles.yaml": roles,
-    "volumes.yaml": volumes,
     "network.yaml": network_policies,
     "tensorboard.yaml": tensorboard,
     "starter.yaml": starter,
@@ -44,19 +52,45 @@ def objects(pipeline: Pipeline) -> dict[str, list[Object]]:
         UserError: a setting that is wrong, or missing for what the pipeline does.
     """
     needs = needs_of(pipeline)
-    made = {name: list(build(needs)) for name, build in _FILES.items()}
+    made = {name: list(build(needs)) for name, build in {**_SHARED, **_OWN}.items()}
     return {name: found for name, found in made.items() if found}
 
 
+def manifests(pipeline: Pipeline) -> str:
+    """All objects as one YAML text.
+
+    Raises:
+        UserError: as `objects`.
+    """
+    return yaml_of(each for found in objects(pipeline).values() for each in found)
+
+
 def files(pipeline: Pipeline) -> dict[str, str]:
-    """File name -> text: the manifests, and last the kustomization that lists them.
+    """File name -> text: the manifests, a patch, and last the kustomization that lists what is the pipeline's alone.
 
     Raises:
         UserError: as `objects`.
     """
     made = {name: yaml_of(found) for name, found in objects(pipeline).items()}
-    kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": [*made]}
-    return {**made, KUSTOMIZATION: yaml_text(kustomization)}
+    own = [name for name in made if name in _OWN]
+    kustomization = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization", "resources": own}
+    patch = launcher.patch(needs_of(pipeline))
+    patches = {} if patch is None else {launcher.PATCH_FILE: patch}
+    return {**made, **patches, KUSTOMIZATION: yaml_text(kustomization)}
+
+
+def commands(pipeline: Pipeline, folder: Path) -> list[str]:
+    """Apply the written folder: once what others may use too, then what is the pipeline's alone.
+
+    Raises:
+        UserError: as `objects`.
+    """
+    needs = needs_of(pipeline)
+    shared = " ".join(f"-f {shlex.quote(str(folder / name))}" for name in objects(pipeline) if name in _SHARED)
+    once = [f"kubectl apply {shared}"] if shared else []
+    if launcher.providers(needs) is not None:
+        once.append(launcher.patch_command(needs, shlex.quote(str(folder / launcher.PATCH_FILE))))
+    return [*once, f"kubectl apply -k {shlex.quote(str(folder))}"]
 
 
 def notes(pipeline: Pipeline) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError
@@ -71,34 +70,6 @@ def needs_of(pipeline: Pipeline) -> Needs:
     )
     _check(needs)
     return needs
-
-
-def notes_of(needs: Needs) -> list[str]:
-    """What somebody has to do or to know before the objects are of use."""
-    settings, block, found = needs.settings, "deployment.targets.kubeflow", list[str]()
-    if "namespace" not in settings.model_fields_set:
-        found.append(
-            f"{block}.namespace is not set: all of it is written for namespace {settings.namespace!r}, in which "
-            "Kubeflow itself is usually installed. Set it to your team's."
-        )
-    if settings.root == Settings.model_fields["root"].default:
-        found.append(f"{block}.root is {settings.root}, which stands for a folder of this machine. Set it.")
-    images = {f"{block}.image": settings.image}
-    if needs.trains or needs.events:
-        images[f"{block}.infrastructure.image"] = settings.infrastructure.image
-    for field, image in images.items():
-        if not re.match(r"[^/]*[.:][^/]*/|localhost/", image):
-            found.append(f"{field} is {image!r}: no registry, so each node looks in its own default one. Name yours.")
-    if settings.service_account == "default":
-        found.append(
-            f"{block}.service_account is 'default', under which each pod of namespace {settings.namespace!r} runs that "
-            "names none: all of them get the rights of the steps. Set it to another name: the account is then made."
-        )
-    ssh = SSH_SECRET if "mpi" in own_runtimes(needs).values() else None
-    secrets = [settings.s3_secret, settings.image_pull_secret, ssh]
-    if named := [secret for secret in secrets if secret is not None]:
-        found.append(f"Secrets are not written. Namespace {settings.namespace!r} must have: {', '.join(named)}.")
-    return found
 
 
 def own_runtimes(needs: Needs) -> dict[str, Framework]:

@@ -6,9 +6,10 @@ empty selector: notebooks and model servers of the same namespace go on as they 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from urllib.parse import urlsplit
 
 from drivetrain.infra.kubeflow.needs import Needs, own_runtimes
@@ -22,11 +23,14 @@ JOBSET_LABEL = "jobset.sigs.k8s.io/jobset-name"
 # On the pods of our own runtimes.
 TRAINING_LABELS = {NAME_LABEL: "training", PART_OF_LABEL: PART_OF}
 # All addresses but those of the machine's metadata service, which gives away the node's own credentials.
-ANYWHERE: tuple[Json, ...] = (
-    {"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]},
-    {"cidr": "::/0", "except": ["fd00:ec2::/32"]},
+_OF_THE_NODE = ("169.254.0.0/16", "fd00:ec2::/32")
+ANYWHERE: tuple[Json, ...] = tuple(
+    {"cidr": cidr, "except": [but]} for cidr, but in zip(("0.0.0.0/0", "::/0"), _OF_THE_NODE, strict=True)
 )
 AWS = "https://s3.amazonaws.com"
+# EKS Pod Identity's agent, which gives each pod the rights of its own account and no others:
+# https://docs.aws.amazon.com/eks/latest/userguide/pod-id-how-it-works.html
+POD_IDENTITY = ("http://169.254.170.23", "http://[fd00:ec2::23]")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,7 @@ class Policy:
 def network_policies(needs: Needs) -> Iterator[Object]:
     """One policy a kind of pods."""
     settings = needs.settings
-    store = to_address(settings.s3_endpoint or AWS, needs)
+    stores = tuple(_to_store(needs))
     also = tuple(to_address(address, needs) for address in settings.infrastructure.also)
     # Steps are no servers. What they reach is open unless the settings say otherwise: every pipeline's steps in the
     # namespace have this label, and where the API of the cluster is nobody knows here.
@@ -75,13 +79,14 @@ def network_policies(needs: Needs) -> Iterator[Object]:
     if own_runtimes(needs):
         ours: Json = {"matchLabels": TRAINING_LABELS}
         peers: Json = {"to": [{"podSelector": ours}]}
-        policies.append(Policy(part="training", selector=ours, ingress=None, egress=_different([peers, store, *also])))
+        reached = _different([peers, *stores, *also])
+        policies.append(Policy(part="training", selector=ours, ingress=None, egress=reached))
     if needs.trains:
         labels = labels_of(needs.name, "tensorboard")
-        policies.append(Policy(part="tensorboard", selector={"matchLabels": labels}, ingress=(), egress=(store,)))
+        policies.append(Policy(part="tensorboard", selector={"matchLabels": labels}, ingress=(), egress=stores))
     if needs.events:
         labels = labels_of(needs.name, "starter")
-        reached = _different([to_address(settings.endpoint, needs), *_to_registry(needs), store])
+        reached = _different([to_address(settings.endpoint, needs), *_to_registry(needs), *stores])
         policies.append(Policy(part="starter", selector={"matchLabels": labels}, ingress=(), egress=reached))
     for policy in policies:
         yield policy.object(needs)
@@ -100,6 +105,27 @@ def _to_dns(needs: Needs) -> Iterator[Json]:
         yield {"ports": _both(53), "to": blocks}
 
 
+def _to_store(needs: Needs) -> Iterator[Json]:
+    """To the object store and, where no Secret has its keys, to what gives a pod the rights of its account.
+
+    The machine's own metadata service gives away the node's rights: it is open where `also` names it.
+    """
+    settings = needs.settings
+    yield to_address(settings.s3_endpoint or AWS, needs)
+    if settings.s3_secret is None:
+        named = _of_the_node(settings.infrastructure.also)
+        yield from (to_address(address, needs) for address in (*POD_IDENTITY, *named))
+
+
+def _of_the_node(addresses: Iterable[str]) -> Iterator[str]:
+    """Those by number that only the node itself answers."""
+    for address in addresses:
+        with contextlib.suppress(ValueError):  # a name
+            found = ip_address(urlsplit(address).hostname or "")
+            if any(found in ip_network(each) for each in _OF_THE_NODE):
+                yield address
+
+
 def _to_registry(needs: Needs) -> Iterator[Json]:
     """To the model registry, where its place is an address."""
     place = (needs.settings.registry or "").partition(":")[2]
@@ -114,10 +140,9 @@ def _both(port: int) -> list[Json]:
 def _of_steps(needs: Needs) -> Iterator[Json]:
     """Whom the pods of steps need: the storage, the registry, the API of Kubernetes (Argo's executor, and steps that
     make TrainJobs), and Kubeflow's own services (metadata, the Pipelines API)."""
-    settings = needs.settings
-    yield to_address(settings.s3_endpoint or AWS, needs)
+    infrastructure = needs.settings.infrastructure
+    yield from _to_store(needs)
     yield from _to_registry(needs)
-    infrastructure = settings.infrastructure
     yield {"to": [{"namespaceSelector": {"matchLabels": {NAMESPACE_LABEL: infrastructure.platform_namespace}}}]}
     assert infrastructure.kubernetes_api is not None, "checked with the settings"
     yield to_address(infrastructure.kubernetes_api, needs)

@@ -13,6 +13,8 @@ Json = dict[str, Any]
 PART_OF = "drivetrain"
 NAME_LABEL, INSTANCE_LABEL = "app.kubernetes.io/name", "app.kubernetes.io/instance"
 PART_OF_LABEL, MANAGED_LABEL = "app.kubernetes.io/part-of", "app.kubernetes.io/managed-by"
+# In place of both on a namespace, whose labels are others' too: Kubeflow lets in and serves by its `part-of`.
+NAMESPACE_MANAGED_LABEL = "drivetrain/managed-by"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +35,8 @@ class Object:
 
     def to_dict(self) -> Json:
         """The object as the API takes it."""
-        metadata: Json = {"name": self.name, "labels": {**self.labels, MANAGED_LABEL: PART_OF}}
+        managed = NAMESPACE_MANAGED_LABEL if self.kind == "Namespace" else MANAGED_LABEL
+        metadata: Json = {"name": self.name, "labels": {**self.labels, managed: PART_OF}}
         if self.namespace is not None:
             metadata["namespace"] = self.namespace
         if self.annotations:

@@ -98,14 +98,16 @@ def container_security(*, read_only_root: bool = True) -> Json:
     }
 
 
-def pod_security() -> Json:
-    """What "restricted" asks of a pod. Volumes are the group's, so that the user can write to them."""
+def pod_security(*, openshift: bool) -> Json:
+    """What "restricted" asks of a pod. Volumes are the group's, so that the user can write to them.
+
+    OpenShift's restricted-v2 refuses a user or group of ours: it fills in those of the namespace.
+    """
+    ids = {} if openshift else {"fsGroup": USER, "runAsGroup": USER, "runAsUser": USER}
     return {
-        "fsGroup": USER,
+        **ids,
         "fsGroupChangePolicy": "OnRootMismatch",  # else each start goes through all checkpoints
-        "runAsGroup": USER,
         "runAsNonRoot": True,
-        "runAsUser": USER,
         "seccompProfile": {"type": "RuntimeDefault"},
     }
 
@@ -117,6 +119,7 @@ def deployment(
     namespace: str,
     account: str,
     container: Container,
+    openshift: bool,
     volumes: tuple[Mapping[str, Any], ...] = (),
     pull_secret: str | None = None,
     annotations: Mapping[str, str] | None = None,
@@ -132,7 +135,7 @@ def deployment(
         "automountServiceAccountToken": False,
         "containers": [container.to_dict()],
         "enableServiceLinks": False,
-        "securityContext": pod_security(),
+        "securityContext": pod_security(openshift=openshift),
         "serviceAccountName": account,
         "volumes": [{"name": "tmp", "emptyDir": {"sizeLimit": "1Gi"}}, *map(dict, volumes)],
     }

@@ -36,10 +36,10 @@ _IMAGE: str = Settings.model_fields["image"].default
 def runtimes(needs: Needs) -> Iterator[Object]:
     """Those that the pipeline's trainings use and that Trainer does not ship."""
     for name, framework in own_runtimes(needs).items():
-        yield _runtime(name, framework)
+        yield _runtime(name, framework, openshift=needs.settings.infrastructure.openshift)
 
 
-def _runtime(name: str, framework: Framework) -> Object:
+def _runtime(name: str, framework: Framework, *, openshift: bool) -> Object:
     job: Json = {
         "name": "node",
         "template": {
@@ -50,7 +50,7 @@ def _runtime(name: str, framework: Framework) -> Object:
                 "backoffLimit": 0,
                 "template": {
                     "metadata": {"labels": {**TRAINING_LABELS, NO_SIDECAR: "false"}},
-                    "spec": _pod(framework),
+                    "spec": _pod(framework, openshift=openshift),
                 },
             },
         },
@@ -75,7 +75,7 @@ def _runtime(name: str, framework: Framework) -> Object:
     )
 
 
-def _pod(framework: Framework) -> Json:
+def _pod(framework: Framework, *, openshift: bool) -> Json:
     """The pods of a training. They call no API, so that they get no token."""
     volumes: list[Json] = [{"name": "shared-memory", "emptyDir": {"medium": "Memory"}}]
     # Of readers' processes: the container runtime's own has 64 MiB.
@@ -100,7 +100,7 @@ def _pod(framework: Framework) -> Json:
         "containers": [container],
         "enableServiceLinks": False,
         "restartPolicy": "Never",
-        "securityContext": pod_security(),
+        "securityContext": pod_security(openshift=openshift),
         "terminationGracePeriodSeconds": GRACE_SECONDS,
         "volumes": volumes,
     }

@@ -49,6 +49,7 @@ def tensorboard(needs: Needs) -> Iterator[Object]:
             port=PORT,
             probe=Probe(http_path="/"),
         ),
+        openshift=settings.infrastructure.openshift,
         pull_secret=settings.image_pull_secret,
     )
     yield Object(
@@ -105,6 +106,7 @@ def starter(needs: Needs) -> Iterator[Object]:
             mounts={TOKEN_FOLDER: "token", PIPELINE_FOLDER: "pipeline"},
         ),
         volumes=(token, {"name": "pipeline", "configMap": {"name": f"{needs.name}-starter"}}),
+        openshift=settings.infrastructure.openshift,
         pull_secret=settings.image_pull_secret,
         # A pod reads it as it starts: another pipeline is another pod.
         annotations={"drivetrain/pipeline-sha256": hashlib.sha256(text.encode()).hexdigest()},

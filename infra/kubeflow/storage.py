@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from drivetrain.infra.kubeflow.needs import Needs
-from drivetrain.infra.kubeflow.objects import PART_OF, PART_OF_LABEL, Json, Object, labels_of
+from drivetrain.infra.kubeflow.objects import PART_OF_LABEL, Json, Object, labels_of
 
 _POD_SECURITY = "pod-security.kubernetes.io"
 # In such namespaces a cluster of many users keeps what Pipelines' steps ask for (the ConfigMap `kfp-launcher`, ...).
 _PIPELINES = "pipelines.kubeflow.org/enabled"
+# Kubeflow's NetworkPolicies let in the pods of such namespaces alone: to the store, the Pipelines API, the registry.
+# https://github.com/kubeflow/manifests/tree/master/common/networkpolicies/base
+PROFILE = "kubeflow-profile"
 
 
 def namespace(needs: Needs) -> Iterator[Object]:
-    """The namespace, unless it is there already: as a profile's, or as that of Kubeflow itself.
+    """The namespace, where the settings ask for one that is not Kubeflow's own; it is labelled as a profile's is.
 
     All that we make keeps the standard "restricted". The pods of Pipelines' own steps say nothing of the user that
     their main container runs as (https://github.com/kubeflow/pipelines/pull/12782), so "baseline" is what is enforced,
@@ -22,14 +25,14 @@ def namespace(needs: Needs) -> Iterator[Object]:
     infrastructure = needs.settings.infrastructure
     if infrastructure.namespace == "existing" or needs.settings.namespace == infrastructure.platform_namespace:
         return
-    security = {f"{_POD_SECURITY}/enforce": "baseline", _PIPELINES: "true"}
-    security |= {f"{_POD_SECURITY}/{mode}": "restricted" for mode in ("audit", "warn")}
+    labels = {PART_OF_LABEL: PROFILE, f"{_POD_SECURITY}/enforce": "baseline", _PIPELINES: "true"}
+    labels |= {f"{_POD_SECURITY}/{mode}": "restricted" for mode in ("audit", "warn")}
     yield Object(
         api="v1",
         kind="Namespace",
         name=needs.settings.namespace,
         namespace=None,
-        labels={PART_OF_LABEL: PART_OF, **security},
+        labels=labels,
     )
 
 

@@ -22,12 +22,20 @@ app = App()
 class Manifests(Protocol):
     """The names that `infra/TARGET/manifests.py` has."""
 
+    def manifests(self, pipeline: Pipeline) -> str:
+        """All objects as one text."""
+        ...
+
     def files(self, pipeline: Pipeline) -> Mapping[str, str]:
         """File name -> text."""
         ...
 
     def notes(self, pipeline: Pipeline) -> list[str]:
         """What somebody has to do or to know before."""
+        ...
+
+    def commands(self, pipeline: Pipeline, folder: Path) -> list[str]:
+        """Apply the written folder."""
         ...
 
     def write(self, pipeline: Pipeline, folder: Path) -> list[str]:
@@ -68,17 +76,18 @@ def infra(
     refuse(chosen.check(loaded.pipeline), chosen.TITLE)
     notes = manifests.notes(loaded.pipeline)
     if output is None:
-        texts = manifests.files(loaded.pipeline)
         if as_json:
-            say_json({"files": texts, "notes": notes})
+            say_json({"files": manifests.files(loaded.pipeline), "notes": notes})
             return
-        sys.stdout.write("---\n".join(text for name, text in texts.items() if name != "kustomization.yaml"))
+        sys.stdout.write(manifests.manifests(loaded.pipeline))
     else:
-        names = manifests.write(loaded.pipeline, output)
+        names, commands = manifests.write(loaded.pipeline, output), manifests.commands(loaded.pipeline, output)
         if as_json:
-            say_json({"folder": str(output), "files": names, "notes": notes})
+            say_json({"folder": str(output), "files": names, "commands": commands, "notes": notes})
             return
-        print(f"Wrote {output}: {', '.join(names)}. Read them, then: kubectl apply -k {output}", file=sys.stderr)
+        print(f"Wrote {output}: {', '.join(names)}. Read them, then:", file=sys.stderr)
+        for command in commands:
+            print(f"  {command}", file=sys.stderr)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
 

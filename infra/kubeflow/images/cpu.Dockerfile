@@ -14,9 +14,12 @@ RUN pip install --no-cache-dir --require-hashes --only-binary :all: -r /tmp/requ
  && pip install --no-cache-dir --only-binary :all: --index-url "${TORCH_INDEX:?give the index of torch for CPUs}" \
       -r /tmp/requirements/torch.txt \
  && rm -r /tmp/requirements
-# Kubeflow brings artifacts to /s3, /minio and /gcs, and mounts volumes below /drivetrain.
+# Kubeflow brings artifacts to /s3, /minio and /gcs, and mounts volumes below /drivetrain. OpenShift runs an image as a
+# user of the namespace's, in group 0.
 RUN useradd --create-home --uid 1000 drivetrain \
- && install -d -o 1000 -g 1000 /s3 /minio /gcs /opt/ml /drivetrain
+ && install -d -o 1000 -g 0 -m 0775 /s3 /minio /gcs /opt/ml /drivetrain \
+ && chgrp -R 0 /home/drivetrain && chmod -R g=u /home/drivetrain
+ENV HOME=/home/drivetrain
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 1000:1000
 WORKDIR /home/drivetrain

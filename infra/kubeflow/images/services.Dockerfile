@@ -12,7 +12,10 @@ COPY --from=wheel drivetrain-*.whl /tmp/wheel/
 RUN pip install --no-cache-dir --require-hashes --only-binary :all: -r /tmp/requirements/services-hashed.txt \
  && pip install --no-cache-dir --no-deps --no-index /tmp/wheel/drivetrain-*.whl \
  && rm -r /tmp/requirements /tmp/wheel
-RUN useradd --create-home --uid 1000 drivetrain
+# OpenShift runs an image as a user of the namespace's, in group 0.
+RUN useradd --create-home --uid 1000 drivetrain \
+ && chgrp -R 0 /home/drivetrain && chmod -R g=u /home/drivetrain
+ENV HOME=/home/drivetrain
 ENV PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
 USER 1000:1000
 WORKDIR /home/drivetrain

@@ -23,6 +23,7 @@ def test_the_folder_holds_what_is_printed(drivetrain) -> None:
     folder = drivetrain.folder / "out"
     assert drivetrain("infra", "kubeflow", "retraining", "-o", folder) == ""
     assert f"Wrote {folder}: accounts.yaml, network.yaml, tensorboard.yaml, kustomization.yaml." in drivetrain.err
+    assert f"\n  kubectl apply -k {folder}\n" in drivetrain.err
     names = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"]
     written = [each for name in names for each in yaml.safe_load_all((folder / name).read_text())]
     assert written == list(yaml.safe_load_all(printed))
@@ -30,6 +31,7 @@ def test_the_folder_holds_what_is_printed(drivetrain) -> None:
     assert (folder / "network.yaml").read_text().endswith(told["files"]["network.yaml"])
     assert any("deployment.targets.kubeflow.root" in note for note in told["notes"])
     told = json.loads(drivetrain("infra", "kubeflow", "retraining", "-o", folder, "--json"))
+    assert told["commands"] == [f"kubectl apply -k {folder}"]
     assert told["folder"] == str(folder) and "network.yaml" in told["files"] and drivetrain.err == ""
 
 

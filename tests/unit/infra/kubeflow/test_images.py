@@ -136,10 +136,19 @@ def test_artifacts_and_volumes_can_be_written_by_that_user() -> None:
 
     for name in ("cpu", "gpu"):
         (made,) = [words for instruction, words in instructions(name) if "install -d" in words]
-        folders = made.partition(f"install -d -o {USER} -g {USER} ")[2].split()
+        # Group 0: OpenShift runs an image as some user in it.
+        folders = made.partition(f"install -d -o {USER} -g 0 -m 0775 ")[2].partition(" && ")[0].split()
         for scheme in ("s3", "minio", "gs"):
             assert str(local_path(f"{scheme}://bucket/key").parents[1]) in folders
         assert str(Path(CHECKPOINTS).parent) in folders
+
+
+@pytest.mark.parametrize("name", HASHED)
+def test_the_home_can_be_written_by_any_user_of_group_0(name: str) -> None:
+    found = instructions(name)
+    runs = " ".join(words for instruction, words in found if instruction == "RUN")
+    assert "chgrp -R 0 /home/drivetrain && chmod -R g=u /home/drivetrain" in runs
+    assert ("ENV", "HOME=/home/drivetrain") in found, "a user without a name has none"
 
 
 def test_ssh_and_its_server_agree_with_the_runtime() -> None:

@@ -15,6 +15,7 @@ import yaml
 from drivetrain import Deployment, Pipeline
 from drivetrain.base.errors import UserError
 from drivetrain.infra.kubeflow import manifests
+from drivetrain.infra.kubeflow.launcher import PATCH_FILE
 from drivetrain.infra.kubeflow.network import JOBSET_LABEL, STEP_LABELS
 from drivetrain.infra.kubeflow.runtimes import GRACE_SECONDS
 from drivetrain.targets.kubeflow.settings import settings_of
@@ -34,7 +35,7 @@ def built(pipeline: Pipeline) -> list[Json]:
     return [
         each
         for name, text in texts.items()
-        if name != manifests.KUSTOMIZATION
+        if name not in (manifests.KUSTOMIZATION, PATCH_FILE)
         for each in yaml.safe_load_all(text)  # what kubectl reads
     ]
 
@@ -101,15 +102,40 @@ def test_the_validation_notices_a_mistake(kind: str, path: tuple[Any, ...], valu
         validate(each)
 
 
-def test_the_kustomization_lists_every_file_once() -> None:
-    texts = manifests.files(full())
-    kustomization = yaml.safe_load(texts.pop(manifests.KUSTOMIZATION))
-    assert kustomization == {
+def test_the_kustomization_holds_what_is_the_pipeline_s_alone() -> None:
+    """`kubectl delete -k` deletes no namespace, no claim with checkpoints, and nothing that another pipeline uses."""
+    pipeline = full()
+    texts = manifests.files(pipeline)
+    kustomization = yaml.safe_load(texts[manifests.KUSTOMIZATION])
+    assert kustomization | {"resources": []} == {
         "apiVersion": "kustomize.config.k8s.io/v1beta1",
         "kind": "Kustomization",
-        "resources": list(texts),
+        "resources": [],
     }
-    assert next(iter(texts)) == "namespace.yaml"
+    own = [each for name in kustomization["resources"] for each in yaml.safe_load_all(texts[name])]
+    names = {each["metadata"]["name"] for each in own}
+    assert all("vision-" in name or name.endswith("-vision") for name in names)
+    shared = [each for each in built(pipeline) if each not in own]
+    assert [(each["kind"], each["metadata"]["name"]) for each in shared] == [
+        ("Namespace", "team-a"),
+        ("ClusterTrainingRuntime", "drivetrain-mpi"),
+        ("ClusterTrainingRuntime", "drivetrain-tensorflow"),
+        ("ClusterTrainingRuntime", "drivetrain-torch"),
+        ("ServiceAccount", "vision"),
+        ("PersistentVolumeClaim", "vision-checkpoints"),
+    ]
+
+
+def test_the_commands_apply_every_file_once_what_is_shared_first() -> None:
+    folder = Path("build/our infra")
+    assert manifests.commands(full(), folder) == [
+        "kubectl apply -f 'build/our infra/namespace.yaml' -f 'build/our infra/runtimes.yaml' "
+        "-f 'build/our infra/account.yaml' -f 'build/our infra/volumes.yaml'",
+        "kubectl -n team-a patch configmap kfp-launcher --type json --patch-file "
+        "'build/our infra/kfp-launcher-patch.yaml'",
+        "kubectl apply -k 'build/our infra'",
+    ]
+    assert manifests.commands(one_node(), Path("out")) == ["kubectl apply -k out"]
 
 
 def test_no_two_objects_have_one_name(objects: list[Json]) -> None:
@@ -187,6 +213,16 @@ def test_the_standard_notices_a_mistake(path: tuple[Any, ...], value: Any, place
     assert [each.partition(":")[0] for each in violations(pod)] == [place]
 
 
+def test_openshift_s_pods_name_no_user_or_group() -> None:
+    """Its restricted-v2 refuses any that is not of the namespace's range, and fills them in."""
+    found = built(full(infrastructure={"openshift": True}))
+    pods = list(pod_specs(found))
+    assert len(pods) == 5
+    for metadata, pod in pods:
+        assert violations(pod, metadata.get("annotations")) == []
+        assert not pod["securityContext"].keys() & {"runAsUser", "runAsGroup", "fsGroup"}
+
+
 def test_services_have_a_read_only_root_resources_and_probes(objects: list[Json]) -> None:
     for each in of_kind(objects, "Deployment"):
         (container,) = each["spec"]["template"]["spec"]["containers"]
@@ -251,9 +287,9 @@ def test_secrets_are_named_and_never_written(objects: list[Json]) -> None:
 
 
 def test_the_notes_name_each_secret_that_must_be_there() -> None:
-    assert manifests.notes(full()) == [
+    assert manifests.notes(full())[-1] == (
         "Secrets are not written. Namespace 'team-a' must have: store-keys, registry-keys, drivetrain-mpi-ssh."
-    ]
+    )
 
 
 def test_the_notes_of_settings_that_are_good_for_this_machine_only() -> None:
@@ -265,6 +301,7 @@ def test_the_notes_of_settings_that_are_good_for_this_machine_only() -> None:
         "deployment.targets.kubeflow.root",
         "deployment.targets.kubeflow.image",
         "deployment.targets.kubeflow.infrastructure.image",
+        "deployment.targets.kubeflow.region",
     ]
 
 
@@ -304,9 +341,13 @@ def test_only_mpi_gets_the_keys_of_ssh() -> None:
 
 
 @pytest.mark.parametrize("runtime", ["torch-distributed", "company-torch"])
-def test_a_runtime_of_somebody_else_s_is_not_written(runtime: str) -> None:
-    found = of_kind(built(full(trainer={"torch": runtime})), "ClusterTrainingRuntime")
+def test_a_runtime_of_somebody_else_s_is_not_written_and_must_be_there(runtime: str) -> None:
+    pipeline = full(trainer={"torch": runtime})
+    found = of_kind(built(pipeline), "ClusterTrainingRuntime")
     assert [each["metadata"]["name"] for each in found] == ["drivetrain-mpi", "drivetrain-tensorflow"]
+    (note,) = [note for note in manifests.notes(pipeline) if "ClusterTrainingRuntime" in note]
+    assert f"{runtime!r} must be there" in note and "trainer.torch to drivetrain-torch" in note
+    assert ("kubectl apply --server-side -k" in note) == (runtime == "torch-distributed")
 
 
 def test_a_pipeline_of_one_node_gets_what_it_needs_and_no_more() -> None:
@@ -322,6 +363,8 @@ def test_the_namespace_is_made_unless_it_is_there() -> None:
     make = {"namespace": "make"}
     (namespace,) = of_kind(built(one_node(namespace="team-a", infrastructure=make)), "Namespace")
     labels = namespace["metadata"]["labels"]
+    assert labels["app.kubernetes.io/part-of"] == "kubeflow-profile", "Kubeflow's NetworkPolicies let in by it"
+    assert labels["drivetrain/managed-by"] == "drivetrain" and "app.kubernetes.io/managed-by" not in labels
     assert labels["pod-security.kubernetes.io/enforce"] == "baseline"
     assert labels["pod-security.kubernetes.io/warn"] == labels["pod-security.kubernetes.io/audit"] == "restricted"
     assert of_kind(built(one_node(infrastructure=make)), "Namespace") == [], "Kubeflow's own"
@@ -370,5 +413,5 @@ def test_the_page_shows_settings_that_there_are_and_every_file() -> None:
     page = PAGE.read_text(encoding="utf-8")
     (block,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     deployment = Deployment.model_validate(yaml.safe_load(block)["deployment"])
-    assert settings_of(deployment).infrastructure.namespace == "make"
-    assert {*re.findall(r"^\| `([a-z]+\.yaml)` \|", page, re.MULTILINE)} == {*manifests.files(full())}
+    assert settings_of(deployment).infrastructure.namespace == "existing"
+    assert {*re.findall(r"^\| `([a-z-]+\.yaml)` \|", page, re.MULTILINE)} == {*manifests.files(full())}

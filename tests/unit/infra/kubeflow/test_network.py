@@ -119,6 +119,19 @@ def test_a_store_beyond_the_cluster_is_reached_at_its_port_and_the_machine_s_cre
         assert not may_leave(found, pods, "169.254.169.254", 443) and not may_leave(found, pods, "fd00:ec2::254", 443)
 
 
+@pytest.mark.parametrize("pods", [TRAINING, STARTER, TENSORBOARD], ids=("training", "starter", "tensorboard"))
+def test_without_keys_pods_reach_what_gives_them_their_account_s_rights(pods: dict[str, str]) -> None:
+    """EKS Pod Identity by itself; the machine's metadata service, with the node's rights, where `also` names it."""
+    alone = policies(s3_endpoint=None, s3_secret=None)
+    assert may_leave(alone, pods, "169.254.170.23", 80) and may_leave(alone, pods, "fd00:ec2::23", 80)
+    assert not may_leave(alone, pods, "169.254.169.254", 80) and not may_leave(alone, pods, "fd00:ec2::254", 80)
+    assert not may_leave(policies(s3_endpoint=None), pods, "169.254.170.23", 80), "a Secret has the keys"
+    named = policies(
+        s3_endpoint=None, s3_secret=None, infrastructure={"also": ["http://169.254.169.254", "http://[fd00:ec2::254]"]}
+    )
+    assert may_leave(named, pods, "169.254.169.254", 80) and may_leave(named, pods, "fd00:ec2::254", 80)
+
+
 CLUSTER_DNS = {"k8s-app": "kube-dns"}
 
 
