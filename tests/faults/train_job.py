@@ -203,7 +203,7 @@ class _Trial:
         }
         self.attempt += 1
         own = {"DRIVETRAIN_TASK": json.dumps(told), "DRIVETRAIN_COPIES": str(_made(self.given.folder / "copies"))}
-        own |= {"PYTHONPATH": str(ROOT), "HOSTNAME": ""}
+        own |= {"PYTHONPATH": str(ROOT), "KFP_POD_NAME": ""}
         with (self.given.folder / f"task-{self.attempt}.log").open("wb") as log:
             return subprocess.Popen(
                 [sys.executable, "-m", "tests.faults.harness.kubeflow_task", json.dumps(given)],

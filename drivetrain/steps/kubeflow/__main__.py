@@ -29,6 +29,7 @@ own: 0 done, 1 it failed, 2 bad input, 75 another attempt may help.
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
@@ -37,7 +38,16 @@ from pathlib import Path
 from typing import Any, NoReturn, cast
 
 from drivetrain.steps.kubeflow.earlier import Earlier
-from drivetrain.steps.kubeflow.program import Become, Log, arguments_of, command_of, environment_of, reason_of, start
+from drivetrain.steps.kubeflow.program import (
+    Become,
+    Log,
+    arguments_of,
+    command_of,
+    environment_of,
+    reason_of,
+    start,
+    tell,
+)
 from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import DOCUMENT, Json, RetryError, Task, TaskError, local_path, stored
 
@@ -91,7 +101,7 @@ def _program(task: Task, arguments: list[str], log: Log) -> tuple[int, str]:
 
         end = train_on_nodes(task, log)
         if end.code:
-            print(f"error: {end.reason}", file=sys.stderr, flush=True)
+            tell(f"error: {end.reason}", sys.stderr)
         return end.code, end.reason
     failure = task.folder / "failure"
     code = start(command_of(task.document["program"], arguments), environment_of(task, failure), log)
@@ -146,20 +156,33 @@ def _numbers(file: Path) -> Json:
 
 
 def _write_outputs(task: Task, values: Mapping[str, Any]) -> None:
-    """Say what was made: of an output that the file does not name, the platform knows nothing."""
+    """Say what was made: of an output that the file does not name, the platform knows nothing.
+
+    Raises:
+        TaskError: a value is no number that JSON has, and the platform would not read the file.
+    """
+    for key, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise TaskError(f"step {task.step!r} gave {key} = {value}. Allowed there: finite numbers.")
     artifacts: Json = {}
     for name, artifact in task.made.items():
         local_path(artifact["uri"]).mkdir(parents=True, exist_ok=True)
         metadata: Json = {}
         if name == METRICS:
             found = _numbers(local_path(artifact["uri"]) / METRICS_FILE)
-            metadata = {key: value for key, value in found.items() if not isinstance(value, str)}
-        artifacts[name] = {"artifacts": [{"name": artifact["name"], "uri": artifact["uri"], "metadata": metadata}]}
+            metadata = {key: value for key, value in found.items() if _is_number(value)}
+        said = {"name": artifact.get("name", name), "uri": artifact["uri"], "metadata": metadata}
+        artifacts[name] = {"artifacts": [said]}
     content = {"parameterValues": dict(values), "artifacts": artifacts}
     task.output_file.parent.mkdir(parents=True, exist_ok=True)
     beside = task.output_file.with_suffix(".part")
     beside.write_text(json.dumps(content), encoding="utf-8")
     beside.replace(task.output_file)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether the platform takes it as a metric: it refuses other kinds of values."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _select(task: Task) -> tuple[int, Json]:
@@ -192,7 +215,7 @@ def _empty(folder: Path) -> None:
 
 def _fail(task: Task, report: Reporter, reason: str) -> int:
     report("ended", code=FAILED, seconds=0.0, reason=reason)
-    print(f"error: {reason}", file=sys.stderr, flush=True)
+    tell(f"error: {reason}", sys.stderr)
     return FAILED
 
 
@@ -216,7 +239,7 @@ def main() -> NoReturn:
             report("ended", code=code, seconds=0.0, reason=f"error: {error}")
             raise
     except (TaskError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr, flush=True)
+        tell(f"error: {error}", sys.stderr)
         code = RETRY if isinstance(error, RetryError) else BAD_INPUT
     finally:
         if task is not None and os.getpid() == process:

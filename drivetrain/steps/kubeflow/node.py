@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.steps.kubeflow import objects
-from drivetrain.steps.kubeflow.program import Log, arguments_of, command_of, environment_of, reason_of, start
+from drivetrain.steps.kubeflow.program import Log, arguments_of, command_of, environment_of, reason_of, start, tell
 from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import COPIES, DOCUMENT, Json, RetryError, Task, TaskError, local_path
 
@@ -87,10 +87,10 @@ def _rank() -> int:
 
 def _fail(code: int, reason: str) -> int:
     if reason.startswith("error: "):
-        print(reason, flush=True)
+        tell(reason)
     path = Path(os.environ.get(MESSAGE_VARIABLE, TERMINATION_MESSAGE))
     try:
         path.write_bytes(reason.encode()[:LONGEST_MESSAGE])
     except OSError as error:
-        print(f"warning: cannot write {path}: {error.strerror}", flush=True)
+        tell(f"warning: cannot write {path}: {error.strerror}")
     return code

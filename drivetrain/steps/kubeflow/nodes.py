@@ -19,7 +19,7 @@ from typing import cast
 from drivetrain.steps.kubeflow.cluster_api import ClusterApi, ConflictError, ForbiddenError, NotThereError
 from drivetrain.steps.kubeflow.own_pod import OwnPod
 from drivetrain.steps.kubeflow.pod_log import PodLog
-from drivetrain.steps.kubeflow.program import Log
+from drivetrain.steps.kubeflow.program import Log, tell
 from drivetrain.steps.kubeflow.reasons import (
     FAILED,
     RETRY,
@@ -283,4 +283,4 @@ def _name(job: Json) -> str:
 
 def train_on_nodes(task: Task, log: Log) -> End:
     """Run the task's training on the nodes of a TrainJob; see `Nodes`."""
-    return Nodes(task, log, lambda text: print(f"trainjob: {text}", flush=True)).run()
+    return Nodes(task, log, lambda text: tell(f"trainjob: {text}")).run()

@@ -9,8 +9,8 @@ from drivetrain.steps.kubeflow.cluster_api import ClusterApi, NotThereError
 from drivetrain.steps.kubeflow.reasons import condition
 from drivetrain.steps.kubeflow.task import Json
 
-# A pod's host name is its name.
-NAME_VARIABLE = "HOSTNAME"
+# A host name has at most 63 characters, and a pod's name may have more.
+NAME_VARIABLE = "KFP_POD_NAME"
 # Of the pods of Kubeflow Pipelines.
 RUN_LABEL = "pipeline/runid"
 

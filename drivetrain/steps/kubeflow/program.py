@@ -16,7 +16,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TextIO, cast
 
 from drivetrain.steps.kubeflow.reports import REPORTS, Reporter
 from drivetrain.steps.kubeflow.task import DOCUMENT, Json, Task, TaskError
@@ -38,11 +38,6 @@ class Log:
         folder = os.environ.get(LOGS)
         self.file = None if folder is None else _log_file(Path(folder), report.about)
 
-    @property
-    def is_needed(self) -> bool:
-        """Whether anybody reads the output but those who read this process's own."""
-        return bool(self.patterns) or self.file is not None
-
     def take(self, raw: bytes) -> None:
         """One line."""
         line = raw.decode("utf-8", "replace")
@@ -51,8 +46,7 @@ class Log:
                 self.values[name] = float(found[-1])
                 self.report("metric", name=name, value=self.values[name], seconds=time.monotonic() - self.begun)
         if self.file is None:
-            sys.stdout.buffer.write(raw)
-            sys.stdout.buffer.flush()
+            _write(sys.stdout, raw)
         else:
             from drivetrain.base.masking import without_secrets
 
@@ -88,6 +82,22 @@ def _log_file(run: Path, about: Mapping[str, Any]) -> Path:
 
 
 FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
+
+
+def tell(text: str, stream: TextIO | None = None) -> None:
+    """Print a line, on standard output unless given."""
+    _write(stream or sys.stdout, f"{text}\n".encode())
+
+
+def _write(stream: TextIO, raw: bytes) -> None:
+    """Write where the platform reads. Its launcher gets SIGTERM when we do, and dies at once: from then on nobody
+    reads, and what is written must not end a program that saves."""
+    try:
+        stream.flush()
+        stream.buffer.write(raw)
+        stream.buffer.flush()
+    except BrokenPipeError:  # what is still buffered goes there, too
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def arguments_of(task: Task) -> list[str]:
@@ -140,7 +150,7 @@ class Become(BaseException):
 
 
 def start(command: Sequence[str], environment: Mapping[str, str], log: Log) -> int:
-    """Run a command; what stops this process stops it.
+    """Run a command; what stops this process stops it, and what it writes is read to its end.
 
     A component goes on in a fork: another interpreter would take as long as all else of a task. It gets one of its own
     where it has variables that an interpreter or a library reads as it is loaded.
@@ -152,14 +162,13 @@ def start(command: Sequence[str], environment: Mapping[str, str], log: Log) -> i
     environment = {**environment, "PYTHONUNBUFFERED": "1"}
     more = [name for name, value in environment.items() if os.environ.get(name) != value]
     forks = list(command[1:3]) == ["-m", CALL] and all(_OF_THE_PLATFORM.fullmatch(name) for name in more)
-    read, write = os.pipe() if log.is_needed else (-1, -1)
+    read, write = os.pipe()
     pid = os.fork()
     if pid == 0:
-        if log.is_needed:
-            os.dup2(write, 1)
-            os.dup2(write, 2)
-            os.close(read)
-            os.close(write)
+        os.dup2(write, 1)
+        os.dup2(write, 2)
+        os.close(read)
+        os.close(write)
         if forks:
             os.environ.clear()
             os.environ.update(environment)
@@ -176,11 +185,10 @@ def start(command: Sequence[str], environment: Mapping[str, str], log: Log) -> i
 
     before = {number: signal.signal(number, forward) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)}
     try:
-        if log.is_needed:
-            os.close(write)
-            for raw in _lines(read, pid):
-                log.take(raw)
-            os.close(read)
+        os.close(write)
+        for raw in _lines(read, pid):
+            log.take(raw)
+        os.close(read)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     finally:  # the program has ended, and its number may be another process's
         for number, handler in before.items():

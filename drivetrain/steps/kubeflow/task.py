@@ -41,9 +41,10 @@ class Task:
         self.artifacts: dict[str, list[Json]] = {
             name: found.get("artifacts", []) for name, found in inputs.get("artifacts", {}).items()
         }
-        self.made: dict[str, Json] = {
-            name: found["artifacts"][0] for name, found in self.outputs.get("artifacts", {}).items()
-        }
+        # The platform gives outputs of its own, too: executor-logs is a file that its launcher writes.
+        outputs: Json = self.outputs.get("artifacts", {})
+        named = self.document.get("outputs") or self.document.get("select", {}).get("outputs", ())
+        self.made: dict[str, Json] = {name: outputs[name]["artifacts"][0] for name in named}
         # tempfile takes longer to import than all of this
         self.folder = Path(os.environ.get("TMPDIR") or "/tmp", f"drivetrain-task-{os.urandom(8).hex()}")
         self.folder.mkdir(mode=0o700)

@@ -28,7 +28,7 @@ PATIENCE_S = 0.3
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Generator[Cluster]:
     with kubernetes() as found:
-        for name, value in {**found.variables, "HOSTNAME": "driver"}.items():
+        for name, value in {**found.variables, "KFP_POD_NAME": "driver"}.items():
             monkeypatch.setenv(name, value)
         driver = found.add_pod("", 0)
         owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "run-7", "uid": "u7"}
@@ -268,7 +268,7 @@ TAKEN: dict[str, Callable[[Cluster, str], None]] = {
         pod, 143, reason="Evicted", conditions=[{"type": "DisruptionTarget", "status": "True", "reason": "Taint"}]
     ),
     "deleted": lambda cluster, pod: cluster.pods[pod]["metadata"].update(deletionTimestamp="2026-11-25T10:00:00Z"),
-    "gone": lambda cluster, pod: cluster.pods.pop(pod) and None,
+    "gone": lambda cluster, pod: cluster.pods.__delitem__(pod),
 }
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.steps.kubeflow.program import Log, command_of, start
+from drivetrain.steps.kubeflow.program import Log, command_of, start, tell
 from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import Task, TaskError, local_path, spelled, stored
 
@@ -208,6 +208,53 @@ def test_a_signal_that_comes_when_the_program_has_just_ended_changes_nothing(
     log = Log({"score": r"score=(\S+)"}, Reporter(Task(json.dumps(given(store)), "{}")))
     assert start(["/bin/sh", "-c", "echo score=1"], dict(os.environ), log) == 0
     assert log.values == {"score": 1.0}
+
+
+SAVES = """
+import os, pathlib, signal, sys, time
+def stop(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # it comes from Argo and from the task
+    for step in range(3):
+        print("saving", step, flush=True)
+    sys.stderr.write("nearly\\n")
+    pathlib.Path(os.environ["SAVED"]).write_text("whole")
+    sys.exit(75)
+signal.signal(signal.SIGTERM, stop)
+print("trains", flush=True)
+while True:
+    time.sleep(0.01)
+"""
+
+
+@pytest.mark.parametrize("logs", [{}, {"score": r"score=(\S+)"}])
+def test_a_program_saves_though_nobody_reads_its_output_any_more(store: Path, logs: dict[str, str]) -> None:
+    """The platform's launcher gets SIGTERM, too, and is dead at once: the first print was a BrokenPipeError."""
+    (store / "saves.py").write_text(SAVES)
+    told = {"step": "work", "program": "script:saves.py", "arguments": [], "outputs": ["made"], "logs": logs}
+    variables = {"DRIVETRAIN_TASK": json.dumps(told), "DRIVETRAIN_SOURCE": str(store), "SAVED": str(store / "saved")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "drivetrain.steps.kubeflow", json.dumps(given(store))],
+        env={**os.environ, **variables},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    ) as task:
+        assert task.stdout is not None and task.stdout.readline() == b"trains\n"
+        task.stdout.close()
+        os.killpg(task.pid, signal.SIGTERM)  # as Argo does it
+        assert task.wait(20) == 75
+    assert (store / "saved").read_text() == "whole"
+
+
+def test_lines_that_nobody_reads_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, write = os.pipe()
+    with open(write, "w") as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        tell("one")
+        assert os.read(read, 100) == b"one\n"
+        os.close(read)
+        tell("two")
+        print("three", flush=True)
 
 
 def test_fail_and_select_need_no_program(store: Path) -> None:
