@@ -22,7 +22,7 @@ from pydantic import Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 import drivetrain
-from drivetrain.authoring import Pipeline
+from drivetrain.authoring import Pipeline, reloading
 from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.call_site import place_in, place_of_function
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
@@ -70,7 +70,10 @@ def load(
         config = beside
     if config is not None:
         config = config.expanduser().resolve()
-    return Loaded(*_build(author, config, tuple(overrides), given), source, base)
+    built = _build(author, config, tuple(overrides), given)
+    if source is not None:
+        reloading.remember(source)  # the function may have imported more
+    return Loaded(*built, source, base)
 
 
 def load_function(
@@ -163,13 +166,27 @@ def import_file(path: Path) -> ModuleType:
         raise UserError(f"No pipeline file {path}.{hint} Give an existing .py file or one of the ready pipelines.")
     if not path.stem.isidentifier():
         raise UserError(f"{path.name}: a pipeline file is imported, so its name must be a Python name. Rename it.")
+    reloading.prepare(path.parent)
     loaded = sys.modules.get(path.stem)
     if loaded is not None and Path(getattr(loaded, "__file__", None) or "").resolve() == path:
         return loaded
     if loaded is not None:
         raise UserError(f"{path.name} has the name of a module that is loaded already. Rename the file.")
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
+    try:
+        return _executed(path)
+    except BaseException:
+        sys.modules.pop(path.stem, None)  # half of it is there
+        raise
+    finally:
+        reloading.remember(path.parent)
+
+
+def _executed(path: Path) -> ModuleType:
+    """The module of the user's file.
+
+    Raises:
+        UserError: it does not import.
+    """
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -363,3 +363,78 @@ def test_a_file_of_a_package_is_imported_alone(tmp_path: Path) -> None:
     expected = r"line 1: ImportError: .*\. Import what lies beside it without the dot .*, or call dt\.run\(FUNCTION\)"
     with pytest.raises(UserError, match=expected):
         load(target)
+
+
+HELPED = """
+from drivetrain.components import Output, component
+from drivetrain import Pipeline, step
+from {helper} import ROWS
+
+@component
+def load(data: Output, rows: int) -> None:
+    ...
+
+def nightly() -> Pipeline:
+    return Pipeline(name="{name}", steps=[step(load, rows=ROWS)])
+"""
+
+
+def rows_of(target: str) -> object:
+    found = load(target).pipeline.steps[0]
+    assert isinstance(found, ProcessingStep)
+    return found.parameters["rows"]
+
+
+def test_an_edited_file_is_loaded_again(tmp_path: Path) -> None:
+    target = write(tmp_path, "edited_once.py", GOOD)
+    assert load(target).pipeline.name == "nightly"
+    write(tmp_path, "edited_once.py", GOOD.replace('"nightly"', '"weekday"'))  # as long, and within the same second
+    assert load(target).pipeline.name == "weekday"
+
+
+def test_an_edited_module_beside_the_file_is_loaded_again(tmp_path: Path) -> None:
+    write(tmp_path, "beside_edited.py", "ROWS = 3")
+    target = write(tmp_path, "with_beside.py", HELPED.format(helper="beside_edited", name="p"))
+    assert rows_of(target) == 3
+    write(tmp_path, "beside_edited.py", "ROWS = 4")
+    assert rows_of(target) == 4
+
+
+def test_an_edited_module_of_a_folder_without_init_is_loaded_again(tmp_path: Path) -> None:
+    (tmp_path / "parts_of_it").mkdir()
+    write(tmp_path / "parts_of_it", "rows.py", "ROWS = 3")
+    target = write(tmp_path, "with_parts.py", HELPED.format(helper="parts_of_it.rows", name="p"))
+    assert rows_of(target) == 3
+    write(tmp_path / "parts_of_it", "rows.py", "ROWS = 4")
+    assert rows_of(target) == 4
+
+
+def test_a_module_that_the_function_imports_is_loaded_again(tmp_path: Path) -> None:
+    write(tmp_path, "late_rows.py", "ROWS = 3")
+    text = HELPED.format(helper="late_rows", name="p").replace("from late_rows import ROWS\n", "")
+    target = write(tmp_path, "with_late.py", text.replace("    return", "    from late_rows import ROWS\n    return"))
+    assert rows_of(target) == 3
+    write(tmp_path, "late_rows.py", "ROWS = 4")
+    assert rows_of(target) == 4
+
+
+def test_an_unchanged_file_keeps_its_module(tmp_path: Path) -> None:
+    target = Path(write(tmp_path, "left_alone.py", GOOD))
+    assert loading.import_file(target) is loading.import_file(target)
+
+
+def test_a_file_that_failed_is_tried_again(tmp_path: Path) -> None:
+    target = write(tmp_path, "mended.py", "ROWS = 1\nraise ValueError('not yet')")
+    with pytest.raises(UserError, match="not yet"):
+        load(target)
+    write(tmp_path, "mended.py", GOOD)
+    assert load(target).pipeline.name == "nightly"
+
+
+def test_folders_with_modules_of_one_name_keep_apart(tmp_path: Path) -> None:
+    targets: list[str] = []
+    for number, name in enumerate(["north", "south"]):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, "rows_here.py", f"ROWS = {number}")
+        targets.append(write(tmp_path / name, "of_a_team.py", HELPED.format(helper="rows_here", name=name)))
+    assert [rows_of(target) for target in [*targets, *targets]] == [0, 1, 0, 1]
