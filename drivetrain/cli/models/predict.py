@@ -17,7 +17,7 @@ from drivetrain.cli.models.registry import RegistryUrl
 from drivetrain.cli.options import Home, Json
 
 if TYPE_CHECKING:
-    from drivetrain.registry.registry import ModelVersion
+    from drivetrain.registry.registry import ModelVersion, Registry
 
 ENTRY = Path("code") / "inference.py"
 BAD_INPUT = 2
@@ -31,8 +31,14 @@ def predict(
         Path, Option("--input", "-i", metavar="FILE", help="Rows: .csv, .json, .jsonl, .npy or .parquet.")
     ],
     version: Annotated[
-        str, Option("--version", metavar="VERSION", help="A number, `latest`, or `approved`.")
-    ] = "latest",
+        str | None,
+        Option(
+            "--version",
+            metavar="VERSION",
+            help="A number, `latest`, or `approved`. Unless given: the approved version, or the newest that is not "
+            "rejected.",
+        ),
+    ] = None,
     output: Annotated[
         Path | None, Option("--output", "-o", metavar="FILE", help="Write all answers, in the ending's format.")
     ] = None,
@@ -54,7 +60,7 @@ def predict(
     \b
     Examples:
       drivetrain models predict retraining --input rows.csv
-      drivetrain models predict retraining --input rows.parquet --keep id
+      drivetrain models predict retraining --input rows.parquet --keep id --version 3
     """
     import tempfile
 
@@ -67,12 +73,19 @@ def predict(
         raise UserError(f"--time-limit {time_limit:g}: allowed are more than 0 seconds.")
     if output is not None and output.exists() and output.samefile(source):
         raise UserError(f"--output {output} is the input: the answers would replace its rows. Give another place.")
-    found = opened(registry, home).version(group, version)
+    found, note = _chosen(opened(registry, home), group, version)
     with tempfile.TemporaryDirectory(prefix="drivetrain-predict-") as scratch:
         written = Path(scratch) / "answers.jsonl" if output is None else output
         with _model(found, Path(scratch), registry, home) as folder:
             _run(folder, source, written, keep, Path(scratch), time_limit)
-        facts: dict[str, Any] = {"group": found.group, "version": found.version, "content_hash": found.content_hash}
+        if note:
+            print(note, file=sys.stderr)
+        facts: dict[str, Any] = {
+            "group": found.group,
+            "version": found.version,
+            "status": found.status,
+            "content_hash": found.content_hash,
+        }
         if output is not None:
             if as_json:
                 say_json({**facts, "output": str(output)})
@@ -84,6 +97,29 @@ def predict(
         say_json({**facts, "predictions": rows})
     else:
         say(_text(found, rows))
+
+
+def _chosen(registry: Registry, group: str, version: str | None) -> tuple[ModelVersion, str]:
+    """The version that answers, and a line about one that nobody asked for and nobody approved.
+
+    Raises:
+        UserError: no version is asked for, and all are rejected.
+    """
+    from drivetrain.base.formatting import approval_words
+
+    if version is not None:
+        return registry.version(group, version), ""
+    champion = registry.champion(group)
+    if champion is not None:
+        return champion, ""
+    newest = registry.version(group, "latest")
+    found = next((each for each in registry.versions(group) if each.status != "Rejected"), None)
+    if found is None:
+        raise UserError(
+            f"Every version of {group} is rejected. Name the one that is to answer: --version {newest.version}."
+        )
+    how = approval_words(found.status)
+    return found, f"{group} has no approved version. Version {found.version} answers, the newest not rejected ({how})."
 
 
 @contextmanager
@@ -160,7 +196,7 @@ def _run(folder: Path, source: Path, output: Path, keep: str, scratch: Path, tim
 
 def _text(version: ModelVersion, rows: list[dict[str, Any]]) -> str:
     """The first rows as a table; of classes only the probability of the one that is predicted."""
-    from drivetrain.base.formatting import number
+    from drivetrain.base.formatting import approval_words, number
     from drivetrain.cli.terminal import paint, table
 
     answers = ("predicted", "score", "scores")
@@ -176,7 +212,8 @@ def _text(version: ModelVersion, rows: list[dict[str, Any]]) -> str:
         ]
         for place, row in enumerate(rows[:SHOWN_ROWS])
     ]
-    lines = [paint(f"{version.group} version {version.version}", "bold"), table(head, cells)]
+    title = f"{version.group} version {version.version}, {approval_words(version.status)}"
+    lines = [paint(title, "bold"), table(head, cells)]
     if len(rows) > SHOWN_ROWS:
         lines.append(f"and {len(rows) - SHOWN_ROWS:,} more rows; --output FILE writes all, --json prints them")
     return "\n".join(lines)

@@ -97,9 +97,30 @@ def test_the_version_that_was_asked_for(version: str, number: int, models) -> No
     assert found["predictions"][0] == {"predicted": number % 3, "scores": [0.25, 0.5, 0.25]}
 
 
+def test_the_approved_version_answers_unless_another_is_named(models, registry: LocalRegistry) -> None:
+    found = json.loads(models("--json"))
+    assert (found["version"], found["status"]) == (2, "Approved")
+    registry.set_status("digits", 3, "Approved")
+    registry.set_status("digits", 3, "Rejected")  # as a rollback does
+    assert json.loads(models("--json"))["version"] == 2
+    assert models("--version", "latest").startswith("digits version 3, rejected\n")
+
+
+def test_without_an_approved_version_the_newest_that_is_not_rejected_answers(
+    models, registry: LocalRegistry, drivetrain
+) -> None:
+    registry.set_status("digits", 2, "PendingManualApproval")
+    registry.set_status("digits", 3, "Rejected")
+    assert json.loads(models("--json"))["version"] == 2
+    assert "digits has no approved version. Version 2 answers, the newest not rejected" in drivetrain.err
+    for number in (1, 2):
+        registry.set_status("digits", number, "Rejected")
+    assert "Every version of digits is rejected. Name the one that is to answer: --version 3." in models(code=2)
+
+
 def test_a_table_of_the_first_rows(models) -> None:
     lines = models("--version", "1", "--keep", "id").splitlines()
-    assert lines[0] == "digits version 1"
+    assert lines[0] == "digits version 1, waiting for approval"
     assert lines[1].split() == ["ROW", "ID", "PREDICTED", "PROBABILITY"]
     assert lines[2].split() == ["0", "row-0", "1", "0.5000"]
     assert len(lines) == 13
@@ -123,7 +144,7 @@ def test_answers_of_other_tasks(answer: str, shown: list[str], models, registry:
 
 def test_all_answers_in_a_file(models, tmp_path: Path) -> None:
     out = tmp_path / "answers.jsonl"
-    assert models("--output", out) == f"{out}: the answers of digits version 3\n"
+    assert models("--output", out) == f"{out}: the answers of digits version 2\n"
     assert len(out.read_text().splitlines()) == 12
     assert json.loads(models("--output", out, "--json"))["output"] == str(out)
 
@@ -155,7 +176,7 @@ def test_files_that_are_not_those_that_were_registered(models) -> None:
 
 def test_files_that_are_gone(models) -> None:
     models.paths[2].unlink()
-    assert "there is nothing at s3://bucket/model.tar.gz" in models(code=2)
+    assert "there is nothing at s3://bucket/model.tar.gz" in models("--version", "3", code=2)
 
 
 def test_a_version_that_says_no_place(models, registry: LocalRegistry) -> None:
