@@ -78,7 +78,8 @@ class Work:
 
     @staticmethod
     def from_definition(path: Path, config: Path | None, overrides: Sequence[str] | None) -> Work:
-        """A definition file runs under the name of the file, as far as a pipeline can have it.
+        """A definition runs under the name of the pipeline that it was compiled from. Others run under the name of
+        the file, as far as a pipeline can have it.
 
         Its settings are those of every pipeline: what stands for the account's things on this machine.
 
@@ -88,7 +89,7 @@ class Work:
         text = definition_text(path)
         settings = build(Settings, config, overrides or ())
         return Work(
-            name=name_of(path),
+            name=_compiled_name(text) or name_of(path),
             text=text,
             source=str(path),
             region=region_of(settings.deployment),
@@ -192,6 +193,12 @@ def definition_text(path: Path) -> bytes:
 def name_of(path: Path) -> str:
     """The name of a definition's pipeline unless one is given: its file's, as far as a pipeline can have it."""
     return re.sub(r"[^A-Za-z0-9]+", "-", path.stem).strip("-") or "definition"
+
+
+def _compiled_name(text: str) -> str | None:
+    """The pipeline whose code a definition of ours runs, by the places of the code; None for others' definitions."""
+    names = set(re.findall(r'"s3://[^"]*/([A-Za-z0-9-]+)/code/[0-9a-f]{64}/"', text))
+    return names.pop() if len(names) == 1 else None
 
 
 def is_pipeline(target: str) -> bool:
