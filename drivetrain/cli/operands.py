@@ -195,10 +195,10 @@ def name_of(path: Path) -> str:
     return re.sub(r"[^A-Za-z0-9]+", "-", path.stem).strip("-") or "definition"
 
 
-def _compiled_name(text: str) -> str | None:
+def _compiled_name(text: bytes) -> str | None:
     """The pipeline whose code a definition of ours runs, by the places of the code; None for others' definitions."""
-    names = set(re.findall(r'"s3://[^"]*/([A-Za-z0-9-]+)/code/[0-9a-f]{64}/"', text))
-    return names.pop() if len(names) == 1 else None
+    names = set(re.findall(rb'"s3://[^"]*/([A-Za-z0-9-]+)/code/[0-9a-f]{64}/"', text))
+    return names.pop().decode() if len(names) == 1 else None
 
 
 def is_pipeline(target: str) -> bool:
