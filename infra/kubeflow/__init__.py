@@ -10,9 +10,10 @@
     network.py     who may reach which pods, and whom they reach
     runtimes.py    ClusterTrainingRuntimes for trainings on several nodes
     services.py    TensorBoard, and the Deployment of the starter
+    readiness/     whether the pipeline would run there: `--check` asks
     starter.py     the starter's program: it polls the model registry
     storage.py     the namespace, and the volume for checkpoints
     images/        Dockerfiles
 
-All but the starter is pure: no cluster is asked, and the same pipeline gives the same bytes.
+All but the starter and readiness/ is pure: no cluster is asked, and the same pipeline gives the same bytes.
 """

@@ -24,6 +24,7 @@ from drivetrain.infra.kubeflow.storage import namespace, volumes
 from drivetrain.targets.kubeflow.compile.yaml_text import yaml_text
 
 if TYPE_CHECKING:
+    from drivetrain.infra.kubeflow.readiness.place import Finding
     from drivetrain.spec.pipeline import Pipeline
 
 KUSTOMIZATION = "kustomization.yaml"
@@ -100,6 +101,17 @@ def notes(pipeline: Pipeline) -> list[str]:
         UserError: as `objects`.
     """
     return notes_of(needs_of(pipeline))
+
+
+def check(pipeline: Pipeline) -> list[tuple[str, Finding]]:
+    """Whether it would run where its settings say: the server, the storage and the cluster are asked.
+
+    Raises:
+        UserError: as `objects`.
+    """
+    from drivetrain.infra.kubeflow.readiness.checks import check
+
+    return check(pipeline)
 
 
 def write(pipeline: Pipeline, folder: Path) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.pipeline import Pipeline, RegistryEvent
-from drivetrain.spec.steps import JobStep, TrainingStep, flatten, is_our_training
+from drivetrain.spec.steps import JobStep, RegisterStep, TrainingStep, flatten, is_our_training
 from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.frameworks import FRAMEWORKS, Framework, framework_of
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
@@ -36,6 +36,14 @@ class Needs:
     def root(self) -> str:
         """URI below which the pipeline's runs write."""
         return f"{self.settings.root}/{self.pipeline.name}"
+
+    @property
+    def repeats(self) -> bool:
+        """Whether a step relies on being tried again."""
+        steps = flatten(self.pipeline.steps)
+        retried = any(step.retry for step in steps if isinstance(step, JobStep | RegisterStep))
+        spot = any(step.cluster.spot for step in steps if isinstance(step, JobStep))
+        return retried or spot or self.several_nodes
 
     @property
     def several_nodes(self) -> bool:

@@ -15,9 +15,31 @@ INSTALL_RUNTIMES = f"kubectl apply --server-side -k {_TRAINER!r}"
 """The runtimes that Trainer ships, `torch-distributed` among them."""
 
 
+CONTROLLER, CONFIG_MAP = "workflow-controller", "workflow-controller-configmap"
+FINALIZER = "ARGO_POD_STATUS_CAPTURE_FINALIZER"
+
+
+def no_template_defaults(needs: Needs) -> str:
+    """Takes away what a stock installation has in place of a pipeline's own word on repeats: nothing else is there."""
+    remove = '[{"op": "remove", "path": "/data/templateDefaults"}]'
+    return f"kubectl -n {_platform(needs)} patch configmap {CONFIG_MAP} --type json -p '{remove}'"
+
+
+def keep_pods(needs: Needs) -> str:
+    """Lets the workflow controller see how a pod ended that is deleted."""
+    return f"kubectl -n {_platform(needs)} set env deployment/{CONTROLLER} {FINALIZER}=true"
+
+
 def notes_of(needs: Needs) -> list[str]:
     """What somebody has to do or to know before the objects are of use."""
-    return [*_of_settings(needs), *_of_images(needs), *_of_the_store(needs), *_of_runtimes(needs), *_of_secrets(needs)]
+    return [
+        *_of_settings(needs),
+        *_of_images(needs),
+        *_of_the_store(needs),
+        *_of_retries(needs),
+        *_of_runtimes(needs),
+        *_of_secrets(needs),
+    ]
 
 
 def _of_settings(needs: Needs) -> Iterator[str]:
@@ -62,6 +84,15 @@ def _of_the_store(needs: Needs) -> Iterator[str]:
         )
 
 
+def _of_retries(needs: Needs) -> Iterator[str]:
+    if needs.repeats:
+        yield (
+            "Steps that are tried again (retry, spot, several nodes) need two settings of an administrator's. No "
+            f"retryStrategy in templateDefaults, where Kubeflow Pipelines 2.17 has one: {no_template_defaults(needs)}. "
+            f"And pods that are kept until their end was seen: {keep_pods(needs)}."
+        )
+
+
 def _of_runtimes(needs: Needs) -> Iterator[str]:
     ours = own_runtimes(needs)
     foreign = {getattr(needs.settings.trainer, framework): framework for framework in needs.frameworks}
@@ -81,3 +112,7 @@ def _of_secrets(needs: Needs) -> Iterator[str]:
     secrets = [settings.s3_secret, settings.image_pull_secret, ssh]
     if named := [secret for secret in secrets if secret is not None]:
         yield f"Secrets are not written. Namespace {settings.namespace!r} must have: {', '.join(named)}."
+
+
+def _platform(needs: Needs) -> str:
+    return needs.settings.infrastructure.platform_namespace

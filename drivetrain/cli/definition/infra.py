@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Protocol, cast
@@ -17,6 +17,24 @@ if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
 
 app = App()
+
+
+WOULD_FAIL, FAILS = "would fail", 1
+
+
+class Finding(Protocol):
+    """A finding of a target's check."""
+
+    @property
+    def state(self) -> str:
+        """`ok`, `would fail` or `not asked`."""
+        ...
+
+    @property
+    def said(self) -> str: ...
+
+    @property
+    def mend(self) -> str: ...
 
 
 class Manifests(Protocol):
@@ -38,6 +56,10 @@ class Manifests(Protocol):
         """Apply the written folder."""
         ...
 
+    def check(self, pipeline: Pipeline) -> Sequence[tuple[str, Finding]]:
+        """Name of each check, and what it found where the pipeline is to run."""
+        ...
+
     def write(self, pipeline: Pipeline, folder: Path) -> list[str]:
         """Write the files; gives their names."""
         ...
@@ -52,19 +74,26 @@ def infra(
         Option("--output", "-o", metavar="FOLDER", help="Write the files there, for `kubectl apply -k`."),
     ] = None,
     config: Config = None,
+    check: Annotated[
+        bool, Option("--check", help="Write nothing: ask the server and the cluster whether the pipeline would run.")
+    ] = False,
     set_: Set = None,
     as_json: Json = False,
-) -> None:
+) -> int:
     """Write what a cluster must have for a pipeline.
 
     Accounts and their rights, volumes, network policies, runtimes, TensorBoard: what an administrator reads and applies
     once. No cluster is asked. The folder can be written again after a change; files that were edited are left alone.
+
+    With --check the server, the storage and (by kubectl) the cluster are asked what would fail, each with the line that
+    mends it. Ends with 1 when something would.
 
     \b
     Examples:
       drivetrain infra kubeflow retraining
       drivetrain infra kubeflow retraining -o build/infra
       kubectl apply -k build/infra
+      drivetrain infra kubeflow retraining -c kubeflow.yaml --check
     """
     from drivetrain.cli.operands import load_for
     from drivetrain.cli.terminal import say_json
@@ -72,24 +101,48 @@ def infra(
 
     chosen = find_target(on)
     manifests = _manifests(on)
+    if check and output is not None:
+        raise UserError("--check writes nothing, so it takes no -o. Leave out one of the two.")
     loaded, _ = load_for(target, config, set_, on)
     refuse(chosen.check(loaded.pipeline), chosen.TITLE)
+    if check:
+        return _check(manifests.check(loaded.pipeline), as_json=as_json)
     notes = manifests.notes(loaded.pipeline)
     if output is None:
         if as_json:
             say_json({"files": manifests.files(loaded.pipeline), "notes": notes})
-            return
+            return 0
         sys.stdout.write(manifests.manifests(loaded.pipeline))
     else:
         names, commands = manifests.write(loaded.pipeline, output), manifests.commands(loaded.pipeline, output)
         if as_json:
             say_json({"folder": str(output), "files": names, "commands": commands, "notes": notes})
-            return
+            return 0
         print(f"Wrote {output}: {', '.join(names)}. Read them, then:", file=sys.stderr)
         for command in commands:
             print(f"  {command}", file=sys.stderr)
     for note in notes:
         print(f"note: {note}", file=sys.stderr)
+    return 0
+
+
+def _check(found: Sequence[tuple[str, Finding]], *, as_json: bool) -> int:
+    """Say what was found; 1 where something would fail."""
+    from drivetrain.cli.terminal import say, say_json, table
+
+    failing = [(name, each) for name, each in found if each.state == WOULD_FAIL]
+    if as_json:
+        told = [{"check": name, "state": each.state, "said": each.said, "mend": each.mend} for name, each in found]
+        say_json({"checks": told, "would_fail": len(failing)})
+        return FAILS if failing else 0
+    styles = {WOULD_FAIL: "Failed", "ok": "Succeeded"}
+    rows = [(each.state, name, each.said) for name, each in found]
+    say(table(("result", "check", "found"), rows, styles=[(styles.get(row[0], ""), "", "") for row in rows], room=9999))
+    if failing:
+        say("\nTo mend:")
+    for name, each in failing:
+        say(f"  {name}: {each.mend}")
+    return FAILS if failing else 0
 
 
 def _manifests(on: str) -> Manifests:

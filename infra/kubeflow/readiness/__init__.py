@@ -1,0 +1,12 @@
+"""Whether a pipeline would run: `drivetrain infra kubeflow PIPELINE --check` asks the server, the storage, the cluster.
+
+    checks.py    all checks in their order, and what they found
+    place.py     what is asked, and a finding
+    kubectl.py   the Kubernetes API, by kubectl with the rights and the context of the person who asks
+    server.py    the Pipelines API: version, users, namespace
+    storage.py   the object store and the model registry, from here and as pods name them
+    namespace.py what must be there in the pipeline's namespace
+    platform.py  what an administrator sets once: the workflow controller, Kubeflow Trainer and its runtimes
+
+A check is a function; nothing is written. What cannot be asked is said, never guessed.
+"""

@@ -1,0 +1,63 @@
+"""All checks in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from drivetrain.infra.kubeflow.needs import needs_of
+from drivetrain.infra.kubeflow.readiness import namespace, platform, server, storage
+from drivetrain.infra.kubeflow.readiness.kubectl import Kubectl
+from drivetrain.infra.kubeflow.readiness.place import Check, Finding, Place, UnaskedError, ok
+
+if TYPE_CHECKING:
+    from drivetrain.spec.pipeline import Pipeline
+
+
+def cluster(place: Place) -> Iterator[Finding]:
+    """Which cluster kubectl asks: whether it is that of the Pipelines API is for the person to see."""
+    yield ok(f"kubectl's context is {place.cluster.context}")
+
+
+CHECKS: Mapping[str, Check] = {
+    "Pipelines API": server.pipelines,
+    "namespace": server.namespace,
+    "object store": storage.object_store,
+    "registry": storage.registry,
+    "cluster": cluster,
+    "labels": namespace.labels,
+    "services": storage.services,
+    "kfp-launcher": namespace.kfp_launcher,
+    "secrets": namespace.secrets,
+    "account": namespace.account,
+    "claims": namespace.claims,
+    "templateDefaults": platform.template_defaults,
+    "lost pods": platform.pod_status,
+    "Trainer": platform.trainer,
+    "runtimes": platform.runtimes,
+}
+
+
+def check(pipeline: Pipeline) -> list[tuple[str, Finding]]:
+    """What the server, the storage and the cluster say to a pipeline: (name of the check, finding), in their order.
+
+    Raises:
+        UserError: a setting that is wrong, or missing for what the pipeline does.
+    """
+    from drivetrain.targets.kubeflow.deploy.deployer import Kubeflow
+    from drivetrain.targets.kubeflow.deploy.desired import check_place
+
+    needs = needs_of(pipeline)
+    check_place(needs.settings)
+    deployer = Kubeflow(needs.settings)
+    return list(findings(Place(needs, deployer.api, deployer.objects, Kubectl())))
+
+
+def findings(place: Place) -> Iterator[tuple[str, Finding]]:
+    """Of each check, also where it could not be asked."""
+    for name, each in CHECKS.items():
+        try:
+            for found in each(place):
+                yield name, found
+        except UnaskedError as error:
+            yield name, Finding("not asked", str(error))

@@ -1,0 +1,69 @@
+"""Objects of the cluster, read by kubectl: with the context, the rights and the log-in of the person who asks."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+from drivetrain.infra.kubeflow.readiness.place import UnaskedError
+
+Json = dict[str, Any]
+_ANSWER_SECONDS, _WHOLE_SECONDS = 15, 60
+_OF_ONE_OBJECT = "Error from server (Forbidden)"
+
+
+class Kubectl:
+    """The program, in the context that is current."""
+
+    def __init__(self) -> None:
+        self._away = ""
+
+    @property
+    def context(self) -> str:
+        """Its name in the kubeconfig.
+
+        Raises:
+            UnaskedError: there is no kubectl, or no context.
+        """
+        return self._output("config", "current-context").strip()
+
+    def get(self, kind: str, name: str = "", namespace: str | None = None) -> Json | None:
+        """An object, or without a name the list of all; None where there is none, or no such kind.
+
+        Raises:
+            UnaskedError: why the cluster did not say.
+        """
+        where = [] if namespace is None else ["--namespace", namespace]
+        names = [name] if name else []
+        try:
+            text = self._output("get", kind, *names, *where, "-o", "json", f"--request-timeout={_ANSWER_SECONDS}s")
+        except _AbsentError:
+            return None
+        return json.loads(text)
+
+    def _output(self, *words: str) -> str:
+        if self._away:  # not each check waits for it
+            raise UnaskedError(self._away)
+        try:
+            done = subprocess.run(
+                ["kubectl", *words], capture_output=True, text=True, timeout=_WHOLE_SECONDS, check=False
+            )
+        except FileNotFoundError:
+            self._away = "kubectl is not on PATH"
+        except subprocess.TimeoutExpired:
+            self._away = f"kubectl did not answer within {_WHOLE_SECONDS} s"
+        else:
+            if done.returncode == 0:
+                return done.stdout
+            said = (done.stderr.strip().splitlines() or ["kubectl failed"])[-1]
+            if "(NotFound)" in said or "doesn't have a resource type" in said:
+                raise _AbsentError(said)
+            if said.startswith(_OF_ONE_OBJECT):
+                raise UnaskedError(said)
+            self._away = said
+        raise UnaskedError(self._away)
+
+
+class _AbsentError(Exception):
+    pass

@@ -1,0 +1,147 @@
+"""What must be there in the pipeline's namespace before its first run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, cast
+
+import yaml
+
+from drivetrain.infra.kubeflow import launcher
+from drivetrain.infra.kubeflow.needs import SSH_SECRET, own_runtimes
+from drivetrain.infra.kubeflow.objects import PART_OF, PART_OF_LABEL
+from drivetrain.infra.kubeflow.readiness.place import Finding, Json, Place, fails, ok
+from drivetrain.infra.kubeflow.runtimes import SSH_FILES
+from drivetrain.infra.kubeflow.storage import PROFILE
+
+_KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
+
+
+def labels(place: Place) -> Iterator[Finding]:
+    """The namespace is there, and Kubeflow's NetworkPolicies let its pods in."""
+    found = place.cluster.get("namespace", place.namespace)
+    if found is None:
+        yield fails(f"there is no namespace {place.namespace!r}", f"kubectl create namespace {place.namespace}")
+        return
+    part_of = found["metadata"].get("labels", {}).get(PART_OF_LABEL, "")
+    mend = f"kubectl label namespace {place.namespace} {PART_OF_LABEL}={PROFILE} --overwrite"
+    if place.namespace != place.platform and part_of != PROFILE:
+        policies = place.cluster.get("networkpolicies", namespace=place.platform) or {}
+        closed = [each["metadata"]["name"] for each in policies.get("items", ()) if PROFILE in str(each["spec"])]
+        if closed:
+            said = f"NetworkPolicies of {place.platform} ({', '.join(sorted(closed))}) let in none of its pods"
+            yield fails(f"{said}: label {PART_OF_LABEL} is {part_of or 'not set'}", mend)
+            return
+    if part_of == PART_OF:  # as it was written before
+        yield fails(f"label {PART_OF_LABEL} is {PART_OF}, which Kubeflow does not know as a team's", mend)
+        return
+    yield ok(f"{place.namespace} is there" + (f", a {part_of}" if part_of else ""))
+
+
+def kfp_launcher(place: Place) -> Iterator[Finding]:
+    """The launcher of Pipelines finds the store of the settings."""
+    wanted = launcher.providers(place.needs)
+    if wanted is None:
+        return
+    patch = launcher.patch_command(place.needs, f"build/infra/{launcher.PATCH_FILE}")
+    found = place.there("configmap", launcher.CONFIG_MAP)
+    if found is None:
+        make = f"kubectl -n {place.namespace} create configmap {launcher.CONFIG_MAP}"
+        said = f"there is no ConfigMap {launcher.CONFIG_MAP}: the launcher would ask AWS"
+        yield fails(said, f"{place.write} && {make} --from-literal=defaultPipelineRoot= && {patch}")
+        return
+    text = (found.get("data") or {}).get(launcher.BLOCK, "")
+    if not text:
+        said = f"ConfigMap {launcher.CONFIG_MAP} has no {launcher.BLOCK}: each step ends with 'Invalid region'"
+        yield fails(said, f"{place.write} && {patch}")
+        return
+    different = list(_different(wanted["s3"]["default"], _default(text)))
+    if different:
+        edit = f"kubectl -n {place.namespace} edit configmap {launcher.CONFIG_MAP}"
+        yield fails(f"in {launcher.BLOCK}, s3.default: {'; '.join(different)}", f"{edit}, and set them")
+        return
+    yield ok(f"the launcher finds {wanted['s3']['default']['endpoint']}")
+
+
+def secrets(place: Place) -> Iterator[Finding]:
+    """Each Secret that the settings name is there, with the keys that are used. Values are not looked at."""
+    for name, keys in sorted(_secrets(place).items()):
+        found = place.there("secret", name)
+        missing = sorted(keys) if found is None else sorted(keys - (found.get("data") or {}).keys())
+        if found is not None and not missing:
+            yield ok(f"{name} is there")
+            continue
+        literals = "".join(f" --from-literal={key}=..." for key in sorted(keys))
+        kind = "generic" if keys else "docker-registry"
+        said = f"there is no Secret {name!r}" if found is None else f"Secret {name!r} has no {', '.join(missing)}"
+        yield fails(said, f"kubectl -n {place.namespace} create secret {kind} {name}{literals or ' ...'}")
+
+
+def account(place: Place) -> Iterator[Finding]:
+    """The service account of the steps is there."""
+    name = place.needs.settings.service_account
+    if name is None:
+        return
+    if place.there("serviceaccount", name) is None:
+        mend = (
+            f"{place.write}, and apply account.yaml; or name one of: kubectl -n {place.namespace} get serviceaccounts"
+        )
+        yield fails(f"there is no service account {name!r}", mend)
+    else:
+        yield ok(f"{name} is there")
+
+
+def claims(place: Place) -> Iterator[Finding]:
+    """Each claim that pods mount is there; checkpoints can be written from several nodes."""
+    settings = place.needs.settings
+    mounted = {claim for pod in (settings.pods, *settings.steps.values()) for claim in pod.volumes.values()}
+    for name in sorted({*mounted, *filter(None, [settings.checkpoint_claim])}):
+        found = place.there("persistentvolumeclaim", name)
+        if found is None:
+            how = f"{place.write}, and apply volumes.yaml" if name == settings.checkpoint_claim else "Make it"
+            yield fails(f"there is no PersistentVolumeClaim {name!r}", how)
+        elif name == settings.checkpoint_claim and "ReadWriteMany" not in found["spec"].get("accessModes", ()):
+            said = f"{name} is mounted by one node at a time ({', '.join(found['spec'].get('accessModes', ()))})"
+            yield fails(said, "Make another with ReadWriteMany, of a storage class that many nodes can mount")
+        else:
+            yield ok(f"{name} is there")
+
+
+def _secrets(place: Place) -> dict[str, set[str]]:
+    """Name -> keys that are used; of one with which images are pulled none are named."""
+    settings = place.needs.settings
+    found: dict[str, set[str]] = {}
+    if settings.s3_secret is not None:
+        found.setdefault(settings.s3_secret, set()).update(_KEYS)
+    named = [key for pod in (settings.pods, *settings.steps.values()) for key in pod.secrets.values()]
+    for each in (*named, *filter(None, [settings.notices])):
+        name, _, key = each.partition("/")
+        found.setdefault(name, set()).add(key)
+    if "mpi" in own_runtimes(place.needs).values():
+        found.setdefault(SSH_SECRET, set()).update(SSH_FILES)
+    if settings.image_pull_secret is not None:
+        found.setdefault(settings.image_pull_secret, set())
+    return found
+
+
+def _default(text: str) -> Json:
+    """The store for all of s3:// in a block `providers`; empty where it has none."""
+    try:
+        read: Any = yaml.safe_load(text)
+    except yaml.YAMLError:
+        return {}
+    for key in ("s3", "default"):
+        read = cast("Json", read).get(key) if isinstance(read, dict) else None
+    return cast("Json", read) if isinstance(read, dict) else {}
+
+
+def _different(wanted: Json, found: Json) -> Iterator[str]:
+    """What must be otherwise. Keys may come from elsewhere than s3_secret, and a region is any."""
+    for key in ("endpoint", "disableSSL", "forcePathStyle"):
+        default = True if key == "forcePathStyle" else False if key == "disableSSL" else None
+        if str(found.get(key, default)).removeprefix("http://") != str(wanted[key]).removeprefix("http://"):
+            yield f"{key} is {found.get(key, 'not set')}, not {wanted[key]}"
+    if not found.get("region"):
+        yield f"region is not set, not {wanted['region']}"
+    if not found.get("credentials"):
+        yield "credentials are not set"

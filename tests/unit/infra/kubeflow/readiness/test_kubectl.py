@@ -1,0 +1,65 @@
+"""kubectl as a program: its answers, and what it says when there is none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from drivetrain.infra.kubeflow.readiness.kubectl import Kubectl
+from drivetrain.infra.kubeflow.readiness.place import UnaskedError
+from tests.fixtures.kubectl import CONTEXT, Cluster
+
+FORBIDDEN = 'Error from server (Forbidden): secrets "keys" is forbidden: User "ann" cannot get resource "secrets"'
+
+
+def program(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    """A kubectl that says `text` on stderr and ends with 1, and counts how often it was started."""
+    folder.mkdir(exist_ok=True)
+    (folder / "kubectl").write_text(f"#!/bin/sh\necho x >> '{folder}/started'\necho '{text}' >&2\nexit 1\n")
+    (folder / "kubectl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+
+
+def test_objects_lists_and_what_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    monkeypatch.setenv("PATH", f"{cluster.write_program(tmp_path / 'bin').parent}:/usr/bin:/bin")
+    kubectl = Kubectl()
+    assert kubectl.context == CONTEXT
+    assert kubectl.get("configmap", "kfp-launcher", "kubeflow") == cluster.get("configmap", "kfp-launcher", "kubeflow")
+    listed = kubectl.get("networkpolicies", namespace="kubeflow")
+    assert listed is not None and [each["metadata"]["name"] for each in listed["items"]] == ["seaweedfs"]
+    assert kubectl.get("configmap", "kfp-launcher", "team-a") is None
+
+
+def test_a_kind_that_the_cluster_does_not_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, monkeypatch, "error: the server doesn'\\''t have a resource type \"clustertrainingruntimes\"")
+    assert Kubectl().get("clustertrainingruntime", "torch-distributed") is None
+
+
+def test_an_object_that_may_not_be_read_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(tmp_path, monkeypatch, FORBIDDEN)
+    kubectl = Kubectl()
+    for _ in range(2):
+        with pytest.raises(UnaskedError, match="cannot get resource"):
+            kubectl.get("secret", "keys", "team-a")
+    assert (tmp_path / "started").read_text() == "x\nx\n"
+
+
+def test_a_cluster_that_is_away_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(
+        tmp_path,
+        monkeypatch,
+        "The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+    )
+    kubectl = Kubectl()
+    for name in ("one", "two"):
+        with pytest.raises(UnaskedError, match="was refused"):
+            kubectl.get("configmap", name, "kubeflow")
+    assert (tmp_path / "started").read_text() == "x\n"
+
+
+def test_without_kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnaskedError, match="kubectl is not on PATH"):
+        Kubectl().get("namespace", "kubeflow")
