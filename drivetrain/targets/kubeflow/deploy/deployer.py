@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.kubeflow.deploy.destroying import Remains
     from drivetrain.targets.kubeflow.deploy.executions.executions import Execution
     from drivetrain.targets.kubeflow.deploy.executions.logs import Line
+    from drivetrain.targets.kubeflow.deploy.executions.output import Output
     from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
     from drivetrain.targets.kubeflow.deploy.listing import Listed
 
@@ -49,10 +50,12 @@ class Report:
 
     def rows(self) -> Iterator[tuple[StepRun, tuple[str, ...], str, bool]]:
         for step in self.execution.steps:
-            yield step, (), f"{step.runs} iterations" if step.runs > 1 else "", bool(step.pods)
+            counts = ((step.runs, "iterations"), (step.attempts, "attempts"))
+            remark = ", ".join(filter(None, (step.branch, *(f"{n} {what}" for n, what in counts if n > 1))))
+            yield step, (), remark, bool(step.programs)
 
     def total(self) -> str | None:
-        return None
+        return self.execution.note
 
     def to_json(self) -> Json:
         execution = self.execution
@@ -64,6 +67,7 @@ class Report:
                 "started": each.started,
                 "seconds": each.seconds,
                 "runs": each.runs,
+                "attempts": each.attempts,
                 "reason": each.reason,
                 "pods": list(each.pods),
             }
@@ -79,6 +83,7 @@ class Report:
             "started": execution.started,
             "ended": execution.ended,
             "steps": steps,
+            **({"note": execution.note} if execution.note else {}),
         }
 
 
@@ -128,6 +133,12 @@ class Kubeflow:
     @cached_property
     def objects(self) -> Objects:
         return Objects(self.settings.s3_endpoint)
+
+    @cached_property
+    def _output(self) -> Output:
+        from drivetrain.targets.kubeflow.deploy.executions.output import Output
+
+        return Output(self.api, self.settings.s3_endpoint)
 
     def experiment(self, pipeline: str) -> str:
         """To which executions belong."""
@@ -190,12 +201,12 @@ class Kubeflow:
         return self._handle(id, pipeline)
 
     def report(self, handle: Handle) -> Report:
-        return Report(running.describe(self.api, handle.pipeline, handle.id))
+        return Report(running.describe(self.api, handle.pipeline, handle.id, self._output.explained))
 
     def follow(self, handle: Handle, tell: Callable[[Event], object]) -> Report:
         from drivetrain.targets.kubeflow.deploy.executions.following import follow
 
-        return Report(follow(self.api, handle.pipeline, handle.id, tell))
+        return Report(follow(self.api, handle.pipeline, handle.id, tell, explained=self._output.explained))
 
     def read_log(
         self,
@@ -210,11 +221,11 @@ class Kubeflow:
 
         found = running.describe(self.api, handle.pipeline, handle.id)
         if not follow:
-            read_log(self.api, found, step_with_log(found, step), write, num_lines=num_lines)
+            read_log(self.api, self._output, found, step_with_log(found, step), write, num_lines=num_lines)
             return
         with self.api.followed():
             found, awaited = awaited_step(self.api, found, step)
-            read_log(self.api, found, awaited, write, follow=True, num_lines=num_lines)
+            read_log(self.api, self._output, found, awaited, write, follow=True, num_lines=num_lines)
 
     def stop(self, handle: Handle) -> None:
         running.stop(self.api, handle.id)

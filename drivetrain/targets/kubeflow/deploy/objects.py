@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib
+import io
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
@@ -41,16 +42,20 @@ def size_of(asset: Asset) -> int:
 class Objects:
     """The storage. Nothing is asked when it is made.
 
+    Args:
+        attempts: how often a request is tried.
+
     Raises:
         UserError: the variable holds no address.
     """
 
-    def __init__(self, endpoint: str | None) -> None:
+    def __init__(self, endpoint: str | None, attempts: int = ATTEMPTS) -> None:
         given = os.environ.get(ENDPOINT_VARIABLE)
         if given and (problem := address_problem(given)):
             shown = "" if "@" in given else f" ({given!r:.120})"
             raise UserError(f"${ENDPOINT_VARIABLE}{shown} is no address of storage: {problem}. Allowed: {ALLOWED}.")
         self.endpoint = given or endpoint
+        self._attempts = attempts
 
     def missing(self, assets: Sequence[Asset]) -> tuple[Asset, ...]:
         """Those that are not there, or have another size."""
@@ -101,6 +106,16 @@ class Objects:
         except _AbsentError:
             return None
 
+    def tail(self, uri: str, most: int) -> bytes | None:
+        """The last bytes of an object, at most so many; None where there is none."""
+        bucket, key = split(uri)
+        try:
+            return cast(
+                bytes, self._call("get_object", uri, Bucket=bucket, Key=key, Range=f"bytes=-{most}")["Body"].read()
+            )
+        except _AbsentError:
+            return None
+
     def delete(self, uris: Iterable[str]) -> None:
         """Take objects away, one by one: the request for many wants a checksum that not every store knows."""
         for uri in uris:
@@ -124,6 +139,8 @@ class Objects:
             code, message = said.get("Code", ""), " ".join(str(said.get("Message", "")).split()).rstrip(".")
             if operation == "get_object" and (status == 404 or code == "NoSuchKey"):
                 raise _AbsentError(f"There is no {about}.") from None
+            if operation == "get_object" and status == 416:  # an empty object has no last byte
+                return {"Body": io.BytesIO()}
             raise UserError(
                 f"{where} refuses to {_VERBS[operation]} {about}: {status} {code} {message}. Check "
                 "deployment.targets.kubeflow.root, and AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY on this machine."
@@ -147,7 +164,7 @@ class Objects:
             endpoint_url=self.endpoint,
             region_name=os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION") or "us-east-1",
             config=config.Config(
-                retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
+                retries={"mode": "standard", "total_max_attempts": self._attempts},
                 connect_timeout=CONNECT_SECONDS,
                 read_timeout=ANSWER_SECONDS,
                 request_checksum_calculation="when_required",

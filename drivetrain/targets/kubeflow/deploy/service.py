@@ -12,7 +12,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from drivetrain.targets.kubeflow.deploy import shapes
-from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ConflictError
+from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ApiError, ConflictError
 
 BASE = "/apis/v2beta1"
 PAGE = 100
@@ -183,6 +183,22 @@ def runs(api: Api, experiment_id: str, **query: str) -> Iterator[Json]:
 
 def get_run(api: Api, id: str) -> Json:
     return api.call("GET", f"{BASE}/runs/{quote(id, safe='')}", about=f"run {id!r}", shape=shapes.RUN)
+
+
+def get_workflow(api: Api, id: str) -> Json | None:
+    """The Argo Workflow of a run as the API keeps it, also after the cluster has deleted it; None where the server
+    has no such call. Version v1beta1 alone tells it."""
+    shape: shapes.Shape = {"pipeline_runtime": {"workflow_manifest": "text"}}
+    try:
+        said = api.call("GET", f"/apis/v1beta1/runs/{quote(id, safe='')}", about=f"Workflow of run {id!r}", shape=shape)
+        found: Any = json.loads(part(said, "pipeline_runtime").get("workflow_manifest") or "null")
+    except ApiError as error:
+        if error.status not in (404, 405, 501):
+            raise
+        return None
+    except (ValueError, RecursionError):
+        return None
+    return cast("Json", found) if isinstance(found, dict) else None
 
 
 def create_run(api: Api, body: Mapping[str, Any]) -> Json:

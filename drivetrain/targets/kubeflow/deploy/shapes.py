@@ -40,16 +40,11 @@ RECURRING_RUN: Shape = {
     "runtime_config": {"parameters": "object", "pipeline_root": "text"},
 }
 _TASK: Shape = {
-    "task_id": "text",
-    "parent_task_id": "text",
     "display_name": "text",
     "state": "text",
-    "pod_name": "text",
     "create_time": "time",
     "start_time": "time",
     "end_time": "time",
-    "error": {"message": "text"},
-    "child_tasks": [{"task_id": "text", "pod_name": "text"}],
 }
 RUN: Shape = {
     "run_id!": "text",
@@ -61,6 +56,7 @@ RUN: Shape = {
     "pipeline_version_reference": REFERENCE,
     "pipeline_spec": "object",
     "error": {"message": "text"},
+    "state_history": [{"state": "text", "update_time": "time"}],
     "run_details": {"task_details": [_TASK]},
 }
 

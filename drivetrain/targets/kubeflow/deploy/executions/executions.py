@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -17,18 +17,21 @@ from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.applying import ensure_experiment
 from drivetrain.targets.kubeflow.deploy.deployed import Deployed, Version, mark_of, marked, version
 from drivetrain.targets.kubeflow.deploy.desired import MAX_RUN_NAME, pipeline_root
-from drivetrain.targets.kubeflow.deploy.executions.steps import Planned, StepRun, planned, step_runs
+from drivetrain.targets.kubeflow.deploy.executions.steps import Planned, StepRun, planned, seen_in_details, step_runs
+from drivetrain.targets.kubeflow.deploy.executions.workflow import Workflow, read_workflow
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
 from drivetrain.targets.kubeflow.deploy.service import part, seconds
 from drivetrain.targets.sagemaker.document.document import DefinitionParameter
 from drivetrain.targets.sagemaker.document.parameters import typed
 
 Json = dict[str, Any]
+Explained = Callable[[str, tuple[StepRun, ...]], tuple[StepRun, ...]]
 GOING = frozenset(["Executing", "Stopping"])
 ATTEMPTS = 3
 DIGITS = 12
 _STATUSES = {"SUCCEEDED": "Succeeded", "FAILED": "Failed", "CANCELED": "Stopped", "CANCELING": "Stopping"}
 _STATUSES["SKIPPED"] = "Succeeded"
+NO_STEPS = "This version of Kubeflow Pipelines does not list steps."
 
 
 @dataclass(frozen=True)
@@ -44,9 +47,12 @@ class Execution:
     reason: str | None = None
     version: str | None = None
     steps: tuple[StepRun, ...] = ()
-    """Those that have begun."""
+    """Those that have begun; all, once it has ended."""
     planned: tuple[Planned, ...] = ()
     """All that there are."""
+    pods_in: str = ""
+    """The namespace of its pods, where it is known."""
+    note: str | None = None
 
     @property
     def is_going(self) -> bool:
@@ -69,8 +75,15 @@ class Execution:
 
 
 def status_of(run: Mapping[str, Any]) -> str:
-    """A run's state in the words of a local run."""
-    return _STATUSES.get(str(run.get("state") or ""), "Executing")
+    """A run's state in the words of a local run. One that was asked to end ends as FAILED."""
+    status = _STATUSES.get(str(run.get("state") or ""), "Executing")
+    return "Stopped" if status == "Failed" and stopped_at(run) is not None else status
+
+
+def stopped_at(run: Mapping[str, Any]) -> float | None:
+    """When a run was asked to end, in seconds since the epoch."""
+    history: Sequence[Json] = run.get("state_history") or ()
+    return next((seconds(each.get("update_time")) for each in history if each.get("state") == "CANCELING"), None)
 
 
 def is_of(run: Mapping[str, Any], name: str, pipeline_id: str | None) -> bool:
@@ -161,8 +174,12 @@ def find(api: Api, name: str, experiment: str, which: str = LATEST, *, start: st
     raise UserError(f"No execution {which!r} of {name!r}. {hint}{known}")
 
 
-def describe(api: Api, name: str, id: str) -> Execution:
-    """An execution with its steps."""
+def describe(api: Api, name: str, id: str, explained: Explained | None = None) -> Execution:
+    """An execution with its steps.
+
+    Args:
+        explained: adds to the steps of a run (by its id) what their programs say of failures.
+    """
     run = service.get_run(api, id)
     found = execution(name, run)
     reference: Json = part(run, "pipeline_version_reference")
@@ -173,8 +190,32 @@ def describe(api: Api, name: str, id: str) -> Execution:
             spec, called = started.spec, started.name
         except service.AbsentError:
             called = None  # it is deleted, and with it the names of the steps
+    # After the run: its end and the Workflow's are written together, those of task details seconds later.
+    workflow = read_workflow(service.get_workflow(api, id) or {})
     details: Sequence[Json] = part(run, "run_details").get("task_details") or ()
-    return replace(found, version=called, steps=tuple(step_runs(spec, details)), planned=tuple(planned(spec)))
+    seen = workflow.steps if workflow else seen_in_details(details)
+    ended = None if found.is_going else found.status
+    steps = tuple(step_runs(spec, seen, ended=ended, stopped=stopped_at(run))) if seen else ()
+    if explained is not None:
+        steps = explained(id, steps)
+    return replace(
+        found,
+        version=called,
+        reason=found.reason or (_reason(steps, workflow) if ended == "Failed" else None),
+        steps=steps,
+        planned=tuple(planned(spec)),
+        pods_in=workflow.namespace if workflow else "",
+        note=NO_STEPS if ended and not seen else None,
+    )
+
+
+def _reason(steps: Sequence[StepRun], workflow: Workflow | None) -> str | None:
+    """Why a run failed: the first step of its own that did, and how many more; else the pod of the platform."""
+    failed = [each for each in steps if each.status == "Failed" and each.reason]
+    if not failed:
+        return workflow and workflow.failure
+    more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
+    return f"{failed[0].name}: {str(failed[0].reason).splitlines()[-1]}{more}"
 
 
 def start(
@@ -272,9 +313,19 @@ def stop(api: Api, id: str) -> None:
     """Ask it to end.
 
     Raises:
-        UserError: it has ended.
+        UserError: it has ended, or is stopping already.
     """
-    status = status_of(service.get_run(api, id))
+    _refuse_to_stop(id, status_of(service.get_run(api, id)))
+    try:
+        service.terminate_run(api, id)
+    except ApiError as error:
+        if error.status == 400:  # "Row not found": somebody else was quicker, or it has just ended
+            _refuse_to_stop(id, status_of(service.get_run(api, id)))
+        raise
+
+
+def _refuse_to_stop(id: str, status: str) -> None:
+    if status == "Stopping":
+        raise UserError(f"Execution {id} is stopping already. Wait for its end.")
     if status not in GOING:
         raise UserError(f"Execution {id} has ended ({status}); there is nothing to stop.")
-    service.terminate_run(api, id)

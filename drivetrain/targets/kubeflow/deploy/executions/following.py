@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Literal
 
 from drivetrain.targets.events import Event, ExecutionFinished, ExecutionStarted, StepFinished, StepStarted
-from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, describe
+from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, Explained, describe
 from drivetrain.targets.kubeflow.deploy.rest import Api
 
 POLL_SECONDS = 5.0
@@ -24,19 +24,25 @@ def follow(
     id: str,
     tell: Callable[[Event], object],
     *,
+    explained: Explained | None = None,
     pause: Callable[[float], object] = lambda seconds: time.sleep(seconds),
 ) -> Execution:
     """Tell of an execution until it ends; gives how it ended."""
-    now = describe(api, name, id)
+    looked = lambda: describe(api, name, id, explained)  # noqa: E731
+    now = looked()
     with api.followed():
-        return _follow(api, now, tell, pause)
+        return _follow(now, looked, tell, pause)
 
 
-def _follow(api: Api, now: Execution, tell: Callable[[Event], object], pause: Callable[[float], object]) -> Execution:
+def _follow(
+    now: Execution,
+    looked: Callable[[], Execution],
+    tell: Callable[[Event], object],
+    pause: Callable[[float], object],
+) -> Execution:
     name, id = now.pipeline, now.id
     steps = [(each.name, each.type, each.title) for each in now.planned]
     tell(ExecutionStarted(id, name, tuple(steps)))
-    repeated = {each.name for each in now.planned if each.repeated}
     begun: set[str] = set()
     ended: set[str] = set()
     while True:
@@ -45,15 +51,13 @@ def _follow(api: Api, now: Execution, tell: Callable[[Event], object], pause: Ca
             if step.name not in begun and status not in ("Cached", "NotExecuted"):
                 begun.add(step.name)
                 tell(StepStarted(step.name, 1))
-            # A step of a loop's body ends with its last iteration, which may not have begun.
-            is_last = step.name not in repeated or not now.is_going
-            if status is not None and step.name not in ended and is_last:
+            if status is not None and step.name not in ended:
                 ended.add(step.name)
                 tell(StepFinished(step.name, status, step.seconds or 0.0, step.reason))
         if not now.is_going:
             break
         pause(POLL_SECONDS)
-        now = describe(api, name, id)
+        now = looked()
     cut: Ended = "Stopped" if now.status == "Stopped" else "Failed"
     for step_name, _, _ in steps:
         if step_name not in ended:

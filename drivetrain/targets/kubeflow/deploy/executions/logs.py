@@ -1,21 +1,25 @@
-"""What the pods of a step printed.
+"""The logs of a step: which one, and its lines as they are or as they grow.
 
-The API gives a log whole, so that following asks again and shows what has been added.
+Each source gives a log whole, so that following asks again and shows what has been added.
 """
 
 from __future__ import annotations
 
+import shlex
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, describe
+from drivetrain.targets.kubeflow.deploy.executions.output import Output
 from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
-from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
+from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt
+from drivetrain.targets.kubeflow.deploy.rest import Api
 
 POLL_SECONDS = 5.0
+_WHY_NONE = {"Cached": "its result comes from the cache", "NotExecuted": "it was not run"}
 
 
 @dataclass(frozen=True)
@@ -39,15 +43,15 @@ def step_with_log(execution: Execution, name: str | None) -> StepRun:
             raise UserError(
                 f"No step {name!r} has begun in execution {execution.id}. {did_you_mean(name, begun)}"
                 if begun
-                else f"No step of execution {execution.id} has begun."
+                else f"No step of execution {execution.id} has begun. {execution.note or ''}".rstrip()
             )
-        if not step.pods:
-            why = "its result comes from the cache" if step.status == "Cached" else "it has no pod"
+        if not step.programs:
+            why = _WHY_NONE.get(step.status, "no pod of it is known")
             raise UserError(f"Step {name!r} of {execution.id} has no log: {why}.")
         return step
-    logged = [each for each in execution.steps if each.pods]
+    logged = [each for each in execution.steps if each.programs]
     if not logged:
-        raise UserError(f"No step of execution {execution.id} has a log yet.")
+        raise UserError(f"No step of execution {execution.id} has a log yet. {execution.note or ''}".rstrip())
     for status in ("Failed", "Executing"):
         for step in logged:
             if step.status == status:
@@ -83,6 +87,7 @@ def awaited_step(
 
 def read_log(
     api: Api,
+    output: Output,
     execution: Execution,
     step: StepRun,
     write: Callable[[Line], object],
@@ -91,47 +96,61 @@ def read_log(
     num_lines: int | None = None,
     pause: Callable[[float], object] = lambda seconds: time.sleep(seconds),
 ) -> None:
-    """Give a step's lines to `write`; with `follow`, until the step ends.
+    """Give the lines of a step's newest attempt to `write`; with `follow`, also of those to come, until the step ends.
 
     Args:
         num_lines: only the last ones of what is there already.
 
     Raises:
-        UserError: the API refuses, or the pod and its log are gone.
+        UserError: the API refuses, or the log is gone or not to be had yet.
     """
     given: dict[str, int] = {}
+    silent: set[str] = set()
     first = True
     while True:
         # Looked at before the lines, so that what was printed before the end is not missed.
         over = not follow or step.status != "Executing"
-        for pod in step.pods:
-            lines = _lines(api, execution.id, pod, whole=over)
-            start = given.get(pod, 0)
-            if first and num_lines is not None:
-                start = max(len(lines) - num_lines, 0)
-            for text in lines[start:]:
-                write(Line(pod, text))
-            given[pod] = max(len(lines), start)
+        for attempts in step.programs:
+            # Who follows sees each attempt that began since.
+            begun = next((place for place, each in enumerate(attempts) if each.pod in given), len(attempts) - 1)
+            for attempt in attempts[begun:]:
+                lines = output.lines(execution.id, attempt)
+                if lines is None and follow and not attempt.is_over and attempt.pod not in silent:
+                    silent.add(attempt.pod)
+                    print(_not_yet(execution, attempt), file=sys.stderr, flush=True)
+                start = given.get(attempt.pod, 0)
+                if lines is not None and first and num_lines is not None:
+                    start = max(len(lines) - num_lines, 0)
+                for text in (lines or [])[start:]:
+                    write(Line(attempt.pod, text))
+                given[attempt.pod] = max(len(lines or ()), start)
+                if lines is not None:
+                    silent.discard(attempt.pod)
+                elif over:
+                    silent.add(attempt.pod)
         first = False
         if over:
-            return
+            break
         pause(POLL_SECONDS)
-        now = describe(api, execution.pipeline, execution.id)
-        step = next((each for each in now.steps if each.name == step.name), step)
+        execution = describe(api, execution.pipeline, execution.id)
+        step = next((each for each in execution.steps if each.name == step.name), step)
+    missing = [each for attempts in step.programs for each in attempts if each.pod in silent]
+    if missing:
+        raise UserError(_gone(missing[0], output) if missing[0].is_over else _not_yet(execution, missing[0]))
 
 
-def _lines(api: Api, run: str, pod: str, *, whole: bool) -> list[str]:
-    """The lines so far; of a pod that still prints, those that are complete."""
-    try:
-        text = service.pod_log(api, run, pod)
-    except ApiError as error:
-        if error.status in (404, 500):
-            if not whole:  # its container has not begun
-                return []
-            raise UserError(
-                f"Pod {pod} and its log are gone: {error} A cluster keeps logs of ended pods where its administrator "
-                "switched archiving on (ARCHIVE_CONFIG_LOG_FILE_NAME)."
-            ) from None
-        raise
-    lines = text.split("\n")
-    return lines[:-1] if not whole or not lines[-1] else lines
+def _not_yet(execution: Execution, attempt: Attempt) -> str:
+    words = ["kubectl", *(["-n", execution.pods_in] if execution.pods_in else []), "logs", attempt.pod]
+    return (
+        f"Pod {attempt.pod} runs, and this installation shows its log here once it has ended. Meanwhile: "
+        f"{shlex.join([*words, '-c', 'main', '-f'])}"
+    )
+
+
+def _gone(attempt: Attempt, output: Output) -> str:
+    if output.problem is not None:
+        return f"The log of pod {attempt.pod} is kept in the storage, which cannot be read: {output.problem}"
+    return (
+        f"The log of pod {attempt.pod} is gone: it ended before its log was kept, as a pod does that is deleted or "
+        "stopped, and the cluster has archived none."
+    )

@@ -1,23 +1,25 @@
 """The steps of a run: what its spec says there is, joined with what its tasks say happened.
 
-A task of the platform shows as several: a driver that prepares it, the task itself, and below it the `executor` whose
-pod runs the program, which is skipped where the result comes from the cache. The task itself is the step.
+The Workflow tells all of it (workflow.py). Without it there are the run's task details, which know neither pods nor
+attempts, nor which result came from the cache.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from graphlib import TopologicalSorter
 from typing import Any
 
 from drivetrain.targets.kubeflow.compile.notices import STEPS
-from drivetrain.targets.kubeflow.deploy.service import part, seconds
+from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt, Seen
+from drivetrain.targets.kubeflow.deploy.service import seconds
 
 Json = Mapping[str, Any]
-EXECUTOR = "executor"
 CONDITION, LOOP, TASK = "Condition", "ForEach", "Task"
 _STATUSES = {"SUCCEEDED": "Succeeded", "FAILED": "Failed", "CANCELED": "Stopped", "SKIPPED": "NotExecuted"}
+_TRY = re.compile(r"\(\d+\)$")
 # Of several iterations, the status that is told first.
 _FIRST = ("Failed", "Stopped", "Executing", "Succeeded", "Cached", "NotExecuted")
 
@@ -29,8 +31,8 @@ class Planned:
     name: str
     type: str
     title: str
-    repeated: bool = False
-    """In the body of a loop."""
+    loop: str = ""
+    """The outermost loop in whose body it is."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +45,39 @@ class StepRun:
     status: str
     started: float | None = None
     ended: float | None = None
-    reason: str | None = None
-    pods: tuple[str, ...] = ()
-    """Those that run its program, one an iteration."""
+    messages: tuple[str, ...] = ()
+    """What the platform says of its failure: of its last pod, then why no other came."""
     runs: int = 1
-    """How often it ran: more than once in the body of a loop."""
+    """Iterations: more than one in the body of a loop."""
+    programs: tuple[tuple[Attempt, ...], ...] = ()
+    """The attempts of each iteration that ran its program."""
+    branch: str = ""
+    """Of a condition that was decided: yes or no."""
+    failed_by: Attempt | None = None
+    """The attempt whose program says why it failed."""
+    output: tuple[str, ...] = ()
+    """That program's last lines."""
+
+    @property
+    def reason(self) -> str | None:
+        """Why it failed, the program's last line at its end."""
+        if not self.output:
+            return "; ".join(self.messages) or None
+        return "\n".join((*self.messages[:1], *self.output)) + "".join(f" ({each})" for each in self.messages[1:])
 
     @property
     def shown_status(self) -> str:
         return self.status
+
+    @property
+    def attempts(self) -> int:
+        """Pods that ran its program; in a loop, those of the iteration with most."""
+        return max(map(len, self.programs), default=0)
+
+    @property
+    def pods(self) -> tuple[str, ...]:
+        """The newest pod of each iteration."""
+        return tuple(attempts[-1].pod for attempts in self.programs)
 
     @property
     def seconds(self) -> float | None:
@@ -65,7 +91,7 @@ def planned(spec: Json) -> list[Planned]:
     return list(_walk(pipeline, pipeline.get("root", {}).get("dag", {})))
 
 
-def _walk(pipeline: Json, dag: Json, *, repeated: bool = False) -> Iterator[Planned]:
+def _walk(pipeline: Json, dag: Json, *, loop: str = "") -> Iterator[Planned]:
     tasks: Json = dag.get("tasks", {})
     before = {name: sorted(tasks[name].get("dependentTasks", ())) for name in sorted(tasks)}
     executors: Json = pipeline.get("deploymentSpec", {}).get("executors", {})
@@ -77,15 +103,15 @@ def _walk(pipeline: Json, dag: Json, *, repeated: bool = False) -> Iterator[Plan
         title = str(task.get("taskInfo", {}).get("name") or name)
         inner: Json | None = component.get("dag")
         if inner is None:
-            yield Planned(name, TASK, title, repeated)
+            yield Planned(name, TASK, title, loop)
             continue
         if name == STEPS:  # all of a pipeline that has a notice
             yield from _walk(pipeline, inner)
             continue
         loops = "parameterIterator" in task
-        yield Planned(name, LOOP if loops else CONDITION, title, repeated)
+        yield Planned(name, LOOP if loops else CONDITION, title, loop)
         for branch in _branches(pipeline, name, inner) or (inner,):
-            yield from _walk(pipeline, branch, repeated=repeated or loops)
+            yield from _walk(pipeline, branch, loop=loop or (name if loops else ""))
 
 
 def _branches(pipeline: Json, name: str, dag: Json) -> list[Json]:
@@ -96,58 +122,70 @@ def _branches(pipeline: Json, name: str, dag: Json) -> list[Json]:
     return [pipeline["components"][label]["dag"] for label in labels]
 
 
-def step_runs(spec: Json, details: Sequence[Json]) -> Iterator[StepRun]:
-    """What happened of the steps that have begun."""
-    by_name: dict[str, list[Json]] = {}
-    for detail in details:
-        by_name.setdefault(str(detail.get("display_name") or ""), []).append(detail)
+def step_runs(
+    spec: Json, seen: Mapping[str, list[Seen]], *, ended: str | None, stopped: float | None = None
+) -> Iterator[StepRun]:
+    """What happened to the steps: to all that there are once the run has ended, before that to those that have begun.
+
+    Args:
+        ended: the run's status where it has ended. A step that is still told as running has then ended like it.
+        stopped: when the run was asked to end. What failed after that was stopped.
+    """
     for step in planned(spec):
-        found = by_name.get(step.name) or (by_name.get(step.title) if step.title != EXECUTOR else None)
-        if found:
-            yield _step_run(step, found, details)
+        found = seen.get(step.name) or (seen.get(step.title) if step.title != step.name else None) or []
+        branch = ""
+        if step.type == CONDITION and (branches := [f"{step.name}-then", f"{step.name}-otherwise"]):
+            taken = [each for each in branches if any(one.status != "NotExecuted" for one in seen.get(each, ()))]
+            branch = "yes" if taken == branches[:1] else "no" if taken or seen.get(branches[0]) else ""
+        if not found and ended is None:
+            continue
+        run = _step_run(step, found, ended, stopped)
+        if branch and run.status != "NotExecuted":
+            # It has decided; what its branch came to is told of the branch's steps.
+            run = replace(run, status="Succeeded", messages=(), branch=branch)
+        if run.status in ("Succeeded", "Cached") and any(one.status == "Executing" for one in seen.get(step.loop, ())):
+            run = replace(run, status="Executing", ended=None) if ended is None else run
+        yield run
 
 
-def _step_run(step: Planned, found: Sequence[Json], details: Sequence[Json]) -> StepRun:
-    executors = [each for one in found for each in _executors(one, details)]
-    status = min((_status(one, details) for one in found), key=_FIRST.index)
-    starts = [at for one in found if (at := seconds(one.get("start_time") or one.get("create_time"))) is not None]
-    ends = [at for one in found if (at := seconds(one.get("end_time"))) is not None]
-    messages: list[Any] = [part(one, "error").get("message") for one in (*found, *executors)]
-    over = status != "Executing" and len(ends) == len(found)
+def _step_run(step: Planned, found: list[Seen], ended: str | None, stopped: float | None) -> StepRun:
+    told = [(each, _settled(each, ended, stopped)) for each in found]
+    status = min((one for _, one in told), key=_FIRST.index, default="NotExecuted")
+    begun = [each for each, one in told if one != "NotExecuted"]
+    failed = next((each for each, one in told if one == "Failed"), None)
+    starts = [each.started for each in begun if each.started is not None]
+    ends = [each.ended for each in begun if each.ended is not None]
     return StepRun(
         name=step.name,
         title=step.title,
         type=step.type,
         status=status,
         started=min(starts, default=None),
-        ended=max(ends, default=None) if over else None,
-        reason=next((str(each) for each in messages if each), None),
-        pods=tuple(str(each["pod_name"]) for each in (executors or found) if each.get("pod_name")),
-        runs=len(found),
+        ended=max(ends, default=None) if status != "Executing" and len(ends) == len(begun) else None,
+        messages=failed.messages if failed else (),
+        runs=max(len(begun), 1),
+        programs=tuple(each.attempts for each in found if each.attempts),
+        failed_by=failed.attempts[-1] if failed and failed.by_program else None,
     )
 
 
-def _status(detail: Json, details: Sequence[Json]) -> str:
-    status = _STATUSES.get(str(detail.get("state") or ""), "Executing")
-    executors = _executors(detail, details)
-    if status == "Succeeded" and executors and all(each.get("state") == "SKIPPED" for each in executors):
-        return "Cached"
-    return status
+def _settled(seen: Seen, ended: str | None, stopped: float | None) -> str:
+    if seen.status == "Executing" and ended is not None:
+        return ended
+    if seen.status == "Failed" and stopped is not None and (seen.ended is None or seen.ended >= stopped):
+        return "Stopped"
+    return seen.status
 
 
-def _executors(detail: Json, details: Sequence[Json]) -> list[Json]:
-    """The executors below a task, however deep: children are named by their ids, or by their pods."""
-    found: list[Json] = []
-    waiting, seen = [detail], {id(detail)}
-    while waiting:
-        above = waiting.pop()
-        task = str(above.get("task_id") or "")
-        children: Sequence[Json] = above.get("child_tasks") or ()
-        named = {str(child[key]) for child in children for key in ("task_id", "pod_name") if child.get(key)}
-        for each in details:
-            own = {str(each[key]) for key in ("task_id", "pod_name") if each.get(key)}
-            if id(each) not in seen and (own & named or (task and each.get("parent_task_id") == task)):
-                seen.add(id(each))
-                waiting.append(each)
-                found += [each] if each.get("display_name") == EXECUTOR else []
-    return found
+def seen_in_details(details: Iterable[Json]) -> dict[str, list[Seen]]:
+    """What happened to tasks, of a run's task details. One that never began has no state."""
+    found: dict[str, dict[bool, list[Seen]]] = {}
+    for detail in details:
+        name = str(detail.get("display_name") or "")
+        status = _STATUSES.get(str(detail["state"]), "Executing") if detail.get("state") else "NotExecuted"
+        ended = seconds(detail.get("end_time")) if status != "Executing" else None
+        started = seconds(detail.get("start_time") or detail.get("create_time"))
+        # With stock 2.17.0 a task comes twice: `make`, and its try `make(0)`.
+        tries = found.setdefault(_TRY.sub("", name), {True: [], False: []})
+        tries[_TRY.search(name) is None].append(Seen(status, started, ended))
+    return {name: both[True] or both[False] for name, both in found.items()}

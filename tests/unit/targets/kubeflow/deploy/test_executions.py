@@ -15,6 +15,7 @@ from drivetrain.targets.kubeflow.deploy.executions import logs
 from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, bound
 from drivetrain.targets.kubeflow.deploy.executions.following import follow
 from drivetrain.targets.kubeflow.deploy.executions.steps import Planned, StepRun, planned, step_runs
+from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt, Seen
 from tests.fixtures.kubeflow_pipelines.place import Place
 
 TOKEN = "f" * 64
@@ -147,20 +148,25 @@ def spec_with_loop() -> dict[str, Any]:
 
 
 def test_the_iterations_of_a_step_are_one_row() -> None:
-    def task(number: int, state: str) -> dict[str, Any]:
-        name, times = f"t{number}", {"start_time": "2026-11-25T00:00:0{}Z", "end_time": "2026-11-25T00:01:0{}Z"}
-        return {"task_id": name, "display_name": "train", "state": state, "pod_name": f"pod{number}"} | {
-            key: text.format(number) for key, text in times.items()
-        }
+    def seen(number: int, status: str) -> Seen:
+        attempt = Attempt(f"pod{number}", f"node{number}", 0, status != "Executing")
+        return Seen(status, float(number), 60.0 + number if attempt.is_over else None, attempts=(attempt,))
 
-    found = [(each.name, each.type, each.repeated) for each in planned(spec_with_loop())]
-    assert found == [("each", "ForEach", False), ("train", "Task", True)]
-    (step,) = step_runs(spec_with_loop(), [task(1, "SUCCEEDED"), task(2, "SUCCEEDED")])
+    def train(*iterations: Seen, each: str = "Succeeded", ended: str | None = None) -> StepRun:
+        told = {"each": [Seen(each)], "train": list(iterations)}
+        return list(step_runs(spec_with_loop(), told, ended=ended))[-1]
+
+    found = [(each.name, each.type, each.loop) for each in planned(spec_with_loop())]
+    assert found == [("each", "ForEach", ""), ("train", "Task", "each")]
+    step = train(seen(1, "Succeeded"), seen(2, "Succeeded"))
     assert (step.status, step.runs, step.seconds, step.pods) == ("Succeeded", 2, 61.0, ("pod1", "pod2"))
-    (step,) = step_runs(spec_with_loop(), [task(1, "SUCCEEDED"), task(2, "FAILED")])
-    assert step.status == "Failed"
-    (step,) = step_runs(spec_with_loop(), [task(1, "RUNNING"), task(2, "SUCCEEDED")])
+    assert train(seen(1, "Succeeded"), seen(2, "Failed")).status == "Failed"
+    step = train(seen(1, "Executing"), seen(2, "Succeeded"))
     assert (step.status, step.seconds) == ("Executing", None)
+    # As long as the loop goes on another iteration may begin.
+    step = train(seen(1, "Succeeded"), each="Executing")
+    assert (step.status, step.seconds) == ("Executing", None)
+    assert train(seen(1, "Succeeded"), each="Executing", ended="Succeeded").status == "Succeeded"
 
 
 def test_an_execution_is_told_as_a_local_run_is(deployed: Place) -> None:
@@ -194,7 +200,8 @@ def test_who_follows_waits_for_a_step_whose_pod_has_not_begun(monkeypatch: pytes
     api: Any = object()
     going = Execution("r", "nightly", "Executing", planned=(Planned("train", "Task", "Train"),))
     without_pod = replace(going, steps=(StepRun("train", "Train", "Task", "Executing"),))
-    begun = replace(going, steps=(StepRun("train", "Train", "Task", "Executing", pods=("p",)),))
+    programs = ((Attempt("p", "n", 0, is_over=False),),)
+    begun = replace(going, steps=(StepRun("train", "Train", "Task", "Executing", programs=programs),))
     for name in ("train", None):
         answers = [without_pod, begun]
         monkeypatch.setattr(logs, "describe", lambda *_, answers=answers: answers.pop(0))

@@ -103,9 +103,9 @@ def test_a_login_page_is_no_answer_and_gets_no_token_of_a_redirect(place: Place)
         ({"runs": [{"run_id": "a", "created_at": "soon"}]}, lambda api: list(service.runs(api, "id")), "is no time"),
         ({}, lambda api: service.create_run(api, {"display_name": "x"}), "the answer has no run_id"),
         (
-            {"run_id": "a", "run_details": {"task_details": [{"child_tasks": "b"}]}},
+            {"run_id": "a", "run_details": {"task_details": [{"state": 1}]}},
             lambda api: service.get_run(api, "a"),
-            "run_details.task_details[0].child_tasks is no list",
+            "run_details.task_details[0].state is no text",
         ),
     ],
 )  # fmt: skip

@@ -1,0 +1,228 @@
+"""What programs printed: where it is read, and what is shown of it while it grows, and once it is gone."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Generator, Iterator
+from dataclasses import replace
+from typing import Any, cast
+
+import pytest
+
+from drivetrain.base.errors import UserError
+from drivetrain.targets.kubeflow.deploy.executions import logs
+from drivetrain.targets.kubeflow.deploy.executions.executions import Execution
+from drivetrain.targets.kubeflow.deploy.executions.logs import Line, read_log
+from drivetrain.targets.kubeflow.deploy.executions.output import Output, program_lines
+from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
+from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt
+from drivetrain.targets.kubeflow.deploy.objects import Objects
+from drivetrain.targets.kubeflow.deploy.rest import Api
+from tests.fixtures.failing_proxy import closed_port
+from tests.fixtures.s3_server import environment, make_bucket, s3_server, variables
+
+BEFORE = """\
+time=2026-11-28T10:29:05.450Z level=INFO msg="capturing logs" argo=true
+I1128 09:35:59.628096      10 main.go:67] Setting log level to: '1'
+I1128 09:35:59.638552      10 cache.go:89] Connecting to cache endpoint ml-pipeline.kubeflow.svc.cluster.local:8887
+I1128 09:35:59.669610      10 registry.go:68] No task-level plugins enabled, returning no-op dispatcher
+"""
+AFTER = """\
+I1128 09:36:00.432292      10 launcher_v2.go:1230] ExecutorOutput: {
+  "parameterValues": {},
+}
+I1128 09:36:00.436174      10 launcher_v2.go:867] Executing uploadOutputArtifacts attempt: 1
+I1128 09:36:00.460912      10 object_store.go:231] uploadFile(localFilePath="/s3/models")
+"""
+# As it was recorded: with status 200.
+NO_LOG = json.dumps({"error_message": "BadRequestError: Failed to read logs", "error_details": "stack trace"})
+PRINTED = 'made 10 rows\n{\n  "rows": 10\n}\n'
+
+
+class Logs:
+    """The log address: a text by the name of a node or pod."""
+
+    def __init__(self, **texts: str) -> None:
+        self.texts = texts
+        self.asked: list[str] = []
+
+    def text(self, path: str, *, about: str) -> str:
+        name = path.split("/")[-2]
+        self.asked.append(name)
+        return self.texts.get(name.replace("-", "_"), NO_LOG)
+
+
+@pytest.fixture
+def root() -> Generator[str]:
+    with environment(variables(s3_server())):
+        yield f"s3://{make_bucket(s3_server())}/runs/p/r/make/u"
+
+
+def output(api: Logs | None = None, storage: str | None = None) -> Output:
+    return Output(cast(Api, api or Logs()), storage or s3_server())
+
+
+def ended(root: str, number: int = 0) -> Attempt:
+    return Attempt(f"pod-{number}", f"node-{number}", number, is_over=True, log=f"{root}/executor-logs")
+
+
+def keep(uri: str, text: str) -> None:
+    Objects(s3_server()).write(uri, text.encode())
+
+
+@pytest.mark.parametrize(("name", "number"), [("executor-logs-0", 0), ("executor-logs-2", 2), ("executor-logs", 2)])
+def test_what_the_launcher_kept_is_the_log(root: str, name: str, number: int) -> None:
+    keep(f"{root}/{name}", PRINTED)
+    api = Logs()
+    assert output(api).lines("r", ended(root, number)) == PRINTED.splitlines() and api.asked == []
+
+
+def test_an_empty_log_is_one_and_a_long_one_is_read_from_its_end(root: str) -> None:
+    keep(f"{root}/executor-logs-0", "")
+    assert output().lines("r", ended(root)) == []
+    keep(f"{root}/executor-logs-0", "".join(f"line {number}\n" for number in range(1_000)))
+    assert output().lines("r", ended(root), most=20) == ["7", "line 998", "line 999"]
+
+
+def test_where_nothing_is_kept_the_archive_is_asked_by_the_nodes_id(root: str) -> None:
+    api = Logs(node_0=BEFORE + PRINTED + AFTER)
+    assert output(api).lines("r", ended(root)) == PRINTED.splitlines() and api.asked == ["node-0"]
+
+
+@pytest.mark.parametrize("text", [NO_LOG, ""])
+def test_an_error_in_the_logs_place_and_the_nothing_of_older_versions_are_no_log(root: str, text: str) -> None:
+    assert output(Logs(node_0=text)).lines("r", ended(root)) is None
+
+
+def test_json_that_a_program_prints_is_a_log(root: str) -> None:
+    assert output(Logs(node_0='{"error_message": 1\n')).lines("r", ended(root)) == ['{"error_message": 1']
+
+
+@pytest.mark.parametrize(
+    ("text", "lines"),
+    [
+        (BEFORE + PRINTED + AFTER, PRINTED.splitlines()),
+        (BEFORE + AFTER, []),
+        (BEFORE, []),
+        (PRINTED, PRINTED.splitlines()),
+        # absl and glog print alike; only the platform's are written in Go.
+        (BEFORE + "I1128 09:36:00.4 10 train.py:3] step 1\n" + AFTER, ["I1128 09:36:00.4 10 train.py:3] step 1"]),
+        (BEFORE + "F1128 09:36:00.432292      10 main.go:57] failed to execute component: exit status 1\n", []),
+    ],
+)
+def test_the_platforms_own_lines_are_left_out(text: str, lines: list[str]) -> None:
+    assert program_lines(text.splitlines()) == lines
+
+
+def test_a_pod_that_runs_is_asked_for_by_its_name_and_its_last_line_may_grow(root: str) -> None:
+    running = replace(ended(root), is_over=False)
+    api = Logs(pod_0=BEFORE + "one\ntwo\nthr")
+    assert output(api).lines("r", running) == ["one", "two"] and api.asked == ["pod-0"]
+
+
+def failed(root: str, *messages: str) -> StepRun:
+    attempt = ended(root)
+    return StepRun("make", "make", "Task", "Failed", messages=messages, programs=((attempt,),), failed_by=attempt)
+
+
+def test_the_reason_of_a_failure_is_the_programs_last_line(root: str) -> None:
+    keep(f"{root}/executor-logs-0", "made 10 rows\nerror: no rows in s3://a\n\n")
+    (step,) = output().explained("r", (failed(root, "main: Error (exit code 1)"),))
+    assert step.reason == "main: Error (exit code 1)\nmade 10 rows\nerror: no rows in s3://a"
+    (step,) = output().explained("r", (failed(root, "main: Error (exit code 1)", "Max duration limit exceeded"),))
+    assert (step.reason or "").endswith("\nerror: no rows in s3://a (Max duration limit exceeded)")
+
+
+def test_a_secret_in_the_last_lines_is_masked(root: str) -> None:
+    keep(f"{root}/executor-logs-0", "error: https://user:hunter2hunter2@host refuses\n")
+    (step,) = output().explained("r", (failed(root, "m"),))
+    assert "hunter2" not in str(step.reason) and "refuses" in str(step.reason)
+
+
+def test_without_storage_the_archive_says_why_and_the_storage_is_asked_once(root: str) -> None:
+    api = Logs(node_0=BEFORE + "error: no rows\n" + AFTER)
+    found = output(api, f"http://127.0.0.1:{closed_port()}")
+    with environment({"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{closed_port()}"}):
+        (step,) = found.explained("r", (failed(root, "m"),))
+    assert step.reason == "m\nerror: no rows" and "cannot be used" in str(found.problem)
+    keep(f"{root}/executor-logs-0", "from the storage\n")
+    assert found.lines("r", ended(root)) == ["error: no rows"]
+
+
+def test_a_failure_is_explained_once_for_all_looks(root: str) -> None:
+    api = Logs(node_0="error: no rows\n")
+    found = output(api)
+    assert found.explained("r", (failed(root, "m"),)) == found.explained("r", (failed(root, "m"),))
+    assert api.asked == ["node-0"]
+
+
+def going(*attempts: Attempt, status: str = "Executing") -> Execution:
+    step = StepRun("make", "make", "Task", status, programs=(attempts,))
+    return Execution("r", "p", "Executing", steps=(step,), pods_in="kubeflow")
+
+
+def shown(execution: Execution, from_: Output, **options: Any) -> list[str]:
+    found: list[Line] = []
+    read_log(cast(Api, None), from_, execution, execution.steps[0], found.append, **options)
+    return [line.text for line in found]
+
+
+def test_a_pod_whose_log_comes_at_its_end_is_said_with_the_command(root: str) -> None:
+    running = replace(ended(root), is_over=False)
+    with pytest.raises(UserError, match="Meanwhile: kubectl -n kubeflow logs pod-0 -c main -f"):
+        shown(going(running), output())
+
+
+def test_who_follows_is_told_at_once_and_sees_the_log_at_the_end(
+    root: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep(f"{root}/executor-logs-0", PRINTED)
+    running = replace(ended(root), is_over=False)
+    answers = iter([going(running), going(ended(root), status="Succeeded")])
+    monkeypatch.setattr(logs, "describe", lambda *_: next(answers))
+    assert shown(going(running), output(), follow=True, pause=lambda _: None) == PRINTED.splitlines()
+    assert capsys.readouterr().err.count("kubectl -n kubeflow logs pod-0 -c main -f") == 1
+
+
+def test_who_follows_sees_each_line_once_and_each_attempt_that_begins(
+    root: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In a multi-user installation, where a running pod's log is there."""
+    keep(f"{root}/executor-logs-1", "one\ntwo\nthree\n")
+    keep(f"{root}/executor-logs-2", "again\n")
+    first, second = replace(ended(root, 1), is_over=False), ended(root, 2)
+    api = Logs(pod_1=BEFORE + "one\ntw")
+
+    def looks() -> Iterator[Execution]:
+        api.texts["pod_1"] = BEFORE + "one\ntwo\n"
+        yield going(ended(root, 0), first)
+        yield going(ended(root, 0), ended(root, 1), second, status="Failed")
+
+    answers = looks()
+    monkeypatch.setattr(logs, "describe", lambda *_: next(answers))
+    found = shown(going(ended(root, 0), first), output(api), follow=True, pause=lambda _: None)
+    assert found == ["one", "two", "three", "again"]
+
+
+def test_a_log_that_is_gone_is_an_error_that_says_why(root: str) -> None:
+    step = going(ended(root, 0), ended(root, 1), status="Failed")
+    keep(f"{root}/executor-logs-0", "of an earlier attempt\n")
+    with pytest.raises(UserError, match="log of pod pod-1 is gone: it ended before its log was kept"):
+        shown(step, output())
+    unread = pytest.raises(UserError, match=r"kept in the storage, which cannot be read: http://127\.0\.0\.1")
+    with environment({"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{closed_port()}"}), unread:
+        shown(step, output())
+
+
+def test_the_last_lines_alone(root: str) -> None:
+    keep(f"{root}/executor-logs-0", "one\ntwo\nthree\n")
+    assert shown(going(ended(root), status="Succeeded"), output(), num_lines=2) == ["two", "three"]
+
+
+def test_an_objects_bytes_are_whole(root: str) -> None:
+    content = hashlib.sha256(root.encode()).digest()
+    objects = Objects(s3_server())
+    objects.write(f"{root}/x", content)
+    assert (objects.tail(f"{root}/x", 100), objects.tail(f"{root}/x", 3)) == (content, content[-3:])
+    assert objects.tail(f"{root}/y", 3) is None
