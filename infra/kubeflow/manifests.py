@@ -103,15 +103,18 @@ def notes(pipeline: Pipeline) -> list[str]:
     return notes_of(needs_of(pipeline))
 
 
-def check(pipeline: Pipeline) -> list[tuple[str, Finding]]:
+def check(pipeline: Pipeline, command: str) -> list[tuple[str, Finding]]:
     """Whether it would run where its settings say: the server, the storage and the cluster are asked.
+
+    Args:
+        command: prints the manifests, for what is said.
 
     Raises:
         UserError: as `objects`.
     """
     from drivetrain.infra.kubeflow.readiness.checks import check
 
-    return check(pipeline)
+    return check(pipeline, command)
 
 
 def write(pipeline: Pipeline, folder: Path) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -56,8 +57,8 @@ class Manifests(Protocol):
         """Apply the written folder."""
         ...
 
-    def check(self, pipeline: Pipeline) -> Sequence[tuple[str, Finding]]:
-        """Name of each check, and what it found where the pipeline is to run."""
+    def check(self, pipeline: Pipeline, command: str) -> Sequence[tuple[str, Finding]]:
+        """Name of each check, and what it found where the pipeline is to run; `command` prints the manifests."""
         ...
 
     def write(self, pipeline: Pipeline, folder: Path) -> list[str]:
@@ -95,6 +96,7 @@ def infra(
       kubectl apply -k build/infra
       drivetrain infra kubeflow retraining -c kubeflow.yaml --check
     """
+    from drivetrain.cli.deployed.deployment import options_of, without_secrets
     from drivetrain.cli.operands import load_for
     from drivetrain.cli.terminal import say_json
     from drivetrain.targets.target import find_target, refuse
@@ -106,7 +108,8 @@ def infra(
     loaded, _ = load_for(target, config, set_, on)
     refuse(chosen.check(loaded.pipeline), chosen.TITLE)
     if check:
-        return _check(manifests.check(loaded.pipeline), as_json=as_json)
+        command = shlex.join(["drivetrain", "infra", on, target, *options_of(config, *without_secrets(set_ or ()))])
+        return _check(manifests.check(loaded.pipeline, command), as_json=as_json)
     notes = manifests.notes(loaded.pipeline)
     if output is None:
         if as_json:

@@ -38,7 +38,7 @@ CHECKS: Mapping[str, Check] = {
 }
 
 
-def check(pipeline: Pipeline) -> list[tuple[str, Finding]]:
+def check(pipeline: Pipeline, command: str) -> list[tuple[str, Finding]]:
     """What the server, the storage and the cluster say to a pipeline: (name of the check, finding), in their order.
 
     Raises:
@@ -50,7 +50,7 @@ def check(pipeline: Pipeline) -> list[tuple[str, Finding]]:
     needs = needs_of(pipeline)
     check_place(needs.settings)
     deployer = Kubeflow(needs.settings)
-    return list(findings(Place(needs, deployer.api, deployer.objects, Kubectl())))
+    return list(findings(Place(needs, deployer.api, deployer.objects, Kubectl(), command)))
 
 
 def findings(place: Place) -> Iterator[tuple[str, Finding]]:

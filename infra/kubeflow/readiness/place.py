@@ -58,6 +58,8 @@ class Place:
     api: Api
     objects: Objects
     cluster: Cluster
+    command: str
+    """Prints the manifests."""
 
     @property
     def namespace(self) -> str:
@@ -72,7 +74,7 @@ class Place:
     @property
     def write(self) -> str:
         """The command that writes the manifests."""
-        return f"drivetrain infra kubeflow {self.needs.pipeline.name} -o build/infra"
+        return f"{self.command} -o build/infra"
 
     @cached_property
     def health(self) -> Json:

@@ -48,7 +48,8 @@ def test_what_a_stock_installation_lacks_is_said_with_the_line_that_mends_it(
 ) -> None:
     use(Cluster(), drivetrain.folder, monkeypatch)
     file = drivetrain.write("flow.py", PIPELINE.replace("SETTINGS", repr(settings)))
-    said = drivetrain("infra", "kubeflow", file, "--check", code=1)
+    more = drivetrain.write("more.yaml", "{}")
+    said = drivetrain("infra", "kubeflow", file, "-c", more, "--check", code=1)
     table, _, mend = said.partition("\nTo mend:\n")
     states = {line[12:].split("  ")[0]: line[:12].strip() for line in table.splitlines()[1:]}
     assert states == {
@@ -63,8 +64,8 @@ def test_what_a_stock_installation_lacks_is_said_with_the_line_that_mends_it(
     }
     assert CONTEXT in table and "2.17.0, for one user" in table
     assert mend.splitlines() == [
-        "  kfp-launcher: drivetrain infra kubeflow nightly -o build/infra && kubectl -n kubeflow patch configmap "
-        "kfp-launcher --type json --patch-file build/infra/kfp-launcher-patch.yaml",
+        f"  kfp-launcher: drivetrain infra kubeflow {file} -c {more} -o build/infra && kubectl -n kubeflow patch "
+        "configmap kfp-launcher --type json --patch-file build/infra/kfp-launcher-patch.yaml",
         "  secrets: kubectl -n kubeflow create secret generic s3-credentials --from-literal=AWS_ACCESS_KEY_ID=... "
         "--from-literal=AWS_SECRET_ACCESS_KEY=...",
     ]

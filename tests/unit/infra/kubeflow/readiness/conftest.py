@@ -29,7 +29,7 @@ def found(cluster: Cluster) -> Asked:
     def ask(check: Check, pipeline: Pipeline | None = None, **settings: Any) -> list[tuple[str, str, str]]:
         needs = needs_of(pipeline or one_node(**settings))
         api = Api(needs.settings.endpoint, needs.settings.namespace, patience=Patience(first_seconds=0))
-        place = Place(needs, api, Objects(needs.settings.s3_endpoint), cluster)
+        place = Place(needs, api, Objects(needs.settings.s3_endpoint), cluster, "drivetrain infra kubeflow flow.py")
         findings: list[Finding] = list(check(place))
         return [(each.state, each.said, each.mend) for each in findings]
 

@@ -54,7 +54,7 @@ def test_a_stock_launcher_does_not_know_the_store(found: Any) -> None:
         "ConfigMap kfp-launcher has no providers: each step ends with 'Invalid region'",
     )
     assert mend == (
-        "drivetrain infra kubeflow small -o build/infra && kubectl -n kubeflow patch configmap kfp-launcher "
+        "drivetrain infra kubeflow flow.py -o build/infra && kubectl -n kubeflow patch configmap kfp-launcher "
         "--type json --patch-file build/infra/kfp-launcher-patch.yaml"
     )
 
@@ -132,7 +132,7 @@ def test_the_account_of_the_steps(found: Any) -> None:
     assert found(namespace.account, service_account="pipeline-runner") == [("ok", "pipeline-runner is there", "")]
     ((state, said, mend),) = found(namespace.account, service_account="vision")
     assert (state, said) == ("would fail", "there is no service account 'vision'")
-    assert mend.startswith("drivetrain infra kubeflow small -o build/infra, and apply account.yaml")
+    assert mend.startswith("drivetrain infra kubeflow flow.py -o build/infra, and apply account.yaml")
 
 
 def test_claims_are_there_and_checkpoints_can_be_written_from_several_nodes(cluster: Cluster, found: Any) -> None:

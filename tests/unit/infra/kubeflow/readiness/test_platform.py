@@ -75,7 +75,7 @@ def test_the_runtimes_of_a_pipeline(cluster: Cluster, found: Any) -> None:
     assert states["drivetrain-mpi is there"] == ("ok", "")
     assert states["there is no ClusterTrainingRuntime 'drivetrain-tensorflow'"] == (
         "would fail",
-        "drivetrain infra kubeflow Vision -o build/infra && kubectl apply -f build/infra/runtimes.yaml",
+        "drivetrain infra kubeflow flow.py -o build/infra && kubectl apply -f build/infra/runtimes.yaml",
     )
     state, mend = states["there is no ClusterTrainingRuntime 'torch-distributed'"]
     assert state == "would fail" and mend.startswith("kubectl apply --server-side -k")
