@@ -9,17 +9,18 @@ from drivetrain.base.errors import UserError
 from drivetrain.infra.options import Options
 from drivetrain.spec.pipeline import Pipeline, Upload
 from drivetrain.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.settings import settings_of
 
 
-def check_given(names: Names, roles: Iterable[str]) -> None:
+def check_given(names: Names, roles: Iterable[str], options: Options) -> None:
     """The stack makes queues and roles under the names of the deployment, so they must be of its place.
 
     Args:
         roles: ARNs of the roles that the stack makes.
 
     Raises:
-        UserError: a queue or role of another account or region, an event queue without order, or a dead-letter queue
-            that rules and schedules cannot write to.
+        UserError: a queue, role or zone of another account or region, an event queue without order, or a dead-letter
+            queue that rules and schedules cannot write to.
     """
     for field, arn, fifo in (
         ("event_queue", names.event_queue, True),
@@ -48,11 +49,25 @@ def check_given(names: Names, roles: Iterable[str]) -> None:
                 f"Role {role!r:.160} is of another account; the stack makes the roles of {names.account}. Give one of "
                 f"it: {own}NAME."
             )
+    zones = () if options.network is None or isinstance(options.network.zones, int) else options.network.zones
+    for zone in zones:
+        if zone[:-1] != names.region:
+            raise UserError(f"network.zones: {zone!r} is not in {names.region}, where the pipeline lives.")
 
 
 def left_to_the_owner(pipeline: Pipeline, names: Names, options: Options) -> Iterator[str]:
-    """What the stack does not set on a bucket that is there already."""
+    """Settings that people make: after the first deployment, for outputs, and on a bucket that is there already."""
+    if not options.termination_protection:
+        yield (
+            "the stack is not protected from deletion. Once a deployment has succeeded, set termination_protection: "
+            "true in the options and deploy again."
+        )
     if options.bucket == "make":
+        if settings_of(pipeline.deployment).keys.output is None:
+            yield (
+                "what jobs write is encrypted with aws/s3, the account's own key, which no other account can be "
+                f"given. Set deployment.targets.sagemaker.keys.output: {names.key_alias}, the key of the bucket."
+            )
         return
     yield (
         f"bucket {names.bucket!r} is there already, so nothing deletes old checkpoints: expire "

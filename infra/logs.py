@@ -20,7 +20,7 @@ class JobLogs(Construct):
         super().__init__(scope, "Logs")
         if options.log_groups == "make":
             for name in dict.fromkeys(job.logs for use in uses if (job := job_of(use.type)) and job.logs):
-                log_group(self, name.rpartition("/")[2], name, options, RemovalPolicy.RETAIN)
+                log_group(self, name.rpartition("/")[2], name, options, RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
 
 
 def log_group(scope: Construct, name: str, path: str, options: Options, removal: RemovalPolicy) -> logs.LogGroup:

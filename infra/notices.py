@@ -35,7 +35,7 @@ class Notices(Construct):
                 "Key",
                 description=f"Notices of pipeline {names.pipeline}",
                 enable_key_rotation=True,
-                removal_policy=RemovalPolicy.RETAIN,
+                removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
             )
             let_services_notify(made, names)
             key = made

@@ -7,6 +7,7 @@ network: {zones: 2}
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -21,33 +22,39 @@ Days = Annotated[int, Field(ge=1, le=3_650)]
 LogDays = Literal[
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653
 ]
+MAX_ZONES = 6
 Status = Literal["Executing", "Stopping", "Stopped", "Failed", "CompletedWithFailures", "Succeeded"]
 
 
 class ContinuousIntegration(Frozen):
     """Who may deploy: jobs of a repository on GitHub, by a token of its own for each run and no stored secret."""
 
-    repository: Annotated[str, Field(pattern=r"^[\w.-]+/[\w.-]+$")]
-    """OWNER/NAME."""
+    repository: Annotated[str, Field(pattern=r"^([\w.-]+/[\w.-]+|[\w.-]+@\d+/[\w.-]+@\d+)$")]
+    """OWNER/NAME or, of one that was made, renamed or moved since 15 July 2026, OWNER@ID/NAME@ID, as its tokens have it
+    (https://github.blog/changelog/2026-04-23-immutable-subject-claims-for-github-actions-oidc-tokens)."""
     subjects: Annotated[tuple[Annotated[str, Field(pattern=r"^[\w-]+:[\w./-]+$")], ...], Field(min_length=1)] = (
         "ref:refs/heads/main",
     )
     """Of which runs: `ref:refs/heads/main`, `environment:production`, ...; no `*`, which also is every pull request."""
-    provider: (
-        Annotated[
-            str, Field(pattern=r"^arn:aws[a-z-]*:iam::\d{12}:oidc-provider/token\.actions\.githubusercontent\.com$")
-        ]
-        | None
-    ) = None
-    """ARN of the account's OpenID provider for GitHub, of which there can be one; made unless given."""
+    provider: Literal["make", "existing"] = "make"
+    """The account's OpenID provider for GitHub. An account has one: `existing` where it is there already."""
 
 
 class PrivateNetwork(Frozen):
     """A network without a way to the internet, for jobs: AWS's services are reached by endpoints in it."""
 
-    zones: Annotated[int, Field(ge=1, le=6)] = 2
-    """In how many availability zones; machines of one training stand in one of them."""
+    zones: int | tuple[str, ...] = 2
+    """Availability zones: how many, or their names. Machines of one training stand in one of them."""
     cidr: str = "10.80.0.0/16"
+
+    @field_validator("zones")
+    @classmethod
+    def _are_zones(cls, given: int | tuple[str, ...]) -> int | tuple[str, ...]:
+        names = () if isinstance(given, int) else given
+        count = given if isinstance(given, int) else len(set(names))
+        if not 1 <= count <= MAX_ZONES or not all(re.fullmatch(r"[a-z]{2}(-[a-z]+)+-\d[a-z]", name) for name in names):
+            raise ValueError(f"allowed are 1 to {MAX_ZONES}, or as many names, such as [eu-west-1a, eu-west-1b]")
+        return given
 
     @field_validator("cidr")
     @classmethod
@@ -82,8 +89,8 @@ class Options(Frozen):
     old_version_days: Days = 30
     """How long what was overwritten or deleted can be restored."""
     log_days: LogDays = 90
-    log_groups: Literal["make", "existing"] = "make"
-    """SageMaker's log groups are the account's, for all jobs: `existing` where another stack keeps them."""
+    log_groups: Literal["make", "existing"] = "existing"
+    """SageMaker's log groups, which are the account's: an account that ever ran a job has them. `make` in a new one."""
     existing_groups: tuple[str, ...] = ()
     """Model package groups that are there already."""
     triggers: Literal["apply", "stack"] = "apply"
@@ -95,6 +102,8 @@ class Options(Frozen):
         "CompletedWithFailures",
         "Stopped",
     )
+    termination_protection: bool = False
+    """Once a deployment has succeeded: a protected stack whose creation failed cannot be made again."""
     ci: ContinuousIntegration | None = None
     network: PrivateNetwork | None = None
     studio: Spaces | None = None

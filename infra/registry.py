@@ -34,4 +34,4 @@ class Groups(Construct):
                     model_package_group_name=group,
                     model_package_group_description=f"Models of pipeline {names.pipeline}",
                 )
-                made.apply_removal_policy(RemovalPolicy.RETAIN)
+                made.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)

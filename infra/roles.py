@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from aws_cdk import Duration
+from aws_cdk import Duration, RemovalPolicy
 from aws_cdk import aws_iam as iam
 from constructs import Construct
 
@@ -55,10 +55,11 @@ def principal(trust: Trust) -> iam.PrincipalBase:
     return iam.ServicePrincipal(trust.service, conditions=conditions)
 
 
-def deployer_trust(scope: Construct, ci: ContinuousIntegration) -> Trust:
-    """GitHub's runs of one repository, by the account's OpenID provider, which is made where none is given."""
-    provider = ci.provider
-    if provider is None:
+def deployer_trust(scope: Construct, ci: ContinuousIntegration, names: Names) -> Trust:
+    """GitHub's runs of one repository, by the account's OpenID provider."""
+    provider = f"arn:{names.partition}:iam::{names.account}:oidc-provider/{ISSUER}"
+    if ci.provider == "make":
         made = iam.CfnOIDCProvider(scope, "GitHub", url=f"https://{ISSUER}", client_id_list=[AUDIENCE])
+        made.apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)  # roles of other stacks trust it, too
         provider = made.attr_arn
     return trust_token(provider, ISSUER, AUDIENCE, [f"repo:{ci.repository}:{subject}" for subject in ci.subjects])

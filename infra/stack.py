@@ -41,7 +41,7 @@ class PipelineStack(Stack):
             names.named("stack"),
             env=Environment(account=names.account, region=names.region),
             description=f"What stands around pipeline {names.pipeline}",
-            termination_protection=True,
+            termination_protection=options.termination_protection,
         )
         tags = {"drivetrain:stack-of": names.pipeline, **settings_of(pipeline.deployment).tags, **options.tags}
         definition = from_json(dict(compiled.definition), names.pipeline)
@@ -49,11 +49,11 @@ class PipelineStack(Stack):
         storage = Storage(self, pipeline, names, options) if options.bucket == "make" else None
         if storage is not None:
             names = Names.of(pipeline, storage.key.key_arn)
-        trust = () if options.ci is None else (deployer_trust(self, options.ci),)
+        trust = () if options.ci is None else (deployer_trust(self, options.ci, names),)
         derived = derive(definition, names, options.parameters, trust)
         self.notes = (*derived.notes, *left_to_the_owner(pipeline, names, options))
         self.policies = tuple(policy for policy in derived.policies if policy.trust)
-        check_given(names, (policy.role for policy in self.policies))
+        check_given(names, (policy.role for policy in self.policies), options)
         roles = Roles(self, self.policies, names)
         Groups(self, uses, names, options)
         JobLogs(self, uses, options)
@@ -80,6 +80,7 @@ class PipelineStack(Stack):
             "EventQueue": events.queue.queue_arn,
             "DeadLetterQueue": events.dead_letters.queue_arn,
             **({"DeployerRole": names.role(CI)} if has_ci else {}),
+            **({"Key": names.bucket_key} if names.bucket_key else {}),
         }
         for name, value in told.items():
             CfnOutput(self, name, value=value)

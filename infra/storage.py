@@ -20,7 +20,8 @@ LOG_DAYS = 365
 class Storage(Construct):
     """The bucket, its key, and the bucket that keeps who read what.
 
-    Both buckets and the key stay when the stack goes: models are registered by their place in them.
+    Both buckets and the key stay when the stack goes: models are registered by their place in them. They do not stay
+    where the stack's creation failed: the next one makes them again, and could not where they are there.
     """
 
     def __init__(self, scope: Construct, pipeline: Pipeline, names: Names, options: Options) -> None:
@@ -30,8 +31,9 @@ class Storage(Construct):
             "Key",
             description=f"Objects, queues and notices of pipeline {pipeline.name}",
             enable_key_rotation=True,
-            removal_policy=RemovalPolicy.RETAIN,
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
+        self.key.add_alias(names.key_alias).apply_removal_policy(RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE)
         let_services_notify(self.key, names)
         logs = s3.Bucket(
             self,
@@ -48,7 +50,7 @@ class Storage(Construct):
                     noncurrent_version_expiration=Duration.days(options.old_version_days),
                 )
             ],
-            removal_policy=RemovalPolicy.RETAIN,
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
         self.bucket = s3.Bucket(
             self,
@@ -65,7 +67,7 @@ class Storage(Construct):
             server_access_logs_bucket=logs,
             server_access_logs_prefix="artifacts/",
             lifecycle_rules=list(lifecycle(names, options)),
-            removal_policy=RemovalPolicy.RETAIN,
+            removal_policy=RemovalPolicy.RETAIN_ON_UPDATE_OR_DELETE,
         )
         if any(isinstance(trigger, Upload) and trigger.bucket == names.bucket for trigger in pipeline.triggers):
             bucket = self.bucket.node.default_child

@@ -38,6 +38,7 @@ MAX_DESCRIPTION_CHARACTERS = 3_072
 # Parameters [parameter].
 MAX_PARAMETER_VALUE_CHARACTERS = 1_024
 MAX_PARAMETERS_AT_START = 200  # [start]
+MAX_CHOICES = 16  # EnumValues of one parameter; no page says so, users were refused more
 
 # Job names, which Pipelines makes from pipeline and step, and what they carry [training, processing].
 MAX_JOB_NAME_CHARACTERS = 63

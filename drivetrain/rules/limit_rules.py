@@ -22,6 +22,12 @@ TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")
 def limits_are_kept(graph: Graph) -> Iterator[str]:
     if (count := len(graph.pipeline.parameters)) > quotas.MAX_PARAMETERS_AT_START:
         yield f"{count} parameters; at most {quotas.MAX_PARAMETERS_AT_START} can be given at start."
+    for parameter in graph.pipeline.parameters:
+        if (count := len(parameter.choices)) > quotas.MAX_CHOICES:
+            yield (
+                f"parameter {parameter.name!r} offers {count} choices; at most {quotas.MAX_CHOICES}. Leave choices out "
+                "and let the step refuse other values, or make it a setting, which is chosen when compiling."
+            )
     if (count := len(graph.pipeline.tags)) > quotas.MAX_TAGS:
         yield f"{count} tags; at most {quotas.MAX_TAGS}."
     for step in graph.steps:

@@ -216,7 +216,7 @@ def test_nobody_else_takes_a_role_on(folder: Path, name: str) -> None:
                 assert conditions["StringEquals"] == {f"{issuer}:aud": "sts.amazonaws.com"}
                 subjects = conditions["StringLike"][f"{issuer}:sub"]
                 for subject in subjects if isinstance(subjects, list) else [subjects]:
-                    assert subject.startswith("repo:acme/models:") and "*" not in subject
+                    assert re.match("repo:(acme/models|acme@71096353/models@1296269):", subject) and "*" not in subject
             elif role.endswith("-starter"):  # Lambda names no source
                 assert who == {"Service": "lambda.amazonaws.com"}
             else:
@@ -230,6 +230,9 @@ def test_ci_has_a_role_where_it_is_asked_for(folder: Path) -> None:
     assert "drivetrain-retraining-ci" in names["full"] & names["events"]
     assert len(of_type(template(folder, "full"), "AWS::IAM::OIDCProvider")) == 1
     assert of_type(template(folder, "events"), "AWS::IAM::OIDCProvider") == {}
+    trust = dict(roles(template(folder, "events")))["drivetrain-retraining-ci"]["AssumeRolePolicyDocument"]
+    provider = f"arn:aws:iam::{ACCOUNT}:oidc-provider/token.actions.githubusercontent.com"
+    assert [statement["Principal"] for statement in trust["Statement"]] == [{"Federated": provider}]
 
 
 @pytest.mark.parametrize("name", CLEAN)
@@ -237,13 +240,10 @@ def test_what_is_encrypted_kept_and_closed(folder: Path, name: str) -> None:
     found = template(folder, name)
     for bucket in of_type(found, "AWS::S3::Bucket").values():
         properties = bucket["Properties"]
-        assert bucket["DeletionPolicy"] == bucket["UpdateReplacePolicy"] == "Retain"
         assert properties["VersioningConfiguration"] == {"Status": "Enabled"}
         assert all(properties["PublicAccessBlockConfiguration"].values())
     for key in of_type(found, "AWS::KMS::Key").values():
-        assert key["DeletionPolicy"] == "Retain" and key["Properties"]["EnableKeyRotation"] is True
-    for group in of_type(found, "AWS::SageMaker::ModelPackageGroup").values():
-        assert group["DeletionPolicy"] == "Retain"
+        assert key["Properties"]["EnableKeyRotation"] is True
     for queue in of_type(found, "AWS::SQS::Queue").values():
         assert queue["Properties"]["SqsManagedSseEnabled"] is True
     for log in of_type(found, "AWS::Logs::LogGroup").values():
@@ -283,11 +283,63 @@ def test_rules_and_alarms_may_publish_to_the_topic(folder: Path, name: str) -> N
     assert allowed[1:] == [("cloudwatch.amazonaws.com", condition) for condition in bound]
 
 
+KEPT = {
+    "AWS::IAM::OIDCProvider",
+    "AWS::KMS::Alias",
+    "AWS::KMS::Key",
+    "AWS::S3::Bucket",
+    "AWS::SageMaker::ModelPackageGroup",
+}
+
+
 @pytest.mark.parametrize("name", CLEAN)
-def test_a_stack_is_not_deleted_by_mistake(folder: Path, name: str) -> None:
+def test_what_outlives_the_stack_does_not_outlive_a_creation_that_failed(folder: Path, name: str) -> None:
+    """With `Retain` the second `cdk deploy` finds the bucket of the first, which failed, and fails of that."""
+    resources = template(folder, name)["Resources"].values()
+    assert "Retain" not in {resource.get("DeletionPolicy") for resource in resources}
+    for resource in resources:
+        path = resource["Properties"].get("LogGroupName") if resource["Type"] == "AWS::Logs::LogGroup" else None
+        if resource["Type"] in KEPT or (path is not None and path.startswith("/aws/sagemaker/")):
+            assert (resource["DeletionPolicy"], resource["UpdateReplacePolicy"]) == ("RetainExceptOnCreate", "Retain")
+        else:
+            assert resource.get("DeletionPolicy", "Delete") == "Delete"
+
+
+@pytest.mark.parametrize(("name", "protected"), [("plain", False), ("full", True)])
+def test_a_stack_is_protected_once_that_is_asked_for(folder: Path, name: str, protected: bool) -> None:
+    """`cdk deploy` protects a stack before it makes it, and cannot delete it any more where that fails."""
     artifacts = json.loads((folder / name / "manifest.json").read_text())["artifacts"].values()
     (stack,) = (each for each in artifacts if each["type"] == "aws:cloudformation:stack")
-    assert stack["properties"]["terminationProtection"] is True
+    assert stack["properties"].get("terminationProtection", False) is protected
+
+
+def test_log_groups_of_all_jobs_are_made_where_that_is_asked_for(folder: Path) -> None:
+    """Each account that ever ran a job has them, and CloudFormation takes over none."""
+
+    def shared(name: str) -> set[str]:
+        groups = of_type(template(folder, name), "AWS::Logs::LogGroup").values()
+        return {path for group in groups if (path := group["Properties"]["LogGroupName"]).startswith("/aws/sagemaker/")}
+
+    assert shared("full") == {"/aws/sagemaker/ProcessingJobs", "/aws/sagemaker/TrainingJobs"}
+    assert [shared(name) for name in CLEAN if name != "full"] == [set()] * 4
+
+
+def test_outputs_of_jobs_lie_under_the_key_of_the_stack(folder: Path) -> None:
+    """Without a key of their own they lie under aws/s3, which no other account can be given."""
+    found = template(folder, "full")
+    (key,) = of_type(found, "AWS::KMS::Key")
+    alias = only(found, "AWS::KMS::Alias")["Properties"]
+    arn = {"Fn::GetAtt": [key, "Arn"]}
+    assert alias == {"AliasName": "alias/drivetrain-retraining-key", "TargetKeyId": arn}
+    encrypts = {
+        name: statement["Resource"]
+        for name, role in roles(found)
+        for statement in role["Policies"][0]["PolicyDocument"]["Statement"]
+        if statement["Sid"] == "EncryptResults"
+    }
+    assert encrypts == dict.fromkeys(("training", "processing", "registry"), arn)
+    assert arn in [output["Value"] for output in found["Outputs"].values()]
+    assert of_type(template(folder, "events"), "AWS::KMS::Alias") == {}
 
 
 def test_ci_is_trusted_for_the_named_runs_alone(folder: Path) -> None:
@@ -298,7 +350,8 @@ def test_ci_is_trusted_for_the_named_runs_alone(folder: Path) -> None:
     subject = "token.actions.githubusercontent.com:sub"
     found = {name: [s["Condition"]["StringLike"][subject] for s in given] for name, given in trusts.items()}
     main, production = "repo:acme/models:ref:refs/heads/main", "repo:acme/models:environment:production"
-    assert found == {"full": [[main, production]], "events": [main]}
+    with_ids = "repo:acme@71096353/models@1296269:ref:refs/heads/main"
+    assert found == {"full": [[main, production]], "events": [with_ids]}
 
 
 def test_the_bucket(folder: Path) -> None:
@@ -419,6 +472,15 @@ def test_the_network_has_no_way_out(folder: Path) -> None:
     assert of_type(template(folder, "plain"), "AWS::EC2::VPC") == {}
 
 
+def test_zones_can_be_named(folder: Path) -> None:
+    def zones(name: str) -> list[Any]:
+        subnets = of_type(template(folder, name), "AWS::EC2::Subnet").values()
+        return [subnet["Properties"]["AvailabilityZone"] for subnet in subnets]
+
+    assert zones("uploads") == ["eu-west-1a", "eu-west-1c"]
+    assert zones("full") == [{"Fn::Select": [n, {"Fn::GetAZs": ""}]} for n in range(3)]
+
+
 def test_no_bucket_but_the_pipelines_is_reached_from_the_network(folder: Path) -> None:
     found = template(folder, "full")
     (gateway,) = [
@@ -516,4 +578,6 @@ def test_the_command_line_writes_the_template(tmp_path: Path) -> None:
     done = in_environment("python", "-m", "drivetrain.infra.app", "retraining", *arguments, "-o", str(output))
     assert (done.returncode, done.stdout) == (0, f"{output}\n"), done.stderr
     assert "note: role 'pipeline' serves pipeline, processing, training, registry at once" in done.stderr
+    assert "note: the stack is not protected from deletion. Once a deployment has succeeded" in done.stderr
+    assert "Set deployment.targets.sagemaker.keys.output: alias/drivetrain-retraining-key" in done.stderr
     assert len(of_type(template(tmp_path, "cdk.out"), "AWS::IAM::Role")) == 3

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from drivetrain import Pipeline, Upload
+from drivetrain import Deployment, Pipeline, Upload
 from drivetrain.base.errors import UserError
 from drivetrain.infra.given import check_given, left_to_the_owner
-from drivetrain.infra.options import Options
+from drivetrain.infra.options import Options, PrivateNetwork
 from drivetrain.targets.sagemaker.permissions.names import Names
 
 SQS = "arn:aws:sqs:eu-west-1:123456789012:"
@@ -30,8 +30,9 @@ def names(**given: str) -> Names:
 
 
 def test_what_the_stack_can_make_is_taken() -> None:
-    check_given(names(), [])
-    check_given(names(event_queue=f"{SQS}mine.fifo", dead_letter_queue=f"{SQS}dead_letters"), [f"{ROLE}a/b"])
+    check_given(names(), [], Options())
+    given = names(event_queue=f"{SQS}mine.fifo", dead_letter_queue=f"{SQS}dead_letters")
+    check_given(given, [f"{ROLE}a/b"], Options(network=PrivateNetwork(zones=("eu-west-1c",))))
 
 
 @pytest.mark.parametrize(
@@ -51,18 +52,33 @@ def test_what_the_stack_can_make_is_taken() -> None:
 )
 def test_another_queue_is_refused(given: dict[str, Any], says: str) -> None:
     with pytest.raises(UserError, match=says):
-        check_given(names(**given), [])
+        check_given(names(**given), [], Options())
 
 
 def test_a_role_of_another_account_is_refused() -> None:
     with pytest.raises(UserError, match="another account"):
-        check_given(names(), [f"{ROLE}pipeline", "arn:aws:iam::210987654321:role/training"])
+        check_given(names(), [f"{ROLE}pipeline", "arn:aws:iam::210987654321:role/training"], Options())
+
+
+def test_a_zone_of_another_region_is_refused() -> None:
+    with pytest.raises(UserError, match=r"network\.zones: 'us-east-1a' is not in eu-west-1"):
+        check_given(names(), [], Options(network=PrivateNetwork(zones=("eu-west-1a", "us-east-1a"))))
 
 
 def test_what_a_bucket_that_is_there_needs_is_told() -> None:
     triggers = (Upload(name="here", bucket="acme", prefix="in/"), Upload(name="there", bucket="other"))
     pipeline = Pipeline(name="nightly", triggers=triggers)
-    assert list(left_to_the_owner(pipeline, names(), Options())) == []
-    rules, events = left_to_the_owner(pipeline, names(), Options(bucket="existing", checkpoint_days=5))
+    options = Options(bucket="existing", checkpoint_days=5, termination_protection=True)
+    rules, events = left_to_the_owner(pipeline, names(), options)
     assert "pipelines/nightly/checkpoints/ after 5 days" in rules
     assert "trigger 'here'" in events and "never fires" in events
+
+
+def test_what_people_set_after_the_first_deployment_is_told() -> None:
+    pipeline = Pipeline(name="nightly")
+    protection, outputs = left_to_the_owner(pipeline, names(), Options())
+    assert "termination_protection: true" in protection
+    assert "keys.output: alias/drivetrain-nightly-key" in outputs
+    keyed = Deployment(targets={"sagemaker": {"keys": {"output": "alias/drivetrain-nightly-key"}}})
+    done = left_to_the_owner(Pipeline(name="nightly", deployment=keyed), names(), Options(termination_protection=True))
+    assert list(done) == []

@@ -133,6 +133,9 @@ def test_rule_limits_are_kept() -> None:
     assert "51 tags" in refusal(tags={f"t{i}": "x" for i in range(51)})
     assert "step 'work' has 51 tags" in refusal(processing(tags={f"t{i}": "x" for i in range(51)}))
     tags = {f"t{i}": "x" for i in range(50)}
+    offered = [Parameter.integer("Machines", choices=tuple(range(17)))]
+    assert "parameter 'Machines' offers 17 choices; at most 16. Leave choices out" in refusal(parameters=offered)
+    accept(parameters=[Parameter.integer("Machines", choices=tuple(range(16)))])
     accept(processing(tags=tags), tags=tags, parameters=[Parameter.string(f"p{i}") for i in range(200)])
 
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, assert_never
 from drivetrain.base.call_site import blamed_on_place
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.json_text import text_of
-from drivetrain.catalog import quotas
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.resources import is_file_system
 from drivetrain.spec.steps import (
@@ -43,6 +42,7 @@ from drivetrain.targets.assets.image import Image, framework_of, missing, runs_o
 from drivetrain.targets.sagemaker.compile import TITLE, described_path, spell, text, unsupported
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
+from drivetrain.targets.sagemaker.document.lengths import longest_values, too_long
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
 from drivetrain.targets.sagemaker.settings import settings_of
@@ -80,23 +80,6 @@ class Compiled:
     def text(self) -> str:
         """The definition as people read it and golden files hold it."""
         return text_of(dict(self.definition), indent=2)
-
-    @cached_property
-    def wire(self) -> str:
-        """The definition as it is sent to the service.
-
-        Raises:
-            SpecError: when it is longer than the service takes.
-        """
-        from drivetrain.targets.sagemaker.deploy.wire import wire_text
-
-        text = wire_text(self.definition)
-        if len(text) > quotas.MAX_DEFINITION_CHARACTERS:
-            raise SpecError(
-                f"The definition has {len(text):,} characters; the service takes {quotas.MAX_DEFINITION_CHARACTERS:,} "
-                "directly. Split the pipeline, or deploy it through the bucket."
-            )
-        return text
 
     @cached_property
     def digest(self) -> str:
@@ -150,6 +133,7 @@ class _Compiler:
         self._data: dict[str, str] = {}
         self._stock: dict[tuple[bool, str], Image] = {}
         self._parameter_types = {parameter.name: parameter.type for parameter in pipeline.parameters}
+        self._longest_values = longest_values(pipeline)
         self._step_types = {step.name: type_name(step) for step in self.graph.steps}
 
     @cached_property
@@ -264,7 +248,8 @@ class _Compiler:
     def check(self, built: Json) -> None:
         """Refuse what the service would refuse, by the shapes of its own model."""
         arguments = built.get("Arguments", {})
-        if problems := check_arguments(built["Type"], arguments, self._parameter_types, self._step_types):
+        problems = [*check_arguments(built["Type"], arguments, self._parameter_types, self._step_types)]
+        if problems := [*map(str, problems), *too_long(built["Type"], arguments, self._longest_values)]:
             more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
             raise SpecError(f"Step {built['Name']!r}: {problems[0]}{more}")
 

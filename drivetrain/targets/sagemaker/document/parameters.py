@@ -9,7 +9,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
-from drivetrain.catalog.quotas import MAX_PARAMETER_VALUE_CHARACTERS, MAX_PARAMETERS_AT_START
+from drivetrain.catalog.quotas import MAX_CHOICES, MAX_PARAMETER_VALUE_CHARACTERS, MAX_PARAMETERS_AT_START
 from drivetrain.targets.sagemaker.document.document import Definition, DefinitionParameter
 
 TYPES = ("String", "Integer", "Float", "Boolean")
@@ -89,6 +89,8 @@ def problems(parameter: DefinitionParameter) -> Iterator[str]:
     for field, value in given.items():
         if not _is_instance(parameter.type, value):
             yield f"{place}.{field}: {_quoted(parameter, value)}. Allowed: {_ALLOWED[parameter.type]}."
+    if len(parameter.choices) > MAX_CHOICES:
+        yield f"{place}.EnumValues: {len(parameter.choices)} values; at most {MAX_CHOICES}."
     if parameter.choices and parameter.default is not None and parameter.default not in parameter.choices:
         allowed = ", ".join(_quoted(parameter, choice) for choice in parameter.choices)
         yield f"{place}.DefaultValue: {_quoted(parameter, parameter.default)}. Allowed: one of EnumValues, {allowed}."

@@ -73,10 +73,12 @@ class Lookup:
         return _unique(arn for text in found if (arn := repository(text, self.names.partition)) is not None)
 
     def keys(self, nodes: Iterable[Json], step: StepNode) -> tuple[str, ...]:
-        """ARNs of KMS keys; a policy cannot name a key by its alias."""
+        """ARNs of KMS keys. A policy cannot name a key by its alias, but that of the bucket's key is known."""
         found: list[str] = []
         for text in (text for node in nodes if node is not None for text in self.texts(node, step, "its key")):
-            if "alias/" in text:
+            if text == self.names.key_alias and self.names.bucket_key is not None:
+                found.append(self.names.bucket_key)
+            elif "alias/" in text:
                 self.resolver.note(f"step {step.name!r}: key {text!r}: a policy cannot name it so. Give its ARN or id.")
             else:
                 found.append(text if text.startswith("arn:") else self.names.arn("kms", f"key/{text}"))

@@ -150,6 +150,11 @@ class Names:
         return self.arn("sns", self.named("executions"))
 
     @property
+    def key_alias(self) -> str:
+        """The name under which the stack makes the bucket's key."""
+        return f"alias/{self.named('key')}"
+
+    @property
     def root(self) -> str:
         """Keys of the pipeline's own folder in the bucket."""
         return f"{self.prefix}/{self.pipeline}"

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from drivetrain.targets.sagemaker.document.step_types import Job, job_of
 from drivetrain.targets.sagemaker.permissions.job_roles import everywhere, pulling
 from drivetrain.targets.sagemaker.permissions.names import JOB_PREFIX, Names
+from drivetrain.targets.sagemaker.permissions.places import S3Place
 from drivetrain.targets.sagemaker.permissions.policy import Statement, minimal
 from drivetrain.targets.sagemaker.permissions.storage import bucket_key, reading, result_keys
 from drivetrain.targets.sagemaker.permissions.uses import Reading, Use
@@ -52,16 +53,20 @@ SERVERLESS_APPLICATION = (
 )
 
 
-def pipeline_statements(known: Reading, names: Names) -> Iterator[Statement]:
-    """What the role that the pipeline is created with is allowed."""
+def pipeline_statements(known: Reading, names: Names, recorded: Sequence[S3Place] = ()) -> Iterator[Statement]:
+    """What the role that the pipeline is created with is allowed.
+
+    Args:
+        recorded: where the definition itself lies, if the service must read it from the bucket.
+    """
     uses = known.uses
     for job in dict.fromkeys(job for use in uses if (job := job_of(use.type))):
         yield from _jobs(job, [use for use in uses if job_of(use.type) == job], names)
     yield from _passing(uses)
     registering = [use for use in uses if use.type == "RegisterModel"]
-    read = [*(place for use in uses for place in use.properties), *known.files]
+    read = [*(place for use in uses for place in use.properties), *known.files, *recorded]
     read += [place for use in registering for place in use.reads]
-    yield from reading(read, names, "numbers for conditions, and models that are registered")
+    yield from reading(read, names, "numbers for conditions, models that are registered, a definition of over 1 MiB")
     yield from bucket_key(names, read)
     yield from result_keys(read, known.encrypted, names)
     yield from _register(registering, names)

@@ -14,6 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from drivetrain.catalog.quotas import MAX_DEFINITION_CHARACTERS
+from drivetrain.targets.sagemaker.deploy.wire import wire_text
 from drivetrain.targets.sagemaker.document.document import Definition, from_json
 from drivetrain.targets.sagemaker.permissions.condensing import condensed
 from drivetrain.targets.sagemaker.permissions.job_roles import job_statements
@@ -27,7 +29,7 @@ from drivetrain.targets.sagemaker.permissions.operators import (
     trust_service,
 )
 from drivetrain.targets.sagemaker.permissions.pipeline_role import SAGEMAKER, pipeline_statements
-from drivetrain.targets.sagemaker.permissions.places import PATTERNS
+from drivetrain.targets.sagemaker.permissions.places import PATTERNS, S3Place
 from drivetrain.targets.sagemaker.permissions.policy import MAX_POLICY_CHARACTERS, Policy, Statement, Trust
 from drivetrain.targets.sagemaker.permissions.reading import read_uses
 from drivetrain.targets.sagemaker.permissions.uses import Use
@@ -118,7 +120,12 @@ def derive(
     reading = read_uses(definition, names, PATTERNS, values)
     built = _Builder(names)
     started = trust_service(SAGEMAKER, names, ())
-    built.add(names.pipeline_role, PIPELINE, pipeline_statements(reading, names), (started,))
+    # Of a definition that no request takes the service is told the record in the bucket. That it reads it under this
+    # role is inferred.
+    recorded = [S3Place(names.bucket, f"{names.root}/applied/*", whole=True)]
+    long = len(wire_text(definition.raw)) > MAX_DEFINITION_CHARACTERS
+    statements = pipeline_statements(reading, names, recorded if long else ())
+    built.add(names.pipeline_role, PIPELINE, statements, (started,))
     for role in dict.fromkeys(use.role for use in reading.uses if use.role is not None):
         uses = [use for use in reading.uses if use.role == role]
         built.add(

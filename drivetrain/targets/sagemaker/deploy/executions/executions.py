@@ -15,6 +15,7 @@ from drivetrain.targets.deployer import runs_command
 from drivetrain.targets.sagemaker.account import Account, members
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.document import Definition
+from drivetrain.targets.sagemaker.document.lengths import too_long
 from drivetrain.targets.sagemaker.document.parameters import bind
 from drivetrain.targets.sagemaker.document.selection import check_selection
 from drivetrain.targets.sagemaker.settings import NAME
@@ -287,7 +288,11 @@ def start(
     of = "" if not which else f"version {version} of " if version is not None else f"version with alias {alias!r} of "
     said = account.call("sagemaker", "describe_pipeline", about=f"{of}{about}", PipelineName=pipeline, **which)
     definition = document.read(str(said["PipelineDefinition"]), about)
-    bind(definition, parameters)
+    values = bind(definition, parameters)
+    for step in definition.all_steps:
+        if not select or step.name in select:
+            for problem in too_long(step.type, step.arguments, values):
+                raise UserError(f"step {step.name!r}: {problem}")
     arguments: dict[str, Any] = dict(which)
     if parameters:
         arguments["PipelineParameters"] = [{"Name": key, "Value": value} for key, value in parameters.items()]

@@ -28,7 +28,7 @@ def _warnings(wanted: Desired) -> Iterator[str]:
     if size > quotas.MAX_DEFINITION_CHARACTERS:
         yield (
             f"The definition has {size:,} characters, more than the {quotas.MAX_DEFINITION_CHARACTERS:,} of a request: "
-            "it goes through the bucket, which the pipeline's role must be able to read."
+            "it goes through the bucket, whose folder `applied` the pipeline's role must be able to read."
         )
     elif size > NEARLY * quotas.MAX_DEFINITION_CHARACTERS:
         yield f"The definition has {size:,} of {quotas.MAX_DEFINITION_CHARACTERS:,} characters that a request takes."

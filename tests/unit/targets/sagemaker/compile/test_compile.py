@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import subprocess
 import sys
 from collections.abc import Callable
@@ -23,6 +22,7 @@ from drivetrain import (
     Parameter,
     Pipeline,
     RetryPolicy,
+    Schedule,
     SpecError,
     Spot,
     UserError,
@@ -316,13 +316,19 @@ def test_what_the_service_would_refuse_is_refused() -> None:
         compiled(step(load, raw="s3://b/k"), deployment=role)
 
 
-@pytest.mark.slow
-def test_the_wire_form_has_a_limit() -> None:
-    many = [step(load, name=f"s{i}", raw="s3://b/k") for i in range(1000)]
-    built = compiled(*many)
-    assert len(json.loads(built.text)["Steps"]) == 1000
-    with pytest.raises(SpecError, match="characters"):
-        _ = built.wire
+def labelled(default: str = "a", choices: tuple[str, ...] = (), given: str = "a") -> None:
+    label = Parameter.string("Label", default, choices)
+    nightly = Schedule(name="nightly", cron="0 2 * * ? *", parameters={"Label": given})
+    compiled(step(load, raw="s3://b/k", label=label), parameters=[label], triggers=[nightly])
+
+
+def test_a_default_choice_or_scheduled_value_that_no_argument_takes_is_refused() -> None:
+    labelled(default="x" * 256)
+    labelled(choices=("a", "x" * 256))
+    labelled(given="x" * 256)
+    for wrong in ({"default": "x" * 257}, {"choices": ("a", "x" * 257)}, {"given": "x" * 257}):
+        with pytest.raises(SpecError, match=r"Step 'load': .* gets 257 characters by 'Label'; at most 256"):
+            labelled(**wrong)  # type: ignore[arg-type]
 
 
 def test_what_was_edited_in_studio_is_deployed_to_the_byte() -> None:
@@ -335,9 +341,10 @@ def test_what_was_edited_in_studio_is_deployed_to_the_byte() -> None:
     )
     built = compiled(step(load, raw="s3://b/k"))
     edited = replace(built, definition=patch.apply(built.definition))
-    assert added in edited.wire and f'"Unheard":{odd[0]}' in edited.wire and f'"Odd":{odd[1]}' in edited.wire
+    sent = wire_text(edited.definition)
+    assert added in sent and f'"Unheard":{odd[0]}' in sent and f'"Odd":{odd[1]}' in sent
     read = parse(edited.text, "text")
-    assert isinstance(read, dict) and wire_text(read) == edited.wire
+    assert isinstance(read, dict) and wire_text(read) == sent
     assert '"b": 1E5' in edited.text and edited.text.encode()
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.sagemaker.document.document import from_json
-from drivetrain.targets.sagemaker.document.parameters import bind
+from drivetrain.targets.sagemaker.document.parameters import bind, problems
 
 
 def bound(given: Any, type: str = "String", **fields: Any) -> Any:
@@ -83,6 +83,16 @@ def test_choices() -> None:
         bound("approved", EnumValues=["Approved", "Rejected"])
     with pytest.raises(UserError, match=r"parameter 'P' is 'Old'\. Allowed: New"):
         bound(None, EnumValues=["New"], DefaultValue="Old")
+
+
+def test_more_choices_than_the_service_takes() -> None:
+    def told(count: int) -> list[str]:
+        choices = [str(n) for n in range(count)]
+        given = {"Steps": [], "Parameters": [{"Name": "P", "Type": "String", "EnumValues": choices}]}
+        return list(problems(from_json(given).parameters[0]))
+
+    assert told(16) == []
+    assert told(17) == ["parameters.P.EnumValues: 17 values; at most 16."]
 
 
 def test_a_type_that_nobody_knows_is_refused_when_it_is_bound() -> None:

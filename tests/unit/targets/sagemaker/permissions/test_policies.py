@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from drivetrain.authoring.loading import load
+from drivetrain.catalog.quotas import MAX_DEFINITION_CHARACTERS
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.policies import UNNAMED, UNSCOPED, Derived, derive, why_wild
@@ -67,7 +68,8 @@ def one_role(given: Any) -> Any:
     scope="module",
     params=[
         *("flagship", "flagship, a role a kind", "flagship, a role a step", "flagship, a key for results"),
-        *("every kind", "rarer fields", "one role", "no key", "empty"),
+        "flagship, the bucket's key for results",
+        *("every kind", "rarer fields", "one role", "no key", "empty", "longer than a request"),
     ],
 )
 def case(request: pytest.FixtureRequest) -> tuple[Mapping[str, Any], Names]:
@@ -97,6 +99,16 @@ def case(request: pytest.FixtureRequest) -> tuple[Mapping[str, Any], Names]:
                 ),
                 f"deployment.targets.sagemaker.keys.output={RESULTS_KEY}",
             )
+        case "flagship, the bucket's key for results":
+            return flagship(
+                *(
+                    f"deployment.targets.sagemaker.roles.{kind}={ROLE}{kind}"
+                    for kind in ("training", "processing", "registry")
+                ),
+                "deployment.targets.sagemaker.keys.output=alias/drivetrain-retraining-key",
+            )
+        case "longer than a request":
+            return {**definition(), "Metadata": {"padding": "x" * MAX_DEFINITION_CHARACTERS}}, names()
         case "rarer fields":
             return rarer(), names()
         case "every kind":

@@ -77,6 +77,19 @@ def test_what_the_service_would_refuse_is_refused_before(place: Place, given: di
     assert executions.executions(place.account, NAME) == []
 
 
+def test_a_text_that_no_argument_takes_is_refused_before(place: Place) -> None:
+    """The service takes 1,024 characters at the start, and fails the step that passes them as an argument."""
+    prepare = definition()["Steps"][0]
+    prepare["Arguments"]["AppSpecification"]["ContainerArguments"] = ["--note", {"Get": "Parameters.Note"}]
+    parameters = [{"Name": "Note", "Type": "String", "DefaultValue": "short"}]
+    place.apply(place.wanted(definition={**definition(), "Parameters": parameters, "Steps": [prepare]}))
+    message = "step 'prepare': Arguments.AppSpecification.ContainerArguments.1. gets 257 characters by 'Note'"
+    with pytest.raises(UserError, match=message):
+        executions.start(place.account, NAME, parameters={"Note": "x" * 257})
+    assert executions.executions(place.account, NAME) == []
+    executions.start(place.account, NAME, parameters={"Note": "x" * 256})
+
+
 def test_selected_steps_take_what_they_need_of_the_latest_that_has_ended(started: tuple[Place, Playing]) -> None:
     place, first = started
     first.conclude("Failed", "no luck")
