@@ -34,7 +34,7 @@ def kubeflow(
     monkeypatch.chdir(tmp_path)
     for name in ("KF_PIPELINES_TOKEN", "KF_PIPELINES_SA_TOKEN_PATH", "DRIVETRAIN_HOME", "FORCE_COLOR"):
         monkeypatch.delenv(name, raising=False)
-    with pipelines_api() as cluster, environment(variables(s3_server())):
+    with pipelines_api(multi_user=True) as cluster, environment(variables(s3_server())):
         yield CommandLine(tmp_path, cluster, capsys.readouterr)
 
 
@@ -90,7 +90,7 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     text = kubeflow("runs", "stop", run, "-p", "nightly", "-c", "nightly.yaml")
     assert text.endswith(f"drivetrain runs show {run} --on kubeflow -p nightly -c nightly.yaml --follow\n")
     assert store.runs[run]["state"] == "CANCELING"
-    monkeypatch.setattr(following.time, "sleep", lambda seconds: store.conclude(run, "CANCELED"))
+    monkeypatch.setattr(following.time, "sleep", lambda seconds: store.conclude(run))
     kubeflow("runs", "show", "--follow", *ON, code=130)
     assert "has ended (Stopped)" in kubeflow.error("runs", "stop", *ON)
     assert "■" in kubeflow("runs", "list", *ON)
@@ -139,12 +139,12 @@ def test_a_failed_step_says_why_and_where_its_log_is(kubeflow: CommandLine, monk
     waits = iter(
         [
             lambda: store.advance(run, "prepare", "RUNNING", log="one\ntwo\nthree\nha"),
-            lambda: store.advance(run, "prepare", "FAILED", log="one\ntwo\nthree\nhalf", error={"message": "no rows"}),
+            lambda: store.advance(run, "prepare", "FAILED", log="one\ntwo\nthree\nno rows"),
         ]
     )
     monkeypatch.setattr(logs.time, "sleep", lambda seconds: next(waits)())
-    assert kubeflow("runs", "logs", "--follow", "-n", "1", *ON) == "two\nthree\nhalf\n"
-    store.conclude(run, "FAILED", "prepare failed")
+    assert kubeflow("runs", "logs", "--follow", "-n", "1", *ON) == "two\nthree\nno rows\n"
+    store.conclude(run)
     text = kubeflow("runs", "show", *ON)
     assert (
         "✗ prepare" in text

@@ -14,7 +14,18 @@ from tests.fixtures.s3_server import environment, s3_server, variables
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Place]:
+    """At a server for a single user."""
+    yield from _place(tmp_path, monkeypatch, multi_user=False)
+
+
+@pytest.fixture
+def shared_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Generator[Place]:
+    """At a server for several users, which asks for a token and knows namespaces."""
+    yield from _place(tmp_path, monkeypatch, multi_user=True)
+
+
+def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, multi_user: bool) -> Generator[Place]:
     for name in ("KF_PIPELINES_TOKEN", "KF_PIPELINES_SA_TOKEN_PATH"):
         monkeypatch.delenv(name, raising=False)
-    with pipelines_api() as cluster, environment(variables(s3_server())):
+    with pipelines_api(multi_user=multi_user) as cluster, environment(variables(s3_server())):
         yield Place(tmp_path / "code", cluster)

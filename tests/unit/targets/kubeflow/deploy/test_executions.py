@@ -178,7 +178,7 @@ def test_an_execution_is_told_as_a_local_run_is(deployed: Place) -> None:
             lambda: store.advance(handle.id, "prepare", "RUNNING"),
             lambda: store.advance(handle.id, "prepare", "SUCCEEDED", seconds=75),
             lambda: store.advance(handle.id, "evaluate", "RUNNING"),
-            lambda: store.conclude(handle.id, "CANCELED"),
+            lambda: (store.terminate_run(handle.id), store.conclude(handle.id)),
         ]
     )
     follow(deployed.deployer().api, "nightly", handle.id, told.append, pause=lambda seconds: next(scenes)())
