@@ -31,6 +31,11 @@ from drivetrain.training.options import build_options
 Kind = Literal["multiclass", "binary", "multilabel", "regression", "tokens", "segmentation", "values"]
 """What a model's outputs are. `values`: nothing is known but losses and the recipe's own values a sample."""
 
+RankedBy = Literal["probabilities", "logits", "raw scores"]
+"""By which numbers samples are ranked. `probabilities`: the scores, which tell apart what probabilities tell apart.
+`logits`: margins that are log-odds; the scores are their softmax or sigmoid. `raw scores`: margins, any real numbers;
+the scores are the same numbers, and no probabilities."""
+
 Amount = Literal["bool", "float"]
 """Of which values a mean is taken: of truths, which are counted, or of real numbers."""
 
@@ -57,6 +62,7 @@ class Task:
     """Names for people, in the order of the classes; empty where there are none."""
     threshold: float = 0.5
     """Of binary: from which score on a sample is taken for class 1."""
+    ranked_by: RankedBy = "probabilities"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +87,9 @@ class Samples:
     targets: NDArray[Any] | None = None
     scores: NDArray[Any] | None = None
     predicted: NDArray[Any] | None = None
+    margins: Floats | None = None
+    """By which samples are ranked where `Task.ranked_by` says so, float64 in the shape of `scores`: log-odds, which for
+    class k of several are z_k - logsumexp of the other logits, or raw scores."""
     values: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     """The recipe's own metrics: one value a sample, float64 or bool, shape [n] each."""
     texts: Callable[[], tuple[Sequence[str], Sequence[str]]] | None = field(default=None, repr=False, compare=False)
@@ -272,39 +281,17 @@ class HasExactCurves(Protocol):
         ...
 
 
-DEFAULTS: Mapping[Kind, tuple[str, ...]] = {
-    "multiclass": (
-        "accuracy",
-        "balanced_accuracy",
-        "f1",
-        "mcc",
-        "auroc",
-        "log_loss",
-        "calibration_error",
-        "confusion_matrix",
-    ),
-    "binary": (
-        "accuracy",
-        "precision",
-        "recall",
-        "f1",
-        "mcc",
-        "auroc",
-        "average_precision",
-        "roc_curve",
-        "pr_curve",
-        "threshold",
-        "log_loss",
-        "brier",
-        "calibration_error",
-        "confusion_matrix",
-    ),
-    "multilabel": ("accuracy", "precision", "recall", "f1", "auroc", "average_precision"),
-    "regression": ("mae", "mse", "rmse", "r2"),
-    "tokens": ("perplexity",),
-    "segmentation": ("accuracy", "iou", "dice", "confusion_matrix"),
-    "values": (),
+_DEFAULTS: Mapping[Kind, str] = {
+    "multiclass": "accuracy balanced_accuracy f1 mcc auroc log_loss calibration_error confusion_matrix",
+    "binary": "accuracy precision recall f1 mcc auroc average_precision roc_curve pr_curve threshold log_loss brier "
+    "calibration_error confusion_matrix",
+    "multilabel": "accuracy precision recall f1 auroc average_precision",
+    "regression": "mae mse rmse r2",
+    "tokens": "perplexity",
+    "segmentation": "accuracy iou dice confusion_matrix",
+    "values": "",
 }
+DEFAULTS: Mapping[Kind, tuple[str, ...]] = {kind: tuple(names.split()) for kind, names in _DEFAULTS.items()}
 """What is counted where nobody names metrics, besides the loss and the recipe's own."""
 
 

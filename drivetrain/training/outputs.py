@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.metric import Kind, Task
+from drivetrain.training.metric import Floats, Kind, RankedBy, Task
 from drivetrain.training.model_folder import THRESHOLD
 from drivetrain.training.recipe import Recipe, wrong_answer
 
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 # What these mean only a recipe knows.
 _WITHOUT_ANSWERS: tuple[Kind, ...] = ("tokens", "values")
+_RANKED: tuple[Kind, ...] = ("binary", "multiclass", "multilabel")
+# Sums of probabilities below this have lost digits.
+_TINY = 1e-290
 
 
 class Answers(NamedTuple):
@@ -36,7 +39,9 @@ class Answers(NamedTuple):
 def task_of(recipe: Recipe, description: Mapping[str, Any] | None = None) -> Task:
     """What a recipe's model predicts: its optional attribute `task` (a kind), or what `num_classes` tells: two classes
     are binary, more are multiclass, none are values. Its optional `class_names` name the classes. What is no class is
-    counted by its optional `num_outputs`: the outputs of a regression (1 unless it says so), labels, or tokens.
+    counted by its optional `num_outputs`: the outputs of a regression (1 unless it says so), labels, or tokens. Samples
+    are ranked by the outputs; by what its `scores(outputs)` returns where it has that method. These are probabilities,
+    unless its optional `raw_scores` is true.
 
     Args:
         description: of the model; its optional `threshold` is that of a binary task.
@@ -54,11 +59,25 @@ def task_of(recipe: Recipe, description: Mapping[str, Any] | None = None) -> Tas
         raise InputError(
             f"{type(recipe).__module__}: class_names has {len(names)} names, and num_classes is {num_classes}."
         )
-    task = Task(kind, num_classes or int(getattr(recipe, "num_outputs", kind == "regression")), names)
+    size = num_classes or int(getattr(recipe, "num_outputs", kind == "regression"))
+    task = Task(kind, size, names, ranked_by=_ranked_by(recipe, kind))
     threshold: Any = (description or {}).get(THRESHOLD, task.threshold)
     if not (isinstance(threshold, int | float) and 0 <= threshold <= 1):
         raise InputError(f"the model's threshold is {threshold!r:.40}; allowed are numbers from 0 to 1.")
     return replace(task, threshold=float(threshold)) if kind == "binary" else task
+
+
+def _ranked_by(recipe: Recipe, kind: Kind) -> RankedBy:
+    """
+    Raises:
+        InputError: raw scores without the method that gives them.
+    """
+    raw = bool(getattr(recipe, "raw_scores", False))
+    if getattr(recipe, "scores", None) is None:
+        if raw:
+            raise InputError(f"{type(recipe).__module__}: raw_scores is true, and there is no method scores(outputs).")
+        return "logits" if kind in _RANKED else "probabilities"
+    return "raw scores" if raw else "probabilities"
 
 
 def answers_of(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Answers:
@@ -114,3 +133,36 @@ def _answers(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Ans
 def _check(recipe: Recipe, outputs: Any, fits: bool, wanted: str) -> None:
     if not fits:
         raise wrong_answer(recipe, "model", outputs, f"outputs of shape {wanted}")
+
+
+def margins_of(framework: Values, task: Task, outputs: Any, scores: NDArray[Any] | None) -> Floats | None:
+    """By what samples are ranked, as `Samples.margins` has it, for outputs and scores that `answers_of` has checked."""
+    if scores is None or task.ranked_by == "probabilities":
+        return None
+    if task.ranked_by == "raw scores":
+        return np.asarray(scores, np.float64)
+    logits = np.asarray(framework.array(outputs), np.float64)
+    if task.kind == "binary":
+        return logits[:, 1] - logits[:, 0] if logits.shape[1:] == (2,) else logits.reshape(-1)
+    return _log_odds(logits, scores) if task.kind == "multiclass" else logits
+
+
+def _log_odds(logits: Floats, probabilities: Floats) -> Floats:
+    """z_k - logsumexp of the others, shape [n, C], by p_k / (1 - p_k), where 1 - p_k has all its digits: it is at least
+    1/2, but for the largest logit, for which the others are added up."""
+    if logits.shape[1] == 1:
+        return np.zeros_like(logits)
+    top = probabilities.argmax(axis=1)[:, None]
+    best, highest = np.take_along_axis(probabilities, top, 1), np.take_along_axis(logits, top, 1)
+    others = probabilities.copy()
+    np.put_along_axis(others, top, 0, 1)
+    rest = others.sum(axis=1, keepdims=True)
+    # (Equal logits have equal margins.)
+    found = np.where(logits == highest, np.maximum(rest, _TINY), 1 - probabilities)
+    np.divide(best, found, out=found)
+    np.log(found, out=found)
+    found += logits - highest
+    for row in np.flatnonzero(rest[:, 0] < _TINY):
+        below = np.delete(logits[row], top[row])
+        found[row, top[row]] = highest[row] - np.logaddexp.reduce(below)
+    return found

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Floats, Ints, Kind, Samples
+from drivetrain.training.metric import Floats, Ints, Kind, RankedBy, Samples
 from drivetrain.training.metric_states.numbers.finite import EXTREME
 
 IGNORED = -100
@@ -58,14 +58,7 @@ def scores(samples: Samples, kind: Kind, num_classes: int, *, probabilities: boo
     Raises:
         InputError: something else.
     """
-    found = _given(samples.scores, "scores")
-    targets = _given(samples.targets, "targets")
-    wanted = (len(targets),) if kind == "binary" else (len(targets), num_classes)
-    if found.shape != wanted:
-        raise InputError(
-            f"the scores of {len(targets)} samples have shape {list(found.shape)}; a {kind} task of {num_classes} "
-            f"classes needs {list(wanted)}. Correct the recipe's scores()."
-        )
+    found = _of_classes(samples.scores, "scores", samples, kind, num_classes)
     of = "probabilities" if probabilities else "scores"
     if found.size and of not in samples.checked:
         low, high = found.min(), found.max()  # NaN where one of them is
@@ -74,9 +67,40 @@ def scores(samples: Samples, kind: Kind, num_classes: int, *, probabilities: boo
         if probabilities and not (low >= 0 and high <= 1):
             raise InputError(
                 f"a score is {float(low if low < 0 else high):g}, and this metric needs probabilities between 0 and 1. "
-                "Let the recipe's scores() return what softmax or sigmoid makes of the outputs."
+                "Let the recipe's scores() return what softmax or sigmoid makes of the outputs. If its scores only "
+                "rank, say so by its attribute raw_scores = True, and name metrics that rank, such as auroc."
             )
         samples.checked.add(of)
+    return found
+
+
+def ranked(samples: Samples, kind: Kind, num_classes: int, by: RankedBy) -> NDArray[np.floating[Any]]:
+    """The numbers by which samples are ranked, in the shape of the scores.
+
+    Raises:
+        InputError: there are none, or one is not finite or no probability.
+    """
+    if by == "probabilities":
+        return scores(samples, kind, num_classes)
+    found = _of_classes(samples.margins, "margins", samples, kind, num_classes)
+    if "margins" not in samples.checked:
+        wrong = found[~np.isfinite(found)]
+        if wrong.size:
+            raise InputError(f"a score to rank by is {wrong[0]:g}: {EXTREME}.")
+        samples.checked.add("margins")
+    return found
+
+
+def _of_classes(
+    values: NDArray[Any] | None, what: str, samples: Samples, kind: Kind, num_classes: int
+) -> NDArray[np.floating[Any]]:
+    found, targets = _given(values, what), _given(samples.targets, "targets")
+    wanted = (len(targets),) if kind == "binary" else (len(targets), num_classes)
+    if found.shape != wanted:
+        raise InputError(
+            f"the {what} of {len(targets)} samples have shape {list(found.shape)}; a {kind} task of {num_classes} "
+            f"classes needs {list(wanted)}. Correct the recipe's scores()."
+        )
     return found
 
 

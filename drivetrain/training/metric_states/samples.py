@@ -15,7 +15,7 @@ from drivetrain.training.errors import unknown_name
 from drivetrain.training.framework import Values
 from drivetrain.training.metric import Amount, Ints, Samples, Task
 from drivetrain.training.metric_states.numbers.finite import EXTREME, Locate, Where, check_finite
-from drivetrain.training.outputs import answers_of
+from drivetrain.training.outputs import answers_of, margins_of
 from drivetrain.training.recipe import HasDirections, HasLossWeights, HasTruth, Recipe, wrong_answer
 
 # A target that counts for nothing (torch's `ignore_index`), where a sample has many.
@@ -74,7 +74,8 @@ def samples_of(
     if task.kind == "values":
         return Samples(losses=found["loss"], weights=weights, values=values, texts=texts)
     scores, predicted = answers_of(framework, recipe, task, outputs)
-    for name, numbers in (("score", scores), ("prediction", predicted)):
+    margins = margins_of(framework, task, outputs, scores)
+    for name, numbers in (("score", scores), ("prediction", predicted), ("output", margins)):
         if numbers is not None and numbers.dtype.kind == "f":
             check_finite(name, numbers, where, EXTREME)
     wanted = _targets(recipe, task, given, where)
@@ -90,6 +91,7 @@ def samples_of(
         targets=wanted,
         scores=scores,
         predicted=predicted,
+        margins=margins,
         values=values,
         texts=texts,
     )
@@ -113,7 +115,8 @@ def no_samples(task: Task) -> Samples:
         "segmentation": (np.zeros((0, 0), np.int64), None, np.zeros((0, 0), np.int64)),
         "values": (None, None, None),
     }[task.kind]
-    return Samples(losses=none, targets=targets, scores=scores, predicted=predicted)
+    margins = None if task.ranked_by == "probabilities" else scores
+    return Samples(losses=none, targets=targets, scores=scores, predicted=predicted, margins=margins)
 
 
 def _texts(recipe: Recipe, outputs: Any, targets: Any) -> Callable[[], tuple[Sequence[str], Sequence[str]]] | None:

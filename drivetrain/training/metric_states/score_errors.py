@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
-from drivetrain.training.metric import Counts, Floats, Ints, Kind, Samples
+from drivetrain.training.metric import Counts, Floats, Ints, Kind, Samples, Task
 from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.numbers import exact_sum, sums
 from drivetrain.training.metric_states.numbers.exact_sum import SIZE
 from drivetrain.training.metric_states.numbers.sums import side_by_side
 
-ScoreError = Literal["brier", "log"]
+ScoreError = Literal["brier", "log", "log_softmax"]
+SUMS = "sums"
+_NEAR_ONE = 1e-3  # sums of probabilities in half precision are further off than rounding in float32
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class ScoreErrors:
     brier  the sum over the classes of (probability - outcome)^2; in a binary task that of class 1 alone
     log    -log(probability of the target's class), the probability clipped to [e, 1 - e], where e is the distance from
            1 to the next number of its type
+    log_softmax  the same of logits: log(1 + exp(-margin of the target's class)), which needs no clipping
 
     An error of a sample is right to a few units in the last place, and none is negative, so that their mean is right to
     about 1e-15 (brier: times the number of classes, at most) relative to itself.
@@ -38,6 +42,14 @@ class ScoreErrors:
 
     def count(self, samples: Samples) -> Counts:
         targets = checks.class_targets(samples, self.kind, self.num_classes)
+        if self.error == "log_softmax":
+            margins = checks.ranked(samples, self.kind, self.num_classes, "logits")
+            if self.kind == "binary":
+                own = np.where(targets == 1, margins, -margins)
+            else:
+                own = np.take_along_axis(margins, targets[:, None], axis=1)[:, 0]
+            errors = np.maximum(-own, 0) + np.log1p(np.exp(-np.abs(own)))
+            return side_by_side([exact_sum.spread(errors)], len(errors))
         scores = checks.scores(samples, self.kind, self.num_classes)
         if self.error == "log":
             # Of the clipped score's type: 1 - e has to be less than 1.
@@ -58,6 +70,38 @@ class ScoreErrors:
 
     def settle(self, cells: Ints) -> None:
         sums.settle(cells)
+
+
+@dataclass(frozen=True)
+class SumsOfScores:
+    """Samples whose scores sum to one, and (second cell) those whose scores do not."""
+
+    num_classes: int
+
+    @property
+    def size(self) -> int:
+        return 2
+
+    def count(self, samples: Samples) -> Counts:
+        scores = checks.scores(samples, "multiclass", self.num_classes)
+        return Counts((np.abs(scores.sum(axis=1, dtype=np.float64) - 1) > _NEAR_ONE).astype(np.int64))
+
+
+def sums_of(task: Task) -> dict[str, SumsOfScores]:
+    """What a metric of probabilities counts to tell whether they are some: softmax always gives some."""
+    checked = task.kind == "multiclass" and task.ranked_by != "logits"
+    return {SUMS: SumsOfScores(task.num_classes)} if checked else {}
+
+
+def advice_on(counted: Mapping[str, Ints]) -> str:
+    """What to do about scores that do not sum to one; "" where they do."""
+    right, wrong = counted[SUMS].tolist() if SUMS in counted else (0, 0)
+    if not wrong:
+        return ""
+    return (
+        f"the scores of {wrong:,} of {right + wrong:,} samples do not sum to 1 over the classes, so they are no "
+        "probabilities: let the recipe's scores() divide each by their sum"
+    )
 
 
 def _log_errors(scores: np.ndarray, positive: np.ndarray) -> Floats:

@@ -12,7 +12,7 @@ from drivetrain.training.metric import Ints, Samples
 
 MOST_SAMPLES, MOST_BYTES = 1 << 16, 1 << 21
 """That wait: as much as stays in a processor's cache while it is counted."""
-_FIELDS = ("losses", "weights", "targets", "scores", "predicted")
+_FIELDS = ("losses", "weights", "targets", "scores", "predicted", "margins")
 
 Columns = Mapping[str, NDArray[Any]]
 _Arrays = dict[tuple[str, str], NDArray[Any]]

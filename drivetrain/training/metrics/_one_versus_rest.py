@@ -16,8 +16,6 @@ from drivetrain.training.metric_states import checks
 from drivetrain.training.metric_states.numbers.enclosure import Enclosure, mean
 from drivetrain.training.metric_states.ranking.score_histogram import (
     ScoreHistogram,
-    bins_of_one_score,
-    bins_of_ties,
     check_resolution,
     resolution_for,
 )
@@ -93,13 +91,9 @@ class OneVersusRest:
     def ties(self, task: Task, ranked: Mapping[str, Ranked]) -> dict[str, NDArray[np.bool_]]:
         """Suffix -> which bins hold ties only: those of one float64, and where a ranking tells all scores, those of one
         score. Shape [bins] each."""
-        resolution = self.tallies(task)[HISTOGRAM].resolution
-        found: dict[str, NDArray[np.bool_]] = {}
-        for name in suffixes(task):
-            one = ranked.get(_ranked_as(name))
-            few = None if one is None else one.scores
-            found[name] = bins_of_ties(resolution) if few is None else bins_of_one_score(resolution, few)
-        return found
+        histogram = self.tallies(task)[HISTOGRAM]
+        few = {name: one.scores for name, one in ranked.items()}
+        return {name: histogram.ties(few.get(_ranked_as(name))) for name in suffixes(task)}
 
     def rankings(self, task: Task, samples: Samples) -> Mapping[str, Ranking]:
         """
@@ -107,7 +101,7 @@ class OneVersusRest:
             InputError: as the histogram.
         """
         targets = checks.class_targets(samples, task.kind, task.num_classes)
-        scores = checks.scores(samples, task.kind, task.num_classes).astype("float64", copy=False)
+        scores = checks.ranked(samples, task.kind, task.num_classes, task.ranked_by).astype("float64", copy=False)
         if task.kind == "binary":
             return {_ranked_as(""): Ranking(scores, targets == 1)}
         found: dict[str, Ranking] = {}

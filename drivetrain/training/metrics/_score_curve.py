@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from drivetrain.training.metric import Floats, Ints, Ranked, Task, UndefinedError, Value
-from drivetrain.training.metric_states.ranking.score_histogram import lower_edges
+from drivetrain.training.metric_states.ranking.score_histogram import shown
 from drivetrain.training.metrics._one_versus_rest import HISTOGRAM, OneVersusRest
 
 MOST_POINTS = 1000
@@ -30,9 +30,11 @@ class Thresholds(NamedTuple):
         return cls(edges[used], np.cumsum(positives[used]), np.cumsum(negatives[used]))
 
     @classmethod
-    def exactly(cls, ranked: Ranked) -> Thresholds:
+    def exactly(cls, task: Task, ranked: Ranked) -> Thresholds:
         scores, positives, negatives = zip(*ranked.curve, strict=True)
-        return cls(np.array(scores), np.array(positives, np.int64), np.array(negatives, np.int64))
+        return cls(
+            shown(task.ranked_by, np.array(scores)), np.array(positives, np.int64), np.array(negatives, np.int64)
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class CurveOfScores(OneVersusRest, ABC):
         Raises:
             UndefinedError: no class has a curve.
         """
-        edges = lower_edges(self.tallies(task)[HISTOGRAM].resolution)
+        edges = self.tallies(task)[HISTOGRAM].lower_edges()
         columns = self._defined(task, counted)
         most = _most(task)
         return {name: self.curve(Thresholds.of(*column, edges), most) for name, column in columns.items()}
@@ -69,7 +71,7 @@ class CurveOfScores(OneVersusRest, ABC):
         """
         columns, most = self.ranked(task, ranked), _most(task)
         numbers = {name: (one.num_positives, one.num_negatives) for name, one in columns.items()}
-        return {name: self.curve(Thresholds.exactly(columns[name]), most) for name in self._with_curve(numbers)}
+        return {name: self.curve(Thresholds.exactly(task, columns[name]), most) for name in self._with_curve(numbers)}
 
     def _defined(self, task: Task, counted: Mapping[str, Ints]) -> dict[str, tuple[Ints, Ints]]:
         """(positives, negatives) of each bin, of the classes that have a curve.

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
-from drivetrain.training.metric_states.score_errors import ScoreErrors
+from drivetrain.training.metric_states.score_errors import ScoreErrors, advice_on, sums_of
 
 
 @dataclass(frozen=True)
@@ -22,11 +22,11 @@ class Metric:
     value_range: ClassVar[Range] = FROM_ZERO
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
-        return {"errors": ScoreErrors(task.kind, task.num_classes, "brier")}
+        return {"errors": ScoreErrors(task.kind, task.num_classes, "brier"), **sums_of(task)}
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         halves = 2 if task.kind == "multiclass" and task.num_classes == 2 else 1
         (total,) = totals(counted["errors"])
         most = 1 if task.kind == "binary" else task.num_classes / halves  # of probabilities that need not add up to 1
         value = float(total / (num_samples(counted["errors"]) * halves))
-        return {"": Value(value, value_range=(0.0, most))}
+        return {"": Value(value, advice=advice_on(counted), value_range=(0.0, most))}

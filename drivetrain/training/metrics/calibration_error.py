@@ -13,6 +13,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.confidence import BITS, Bin, Confidences, RoundedConfidences
+from drivetrain.training.metric_states.score_errors import advice_on, sums_of
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, worth
 
 NORMS = ("l1", "l2", "max")
@@ -46,11 +47,12 @@ class Metric:
             raise unknown_name("norm", self.norm, NORMS)
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
-        return {"confidences": self._confidences(task)}
+        return {"confidences": self._confidences(task), **sums_of(task)}
 
     def coarser(self, task: Task, cells: int) -> Metric:
         """With rounded confidences where the exact sums of each bin take more cells."""
-        return self if self._confidences(task).size <= cells else _Rounded(self.bins, self.norm)
+        own = sum(tally.size for tally in self.tallies(task).values())
+        return self if own <= cells else _Rounded(self.bins, self.norm)
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         bins = self._confidences(task).filled(counted["confidences"])
@@ -66,7 +68,8 @@ class Metric:
         else:
             squares = math.fsum(d * d / each.num_samples for d, each in zip(distances, bins, strict=True))
             value = math.sqrt(squares / n)
-        return {"": Value(value, self._bound, limits=partial(self._limits, value, bins, n))}
+        limits = partial(self._limits, value, bins, n)
+        return {"": Value(value, self._bound, advice_on(counted), limits)}
 
     def _limits(self, value: float, bins: list[Bin], n: float, confidence: float) -> Limits:
         """Chance alone makes distances: a model that is calibrated has a value above 0, the more so the more bins there
@@ -113,6 +116,9 @@ class _Rounded(Metric):
     # Each confidence is off by half a step at most, and so are their means in bins and any norm of these that is
     # weighted by samples; the other half is for the roundings on the way.
     _bound: ClassVar[float] = 2.0**-BITS
+
+    def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"confidences": self._confidences(task)}
 
     def _confidences(self, task: Task) -> Confidences:
         return RoundedConfidences(task.kind, task.num_classes, self.bins)

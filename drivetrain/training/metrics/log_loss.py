@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
-from drivetrain.training.metric_states.score_errors import ScoreErrors
+from drivetrain.training.metric_states.score_errors import ScoreErrors, advice_on, sums_of
 
 
 @dataclass(frozen=True)
@@ -16,7 +16,7 @@ class Metric:
     """The mean of -log(probability of the target's class), natural logarithm (scikit-learn's log_loss).
 
     As there, probabilities are clipped to [e, 1 - e], where e is 2.2e-16 (float32 scores: 1.2e-7): one wrong answer
-    given with certainty would be infinite.
+    given with certainty would be infinite. Of logits it is -log_softmax of the target's class, which needs no clipping.
     """
 
     kinds: ClassVar[tuple[Kind, ...]] = ("multiclass", "binary")
@@ -24,8 +24,9 @@ class Metric:
     value_range: ClassVar[Range] = FROM_ZERO
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
-        return {"errors": ScoreErrors(task.kind, task.num_classes, "log")}
+        error = "log_softmax" if task.ranked_by == "logits" else "log"
+        return {"errors": ScoreErrors(task.kind, task.num_classes, error), **sums_of(task)}
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         (total,) = totals(counted["errors"])
-        return {"": Value(float(total / num_samples(counted["errors"])))}
+        return {"": Value(float(total / num_samples(counted["errors"])), advice=advice_on(counted))}

@@ -14,7 +14,7 @@ which chooses anew in each replicate.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, partial
 from math import isfinite, lcm, nextafter
@@ -24,7 +24,7 @@ import numpy as np
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.metric import Floats, Ints, Kind, Task, Value
-from drivetrain.training.metric_states.ranking.score_histogram import lower_edges
+from drivetrain.training.metric_states.ranking.score_histogram import ScoreHistogram, lower_edges
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, worth
 from drivetrain.training.metrics._one_versus_rest import HISTOGRAM, OneVersusRest, both_sides
 from drivetrain.training.metrics._optimism import limits, optimism
@@ -79,6 +79,10 @@ class Metric(OneVersusRest):
             cost = getattr(self, name)
             if not (isfinite(cost) and 0 < cost <= HIGHEST_COST):
                 raise InputError(f"{name}={cost:g}; allowed are costs above 0, up to {HIGHEST_COST:g}.")
+
+    def tallies(self, task: Task) -> Mapping[str, ScoreHistogram]:
+        """Of probabilities in every task: with them a threshold is compared."""
+        return super().tallies(replace(task, ranked_by="probabilities"))
 
     def coarser(self, task: Task, cells: int) -> OneVersusRest:
         return self if self.tallies(task)[HISTOGRAM].size <= cells else _Spared(resolution=1)

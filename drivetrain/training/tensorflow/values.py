@@ -41,7 +41,8 @@ class Values:
 
     @staticmethod
     def sigmoid(outputs: Any) -> Array:
-        return 1.0 / (1.0 + np.exp(-np.asarray(outputs, np.float64)))
+        with np.errstate(over="ignore"):  # of a large negative logit it is 0
+            return 1.0 / (1.0 + np.exp(-np.asarray(outputs, np.float64)))
 
     @staticmethod
     def rows(batch: Any, places: Array) -> Batch:

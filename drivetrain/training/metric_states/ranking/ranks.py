@@ -26,7 +26,10 @@ class Ranks:
 
     def count(self, samples: Samples) -> Counts:
         targets = checks.class_targets(samples, "multiclass", self.num_classes)[:, None]
-        scores = checks.scores(samples, "multiclass", self.num_classes, probabilities=False)
+        if samples.margins is None:
+            scores = checks.scores(samples, "multiclass", self.num_classes, probabilities=False)
+        else:  # probabilities of large logits are all 0 or 1
+            scores = checks.ranked(samples, "multiclass", self.num_classes, "logits")
         own = np.take_along_axis(scores, targets, axis=1)
         before = (scores > own) | ((scores == own) & (np.arange(self.num_classes) > targets))
         return Counts(np.minimum(before.sum(axis=1), self.depth))

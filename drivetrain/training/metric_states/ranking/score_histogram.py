@@ -22,8 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Counts, Floats, Ints, Kind, Samples, Task
+from drivetrain.training.metric import Counts, Floats, Ints, Kind, RankedBy, Samples, Task
 from drivetrain.training.metric_states import checks
+from drivetrain.training.metric_states.ranking import margin_bins
 
 FINEST = 16
 """The resolution where memory allows: 93,701 bins, 1.5 MB of counts a class."""
@@ -144,15 +145,9 @@ def bins_of_ties(resolution: int) -> NDArray[np.bool_]:
     return ties
 
 
-@lru_cache(maxsize=64)
-def bins_of_one_score(resolution: int, scores: tuple[float, ...]) -> NDArray[np.bool_]:
-    """Which bins hold samples of one score at most, where these are all the scores; shape [bins]."""
-    return np.bincount(bins_of(np.array(scores), resolution), minlength=number_of_bins(resolution)) <= 1
-
-
 def resolution_for(task: Task, cells: int = CELLS, finest: int = FINEST) -> int:
     """The resolution, up to `finest`, whose histogram of the task has at most `cells` cells; at least 1."""
-    sizes = ((r, ScoreHistogram(task.kind, task.num_classes, r).size) for r in range(finest, 1, -1))
+    sizes = ((r, ScoreHistogram.of(task, r).size) for r in range(finest, 1, -1))
     return next((resolution for resolution, size in sizes if size <= cells), 1)
 
 
@@ -163,11 +158,12 @@ class ScoreHistogram:
     kind: Kind
     num_classes: int
     resolution: int
+    ranked_by: RankedBy = "probabilities"
 
     @classmethod
     def of(cls, task: Task, resolution: int = 0) -> ScoreHistogram:
         """The tally of a task; 0 for the finest resolution that leaves memory for its classes."""
-        return cls(task.kind, task.num_classes, resolution or resolution_for(task))
+        return cls(task.kind, task.num_classes, resolution or resolution_for(task), task.ranked_by)
 
     @property
     def columns(self) -> int:
@@ -176,16 +172,40 @@ class ScoreHistogram:
 
     @property
     def size(self) -> int:
-        return 2 * self.columns * number_of_bins(self.resolution)
+        return 2 * self.columns * self.bins
+
+    @property
+    def bins(self) -> int:
+        """Of each column and side."""
+        of = number_of_bins if self.ranked_by == "probabilities" else margin_bins.number_of_bins
+        return of(self.resolution)
+
+    def bins_of(self, ranked: NDArray[Any]) -> Ints:
+        """The bin of each probability or margin, in their shape."""
+        return (bins_of if self.ranked_by == "probabilities" else margin_bins.bins_of)(ranked, self.resolution)
+
+    def lower_edges(self) -> Floats:
+        """The least score of each bin, for people: of log-odds their probability. Shape [bins]."""
+        if self.ranked_by == "probabilities":
+            return lower_edges(self.resolution)
+        return shown(self.ranked_by, margin_bins.lower_edges(self.resolution))
+
+    def ties(self, few: tuple[float, ...] | None = None) -> NDArray[np.bool_]:
+        """Which bins hold ties only: those of one number, or if these `few` are all that there are, of one of these.
+        Shape [bins]."""
+        if few is not None:
+            return _bins_of_one_score(self, few)
+        return (bins_of_ties if self.ranked_by == "probabilities" else margin_bins.bins_of_ties)(self.resolution)
 
     def count(self, samples: Samples) -> Counts:
         """
         Raises:
-            InputError: a score that is NaN or not in [0, 1], or a target that is no class.
+            InputError: a score that is NaN or no probability, a margin that is not finite, or a target that is no
+                class.
         """
         targets = checks.class_targets(samples, self.kind, self.num_classes)
-        cells = bins_of(checks.scores(samples, self.kind, self.num_classes), self.resolution)
-        bins = number_of_bins(self.resolution)
+        cells = self.bins_of(checks.ranked(samples, self.kind, self.num_classes, self.ranked_by))
+        bins = self.bins
         if self.kind != "binary":
             cells += np.arange(0, self.size, 2 * bins)
         if self.kind == "multiclass":
@@ -198,6 +218,19 @@ class ScoreHistogram:
         """(positives, negatives) of each column of scores, shape [bins] each."""
         table = cells.reshape(self.columns, 2, -1)
         return [(positives, negatives) for negatives, positives in table]
+
+
+@lru_cache(maxsize=64)
+def _bins_of_one_score(histogram: ScoreHistogram, few: tuple[float, ...]) -> NDArray[np.bool_]:
+    return np.bincount(histogram.bins_of(np.array(few)), minlength=histogram.bins) <= 1
+
+
+def shown(ranked_by: RankedBy, ranked: Floats) -> Floats:
+    """What people are shown of numbers that samples are ranked by: of log-odds the probabilities."""
+    if ranked_by != "logits":
+        return ranked
+    small = np.exp(-np.abs(ranked))
+    return np.where(ranked < 0, small, 1.0) / (1.0 + small)
 
 
 def check_resolution(resolution: int) -> None:
