@@ -153,7 +153,7 @@ synth: .venvs/infra/.installed  ## Write the CloudFormation template of a pipeli
 
 audit-code: .venvs/audit/.installed  ## Look for insecure code and images (bandit, hadolint; pyproject.toml says what is left out)
 	.venvs/audit/bin/bandit --quiet --recursive --severity-level medium --configfile pyproject.toml components pipelines training_scripts infra
-	.venvs/audit/bin/hadolint $(IMAGES)/*.Dockerfile
+	.venvs/audit/bin/hadolint $(IMAGES)/*.Dockerfile infra/*.Dockerfile
 
 audit-pins: .venvs/audit/.installed  ## Look for known vulnerabilities of the pinned packages; asks the index
 	.venvs/audit/bin/pip-audit --strict --no-deps --disable-pip --requirement constraints.txt

@@ -1,4 +1,6 @@
-"""Serves a model by its own code: `python server.py MODEL_FOLDER CODE_FOLDER SCRIPT`, on $SAGEMAKER_BIND_TO_PORT.
+"""Serves a model by its own code: `python server.py MODEL_FOLDER CODE_FOLDER SCRIPT [HOST]`.
+
+It listens on $SAGEMAKER_BIND_TO_PORT (8080) of HOST, by default of this machine alone.
 
 It is what a framework's inference image does (https://github.com/aws/sagemaker-inference-toolkit): SCRIPT, a module of
 CODE_FOLDER, has model_fn(model_dir), and input_fn(body, content_type), predict_fn(data, model) and
@@ -276,13 +278,13 @@ def requests(handler: Handler, idle_s: float = _IDLE_S) -> type[BaseHTTPRequestH
     return Requests
 
 
-def main(model_folder: str, code_folder: str, script: str) -> None:
+def main(model_folder: str, code_folder: str, script: str, host: str = "127.0.0.1") -> None:
     path = Path(code_folder, script)
     sys.path.insert(0, str(path.parent))
     module = importlib.import_module(path.stem)
     handler = Handler(module, model_folder)
     port = int(os.environ.get("SAGEMAKER_BIND_TO_PORT") or 8080)
-    BoundedServer(("127.0.0.1", port), requests(handler)).serve_forever()
+    BoundedServer((host, port), requests(handler)).serve_forever()
 
 
 if __name__ == "__main__":
