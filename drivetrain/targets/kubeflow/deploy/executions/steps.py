@@ -142,7 +142,7 @@ def step_runs(
         run = _step_run(step, found, ended, stopped)
         if branch and run.status != "NotExecuted":
             # It has decided; what its branch came to is told of the branch's steps.
-            run = replace(run, status="Succeeded", messages=(), branch=branch)
+            run = replace(run, status="Succeeded", ended=None, messages=(), branch=branch)
         if run.status in ("Succeeded", "Cached") and any(one.status == "Executing" for one in seen.get(step.loop, ())):
             run = replace(run, status="Executing", ended=None) if ended is None else run
         yield run

@@ -35,6 +35,10 @@ _PHASES = {
 }
 _LAUNCHER_FAILED = "exit code 1)"
 """The launcher hides its program's code: each failure is 1. Other codes come from the cluster."""
+_SIGNALS = {
+    "exit code 143)": "SIGTERM: the pod was deleted, evicted or preempted, or ran too long",
+    "exit code 137)": "SIGKILL: often out of memory",
+}
 # Says nothing that the last try does not say.
 _NO_MORE = "No more retries left"
 
@@ -160,7 +164,7 @@ def _seen(workflow: str, task: _Task) -> Seen | None:
     if status == "Succeeded" and task.programs and not pods:
         status = "Cached"
     last = [*pods[-1:], *(each for each in task.programs[::-1] if each not in pods), node]
-    told = [str(each["message"]) for each in last if each.get("message") not in (None, "", _NO_MORE)]
+    told = [_plain(str(each["message"])) for each in last if each.get("message") not in (None, "", _NO_MORE)]
     return Seen(
         status,
         _started((tried or task.nodes)[0]),
@@ -169,6 +173,12 @@ def _seen(workflow: str, task: _Task) -> Seen | None:
         by_program=bool(pods) and str(pods[-1].get("message")).endswith(_LAUNCHER_FAILED),
         attempts=tuple(_attempt(workflow, each) for each in pods),
     )
+
+
+def _plain(message: str) -> str:
+    """A pod's message, with what its exit code means. `main` is the container of the program in each."""
+    text = message.removeprefix("main: ")
+    return next((f"{text}: {why}" for ending, why in _SIGNALS.items() if text.endswith(ending)), text)
 
 
 def _status(node: Json) -> str:
