@@ -26,7 +26,7 @@ def tensorboard(needs: Needs) -> Iterator[Object]:
     if not needs.trains:
         return
     settings, labels = needs.settings, labels_of(needs.name, "tensorboard")
-    environment: dict[str, str] = {}
+    environment = _region(needs)
     if settings.s3_endpoint is not None:
         environment["S3_ENDPOINT"] = settings.s3_endpoint  # as TensorBoard calls it where there is no TensorFlow
     yield deployment(
@@ -100,7 +100,7 @@ def starter(needs: Needs) -> Iterator[Object]:
             cpu="50m",
             memory="256Mi",
             pull_policy=settings.image_pull_policy,
-            environment={"KF_PIPELINES_SA_TOKEN_PATH": f"{TOKEN_FOLDER}/token"},
+            environment={**_region(needs), "KF_PIPELINES_SA_TOKEN_PATH": f"{TOKEN_FOLDER}/token"},
             secret_environment=_store_secret(needs),  # what it has seen is kept there
             probe=_heartbeat(settings.infrastructure.poll_seconds),
             mounts={TOKEN_FOLDER: "token", PIPELINE_FOLDER: "pipeline"},
@@ -118,6 +118,12 @@ def _heartbeat(poll_seconds: int) -> Probe:
     minutes = math.ceil(3 * poll_seconds / 60) + 2
     command = f'test -n "$(find {HEARTBEAT} -mmin -{minutes})"'
     return Probe(command=("sh", "-c", command), starts_within_seconds=60 * minutes, period_seconds=60)
+
+
+def _region(needs: Needs) -> dict[str, str]:
+    """The variables with the region of the object store: some clients read the one, some the other."""
+    region = needs.settings.storage_region
+    return {} if region is None else {"AWS_REGION": region, "AWS_DEFAULT_REGION": region}
 
 
 def _store_secret(needs: Needs) -> dict[str, tuple[str, str]]:

@@ -16,7 +16,6 @@ from tests.fixtures.kubeflow_infra import one_node
 from tests.fixtures.kubeflow_pipelines.server import pipelines_api
 from tests.fixtures.s3_server import environment, make_bucket, s3_server, variables
 
-HEALTH = {"commit_sha": "4a3592cb2d", "tag_name": "2.17.0", "multi_user": False, "pipeline_store": "database"}
 # Pods reach the store by another name than this machine.
 STORE = {"s3_endpoint": "http://seaweedfs.kubeflow:9000", "s3_secret": "s3-credentials"}
 PIPELINE = """\
@@ -30,12 +29,9 @@ def nightly() -> Pipeline:
 
 
 @pytest.fixture
-def settings(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
+def settings() -> Iterator[dict[str, Any]]:
     """Those of a pipeline for one user's installation that answers."""
     with pipelines_api() as api, environment(variables(s3_server())):
-        api.namespaces = ("kubeflow",)
-        api.fault = lambda method, path: json.dumps(HEALTH) if path.endswith("/healthz") else ""
-        monkeypatch.setenv("KF_PIPELINES_TOKEN", api.token)
         yield {"endpoint": api.endpoint, "root": f"s3://{make_bucket(s3_server())}/pipelines", **STORE}
 
 

@@ -213,6 +213,17 @@ def test_the_standard_notices_a_mistake(path: tuple[Any, ...], value: Any, place
     assert [each.partition(":")[0] for each in violations(pod)] == [place]
 
 
+@pytest.mark.parametrize(
+    ("settings", "region"),
+    [({"region": "eu-1"}, "eu-1"), ({}, "us-east-1"), ({"s3_endpoint": None, "region": "eu-2"}, "eu-2")],
+)
+def test_services_know_the_region_of_the_store(settings: Json, region: str) -> None:
+    for each in of_kind(built(full(**settings)), "Deployment"):
+        (container,) = each["spec"]["template"]["spec"]["containers"]
+        told = {variable["name"]: variable.get("value") for variable in container["env"]}
+        assert told["AWS_REGION"] == told["AWS_DEFAULT_REGION"] == region
+
+
 def test_openshift_s_pods_name_no_user_or_group() -> None:
     """Its restricted-v2 refuses any that is not of the namespace's range, and fills them in."""
     found = built(full(infrastructure={"openshift": True}))

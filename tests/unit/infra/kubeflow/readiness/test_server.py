@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 
 from drivetrain.infra.kubeflow.readiness import server
 from drivetrain.infra.kubeflow.readiness.place import UnaskedError
-from tests.fixtures.kubeflow_pipelines import server as stand_in
+from tests.fixtures.kubeflow_pipelines.server import Cluster, pipelines_api
 
 
-@pytest.fixture
-def api() -> Iterator[stand_in.Cluster]:
-    with stand_in.pipelines_api() as cluster:
+@contextmanager
+def api(monkeypatch: pytest.MonkeyPatch, version: str = "2.17.0", *, multi_user: bool = False) -> Iterator[Cluster]:
+    """A server, and a token that it takes for namespace team-a."""
+    with pipelines_api(version, multi_user=multi_user) as cluster:
+        monkeypatch.setenv("KF_PIPELINES_TOKEN", cluster.token)
         yield cluster
-
-
-def healthy(api: stand_in.Cluster, version: str, *, multi_user: bool = False) -> None:
-    """As 2.17.0 answers."""
-    said = {"commit_sha": "4a3592cb2d", "tag_name": version, "multi_user": multi_user, "pipeline_store": "database"}
-    api.fault = lambda method, path: json.dumps(said) if path.endswith("/healthz") else ""
 
 
 @pytest.mark.parametrize(
@@ -35,9 +31,9 @@ def healthy(api: stand_in.Cluster, version: str, *, multi_user: bool = False) ->
         ("unknown", "ok", "unknown, for one user: whether it is 2.15.0 or newer is not known"),
     ],
 )
-def test_the_version(api: stand_in.Cluster, found: Any, version: str, state: str, said: str) -> None:
-    healthy(api, version)
-    ((got, text, mend),) = found(server.pipelines, endpoint=api.endpoint)
+def test_the_version(found: Any, monkeypatch: pytest.MonkeyPatch, version: str, state: str, said: str) -> None:
+    with api(monkeypatch, version) as cluster:
+        ((got, text, mend),) = found(server.pipelines, endpoint=cluster.endpoint)
     assert (got, text) == (state, said)
     assert bool(mend) == (state == "would fail")
 
@@ -50,26 +46,28 @@ def test_an_address_where_nobody_answers(found: Any) -> None:
         found(server.namespace, endpoint="http://127.0.0.1:1")
 
 
-def test_an_installation_for_one_user_has_one_namespace(
-    api: stand_in.Cluster, found: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("KF_PIPELINES_TOKEN", api.token)
-    api.namespaces = ("team-a", "kubeflow")
-    healthy(api, "2.17.0")
-    ((state, said, mend),) = found(server.namespace, endpoint=api.endpoint, namespace="team-a")
-    assert state == "would fail" and "runs all pods in its own namespace, 'kubeflow', not in 'team-a'" in said
-    assert mend.startswith("Set deployment.targets.kubeflow.namespace: kubeflow")
-    assert found(server.namespace, endpoint=api.endpoint)[0][:2] == ("ok", "pods run in kubeflow")
-    healthy(api, "2.17.0", multi_user=True)
-    assert found(server.namespace, endpoint=api.endpoint, namespace="team-a")[0][:2] == ("ok", "pods run in team-a")
+def test_an_installation_for_one_user_has_one_namespace(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with api(monkeypatch) as cluster:
+        ((state, said, mend),) = found(server.namespace, endpoint=cluster.endpoint, namespace="team-a")
+        assert state == "would fail" and "runs all pods in its own namespace, 'kubeflow', not in 'team-a'" in said
+        assert mend.startswith("Set deployment.targets.kubeflow.namespace: kubeflow")
+        assert found(server.namespace, endpoint=cluster.endpoint) == [("ok", "pods run in kubeflow", "")]
 
 
-@pytest.mark.parametrize("token", ["", "let-me-in"])
-def test_who_may_not_use_the_namespace(
-    api: stand_in.Cluster, found: Any, monkeypatch: pytest.MonkeyPatch, token: str
+def test_in_a_cluster_of_many_users_pods_run_in_the_namespace_of_the_settings(
+    found: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("KF_PIPELINES_TOKEN", token)
-    healthy(api, "2.17.0", multi_user=True)
-    ((state, said, mend),) = found(server.namespace, endpoint=api.endpoint, namespace="team-b")
-    assert state == "would fail" and ("does not allow it" if token else "does not know who asks") in said
+    with api(monkeypatch, multi_user=True) as cluster:
+        assert found(server.namespace, endpoint=cluster.endpoint, namespace="team-a") == [
+            ("ok", "pods run in team-a", "")
+        ]
+
+
+@pytest.mark.parametrize("has_token", [False, True])
+def test_who_may_not_use_the_namespace(found: Any, monkeypatch: pytest.MonkeyPatch, has_token: bool) -> None:
+    with api(monkeypatch, multi_user=True) as cluster:
+        if not has_token:
+            monkeypatch.delenv("KF_PIPELINES_TOKEN")
+        ((state, said, mend),) = found(server.namespace, endpoint=cluster.endpoint, namespace="team-b")
+    assert state == "would fail" and ("does not allow it" if has_token else "does not know who asks") in said
     assert "a token that is good for it" in mend

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,10 +11,14 @@ from drivetrain.infra.kubeflow.readiness import storage
 from drivetrain.infra.kubeflow.readiness.place import UnaskedError
 from tests.fixtures.kubeflow_server import kubeflow_server
 from tests.fixtures.s3_server import environment, make_bucket, s3_server, variables
+from tests.fixtures.weed import weed_server
 
 
-def test_the_store_is_listed_from_here(found: Any) -> None:
-    endpoint = s3_server()
+@pytest.mark.parametrize(
+    "server", [s3_server, pytest.param(weed_server, marks=pytest.mark.slow)], ids=("moto", "seaweedfs")
+)
+def test_the_store_is_listed_from_here(found: Any, server: Callable[[], str]) -> None:
+    endpoint = server()
     with environment(variables(endpoint)):
         root = f"s3://{make_bucket(endpoint)}/pipelines"
         assert found(storage.object_store, root=root) == [("ok", f"{root} at {endpoint}", "")]
