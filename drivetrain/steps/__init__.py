@@ -67,16 +67,6 @@ START_COMMAND = (
     "sys.argv[:3]=[p];exec(compile(b,p,'exec'),{'__name__':'__main__','__file__':p})",
 )
 
-# The same for a task of Kubeflow Pipelines: START-SHA256 CODE-SHA256 EXECUTOR-INPUT. The code is an artifact, whose
-# folder is where the platform has it (drivetrain.steps.kubeflow says where).
-START_KUBEFLOW_TASK = (
-    "import sys,os,json,hashlib as h;s,c,e=sys.argv[1:4];"
-    'u=json.loads(e)["inputs"]["artifacts"]["code"]["artifacts"][0]["uri"];o=os.environ.get("DRIVETRAIN_OBJECT_STORE");'
-    'a,m,k=u.partition("://");r=o if o and a=="s3" else "/"+a.replace("gs","gcs");p=(r+"/"+k if m else u)+"/start.py";'
-    'b=open(p,"rb").read();h.sha256(b).hexdigest()==s or sys.exit("error: "+p+" is not the file that was deployed");'
-    'sys.argv[:]=[p,"--code",c,"kubeflow",e];exec(compile(b,p,"exec"),{"__name__":"__main__","__file__":p})'
-)
-
 # The same for a node of a TrainJob, to which the platform brings nothing: it fetches the code itself.
 START_KUBEFLOW_NODE = """\
 import hashlib, json, os, sys, tempfile

@@ -98,7 +98,8 @@ class Target(Protocol):
         Args:
             source: folder of the user's pipeline file, whose Python files travel into the containers.
             base: folder that relative data paths start from; the current one unless given.
-            wheels_optional: leave out a wheel that is not to be had, and say so in the notes.
+            wheels_optional: for a run on this machine, which does without what only a deployment needs: leave out a
+                wheel that is not to be had, and say so in the notes.
 
         Raises:
             SpecError: what the target cannot express, or would refuse.

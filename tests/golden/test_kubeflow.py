@@ -44,13 +44,15 @@ SETTINGS = {
 def searches() -> Pipeline:
     """Without the tuning, which is SageMaker's."""
     whole = test_searches.pipeline()
-    return whole.model_copy(update={"steps": tuple(each for each in whole.steps if "search" not in each.name)})
+    deployment = whole.deployment.model_copy(update={"targets": {"kubeflow": {"registry": SETTINGS["registry"]}}})
+    steps = tuple(each for each in whole.steps if "search" not in each.name)
+    return whole.model_copy(update={"steps": steps, "deployment": deployment})
 
 
 def settings() -> Pipeline:
     """What the settings of the target can say."""
     least = Parameter.number("Least", default=0.9)
-    data = step(prepare_data, name="prepare", raw="s3://own/raw/", key="id", label="label", test_percent=20)
+    data = step(prepare_data, name="prepare", raw="s3://models/raw/", key="id", label="label", test_percent=20)
     model = step(
         train,
         name="train",
@@ -75,7 +77,7 @@ def settings() -> Pipeline:
 
 def ready(name: str) -> Callable[[], Compiled]:
     def compiled() -> Compiled:
-        loaded = load(name)
+        loaded = load(name, overrides=[f"deployment.targets.kubeflow.registry={SETTINGS['registry']}"])
         return compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
 
     return compiled

@@ -31,7 +31,7 @@ def compile(
     """The pipeline's IR, as YAML."""
     from drivetrain.targets.kubeflow.compile.compile import compile_pipeline
 
-    return compile_pipeline(pipeline, source, base, wheels_optional=wheels_optional)
+    return compile_pipeline(pipeline, source, base, here=wheels_optional)
 
 
 def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:

@@ -11,7 +11,6 @@ from drivetrain.authoring.tune import one_of, tune
 from drivetrain.components.compare import compare
 from drivetrain.components.evaluate import evaluate
 from drivetrain.components.train_script import train_script
-from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.steps import Dependency, NativeStep, ProcessingStep, TrainingStep
 from drivetrain.targets.matrix.features import data, feature, of, training
@@ -37,8 +36,7 @@ def own_training() -> Pipeline:
 
 @feature(GROUP, "the same, with a volume for its checkpoints")
 def own_training_with_volume() -> Pipeline:
-    kubeflow = {"checkpoint_claim": "checkpoints"}
-    return of(own_script(), deployment=Deployment(targets={"kubeflow": kubeflow}))
+    return of(own_script(), kubeflow={"checkpoint_claim": "checkpoints"})
 
 
 @feature(GROUP, "evaluate, compare with the champion, register")

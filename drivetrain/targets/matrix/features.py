@@ -9,13 +9,14 @@ The files of examples beside this one register theirs when they are imported, in
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.authoring import Pipeline, step
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
+from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.resources import Cluster
 from drivetrain.spec.steps import ProcessingStep, TrainingStep
 
@@ -55,9 +56,14 @@ def features() -> tuple[Feature, ...]:
     return tuple(_REGISTERED)
 
 
-def of(*steps: Any, **fields: Any) -> Pipeline:
-    """A pipeline of these steps."""
-    return Pipeline(name="example", steps=list(steps), **fields)
+def of(*steps: Any, kubeflow: Mapping[str, str] | None = None, **fields: Any) -> Pipeline:
+    """A pipeline of these steps.
+
+    Args:
+        kubeflow: settings of Kubeflow's block beside the registry, which must outlive a pod.
+    """
+    block = {"registry": "kubeflow:http://registry.example.com", **(kubeflow or {})}
+    return Pipeline(name="example", steps=list(steps), deployment=Deployment(targets={"kubeflow": block}), **fields)
 
 
 def data(name: str = "prepare", **given: Any) -> ProcessingStep:

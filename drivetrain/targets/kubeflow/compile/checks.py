@@ -12,7 +12,7 @@ from typing import Any
 
 from drivetrain.base.errors import did_you_mean
 from drivetrain.spec.pipeline import Graph, Pipeline, RegistryEvent, Schedule
-from drivetrain.spec.resources import Checkpoint, Cluster, Spot
+from drivetrain.spec.resources import Checkpoint, Spot
 from drivetrain.spec.steps import (
     TRAIN,
     ConditionStep,
@@ -42,10 +42,10 @@ from drivetrain.spec.values import (
 from drivetrain.targets.kubeflow.compile import fails, images
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
-from drivetrain.targets.kubeflow.compile.train_job import num_nodes
+from drivetrain.targets.kubeflow.compile.train_job import num_nodes, variables
 from drivetrain.targets.kubeflow.compile.values import NO_PLACEHOLDERS, PLACEHOLDER, integers_in, problem_of
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
-from drivetrain.targets.kubeflow.settings import settings_of
+from drivetrain.targets.kubeflow.settings import RESERVED_VARIABLES, settings_of
 from drivetrain.targets.target import Problem
 from drivetrain.targets.vendor_libraries import library_of
 
@@ -54,6 +54,9 @@ _TEXT = "text-of-"
 LONGEST_NAME = 128
 _KEY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*")
 _EXECUTION = ("PipelineName", "PipelineExecutionId")
+_LOG = re.compile(r"executor-logs(-[0-9]+)?")
+# Of a TrainJob's trainer (its CRD).
+_MOST_VARIABLES = 128
 
 Check = Callable[[Step, Graph], Iterator[Problem]]
 _OF_STEPS: list[Check] = []
@@ -107,9 +110,8 @@ def notes(pipeline: Pipeline) -> list[str]:
         found.append(
             "Kubeflow Pipelines retries a step whatever it failed of: the causes of a RetryPolicy do not count."
         )
-    if any(step.cluster.max_run_seconds != Cluster().max_run_seconds for step in jobs):
-        found.append("Kubeflow Pipelines ends no step after a time: max_run_seconds does not count.")
-    if settings_of(pipeline.deployment).image_pull_policy and any(map(num_nodes, jobs)):
+    settings = settings_of(pipeline.deployment)
+    if settings.image_pull_policy and any(num_nodes(step, settings) for step in jobs):
         found.append(
             "image_pull_policy does not count for trainings on several nodes: their runtime says when images are "
             "pulled."
@@ -263,8 +265,9 @@ def _inputs(step: Step, graph: Graph) -> Iterator[Problem]:
     for name, value in step.inputs.items():
         if isinstance(value, str) and value.partition("://")[0] in ("fsx", "efs"):
             yield Problem(step.name, f"inputs.{name}", "is a file system of AWS's. Give a path, or an s3:// URI.")
-        elif isinstance(value, str) and num_nodes(step) and value.startswith("gs://"):
-            yield Problem(step.name, f"inputs.{name}", "cannot be read by several nodes. Give a path, or an s3:// URI.")
+        elif isinstance(value, str) and "://" in value and not value.startswith("s3://"):
+            scheme = value.partition("://")[0]
+            yield Problem(step.name, f"inputs.{name}", f"{scheme}:// is not taken there. Give a path, or an s3:// URI.")
         elif isinstance(value, Reference) and not isinstance(
             value, OutputRef | ParameterRef | PropertyRef | IterationRef
         ):
@@ -332,9 +335,38 @@ def _dependencies(step: Step, graph: Graph) -> Iterator[Problem]:
 
 
 @_rule
+def _outputs(step: Step, graph: Graph) -> Iterator[Problem]:
+    if not isinstance(step, JobStep):
+        return
+    for name in step.output_names():
+        keys = [name]
+        if step.name in graph.loops:  # which hands it on by this name
+            keys.append(f"{task_name(step.name)}-{name}")
+        for key in keys:
+            if _LOG.fullmatch(key):
+                reason = f"{key!r} is the log that Kubeflow Pipelines adds to each task. Give it another name."
+                yield Problem(step.name, f"outputs.{name}", reason)
+
+
+@_rule
+def _nodes(step: Step, graph: Graph) -> Iterator[Problem]:
+    settings = settings_of(graph.pipeline.deployment)
+    if not isinstance(step, TrainingStep) or not num_nodes(step, settings):
+        return
+    if (count := len(variables(settings, step)) + 1) > _MOST_VARIABLES:
+        reason = f"a TrainJob has at most {_MOST_VARIABLES} variables, and there are {count} with those of Drivetrain."
+        yield Problem(step.name, "deployment.targets.kubeflow.pods.secrets", f"{reason} Name fewer.")
+    for name in sorted(RESERVED_VARIABLES.intersection(step.environment)):
+        yield Problem(step.name, f"environment.{name}", "the Trainer sets it itself. Leave it out.")
+
+
+@_rule
 def _retries(step: Step, graph: Graph) -> Iterator[Problem]:
-    if isinstance(step, JobStep | RegisterStep) and any(policy.backoff_rate == 0 for policy in step.retry):
-        yield Problem(step.name, "retry", "a backoff_rate of 0 is no factor there. Give 1 for waits that do not grow.")
+    if isinstance(step, JobStep | RegisterStep):
+        for rate in {policy.backoff_rate: policy for policy in step.retry}:
+            if rate < 1 or not rate.is_integer():
+                reason = f"a backoff_rate of {rate:g} ends the run there at the first retry. Give 1, 2, or more."
+                yield Problem(step.name, "retry", reason)
 
 
 @_rule

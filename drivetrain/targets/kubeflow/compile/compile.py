@@ -32,11 +32,11 @@ from drivetrain.spec.values import ExecutionRef, ItemRef, ParameterRef, Referenc
 from drivetrain.steps import METRICS_OUTPUT
 from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code
-from drivetrain.targets.kubeflow.compile import checks, fails
+from drivetrain.targets.kubeflow.compile import checks, deployable, fails
 from drivetrain.targets.kubeflow.compile.fails import BRANCHES, REGISTER
 from drivetrain.targets.kubeflow.compile.imports import free_name
 from drivetrain.targets.kubeflow.compile.machines import executor_resources, platform_of, resources_of
-from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, mounts_of
+from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, mounts_of, variables_of
 from drivetrain.targets.kubeflow.compile.notices import (
     NOTICE,
     STEPS,
@@ -50,7 +50,6 @@ from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, arguments_of
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes, train_job_of
 from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_definition, word
-from drivetrain.targets.kubeflow.settings import Settings, settings_of
 from drivetrain.targets.target import checkpoint_folder, environment_of, refuse
 
 SCHEMA, SDK = "2.1.0", "kfp-2.17.0"
@@ -86,17 +85,22 @@ class Compiled:
 
 
 def compile_pipeline(
-    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, wheels_optional: bool = False
+    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, here: bool = False
 ) -> Compiled:
     """Turn the spec into IR; see drivetrain.targets.target.Target.compile.
+
+    Args:
+        here: for a run on this machine, which does without what only a cluster needs (deployable.py).
 
     Raises:
         SpecError: what Kubeflow cannot express, by step and field.
         UserError: data that is not there.
     """
     base = base or Path.cwd()
-    refuse(checks.check(pipeline), checks.TITLE)
-    notes = tuple(checks.notes(pipeline))
+    if here:
+        pipeline = deployable.for_this_machine(pipeline)
+    refuse([*checks.check(pipeline), *(() if here else deployable.problems(pipeline))], checks.TITLE)
+    notes = (*checks.notes(pipeline), *(() if here else deployable.notes(pipeline)))
     if any(map(is_our_training, flatten(pipeline.steps))):
         from drivetrain.recommend.settle import settle  # of the others no estimate is asked
 
@@ -109,9 +113,7 @@ class _Compiler(References):
     """One compilation. Steps are placed in their DAGs first, so that any step may refer to any other."""
 
     def __init__(self, pipeline: Pipeline, source: Path | None, base: Path) -> None:
-        self.settings: Settings = settings_of(pipeline.deployment)
-        self.root = f"{self.settings.root}/{pipeline.name}"
-        super().__init__(pipeline, self.root, source, base, guarded=self.settings.notices is not None)
+        super().__init__(pipeline, source, base)
         self.source = source
         self.components: Json = {}
         self.executors: Json = {}
@@ -263,13 +265,12 @@ class _Compiler(References):
         if isinstance(step, TrainingStep) and step.logs:
             task.document["logs"] = dict(step.logs)
         task.document |= self.archives(step)
-        if isinstance(step, TrainingStep) and num_nodes(step):
+        if isinstance(step, TrainingStep) and num_nodes(step, self.settings):
             task.document["train_job"] = train_job_of(
                 step,
                 self.settings,
                 image=step.image or self.settings.image,
                 code=self.imports.code,
-                environment=self.environment,
             )
         task.cached = (step.cache or self.pipeline.cache).enabled
 
@@ -357,26 +358,20 @@ class _Compiler(References):
         self.components[f"comp-{task.name}"] = task.component(executor)
         step = task.step if isinstance(task.step, JobStep) else None
         image = (step.image if step is not None else None) or self.settings.image
-        if step is not None and num_nodes(step):
+        if step is not None and num_nodes(step, self.settings):
             step = None  # the pod of the task itself only follows the TrainJob
-        resources = executor_resources(Resources() if step is None else resources_of(step))
+        resources = executor_resources(Resources() if step is None else resources_of(step, self.settings))
         self.executors[executor] = task.executor(
-            image, self.imports.code, self.environment, resources, self.imports.places(task.inputs.values())
+            image, self.imports.code, variables_of(self.settings), resources, self.imports.places(task.inputs.values())
         )
         checkpoint = None if step is None else checks.checkpoints_of(step)
         platform = platform_of(step, self.settings, checkpoints=checkpoint is not None and checkpoint.uri is None)
-        for field, mounted in mounts_of(self.settings, "" if task.step is None else task.step.name).items():
-            platform[field] = [*platform.get(field, []), *mounted]
+        for field, given in mounts_of(self.settings, "" if task.step is None else task.step.name).items():
+            platform[field] = [*platform.get(field, []), *given] if isinstance(given, list) else given
         if step is not None and step.cluster.max_run_seconds != Cluster().max_run_seconds:
             platform["activeDeadlineSeconds"] = step.cluster.max_run_seconds
         if platform:
             self.platform[executor] = platform
-
-    @property
-    def environment(self) -> dict[str, str]:
-        """Variables of every container."""
-        endpoint = self.settings.s3_endpoint
-        return {} if endpoint is None else {"AWS_ENDPOINT_URL_S3": endpoint}
 
     def checkpoints(self, step: JobStep, words: Mapping[str, Word]) -> Word | None:
         """Where a training's checkpoints are kept: a folder of the claim, or a URI below the root; of a step of a loop

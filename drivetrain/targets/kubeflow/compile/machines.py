@@ -4,28 +4,37 @@ from __future__ import annotations
 
 from typing import Any
 
-from drivetrain.catalog.instances import GIB, find_instance
+from drivetrain.catalog.instances import DEFAULT_TYPE, GIB, find_instance
 from drivetrain.spec.resources import Resources, Spot
-from drivetrain.spec.steps import JobStep
+from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, claim_mount, secret_named, secret_variables
-from drivetrain.targets.kubeflow.settings import Settings
+from drivetrain.targets.kubeflow.settings import Pod, Settings
 
 Json = dict[str, Any]
 
 # A node keeps a part of its machine for itself: a pod that asks for all of it is never scheduled.
 CPU_SHARE, MEMORY_SHARE = 0.9, 0.85
-GPU = "nvidia.com/gpu"
+# A small step asks for this, and may use what its node has free.
+SMALL = Resources(cpu=1, memory_gib=2)
 
 
-def resources_of(step: JobStep) -> Resources:
-    """What a step asks for: its own resources, or what a machine of its instance type would give a pod.
+def resources_of(step: JobStep, settings: Settings) -> Resources:
+    """What a step asks for: what the settings say of it; its own resources; or what a machine of its instance type
+    would give a pod.
 
-    Nothing is asked for by a step that says nothing, nor for an instance type that is a parameter or that the table
-    does not have.
+    A step that trains nothing and names no machine, or the default one, is small. A training that names none asks for
+    nothing, as does a step whose instance type is a parameter, or is not in the table.
     """
+    own = settings.steps.get(step.name, Pod())
+    return _replaced(_from_pipeline(step, settings.pods), own)
+
+
+def _from_pipeline(step: JobStep, pods: Pod) -> Resources:
     if step.cluster.resources is not None:
         return step.cluster.resources
     kind = step.cluster.instance_type
+    if not isinstance(step, TrainingStep) and kind in (None, DEFAULT_TYPE):
+        return _replaced(SMALL, pods)
     machine = find_instance(kind) if isinstance(kind, str) else None
     if machine is None:
         return Resources()
@@ -36,13 +45,25 @@ def resources_of(step: JobStep) -> Resources:
     )
 
 
+def _replaced(resources: Resources, pod: Pod) -> Resources:
+    """With what the settings say in its place."""
+    given = {name: getattr(pod, name) for name in ("cpu", "memory_gib") if getattr(pod, name) is not None}
+    return resources.model_copy(update=given)
+
+
+def requests_of(resources: Resources) -> dict[str, str]:
+    """CPUs and memory as quantities of Kubernetes: a whole number of Gi, or of Mi."""
+    found: dict[str, str] = {}
+    if resources.cpu is not None:
+        found["cpu"] = f"{resources.cpu:g}"
+    if (gib := resources.memory_gib) is not None:
+        found["memory"] = f"{gib:g}Gi" if float(gib).is_integer() else f"{round(gib * 1024)}Mi"
+    return found
+
+
 def executor_resources(resources: Resources) -> Json:
     """The executor's ResourceSpec: requests, and the accelerators as a limit; empty where nothing is asked for."""
-    found: Json = {}
-    if resources.cpu is not None:
-        found["resourceCpuRequest"] = f"{resources.cpu:g}"
-    if resources.memory_gib is not None:
-        found["resourceMemoryRequest"] = f"{resources.memory_gib:g}Gi"
+    found: Json = {f"resource{name.title()}Request": value for name, value in requests_of(resources).items()}
     if resources.accelerators:
         found["accelerator"] = {
             "resourceCount": str(resources.accelerators),
@@ -59,7 +80,7 @@ def platform_of(step: JobStep | None, settings: Settings, *, checkpoints: bool) 
         checkpoints: whether the claim for checkpoints is mounted.
     """
     found: Json = {}
-    resources = Resources() if step is None else resources_of(step)
+    resources = Resources() if step is None else resources_of(step, settings)
     spot = step is not None and isinstance(step.cluster.spot, Spot)
     labels = node_labels(settings, resources, spot=spot)
     if settings.image_pull_policy is not None:

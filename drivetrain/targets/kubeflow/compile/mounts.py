@@ -1,4 +1,5 @@
-"""What the settings give a step's pod by name alone: entries of Secrets as variables, claims as folders."""
+"""What the settings give a step's pod, whatever its program: variables, entries of Secrets as such, claims as folders,
+labels."""
 
 from __future__ import annotations
 
@@ -6,15 +7,24 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from drivetrain.targets.kubeflow.settings import Settings
+from drivetrain.targets.kubeflow.settings import Pod, Settings
 
 Json = dict[str, Any]
 CHECKPOINTS = "/drivetrain/checkpoints"
 
 
+def variables_of(settings: Settings) -> dict[str, str]:
+    """Variables of every container. Pipelines' launcher, which brings and takes objects, reads them there, too."""
+    found = {} if settings.s3_endpoint is None else {"AWS_ENDPOINT_URL_S3": settings.s3_endpoint}
+    if region := settings.storage_region:
+        found |= {"AWS_DEFAULT_REGION": region, "AWS_REGION": region}
+    return found
+
+
 def mounts_of(settings: Settings, step: str) -> Json:
     """A pod's part of the Kubernetes platform spec: that of all steps, and that of its own, which goes before."""
-    found: Json = {}
+    metadata = metadata_of(settings, step)
+    found: Json = {"podMetadata": metadata} if metadata else {}
     if secrets := secrets_of(settings, step):
         found["secretAsEnv"] = secret_variables(secrets)
     if volumes := volumes_of(settings, step):
@@ -22,20 +32,25 @@ def mounts_of(settings: Settings, step: str) -> Json:
     return found
 
 
+def metadata_of(settings: Settings, step: str) -> Json:
+    """Labels and annotations of a step's pods; empty where none is given."""
+    own = settings.steps.get(step, Pod())
+    found = {name: {**getattr(settings.pods, name), **getattr(own, name)} for name in ("annotations", "labels")}
+    return {name: dict(sorted(given.items())) for name, given in found.items() if given}
+
+
 def secrets_of(settings: Settings, step: str) -> dict[str, str]:
     """Variable -> `SECRET/KEY` of a step's pods."""
-    own = settings.steps.get(step)
-    return {**settings.pods.secrets, **(own.secrets if own else {})}
+    return {**settings.pods.secrets, **settings.steps.get(step, Pod()).secrets}
 
 
 def volumes_of(settings: Settings, step: str) -> dict[str, str]:
     """Folder -> claim of a step's pods."""
-    own = settings.steps.get(step)
-    return {**settings.pods.volumes, **(own.volumes if own else {})}
+    return {**settings.pods.volumes, **settings.steps.get(step, Pod()).volumes}
 
 
 def secret_variables(secrets: Mapping[str, str]) -> list[Json]:
-    """One entry a Secret.
+    """One entry a Secret. `optional` is left out: Pipelines before 2.15 do not know it, and false is its default.
 
     Args:
         secrets: variable -> `SECRET/KEY`.
@@ -44,7 +59,6 @@ def secret_variables(secrets: Mapping[str, str]) -> list[Json]:
     return [
         {
             "keyToEnv": [{"envVar": variable, "secretKey": key} for _, key, variable in entries],
-            "optional": False,
             **secret_named(secret),
         }
         for secret, entries in groupby(parts, key=lambda part: part[0])

@@ -25,6 +25,7 @@ from drivetrain.targets.kubeflow.compile.retries import policies_of, retry_polic
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import CODE_INPUT, EXECUTION_INPUT, ITEM_INPUT, Task
 from drivetrain.targets.kubeflow.compile.words import Word, parameter_type, word
+from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.target import Problem, refuse
 
 Json = dict[str, Any]
@@ -35,23 +36,20 @@ _NUMBER = "NUMBER_DOUBLE"
 class References:
     """The tasks of a pipeline by its steps, made as they are first asked for, and what their values are there."""
 
-    def __init__(
-        self, pipeline: Pipeline, root: str, source: Path | None, base: Path, *, guarded: bool = False
-    ) -> None:
-        """
-        Args:
-            guarded: let all steps stand in a DAG of their own, a task of the outermost one.
-        """
+    def __init__(self, pipeline: Pipeline, source: Path | None, base: Path) -> None:
         self.pipeline = pipeline
+        self.settings = settings_of(pipeline.deployment)
+        self.root = f"{self.settings.root}/{pipeline.name}"
         self.graph = Graph(pipeline)
         self.inner: list[Scope] = []
         self.outermost = Scope("root")
-        self.scope = self.inside(self.outermost, STEPS) if guarded else self.outermost
+        # The notices' exit task waits for all steps, which then stand in a DAG of their own.
+        self.scope = self.inside(self.outermost, STEPS) if self.settings.notices else self.outermost
         self.placed: dict[str, tuple[Scope, str]] = {}
         self.tasks: dict[str, Task] = {}
         # Components have one list of names for all DAGs, so that tasks have one, too.
         self.names = set(checks.task_names(self.graph))
-        self.imports = Imports(self.scope, root, source, base, self.names)
+        self.imports = Imports(self.scope, self.root, source, base, self.names)
 
     def inside(self, scope: Scope, task: str) -> Scope:
         """The DAG that a task of another one runs."""
@@ -94,8 +92,9 @@ class References:
         if step.name not in self.tasks:
             scope, name = self.placed[step.name]
             self.tasks[step.name] = self.new_task(scope, name, step, step.name)
-            if policies := policies_of(step):
-                scope.tasks[name]["retryPolicy"] = retry_policy(policies)
+            if policies := policies_of(step, self.settings):
+                longest = step.cluster.max_run_seconds if isinstance(step, JobStep) else 0
+                scope.tasks[name]["retryPolicy"] = retry_policy(policies, longest)
                 self.tasks[step.name].document["retries"] = True
         return self.tasks[step.name]
 

@@ -14,7 +14,7 @@ from typing import Any
 from drivetrain.base.errors import SpecError
 from drivetrain.spec.resources import FolderPath
 from drivetrain.spec.steps import BaseStep, JobStep, ProcessingStep, TrainingStep
-from drivetrain.steps import START_KUBEFLOW_TASK
+from drivetrain.steps import START_COMMAND
 from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope, output_type
 from drivetrain.targets.kubeflow.compile.words import Word
@@ -137,7 +137,8 @@ class Task:
 
 
 def start_command(code: Code, told: str) -> str:
-    """The shell's text: run the start file of the code archive, if both are the ones that were compiled.
+    """The shell's text: run the start file of the code archive, if both are the ones that were compiled. It stands nine
+    times in the platform's Workflow, and so is short.
 
     Args:
         told: a hash of all else that decides what the task makes, for the platform's cache.
@@ -148,9 +149,11 @@ def start_command(code: Code, told: str) -> str:
     The comment is for kfp's local runner, which runs nothing without the first of its names, and leaves the argument
     after the other two as it is.
     """
+    folder = code.uri.removeprefix("s3:/").rstrip("/")  # where Pipelines' launcher has it, below /s3
     return (
-        f'test "$DRIVETRAIN_UNPACKED" = {code.sha256} && exec "python3" -m drivetrain.steps.kubeflow "$0"; '
-        f'exec "python3" -I -S -c \'{START_KUBEFLOW_TASK}\' {code.start_sha256} {code.sha256} "$0"'
+        f'c={code.sha256}; test "$DRIVETRAIN_UNPACKED" = $c && exec "python3" -m drivetrain.steps.kubeflow "$0"; '
+        f'exec "python3" -I -S -c "{START_COMMAND[-1]}" {code.start_sha256} '
+        f'"${{DRIVETRAIN_OBJECT_STORE-/s3}}{folder}/start.py" --code $c kubeflow "$0"'
         ' # kfp.dsl.executor_main "$program_path/ephemeral_component.py" "$@"'
         f" task {told}"
     )

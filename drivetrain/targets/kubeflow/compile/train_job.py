@@ -7,16 +7,21 @@ not rely.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from drivetrain.spec.resources import Resources, Spot
-from drivetrain.spec.steps import JobStep, TrainingStep
+from drivetrain.spec.steps import BaseStep, TrainingStep
 from drivetrain.steps import START_KUBEFLOW_NODE
 from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.kubeflow.compile.frameworks import framework_of
-from drivetrain.targets.kubeflow.compile.machines import node_labels, resources_of, tolerations
-from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, secrets_of, volumes_of
+from drivetrain.targets.kubeflow.compile.machines import node_labels, requests_of, resources_of, tolerations
+from drivetrain.targets.kubeflow.compile.mounts import (
+    CHECKPOINTS,
+    metadata_of,
+    secrets_of,
+    variables_of,
+    volumes_of,
+)
 from drivetrain.targets.kubeflow.settings import Settings
 
 Json = dict[str, Any]
@@ -27,30 +32,26 @@ MANAGER = "drivetrain/task"
 NODE = "node"
 
 
-def num_nodes(step: JobStep) -> int:
+def num_nodes(step: BaseStep, settings: Settings) -> int:
     """The nodes of a step that runs as a TrainJob; 0 of one that runs in the task's own pod."""
-    count = step.cluster.count
-    return count if isinstance(step, TrainingStep) and isinstance(count, int) and count > 1 else 0
+    if not isinstance(step, TrainingStep) or not isinstance(count := step.cluster.count, int):
+        return 0
+    kinds = ("spot", "always") if isinstance(step.cluster.spot, Spot) else ("always",)
+    return count if count > 1 or settings.trainer.one_node in kinds else 0
 
 
-def train_job_of(
-    step: TrainingStep, settings: Settings, *, image: str, code: Code, environment: Mapping[str, str]
-) -> Json:
-    """What a task's document says of its TrainJob.
-
-    Args:
-        environment: of every container of the pipeline.
-    """
-    resources = resources_of(step)
+def train_job_of(step: TrainingStep, settings: Settings, *, image: str, code: Code) -> Json:
+    """What a task's document says of its TrainJob."""
+    resources = resources_of(step, settings)
     runtime: str = getattr(settings.trainer, framework_of(step))
     trainer: Json = {
         "image": image,
         "command": ["python3", "-c", START_KUBEFLOW_NODE],
         "args": [code.start_sha256, code.sha256],
-        "numNodes": num_nodes(step),
+        "numNodes": num_nodes(step, settings),
         # Said, since `auto` is a process a core where there is no GPU.
         "numProcPerNode": step.cluster.processes or max(1, resources.accelerators),
-        "env": [{"name": name, "value": value} for name, value in environment.items()] + _secrets(settings, step),
+        "env": variables(settings, step),
     }
     if asked := _resources(resources):
         trainer["resourcesPerNode"] = asked
@@ -60,35 +61,38 @@ def train_job_of(
         "trainer": trainer,
         "activeDeadlineSeconds": step.cluster.max_run_seconds,
     }
-    if pod:
-        job: Json = {"name": NODE, "template": {"spec": {"template": {"spec": pod}}}}
+    metadata = metadata_of(settings, step.name)
+    if pod or metadata:
+        patched: Json = {**({"metadata": metadata} if metadata else {}), **({"spec": pod} if pod else {})}
+        job: Json = {"name": NODE, "template": {"spec": {"template": patched}}}
         template: Json = {"template": {"spec": {"replicatedJobs": [job]}}}
         spec["runtimePatches"] = [{"manager": MANAGER, "trainingRuntimeSpec": template}]
     told: Json = {"spec": spec, "start_seconds": settings.trainer.start_seconds, "keep": settings.trainer.keep}
+    for name in ("annotations", "labels"):
+        if given := getattr(settings.trainer, name):
+            told[name] = dict(sorted(given.items()))
+    if step.retry:
+        told["repeats"] = max(policy.max_attempts for policy in step.retry)
     if isinstance(step.cluster.spot, Spot):
         told["restart_seconds"] = step.cluster.spot.max_wait_seconds
     return told
 
 
-def _secrets(settings: Settings, step: TrainingStep) -> list[Json]:
-    """Variables whose values are entries of Secrets."""
+def variables(settings: Settings, step: TrainingStep) -> list[Json]:
+    """Variables of every container, and those whose values are entries of Secrets, which go before."""
     found: dict[str, str] = {}
     if settings.s3_secret is not None:
         found = {name: f"{settings.s3_secret}/{name}" for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")}
     entries = {name: each.split("/", 1) for name, each in {**found, **secrets_of(settings, step.name)}.items()}
-    return [
+    plain = [{"name": name, "value": value} for name, value in variables_of(settings).items() if name not in entries]
+    return plain + [
         {"name": name, "valueFrom": {"secretKeyRef": {"name": secret, "key": key}}}
         for name, (secret, key) in sorted(entries.items())
     ]
 
 
 def _resources(resources: Resources) -> Json:
-    requests: Json = {}
-    if resources.cpu is not None:
-        requests["cpu"] = f"{resources.cpu:g}"
-    if resources.memory_gib is not None:
-        requests["memory"] = f"{resources.memory_gib:g}Gi"
-    found: Json = {"requests": requests} if requests else {}
+    found: Json = {"requests": requests} if (requests := requests_of(resources)) else {}
     if resources.accelerators:
         found["limits"] = {resources.accelerator_type: str(resources.accelerators)}
     return found
@@ -112,10 +116,9 @@ def _pod(step: TrainingStep, settings: Settings, resources: Resources) -> Json:
     if step.checkpoint is not None and step.checkpoint.uri is None and settings.checkpoint_claim is not None:
         claims = {**claims, CHECKPOINTS: settings.checkpoint_claim}
     if claims:
-        names = {claim: f"claim-{number}" for number, claim in enumerate(sorted(set(claims.values())))}
-        found["volumes"] = [
-            {"name": name, "persistentVolumeClaim": {"claimName": claim}} for claim, name in names.items()
-        ]
-        mounts = [{"name": names[claim], "mountPath": folder} for folder, claim in sorted(claims.items())]
+        # A volume a folder: mounts of a container have different names in a TrainJob's patches.
+        volumes = [(f"claim-{number}", *each) for number, each in enumerate(sorted(claims.items()))]
+        found["volumes"] = [{"name": name, "persistentVolumeClaim": {"claimName": claim}} for name, _, claim in volumes]
+        mounts = [{"name": name, "mountPath": folder} for name, folder, _ in volumes]
         found["containers"] = [{"name": NODE, "volumeMounts": mounts}]
     return found

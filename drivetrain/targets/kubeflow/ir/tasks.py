@@ -16,7 +16,6 @@ from drivetrain.targets.kubeflow.ir.sources import COMPLETED, STATUS, Given, Sou
 
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 LONGEST_NAME = 253
-LONGEST_BACKOFF_S = 3600
 # What kfp's compiler gives a task beside its component's inputs, where a setting of its container is a parameter.
 _OF_SETTINGS = frozenset(
     (
@@ -228,6 +227,6 @@ def _retry(use: Use) -> Iterator[Problem]:
     for name in ("maxRetryCount", "backoffFactor"):
         if float(policy.get(name, 0)) < 0:
             yield Problem(at(place, name), f"is {policy[name]}. Give 0 or more.")
-    for name in ("backoffDuration", "backoffMaxDuration"):
-        if float(policy.get(name, "0s").removesuffix("s")) > LONGEST_BACKOFF_S:
-            yield Problem(at(place, name), f"is {policy[name]}. The platform waits an hour at most: give up to 3600s.")
+    if not float(factor := policy.get("backoffFactor", 1)).is_integer():
+        reason = "The run ends with an error when the first retry is due. Give a whole number."
+        yield Problem(at(place, "backoffFactor"), f"is {factor}. {reason}")

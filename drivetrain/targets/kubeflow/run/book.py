@@ -34,6 +34,7 @@ from drivetrain.targets.kubeflow.compile.retries import most_patient, policies_o
 from drivetrain.targets.kubeflow.run.conditions import holds
 from drivetrain.targets.kubeflow.run.recorded import Recorded, arguments_of
 from drivetrain.targets.kubeflow.run.skeleton import TYPES
+from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.local.containers.supervised import FAILURE_CHARACTERS, failure_reason
 from drivetrain.targets.local.ledger import Child
 from drivetrain.targets.local.ledger.writer import LedgerWriter
@@ -68,6 +69,7 @@ class Book:
         self.ledger, self.observer, self.code = ledger, observer, code
         self.recorded = Recorded(ledger.home)
         self.graph = Graph(pipeline)
+        self.settings = settings_of(pipeline.deployment)
         self.held = fails.held(self.graph)
         self.stopping = False
         """Whether the tasks at work have been asked to end."""
@@ -170,7 +172,7 @@ class Book:
         code, reason = int(report["code"]), str(report["reason"])[:FAILURE_CHARACTERS]
         if reason in ("", f"exit code {code}"):  # the program has not said why
             reason = self._end_of_log(row, code)
-        policies = policies_of(step)
+        policies = policies_of(step, self.settings)
         retry = most_patient(policies) if policies else None
         if retry is not None and self.attempts[row] <= retry.max_attempts and report["code"] not in (1, 2):
             self.ledger.end_attempt(self.execution, row, self.attempts[row], "Failed", reason)

@@ -13,14 +13,15 @@ from drivetrain.targets.kubeflow.deploy.deployer import Kubeflow, Settings
 
 KUBEFLOW = ("--target", "kubeflow")
 ON_KUBEFLOW = ("--on", "kubeflow")
+REGISTRY = "--set=deployment.targets.kubeflow.registry=mlflow:http://127.0.0.1:9"
 ENDPOINT = "--set=deployment.targets.kubeflow.endpoint=http://127.0.0.1:9/pipeline"
 
 
 @pytest.mark.parametrize(
     "words",
     [
-        ("plan", "retraining"),
-        ("apply", "retraining"),
+        ("plan", "retraining", REGISTRY),
+        ("apply", "retraining", REGISTRY),
         ("destroy", "retraining", "--yes"),
         ("start", "retraining"),
         ("runs", "show", "-p", "retraining"),

@@ -77,6 +77,8 @@ def test_an_equal_pipeline_by_kfps_own_compiler_field_by_field(tmp_path: Path) -
     code = ".components.comp-all-steps.dag.tasks.import-code.inputs.parameters.uri.runtimeValue.constant"
     assert mine.pop(code).startswith("s3://drivetrain-local/pipelines/twin/code/")
     assert its.pop(code) == "s3://own/code"
+    patience = ".components.comp-all-steps.dag.tasks.score.retryPolicy.backoffMaxDuration"
+    assert (mine.pop(patience), its.pop(patience)) == ("345720s", "3600s"), "the server ends all attempts by then"
     assert len(mine) > 200
     assert {place: (value, its.get(place)) for place, value in mine.items() if value != its.get(place)} == {}
     assert its.keys() == mine.keys()

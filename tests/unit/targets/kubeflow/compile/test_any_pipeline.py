@@ -28,7 +28,7 @@ PLACE, ROWS, LEAST, WHO, FAST = PARAMETERS
 SETTINGS: list[dict[str, Any]] = [
     {"checkpoint_claim": "kept"},
     {"checkpoint_claim": "kept", "notices": "hooks/url", "pods": {"secrets": {"A": "b/c"}}},
-    {"checkpoint_claim": "kept", "s3_endpoint": "http://minio:9000", "s3_secret": "minio", "registry": "local:x"},
+    {"checkpoint_claim": "kept", "s3_endpoint": "http://minio:9000", "s3_secret": "minio", "root": "s3://own/p"},
 ]
 texts = st.text(min_size=1, max_size=12)
 

@@ -237,7 +237,37 @@ CASES: list[tuple[str, Callable[[], Any], str, str, str]] = [
         lambda: step(load, raw=RAW, retry=[RetryPolicy(causes=("throttling",), backoff_rate=0)]),
         "load",
         "retry",
-        "Give 1 for waits that do not grow.",
+        "a backoff_rate of 0 ends the run there at the first retry. Give 1, 2, or more.",
+    ),
+    (
+        "_retries",
+        lambda: register(model=fitted()["model"], group="g", name="load").model_copy(
+            update={"retry": (RetryPolicy(causes=("throttling",), backoff_rate=1.5),)}
+        ),
+        "load",
+        "retry",
+        "a backoff_rate of 1.5 ends the run",
+    ),
+    (
+        "_outputs",
+        lambda: step(load, raw=RAW).model_copy(update={"outputs": ("data", "executor-logs-2")}),
+        "load",
+        "outputs.executor-logs-2",
+        "'executor-logs-2' is the log that Kubeflow Pipelines adds to each task. Give it another name.",
+    ),
+    (
+        "_outputs",
+        lambda: swept(body=[step(load, name="executor", raw=RAW).model_copy(update={"outputs": ("logs",)})]),
+        "executor",
+        "outputs.logs",
+        "'executor-logs' is the log",
+    ),
+    (
+        "_nodes",
+        lambda: trained(cluster=Cluster(count=2), environment={"PET_NNODES": "2"}),
+        "train",
+        "environment.PET_NNODES",
+        "the Trainer sets it itself. Leave it out.",
     ),
     ("_loops", lambda: swept(items=Parameter.string("Items", default="[1]")), "sweep", "items", "a list of literals"),
     ("_checkpoints", fitted, "fit", "checkpoint", "Set deployment.targets.kubeflow.checkpoint_claim"),
@@ -327,6 +357,19 @@ def test_settings_of_a_step_that_is_not_there() -> None:
     (problem,) = checks.check(spec(step(load, raw=RAW), settings=settings))
     assert problem.field == "deployment.targets.kubeflow.steps.laod"
     assert "Did you mean 'load'?" in problem.reason
+
+
+def test_more_variables_than_a_train_job_has() -> None:
+    """Recorded: `spec.trainer.env: Too many: 134: must have at most 128 items`."""
+
+    def found(secrets: int) -> list[str]:
+        given = {f"V{number}": "a/b" for number in range(secrets)}
+        return [str(each) for each in checks.check(spec(nodes, settings={"pods": {"secrets": given}}))]
+
+    nodes = trained(cluster=Cluster(count=2))
+    assert found(127) == []
+    (problem,) = found(128)
+    assert "a TrainJob has at most 128 variables, and there are 129 with those of Drivetrain. Name fewer." in problem
 
 
 def test_a_volume_where_checkpoints_are() -> None:

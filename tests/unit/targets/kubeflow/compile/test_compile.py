@@ -13,6 +13,7 @@ import pytest
 
 from drivetrain import (
     CachePolicy,
+    Cluster,
     Dependency,
     Parameter,
     RetryPolicy,
@@ -366,16 +367,23 @@ def test_the_caching_switch(whole: bool, own: bool | None, cached: bool) -> None
 def test_retries_are_those_of_the_most_patient_policy() -> None:
     policies = [
         RetryPolicy(causes=("throttling",), max_attempts=2),
-        RetryPolicy(causes=("service_error",), max_attempts=5, interval_seconds=30, backoff_rate=1.5),
+        RetryPolicy(causes=("service_error",), max_attempts=5, interval_seconds=30, backoff_rate=3),
     ]
     built = compiled(step(load, raw=RAW, retry=policies))
     assert tasks(built)["load"]["retryPolicy"] == {
         "backoffDuration": "30s",
-        "backoffFactor": 1.5,
-        "backoffMaxDuration": "3600s",
+        "backoffFactor": 3.0,
+        "backoffMaxDuration": "518580s",
         "maxRetryCount": 5,
     }
     assert "retries a step whatever it failed of" in " ".join(built.notes)
+
+
+def test_the_time_for_all_attempts_of_a_step_is_long() -> None:
+    """Argo ends an attempt, and tries no more, so long after the first one began (recorded: max60.nodes.json)."""
+    hour = Cluster(max_run_seconds=3600)
+    built = compiled(step(load, raw=RAW, cluster=hour, retry=[RetryPolicy(causes=("throttling",), max_attempts=2)]))
+    assert tasks(built)["load"]["retryPolicy"]["backoffMaxDuration"] == "172800s"
 
 
 def test_each_source_is_imported_once(tmp_path: Path) -> None:
@@ -433,7 +441,8 @@ def test_the_text_is_the_same_under_two_hash_seeds() -> None:
     program = (
         "import sys; from drivetrain.pipelines.retraining import Retraining, retraining\n"
         "from drivetrain.targets.kubeflow.compile.compile import compile_pipeline\n"
-        "print(compile_pipeline(retraining(Retraining())).digest, *(name in sys.modules for name in ('kfp', 'google')))"
+        "digest = compile_pipeline(retraining(Retraining()), here=True).digest\n"
+        "print(digest, *(name in sys.modules for name in ('kfp', 'google')))"
     )
     told = [
         subprocess.run(
@@ -452,7 +461,14 @@ def test_the_text_is_the_same_under_two_hash_seeds() -> None:
 
 def test_what_sagemaker_gets_is_not_touched_by_settings_for_kubeflow() -> None:
     plain = retraining(Retraining())
-    block = {"kubeflow": {"namespace": "team", "notices": "hooks/url", "pods": {"secrets": {"A": "b/c"}}}}
+    block = {
+        "kubeflow": {
+            "namespace": "team",
+            "notices": "hooks/url",
+            "pods": {"secrets": {"A": "b/c"}},
+            "registry": "kubeflow:http://r",
+        }
+    }
     both = plain.model_copy(update={"deployment": plain.deployment.model_copy(update={"targets": block})})
     before = compile_for_sagemaker(plain).text
     compile_pipeline(both)
@@ -473,7 +489,7 @@ def test_the_command_tells_tasks_apart_that_are_told_otherwise() -> None:
     """The platform's cache compares commands, and neither variables nor the URIs of artifacts."""
 
     def command(epochs: int, data: str) -> Any:
-        built = compile_pipeline(retraining(Retraining(epochs=epochs, dataset=data))).ir
+        built = compile_pipeline(retraining(Retraining(epochs=epochs, dataset=data)), here=True).ir
         executors = built["deploymentSpec"]["executors"]
         return [executors[f"exec-{name}"]["container"]["command"] for name in ("prepare", "train")]
 

@@ -8,9 +8,10 @@ import pytest
 
 from drivetrain import Cluster, Spot, step
 from drivetrain.spec.resources import Checkpoint, Resources
-from tests.fixtures.kubeflow_examples import compiled, container, document, fit, load, platform, trained
+from tests.fixtures.kubeflow_examples import compiled, container, document, fit, load, platform, score, trained
 
 RAW = "s3://own/raw/"
+STORE = {"root": "s3://own/p", "s3_endpoint": "http://minio:9000"}
 SPOT = {
     "spot_tolerations": {"spot": "", "kind": "cheap"},
     "spot_node_selector": {"pool": "spot"},
@@ -39,22 +40,62 @@ def test_resources_that_a_step_asks_for() -> None:
 @pytest.mark.parametrize(
     ("instance_type", "resources"),
     [
-        ("ml.m5.xlarge", {"resourceCpuRequest": "3.6", "resourceMemoryRequest": "13.6Gi"}),
+        ("ml.m5.4xlarge", {"resourceCpuRequest": "14.4", "resourceMemoryRequest": "55706Mi"}),
+        ("ml.m5.xlarge", {"resourceCpuRequest": "1", "resourceMemoryRequest": "2Gi"}),
+        (None, {"resourceCpuRequest": "1", "resourceMemoryRequest": "2Gi"}),
         (
             "ml.g5.xlarge",
             {
                 "accelerator": {"resourceCount": "1", "resourceType": "nvidia.com/gpu"},
                 "resourceCpuRequest": "3.6",
-                "resourceMemoryRequest": "13.6Gi",
+                "resourceMemoryRequest": "13926Mi",
             },
         ),
         ("ml.unheard.large", None),
-        (None, None),
     ],
 )
 def test_resources_of_a_machine_less_what_its_node_keeps(instance_type: str | None, resources: Any) -> None:
     built = compiled(step(load, raw=RAW, cluster=Cluster(instance_type=instance_type)))
     assert container(built, "load").get("resources") == resources
+
+
+def test_a_training_asks_for_what_its_machine_has() -> None:
+    built = compiled(trained(cluster=Cluster(instance_type="ml.m5.xlarge")), trained("other"))
+    assert container(built, "train")["resources"]["resourceCpuRequest"] == "3.6"
+    assert "resources" not in container(built, "other")
+
+
+def test_requests_that_the_settings_say() -> None:
+    asked = Resources(cpu=8, memory_gib=2.5)
+    settings = {"pods": {"cpu": 0.5, "memory_gib": 0.5}, "steps": {"own": {"memory_gib": 1}, "both": {"cpu": 2}}}
+    steps = [
+        step(load, raw=RAW),
+        step(load, name="own", raw=RAW),
+        step(load, name="both", raw=RAW, cluster=Cluster(resources=asked)),
+    ]
+    built = compiled(*steps, settings=settings)
+    found = {name: tuple(container(built, name)["resources"].values()) for name in ("load", "own", "both")}
+    assert found == {"load": ("0.5", "512Mi"), "own": ("0.5", "1Gi"), "both": ("2", "2560Mi")}
+
+
+def test_labels_and_annotations_of_pods() -> None:
+    settings = {
+        "pods": {"labels": {"team": "a", "sidecar.istio.io/inject": "false"}},
+        "steps": {"load": {"labels": {"team": "b"}, "annotations": {"note": "it's free: text"}}},
+    }
+    built = compiled(step(load, raw=RAW), step(score, data=RAW), settings=settings)
+    inject = {"sidecar.istio.io/inject": "false"}
+    assert platform(built, "load")["podMetadata"] == {
+        "annotations": {"note": "it's free: text"},
+        "labels": {**inject, "team": "b"},
+    }
+    assert platform(built, "score")["podMetadata"] == {"labels": {**inject, "team": "a"}}
+
+
+def test_the_region_of_storage_is_in_every_container() -> None:
+    built = compiled(step(load, raw=RAW), settings={"region": "eu-central-1"})
+    told = {each["name"]: each["value"] for each in container(built, "load")["env"]}
+    assert told["AWS_REGION"] == told["AWS_DEFAULT_REGION"] == "eu-central-1"
 
 
 def test_nodes_of_a_step_and_of_spot_trainings() -> None:
@@ -90,10 +131,14 @@ def test_nothing_is_asked_of_the_platform_unless_somebody_says_so() -> None:
 
 
 def test_storage_of_ones_own_by_endpoint_and_secret() -> None:
-    built = compiled(step(load, raw=RAW), settings={"s3_endpoint": "http://minio:9000", "s3_secret": "minio"})
-    assert {"name": "AWS_ENDPOINT_URL_S3", "value": "http://minio:9000"} in container(built, "load")["env"]
+    built = compiled(step(load, raw=RAW), settings={**STORE, "s3_secret": "minio"})
+    assert {each["name"]: each["value"] for each in container(built, "load")["env"][:-1]} == {
+        "AWS_DEFAULT_REGION": "us-east-1",
+        "AWS_ENDPOINT_URL_S3": "http://minio:9000",
+        "AWS_REGION": "us-east-1",
+    }
     keys = [{"envVar": name, "secretKey": name} for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")]
-    assert platform(built, "load")["secretAsEnv"] == [{"keyToEnv": keys, "optional": False, **named("minio")}]
+    assert platform(built, "load")["secretAsEnv"] == [{"keyToEnv": keys, **named("minio")}]
 
 
 def test_checkpoints_on_a_claim_that_trainings_alone_mount() -> None:
@@ -126,7 +171,6 @@ def test_secrets_by_reference_and_volumes_of_all_steps_and_of_one() -> None:
             platform(built, "load")["secretAsEnv"][0],
             {
                 "keyToEnv": [{"envVar": "TOKEN", "secretKey": "token"}, {"envVar": "USER", "secretKey": "user"}],
-                "optional": False,
                 **named("keys"),
             },
         ],

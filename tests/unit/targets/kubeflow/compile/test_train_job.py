@@ -19,7 +19,7 @@ from drivetrain.steps import START_KUBEFLOW_NODE
 from drivetrain.steps.kubeflow.task import Task
 from drivetrain.steps.kubeflow.train_job import Identity, manifest
 from drivetrain.targets.kubeflow.compile import checks
-from drivetrain.targets.kubeflow.compile.compile import Compiled
+from drivetrain.targets.kubeflow.compile.compile import Compiled, compile_pipeline
 from tests.fixtures.kubeflow_tasks import compiled, document_of, executor_input
 from tests.fixtures.kubernetes_server import RefusedError, checked
 from tests.fixtures.trainer_2_4 import TRAIN_JOB
@@ -111,6 +111,7 @@ def test_what_the_nodes_ask_for() -> None:
         "spot_tolerations": {"spot": "true"},
         "spot_node_selector": {"capacity": "spot"},
         "checkpoint_claim": "checkpoints",
+        "root": "s3://data/pipelines",
         "s3_endpoint": "http://minio:9000",
         "s3_secret": "s3",
         "pods": {"secrets": {"HF_TOKEN": "hub/token"}},
@@ -125,8 +126,10 @@ def test_what_the_nodes_ask_for() -> None:
         "limits": {"nvidia.com/gpu": "4"},
     }
     secret = {"secretKeyRef": {"name": "s3", "key": "AWS_ACCESS_KEY_ID"}}
-    assert trainer["env"][:2] == [
+    assert trainer["env"][:4] == [
         {"name": "AWS_ENDPOINT_URL_S3", "value": "http://minio:9000"},
+        {"name": "AWS_DEFAULT_REGION", "value": "us-east-1"},
+        {"name": "AWS_REGION", "value": "us-east-1"},
         {"name": "AWS_ACCESS_KEY_ID", "valueFrom": secret},
     ]
     token = {"secretKeyRef": {"name": "hub", "key": "token"}}
@@ -240,11 +243,70 @@ def test_one_pod_on_spot_is_tried_again(given: int | None, expected: int) -> Non
     assert document_of(found, "fit-model")["retries"] is True
 
 
+def test_a_training_on_one_node_is_a_train_job_where_the_settings_say_so() -> None:
+    """There a pod that is taken away has time to save."""
+    spot = Spot(max_wait_seconds=7200)
+
+    def nodes(one_node: str, **cluster: Any) -> int:
+        found = document_of(compiled(pipeline({"trainer": {"one_node": one_node}}, count=1, **cluster)), "fit-model")
+        return found.get("train_job", {"spec": {"trainer": {"numNodes": 0}}})["spec"]["trainer"]["numNodes"]
+
+    assert [nodes(each) for each in ("pod", "spot", "always")] == [0, 0, 1]
+    assert [nodes(each, spot=spot) for each in ("pod", "spot", "always")] == [0, 1, 1]
+    found = compiled(pipeline({"trainer": {"one_node": "spot"}}, count=1, spot=spot))
+    assert pod_patch(train_job(found))["terminationGracePeriodSeconds"] == 120
+    assert found.ir["root"]["dag"]["tasks"]["fit-model"]["retryPolicy"]["maxRetryCount"] == 3
+
+
+def test_a_run_on_this_machine_makes_no_train_job_of_one_node() -> None:
+    whole = pipeline({"trainer": {"one_node": "always"}}, count=1)
+    assert "train_job" in document_of(compile_pipeline(whole), "fit-model")
+    assert "train_job" not in document_of(compile_pipeline(whole, here=True), "fit-model")
+
+
+def test_labels_and_annotations() -> None:
+    queue = {"kueue.x-k8s.io/queue-name": "team-a"}
+    job = train_job(
+        compiled(pipeline({"pods": {"labels": {"team": "a"}}, "trainer": {"labels": queue, "annotations": {"b": "c"}}}))
+    )
+    assert (job["labels"], job["annotations"]) == (queue, {"b": "c"})
+    [patch] = job["spec"]["runtimePatches"]
+    [replicated] = patch["trainingRuntimeSpec"]["template"]["spec"]["replicatedJobs"]
+    assert replicated["template"]["spec"]["template"]["metadata"] == {"labels": {"team": "a"}}
+
+
+def test_a_variable_stands_once() -> None:
+    """The Trainer refuses a second one of the same name (recorded: answers-to-create.json)."""
+    settings = {
+        "root": "s3://data/p",
+        "s3_endpoint": "http://minio:9000",
+        "s3_secret": "s3",
+        "pods": {"secrets": {"AWS_ENDPOINT_URL_S3": "store/url", "AWS_ACCESS_KEY_ID": "other/id"}},
+    }
+    env = train_job(compiled(pipeline(settings)))["spec"]["trainer"]["env"]
+    names = [each["name"] for each in env]
+    assert len(set(names)) == len(names)
+    found = {each["name"]: each["valueFrom"]["secretKeyRef"] for each in env if "valueFrom" in each}
+    assert found["AWS_ENDPOINT_URL_S3"] == {"name": "store", "key": "url"}
+    assert found["AWS_ACCESS_KEY_ID"] == {"name": "other", "key": "id"}
+
+
+def test_one_claim_at_two_folders_is_two_volumes() -> None:
+    """The Trainer refuses two mounts of one name (recorded: answers-to-create.json)."""
+    patch = pod_patch(train_job(compiled(pipeline({"pods": {"volumes": {"/data": "shared", "/models": "shared"}}}))))
+    mounts = patch["containers"][0]["volumeMounts"]
+    assert mounts == [{"name": "claim-0", "mountPath": "/data"}, {"name": "claim-1", "mountPath": "/models"}]
+    claims = [(each["name"], each["persistentVolumeClaim"]["claimName"]) for each in patch["volumes"]]
+    assert claims == [("claim-0", "shared"), ("claim-1", "shared")]
+
+
 def test_a_steps_own_retries_count() -> None:
     retry = RetryPolicy(causes=("throttling",), max_attempts=7)
     fit = step(train, name="fit", train="s3://data/digits", cluster=Cluster(count=2), retry=[retry])
     found = compiled(Pipeline(name="nodes", steps=[fit]))
     assert found.ir["root"]["dag"]["tasks"]["fit"]["retryPolicy"]["maxRetryCount"] == 7
+    assert document_of(found, "fit")["train_job"]["repeats"] == 7
+    assert "repeats" not in train_job(compiled(pipeline()))
 
 
 def test_refusals_name_step_and_field() -> None:
@@ -266,7 +328,7 @@ def test_refusals_name_step_and_field() -> None:
 def test_inputs_that_no_node_can_read_are_refused() -> None:
     fit = step(train, name="fit", train="gs://data/digits", cluster=Cluster(count=2))
     [problem] = checks.check(Pipeline(name="nodes", steps=[fit]))
-    assert str(problem).startswith("Step 'fit': inputs.train: cannot be read by several nodes.")
+    assert str(problem) == "Step 'fit': inputs.train: gs:// is not taken there. Give a path, or an s3:// URI."
 
 
 @pytest.mark.parametrize(

@@ -492,11 +492,11 @@ PLANTED: dict[str, tuple[str, Plant, str, str]] = {
         "root.dag.tasks['show'].retryPolicy.maxRetryCount",
         "is -1. Give 0 or more.",
     ),
-    "wait between retries": (
+    "factor between retries": (
         "retries-and-caching",
-        lambda spec, _: task(spec, "show")["retryPolicy"].update(backoffMaxDuration="7200s"),
-        "root.dag.tasks['show'].retryPolicy.backoffMaxDuration",
-        "The platform waits an hour at most",
+        lambda spec, _: task(spec, "show")["retryPolicy"].update(backoffFactor=1.5),
+        "root.dag.tasks['show'].retryPolicy.backoffFactor",
+        "is 1.5. The run ends with an error when the first retry is due. Give a whole number.",
     ),
     "wait that is no duration": (
         "retries-and-caching",
