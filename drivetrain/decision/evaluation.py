@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, cast
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.registry import is_number
 
 EVALUATION_FILE = "evaluation.json"
 FORMAT = 1
@@ -200,7 +200,7 @@ def _bound(metric: str, value: Any) -> float:
 
 
 def _finite(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if not is_number(value):
         raise ValueError(f"{value!r:.40} is no finite number")
     return float(value)
 

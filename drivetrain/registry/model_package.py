@@ -18,10 +18,11 @@ The service takes at most 50 CustomerMetadataProperties, of 256 characters each.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
+
+from drivetrain.registry.registry import is_number
 
 CONTENT_HASH = "drivetrain-content-hash"
 CONTENT_SAID = "content sha256:"
@@ -106,7 +107,7 @@ def metrics(package: Mapping[str, Any]) -> dict[str, float]:
             if group.get("name") == METRIC_GROUP:
                 for metric in _entries(group.get("metric_data")):
                     value = metric.get("value")
-                    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+                    if is_number(value):
                         found[str(metric.get("name"))] = value
     return found
 

@@ -20,9 +20,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, Protocol, TypeGuard, cast, get_args
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.errors import shown as brief
 from drivetrain.registry.record import ModelRecord
 
 Approval = Literal["PendingManualApproval", "Approved", "Rejected"]
@@ -49,6 +50,10 @@ class RegistryError(InputError):
 
     After a `register` that raised it, the version is there whole or not at all; registering again is always right.
     """
+
+
+class AbsentError(InputError):
+    """There is no such group or version."""
 
 
 class NotAllowedError(RegistryError):
@@ -171,6 +176,10 @@ class Registry(Protocol):
         """
         ...
 
+    def approved(self, group: str) -> list[ModelVersion]:
+        """Every approved version, the newest first: the champion, and those that it stands before."""
+        ...
+
     def find(self, group: str, content_hash: str) -> ModelVersion | None:
         """The version of a content; None where there is no such group, or the content is not in it."""
         ...
@@ -187,8 +196,9 @@ class Registry(Protocol):
         ...
 
     def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
-        """Keep a text with a group: what `change` makes of the one that is there, which is empty at first. Of two calls
-        at the same moment only the local registry is sure to keep both changes.
+        """Keep a text with a group: what `change` makes of the one that is there, which is empty at first. The local
+        registry and Kubeflow's keep the changes of all calls at the same moment, for which `change` may be called
+        several times; the others may lose some.
 
         Raises:
             InputError: there is no such group; a name or text that SageMaker would not take.
@@ -216,10 +226,7 @@ def make_champion(
         The version as it is then, and those that were rejected, the newest first.
     """
     found = registry.set_status(group, version, "Approved", reason=reason, by=by)
-    champion = registry.champion(group)
-    if champion is None or champion.version <= version:  # found by a request or two; all versions may take many
-        return [found]
-    newer = [each for each in registry.versions(group) if each.version > version and each.status == "Approved"]
+    newer = [each for each in registry.approved(group) if each.version > version]
     said = f"version {version} is the champion" + (f": {reason}" if reason else "")
     # The champion is the last to go, so that none in between takes its place.
     rejected = [registry.set_status(group, each.version, "Rejected", reason=said, by=by) for each in reversed(newer)]
@@ -361,9 +368,17 @@ def checked_metrics(metrics: Mapping[str, Any] | None) -> dict[str, float]:
         InputError: for a value that is no finite number; a decision cannot be taken on NaN.
     """
     for name, value in (metrics or {}).items():
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise InputError(f"metric {name!r} is {value!r:.60}. Allowed: a finite number.")
+        if not is_number(value):
+            raise InputError(f"metric {name!r} is {brief(value, 60)}. Allowed: a finite number.")
     return dict(metrics or {})
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a value is a finite number that a double can hold."""
+    try:
+        return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:  # an int beyond a double
+        return False
 
 
 def checked_request(group: str, record: ModelRecord) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.backends._selection import without_header
 from drivetrain.registry.registry import NotAllowedError, RegistryError
 
 ATTEMPTS = 5
@@ -100,4 +101,4 @@ def _answer(response: Mapping[str, Any]) -> tuple[str, str, int]:
 
 
 def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200].rstrip(".") + "."
+    return without_header(" ".join(str(error).split()))[:200].rstrip(".") + "."

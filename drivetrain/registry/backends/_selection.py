@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from drivetrain.base.errors import InputError
-from drivetrain.registry.registry import NotAllowedError, RegistryError, closest
+from drivetrain.registry.registry import AbsentError, NotAllowedError, RegistryError, closest
 
 
 class Numbered(Protocol):
@@ -31,27 +32,32 @@ def chosen(group: str, which: int | str, versions: Sequence[Numbered]) -> Any:
     `approved` one.
 
     Raises:
-        InputError: there is none such.
+        AbsentError: there is none such.
     """
     wanted = str(which)
-    if wanted == "latest":
-        return versions[0]
-    if wanted == "approved":
-        for version in versions:
-            if version.status == "Approved":
-                return version
-        raise InputError(
-            f"no version of {group!r} is approved. Approve one: drivetrain models approve {group} {versions[0].version}"
-        )
     for version in versions:
-        if str(version.version) == wanted:
+        if wanted in ("latest", str(version.version)) or (wanted == "approved" and version.status == "Approved"):
             return version
-    raise InputError(f"{group!r} has no version {wanted!r}. Allowed: 1 to {versions[0].version}, latest, approved.")
+    raise no_version(group, wanted, versions[0].version)
 
 
-def no_group(registry: str, group: str, there: Iterable[str]) -> InputError:
+def no_version(group: str, wanted: str, newest: int) -> AbsentError:
+    """That a group, whose newest version has that number, has no such version."""
+    if wanted == "approved":
+        return AbsentError(
+            f"no version of {group!r} is approved. Approve one: drivetrain models approve {group} {newest}"
+        )
+    return AbsentError(f"{group!r} has no version {wanted!r}. Allowed: 1 to {newest}, latest, approved.")
+
+
+def no_group(registry: str, group: str, there: Iterable[str]) -> AbsentError:
     """That a registry has no such group, with the closest that it has."""
-    return InputError(f"{registry} has no group {group!r}. {closest(group, there)}")
+    return AbsentError(f"{registry} has no group {group!r}. {closest(group, there)}")
+
+
+def without_header(text: str) -> str:
+    """A client's message without the value of a header that cannot be sent, as of a token with a line break."""
+    return re.sub(r"(header value).*", r"\1 (a token or key with a line break?)", text, flags=re.DOTALL | re.IGNORECASE)
 
 
 def registered_once(

@@ -1,18 +1,22 @@
 """A version as a few named texts, for registries that keep tags or properties with it.
 
 All of a version is in what is sent when it is made, and a decision is one text, so that neither is ever half there.
+People can edit these texts in a registry's pages: a version whose texts are not ours any more counts as waiting for
+approval, with a warning, and spoils no other.
 """
 
 from __future__ import annotations
 
+import functools
 import json
+import sys
 import time
 from collections.abc import Mapping
 from typing import Any, cast
 
 from drivetrain.registry import model_package
 from drivetrain.registry.package_mapping import record_of
-from drivetrain.registry.registry import Approval, ModelVersion, checked_approval
+from drivetrain.registry.registry import APPROVALS, Approval, ModelVersion, is_number
 
 CONTENT_HASH = "drivetrain.content_hash"
 PACKAGE = "drivetrain.package"
@@ -21,6 +25,8 @@ CARD = "drivetrain.model_card"
 METRICS = "drivetrain.metrics"
 EXECUTION = "drivetrain.execution"
 DECIDED = "drivetrain.approval"
+APPROVED = '{"status": "Approved"%'
+"""How each decision that approves begins, for SQL's LIKE: the only texts worth reading where a champion is sought."""
 
 
 def tags_of(
@@ -52,37 +58,68 @@ def tags_of(
     return tags
 
 
-def decided(status: Approval, reason: str | None, by: str | None) -> str:
-    """What is kept of a decision, under DECIDED."""
-    return json.dumps({"status": status, "reason": reason, "by": by, "at": time.time()})
+def decided(status: Approval, reason: str | None, by: str | None, *, before: ModelVersion) -> str:
+    """What is kept of a decision, under DECIDED. Another reason for the same status keeps its time: so a starter that
+    looks now and then can tell it from a version that was rejected and approved again meanwhile."""
+    at = before.modified_at if status == before.status else time.time()
+    return json.dumps({"status": status, "reason": reason, "by": by, "at": at})
 
 
 def version_of(tags: Mapping[str, str], *, group: str, version: int, arn: str, created_at: float) -> ModelVersion:
-    """The version that tags say. Of one that somebody else made, what they do not say is empty, and it is pending."""
-    decision = _mapping(tags.get(DECIDED))
-    package = dict(_mapping(tags.get(PACKAGE)))
-    if card := _mapping(tags.get(CARD)):
-        package["ModelCard"] = card
+    """The version that tags say. Missing tags give empty fields, and a version that waits for approval."""
+    decision, package, card, metrics = (_mapping(tags.get(each)) for each in (DECIDED, PACKAGE, CARD, METRICS))
+    numbers = {name: value for name, value in (metrics or {}).items() if is_number(value)}
+    broken = {
+        DECIDED: decision is None or not _is_decision(decision),
+        PACKAGE: package is None,
+        CARD: card is None,
+        METRICS: numbers != metrics,
+    }
+    if wrong := [name for name, is_broken in broken.items() if is_broken]:
+        warn_once(
+            f"{group} version {version}: {' and '.join(wrong)} was changed by hand and cannot be read. The version "
+            "counts as waiting for approval: decide on it again, or mend the text."
+        )
+    said: Mapping[str, Any] = {} if wrong else decision or {}
+    content = {**(package or {}), **({"ModelCard": card} if card else {})}
     return ModelVersion(
         group=group,
         version=version,
         arn=arn,
         content_hash=tags.get(CONTENT_HASH, ""),
-        status=checked_approval(str(decision.get("status", "PendingManualApproval"))),
-        reason=decision.get("reason"),
-        record=record_of(package),
-        metrics=cast("Mapping[str, float]", _mapping(tags.get(METRICS))),
+        status=said.get("status", "PendingManualApproval"),
+        reason=said.get("reason"),
+        record=record_of(content),
+        metrics=numbers,
         execution=tags.get(EXECUTION),
         created_at=created_at,
-        modified_at=float(decision.get("at", created_at)),
+        modified_at=float(said.get("at", created_at)),
     )
 
 
 def is_untouched(tags: Mapping[str, str]) -> bool:
     """Whether nobody has decided on the version since it was made."""
-    return "at" not in _mapping(tags.get(DECIDED))
+    decision = _mapping(tags.get(DECIDED))
+    return decision is not None and "at" not in decision
 
 
-def _mapping(text: str | None) -> Mapping[str, Any]:
-    content: Any = json.loads(text) if text else {}
-    return cast("Mapping[str, Any]", content) if isinstance(content, dict) else {}
+@functools.cache
+def warn_once(text: str) -> None:
+    """Print a warning, once in a process: a starter reads the same versions every minute."""
+    print(f"warning: {text}", file=sys.stderr)
+
+
+def _is_decision(said: Mapping[str, Any]) -> bool:
+    reason, at = said.get("reason"), said.get("at", 0.0)
+    return (
+        said.get("status", APPROVALS[0]) in APPROVALS and (reason is None or isinstance(reason, str)) and is_number(at)
+    )
+
+
+def _mapping(text: str | None) -> Mapping[str, Any] | None:
+    """A JSON object; an empty one for a missing text; None for a text that is none."""
+    try:
+        content: Any = json.loads(text) if text else {}
+    except (ValueError, RecursionError):
+        return None
+    return cast("Mapping[str, Any]", content) if isinstance(content, dict) else None

@@ -182,6 +182,11 @@ class LocalRegistry:
         """The newest approved version; None where there is none."""
         return self._one("group_name = ? AND status = 'Approved' ORDER BY version DESC LIMIT 1", group)
 
+    def approved(self, group: str) -> list[ModelVersion]:
+        """Every approved version, the newest first."""
+        query = f"SELECT {_VERSION_COLUMNS} FROM model_versions v WHERE group_name = ? AND status = 'Approved'"
+        return [self._version(row) for row in self._rows(f"{query} ORDER BY version DESC", group)]
+
     def find(self, group: str, content_hash: str) -> ModelVersion | None:
         """The version of a content; None where it is not registered."""
         return self._one("group_name = ? AND content_hash = ?", group, checked_hash(content_hash))

@@ -22,8 +22,16 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.base.markup import page_in
-from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
-from drivetrain.registry.backends._tags import CONTENT_HASH, DECIDED, decided, is_untouched, tags_of, version_of
+from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once, without_header
+from drivetrain.registry.backends._tags import (
+    APPROVED,
+    CONTENT_HASH,
+    DECIDED,
+    decided,
+    is_untouched,
+    tags_of,
+    version_of,
+)
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import (
     ModelEvent,
@@ -47,6 +55,7 @@ HTTP_SETTINGS = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "30",
 }
 PAGE = 200
+_NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 _URL = re.compile(r"[\w+.-]+://[^\s'\"]+")
 # Its SQL store gives up after 3 collisions with others that register at the same time.
 _MOST_COLLISIONS = 100
@@ -123,7 +132,7 @@ class MlflowRegistry:
         """Every group that has a version, by name."""
         found: list[ModelGroup] = []
         for model in self._models():
-            versions = self._read(str(model.name))
+            versions = list(self._read(str(model.name)))
             if versions:
                 found.append(
                     ModelGroup(
@@ -138,18 +147,29 @@ class MlflowRegistry:
 
     def versions(self, group: str) -> list[ModelVersion]:
         """Every version of a group, the newest first."""
-        found = self._read(group)
+        found = list(self._read(group))
         if not found:
             raise no_group(self._name, group, {str(model.name) for model in self._models()} - {group})
         return found
 
     def version(self, group: str, which: int | str = "latest") -> ModelVersion:
         """One version: a number, `latest`, or `approved` (the newest approved one)."""
-        return chosen(group, which, self.versions(group))
+        wanted = str(which)
+        found = None
+        if wanted == "latest" or _NUMBER.fullmatch(wanted):
+            only = "" if wanted == "latest" else f" and version_number = {wanted}"
+            found = next(self._read(group, only, first=1), None)
+        elif wanted == "approved":
+            found = self.champion(group)
+        return found or chosen(group, wanted, self.versions(group))
 
     def champion(self, group: str) -> ModelVersion | None:
         """The newest approved version; None where there is none."""
-        return next((version for version in self._read(group) if version.status == "Approved"), None)
+        return next(self._approved(group, first=1), None)
+
+    def approved(self, group: str) -> list[ModelVersion]:
+        """Every approved version, the newest first."""
+        return list(self._approved(group))
 
     def find(self, group: str, content_hash: str) -> ModelVersion | None:
         """The version of a content; None where it is not registered."""
@@ -170,7 +190,9 @@ class MlflowRegistry:
         current = self.version(group, version)
         if (current.status, current.reason) != (wanted, reason):
             with self._told(f"deciding on {group!r} version {version}"):
-                self._client.set_model_version_tag(group, str(current.version), DECIDED, decided(wanted, reason, by))
+                self._client.set_model_version_tag(
+                    group, str(current.version), DECIDED, decided(wanted, reason, by, before=current)
+                )
         self._move_alias(group)
         return self.version(group, version)
 
@@ -246,22 +268,30 @@ class MlflowRegistry:
             if not token:
                 return
 
-    def _search(self, condition: str) -> Iterator[Any]:
-        token = None
+    def _search(self, condition: str, first: int = PAGE) -> Iterator[Any]:
+        """The versions that fulfil a condition, the newest first, read as far as they are asked for."""
+        token, most = None, first
         while True:
             with self._told("listing versions"):
-                page = self._client.search_model_versions(condition, max_results=PAGE, page_token=token)
+                page = self._client.search_model_versions(
+                    condition, max_results=most, order_by=["version_number DESC"], page_token=token
+                )
             yield from page
-            token = page.token
+            token, most = page.token, PAGE
             if not token:
                 return
 
-    def _read(self, group: str) -> list[ModelVersion]:
+    def _read(self, group: str, only: str = "", first: int = PAGE) -> Iterator[ModelVersion]:
         checked_group(group)
-        found = [_version(each) for each in self._search(f"name = '{group}'")]
-        if not found:
+        number = -1
+        for number, version in enumerate(self._search(f"name = '{group}'{only}", first)):  # noqa: B007
+            yield _version(version)
+        if number < 0:
             self._has(group)
-        return sorted(found, key=lambda version: version.version, reverse=True)
+
+    def _approved(self, group: str, first: int = PAGE) -> Iterator[ModelVersion]:
+        found = self._read(group, f" and tags.`{DECIDED}` LIKE '{APPROVED}'", first)
+        return (version for version in found if version.status == "Approved")  # not one that was edited by hand
 
     def _move_alias(self, group: str) -> None:
         """A convenience for others: decisions are read from the versions."""
@@ -330,7 +360,7 @@ def _line(error: Exception) -> str:
     text = " ".join(str(error).split())
     if (title := page_in(text)) is not None:
         text = f"{text.partition(' Response body')[0]} It answered with a page of HTML, {title!r}"
-    return _URL.sub(lambda found: shown(found[0]), text)[:200].rstrip(".")
+    return _URL.sub(lambda found: shown(found[0]), without_header(text))[:200].rstrip(".")
 
 
 def _check_database(uri: str) -> None:

@@ -157,6 +157,11 @@ class SageMakerRegistry:
         approved = self._list(group, ModelApprovalStatus="Approved")
         return self._describe(approved[0].arn) if approved else None
 
+    def approved(self, group: str) -> list[ModelVersion]:
+        """Every approved version, the newest first: one request for each."""
+        listed = self._list(group, ModelApprovalStatus="Approved")
+        return [found for each in listed if (found := self._find_version(each.arn))]
+
     def find(self, group: str, content_hash: str) -> ModelVersion | None:
         """The version of a content; None where it is not registered."""
         checked_hash(content_hash)

@@ -5,14 +5,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-from drivetrain.registry.backends import kubeflow
+from drivetrain.registry.backends import _kubeflow_rest
 from tests.fixtures.failing_proxy import Plan, closed_port, failing_proxy
 from tests.fixtures.kubeflow_server import kubeflow_server
 
 
 @contextmanager
 def place(folder: Path) -> Generator[tuple[str, dict[str, str]]]:
-    with kubeflow_server() as (address, _), mock.patch.object(kubeflow, "FIRST_PAUSE", 0.001):
+    with kubeflow_server() as (address, _), mock.patch.object(_kubeflow_rest, "FIRST_PAUSE", 0.001):
         yield address, {}
 
 
