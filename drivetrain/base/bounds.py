@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 
 class Bounds(NamedTuple):
@@ -43,3 +43,11 @@ def _plain(limit: float) -> str:
 
 
 ANY_NUMBER = Bounds()
+
+
+def is_number(value: Any) -> TypeGuard[float]:
+    """Whether a value is a finite number that a double can hold."""
+    try:
+        return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+    except OverflowError:  # an int beyond a double
+        return False

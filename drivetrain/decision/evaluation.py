@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, cast
 
+from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
-from drivetrain.registry.registry import is_number
 
 EVALUATION_FILE = "evaluation.json"
 FORMAT = 1

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast, get_args
 
+from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
 
 Rule = Literal["better", "not_worse"]
@@ -115,7 +116,7 @@ def _limits(name: str, text: str, example: str, least: float = -math.inf) -> tup
                 f"{name}: {key[:80]!r}. Allowed: metric, metric@column=value, metric@column=*, or metric@* for all "
                 "slices."
             )
-        if isinstance(amount, bool) or not isinstance(amount, int | float) or not math.isfinite(amount):
+        if not is_number(amount):
             raise InputError(f"{name}: {key[:80]!r} is {amount!r:.40}. Allowed: a finite number.")
         if amount < least:
             raise InputError(f"{name}: {key[:80]!r} is {amount}. Allowed: {least:g} or more.")

@@ -22,7 +22,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, cast
 
-from drivetrain.registry.registry import is_number
+from drivetrain.base.bounds import is_number
 
 CONTENT_HASH = "drivetrain-content-hash"
 CONTENT_SAID = "content sha256:"

@@ -14,14 +14,14 @@ whose names begin with `_` are shared by several kinds.
 from __future__ import annotations
 
 import importlib
-import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeGuard, cast, get_args
+from typing import Any, Literal, Protocol, cast, get_args
 
+from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
 from drivetrain.base.errors import shown as brief
 from drivetrain.registry.record import ModelRecord
@@ -40,8 +40,7 @@ _SHORT = 12  # digits of a hash
 _COUNT = re.compile(r"(?<!\S)([0-9a-f]{1,12})=([0-9]{1,9})(?!\S)")
 _MOST_TEST_SETS = 10
 
-
-# What `open_registry("auto")` opens; the local runner sets it for every job, and so do compiled definitions.
+# What `open_registry("auto")` opens; the local runner and compiled definitions set it for every job.
 REGISTRY_VARIABLE = "DRIVETRAIN_REGISTRY"
 
 
@@ -132,8 +131,8 @@ class ModelEvent:
 
 
 class Registry(Protocol):
-    """What every registry can. All methods raise InputError for what the user can mend: names, statuses; and
-    RegistryError, which is one, when the registry cannot be reached or refuses."""
+    """What every registry can. All methods raise InputError for what the user can mend (names, statuses), and its
+    RegistryError when the registry cannot be reached or refuses."""
 
     @property
     def keeps_history(self) -> bool:
@@ -152,9 +151,8 @@ class Registry(Protocol):
     ) -> tuple[int, bool]:
         """The version of this content in the group, and whether this call made it.
 
-        Of a content that is registered already nothing is changed. Of several calls at the same moment, which get the
-        same number, a server may tell more than one that it made it.
-        """
+        A content that is registered already is not changed. Concurrent calls get the same version; more than one may
+        report that it made it."""
         ...
 
     def groups(self) -> list[ModelGroup]:
@@ -177,7 +175,7 @@ class Registry(Protocol):
         ...
 
     def approved(self, group: str) -> list[ModelVersion]:
-        """Every approved version, the newest first: the champion, and those that it stands before."""
+        """Every approved version, the newest first; the first is the champion."""
         ...
 
     def find(self, group: str, content_hash: str) -> ModelVersion | None:
@@ -196,9 +194,8 @@ class Registry(Protocol):
         ...
 
     def change_tag(self, group: str, name: str, change: Callable[[str], str]) -> None:
-        """Keep a text with a group: what `change` makes of the one that is there, which is empty at first. The local
-        registry and Kubeflow's keep the changes of all calls at the same moment, for which `change` may be called
-        several times; the others may lose some.
+        """Keep a text with a group: what `change` makes of the one that is there, which is empty at first. Of calls at
+        the same moment SageMaker and MLflow may lose changes; Kubeflow calls `change` again.
 
         Raises:
             InputError: there is no such group; a name or text that SageMaker would not take.
@@ -218,9 +215,8 @@ def make_champion(
     registry: Registry, group: str, version: int, *, reason: str | None = None, by: str | None = None
 ) -> list[ModelVersion]:
     """Approve a version and reject the newer approved ones, which would be preferred to it: the champion is the newest
-    approved version, in every registry and for whoever asks it without us.
-
-    Whatever ends it half-way, the champion is the one before or the new one.
+    approved version, also for those who ask the registry without us. Whatever ends it half-way, the champion is the one
+    before or the new one.
 
     Returns:
         The version as it is then, and those that were rejected, the newest first.
@@ -354,7 +350,7 @@ def checked_tag(name: str, text: str) -> None:
     Raises:
         InputError: when SageMaker would not take it.
     """
-    if not _TAG_NAME.fullmatch(name) or not _TAG_TEXT.fullmatch(text):
+    if not (_TAG_NAME.fullmatch(name) and _TAG_TEXT.fullmatch(text)):
         raise InputError(
             f"tag {name[:80]!r} = {text[:80]!r} cannot be kept. Use up to 128 letters, digits and ._- for the name, "
             "and up to 256 letters, digits, spaces and _.:/=+-@ for the text."
@@ -371,14 +367,6 @@ def checked_metrics(metrics: Mapping[str, Any] | None) -> dict[str, float]:
         if not is_number(value):
             raise InputError(f"metric {name!r} is {brief(value, 60)}. Allowed: a finite number.")
     return dict(metrics or {})
-
-
-def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a value is a finite number that a double can hold."""
-    try:
-        return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
-    except OverflowError:  # an int beyond a double
-        return False
 
 
 def checked_request(group: str, record: ModelRecord) -> dict[str, Any]:

@@ -194,6 +194,9 @@ def test_the_champion_is_the_newest_approved_version(registry: Registry) -> None
     registry.set_status("digits", 2, "Rejected")
     champion = registry.champion("digits")
     assert champion is not None and champion.version == 1
+    registry.set_status("digits", 3, "Approved")
+    assert [each.version for each in registry.approved("digits")] == [3, 1]
+    assert registry.approved("digits")[1] == champion and registry.approved("letters") == []
 
 
 def test_a_content_is_found_in_its_group(registry: Registry) -> None:
@@ -332,6 +335,8 @@ BAD: list[tuple[Callable[[Registry], Any], str]] = [
     (lambda r: r.register("digits", content(2), ModelRecord(), approval="approved"), "Did you mean 'Approved'?"),
     (lambda r: r.register("digits", content(2), ModelRecord(), metrics={"loss": float("nan")}), "metric 'loss' is nan"),
     (lambda r: r.register("digits", content(2), ModelRecord(), metrics={"ok": True}), "metric 'ok' is True"),
+    (lambda r: r.register("digits", content(2), ModelRecord(), metrics={"loss": 10**400}), "Allowed: a finite number"),
+    (lambda r: r.register("digits", content(2), ModelRecord(), metrics={"loss": 10**5000}), "Allowed: a finite number"),
     (lambda r: r.register("digits", content(2), ModelRecord(), metrics={"loss": "0.1"}), "Allowed: a finite number"),  # type: ignore[dict-item]
     (lambda r: r.register("digits", content(2), record_of({"x": object()})), "cannot be written as JSON"),
     (lambda r: r.register("digits", content(2), record_of({"x": float("inf")})), "cannot be written as JSON"),

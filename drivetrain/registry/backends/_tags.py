@@ -14,9 +14,10 @@ import time
 from collections.abc import Mapping
 from typing import Any, cast
 
+from drivetrain.base.bounds import is_number
 from drivetrain.registry import model_package
 from drivetrain.registry.package_mapping import record_of
-from drivetrain.registry.registry import APPROVALS, Approval, ModelVersion, is_number
+from drivetrain.registry.registry import APPROVALS, Approval, ModelVersion
 
 CONTENT_HASH = "drivetrain.content_hash"
 PACKAGE = "drivetrain.package"

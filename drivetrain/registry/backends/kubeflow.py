@@ -28,6 +28,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 
 from drivetrain.base.addresses import address_problem
+from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
 from drivetrain.registry.backends._kubeflow_resources import (
     NUMBER,
@@ -40,7 +41,7 @@ from drivetrain.registry.backends._kubeflow_resources import (
     texts,
     with_texts,
 )
-from drivetrain.registry.backends._kubeflow_rest import BASE, AnswerError, Json, Rest
+from drivetrain.registry.backends._kubeflow_rest import BASE, PAGE, AnswerError, Json, Rest
 from drivetrain.registry.backends._selection import no_group, no_version
 from drivetrain.registry.backends._tags import (
     APPROVED,
@@ -65,7 +66,6 @@ from drivetrain.registry.registry import (
     checked_metrics,
     checked_request,
     checked_tag,
-    is_number,
     shown,
 )
 
@@ -173,12 +173,12 @@ class KubeflowRegistry:
 
     def champion(self, group: str) -> ModelVersion | None:
         """The newest approved version; None where there is none."""
-        found = next(self._approved(group, first=1), None)
+        found = next(self._approved(group, self._model(group), first=1), None)
         return None if found is None else self._shown(group, found, alone=True)
 
     def approved(self, group: str) -> list[ModelVersion]:
         """Every approved version, the newest first."""
-        return [self._shown(group, each) for each in self._approved(group)]
+        return [self._shown(group, each) for each in self._approved(group, self._model(group))]
 
     def find(self, group: str, content_hash: str) -> ModelVersion | None:
         """The version of a content; None where it is not registered."""
@@ -306,8 +306,8 @@ class KubeflowRegistry:
         )
         return filter(is_ours, pages)
 
-    def _approved(self, group: str, first: int = 200) -> Iterator[Json]:
-        if model := self._model(group):
+    def _approved(self, group: str, model: Json | None, first: int = PAGE) -> Iterator[Json]:
+        if model:
             where = f"{_LIVE} AND {DECIDED}.string_value LIKE '{APPROVED}'"
             for each in self._newest(model, where, first):
                 if self._shown(group, each).status == "Approved":  # MySQL finds `approved`, too, which is no status
@@ -317,7 +317,7 @@ class KubeflowRegistry:
         model, wanted = self._model(group), str(which)
         found = None
         if model and wanted == "approved":
-            found = next(self._approved(group, first=1), None)
+            found = next(self._approved(group, model, first=1), None)
         elif model and wanted == "latest":
             found = next(self._newest(model), None)
         elif model and NUMBER.fullmatch(wanted):

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from drivetrain.base.bounds import ANY_NUMBER, Bounds
+from drivetrain.base.bounds import ANY_NUMBER, Bounds, is_number
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,13 @@ def test_what_is_allowed(bounds: Bounds, words: str, inside: tuple[float, ...], 
     assert bounds.described(int) == f"whole {words}"
     assert all(map(bounds.hold, inside))
     assert not any(map(bounds.hold, (*outside, math.nan, math.inf, -math.inf)))
+
+
+@pytest.mark.parametrize("value", [0, -1.5, 5e-324, 1.8e307, 2**60])
+def test_a_finite_number(value: float) -> None:
+    assert is_number(value)
+
+
+@pytest.mark.parametrize("value", [True, None, "1", float("nan"), float("inf"), 10**400, [1]])
+def test_what_is_no_number_that_a_double_can_hold(value: object) -> None:
+    assert not is_number(value)

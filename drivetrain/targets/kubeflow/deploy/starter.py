@@ -14,9 +14,10 @@ import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from drivetrain.base.errors import InputError, UserError
+from drivetrain.registry.registry import AbsentError as AbsentModelError
 from drivetrain.registry.registry import ModelEvent, ModelVersion, Registry
 from drivetrain.spec.pipeline import Pipeline, RegistryEvent
 from drivetrain.targets.deployer import StartRequest, Tell
@@ -47,6 +48,13 @@ class Change:
     at: float
 
 
+class Seen(NamedTuple):
+    """How a version stood at a look; `at` is None where it is not known."""
+
+    status: str
+    at: float | None
+
+
 class State:
     """How the versions stood at the last look, and the changes that are not dealt with yet; kept in the storage."""
 
@@ -63,7 +71,14 @@ class State:
             said = said if content is None else json.loads(content)
             if said["format"] != FORMAT:
                 raise ValueError(f"format {said['format']!r}")
-            self.seen: dict[str, dict[str, str]] = {str(group): dict(of) for group, of in said["seen"].items()}
+            # By group and version: the status, and when that was decided, which earlier states do not say.
+            self.seen: dict[str, dict[str, Seen]] = {
+                str(group): {
+                    str(version): Seen(each, None) if isinstance(each, str) else Seen(*each)
+                    for version, each in of.items()
+                }
+                for group, of in said["seen"].items()
+            }
             self.pending = [Change(**each) for each in said["pending"]]
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise UserError(f"{uri} is no state of a starter ({error}). Move it away to begin anew.") from None
@@ -124,11 +139,13 @@ class Starter:
 
     def _look(self) -> None:
         """Changes since the last look become pending."""
-        there = {group.name for group in self._registry.groups()}
         for name in sorted({each.group for each in self._triggers.values()}):
-            versions = self._registry.versions(name) if name in there else []
+            try:
+                versions = self._registry.versions(name)
+            except AbsentModelError:
+                versions = []  # nothing was registered yet
             known = self._state.seen.get(name)
-            now = {str(each.version): each.status for each in versions}
+            now = {str(each.version): Seen(each.status, each.modified_at) for each in versions}
             if known == now:
                 continue
             if known is None:
@@ -136,17 +153,16 @@ class Starter:
                 self._tell(f"{self._pipeline.name}: group {name!r} has {count} versions; changes count from here on")
             else:
                 for each in sorted(versions, key=lambda version: version.version):
-                    before = known.get(str(each.version))
-                    if before is None and each.modified_at != each.created_at:
-                        before = "PendingManualApproval"  # made and decided on between two looks
+                    before = _status_before(known.get(str(each.version)), each)
                     if before != each.status:
                         self._state.pending.append(Change(name, each.version, each.status, before, each.modified_at))
             self._state.seen[name] = now
             self._is_new = True
 
     def _deal_with(self, change: Change) -> None:
-        found = (each for each in self._registry.versions(change.group) if each.version == change.version)
-        if (version := next(found, None)) is None:
+        try:
+            version = self._registry.version(change.group, change.version)
+        except AbsentModelError:
             self._tell(f"{change.group} version {change.version} is gone from the registry; nothing starts for it")
             return
         own = self._own_execution(version)
@@ -207,3 +223,15 @@ class Starter:
                 break
             found.append(Earlier(str(run.get("display_name") or ""), started))
         return found
+
+
+def _status_before(seen: Seen | None, version: ModelVersion) -> str | None:
+    """The status that a version had before its last decision; the one that it has where nothing was decided since.
+
+    A version that was decided on and put back between two looks had another status meanwhile.
+    """
+    if seen is None:
+        return None if version.modified_at == version.created_at else "PendingManualApproval"
+    if seen.status == version.status and seen.at not in (None, version.modified_at):
+        return "PendingManualApproval" if version.status != "PendingManualApproval" else "Rejected"
+    return seen.status

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 from collections.abc import Callable, Generator
 from typing import Any
 
@@ -11,21 +12,21 @@ import pytest
 
 from drivetrain.authoring.loading import load
 from drivetrain.base.errors import InputError, UserError
-from drivetrain.registry.backends import kubeflow as backend
+from drivetrain.registry.backends import _kubeflow_rest as backend
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import Registry, open_registry
 from drivetrain.spec.pipeline import Limit, Pipeline, RegistryEvent
 from drivetrain.targets.deployer import Starter, StartRequest
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from tests.fixtures.kubeflow_pipelines.place import Killed, Place
-from tests.fixtures.kubeflow_server import kubeflow_server
+from tests.fixtures.kubeflow_server import Store, kubeflow_server
 
 
 class Served:
     """A deployed pipeline with a starter, and its registry."""
 
-    def __init__(self, place: Place, address: str) -> None:
-        self.place = place
+    def __init__(self, place: Place, address: str, store: Store) -> None:
+        self.place, self.store = place, store
         place.settings["registry"] = f"kubeflow:{address}"
         self.registry: Registry = open_registry(place.settings["registry"])
         self.said: list[str] = []
@@ -47,8 +48,8 @@ class Served:
 
 @pytest.fixture
 def served(place: Place) -> Generator[Served]:
-    with kubeflow_server() as (address, _):
-        yield Served(place, address)
+    with kubeflow_server() as (address, store):
+        yield Served(place, address, store)
 
 
 def test_an_approval_starts_it_once(served: Served) -> None:
@@ -70,6 +71,73 @@ def test_an_approval_starts_it_once(served: Served) -> None:
     served.registry.set_status("champions", version, "Approved", by="me")
     served.starter().poll()
     assert len(served.runs()) == 2  # it is another decision
+
+
+def test_a_version_that_is_approved_again_between_two_looks_starts_it(served: Served) -> None:
+    version = served.register("old", approval="Approved")
+    starter = served.starter()
+    starter.poll()
+    served.registry.set_status("champions", version, "Approved", reason="still good")
+    starter.poll()
+    assert served.runs() == []  # another reason is no other decision
+    served.registry.set_status("champions", version, "Rejected")
+    served.registry.set_status("champions", version, "Approved", reason="good after all")
+    starter.poll()
+    starter.poll()
+    served.starter().poll()
+    assert len(served.runs()) == 1
+    served.registry.set_status("champions", version, "Rejected")
+    served.registry.set_status("champions", version, "Approved")
+    served.starter().poll()
+    assert len(served.runs()) == 2
+
+
+def test_a_state_that_an_earlier_release_wrote_is_read(served: Served) -> None:
+    served.register("old", approval="Approved")
+    second = served.register("new")
+    seen = {"champions": {"1": "Approved", "2": "PendingManualApproval"}}
+    uri = f"s3://{served.place.bucket}/pipelines/nightly/starting/state.json"
+    served.place.deployer().objects.write(uri, json.dumps({"format": 1, "seen": seen, "pending": []}).encode())
+    served.starter().poll()
+    assert served.runs() == [] and served.said == []
+    served.registry.set_status("champions", second, "Approved")
+    served.starter().poll()
+    assert len(served.runs()) == 1
+
+
+def test_a_look_asks_for_the_groups_of_its_triggers_alone(served: Served) -> None:
+    served.register("one")
+    for name in ("letters", "faces"):
+        served.registry.register(name, hashlib.sha256(b"x").hexdigest(), ModelRecord())
+    starter = served.starter()
+    served.store.requests.clear()
+    starter.poll()
+    paths = [path for _, path, _ in served.store.requests]
+    assert paths == ["/registered_model?name=champions", paths[1]] and paths[1].startswith(
+        "/registered_models/1/versions?"
+    )
+
+
+def test_a_group_whose_name_the_database_takes_for_another_is_an_error_and_not_an_empty_one(served: Served) -> None:
+    served.registry.register("Champions", hashlib.sha256(b"x").hexdigest(), ModelRecord())
+    with pytest.raises(
+        InputError, match=r"has a group 'Champions', and its database does not tell it from 'champions'"
+    ):
+        served.starter().poll()
+
+
+def test_one_property_that_was_edited_by_hand_stops_no_trigger(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    served.register("old")
+    starter = served.starter()
+    starter.poll()
+    served.store.kinds["versions"]["2"]["customProperties"]["drivetrain.approval"]["string_value"] = "Approved"
+    served.registry.set_status("champions", served.register("new"), "Approved")
+    starter.poll()
+    starter.poll()
+    assert len(served.runs()) == 1 and served.said[-1].endswith("for champions version 2")
+    assert capsys.readouterr().err.count("champions version 1: drivetrain.approval was changed by hand") == 1
 
 
 def calls_of(monkeypatch: pytest.MonkeyPatch, number: int, after: bool) -> Callable[[], int]:
