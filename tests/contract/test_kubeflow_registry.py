@@ -1,5 +1,5 @@
-"""The stand-in of Kubeflow Model Registry against what the real one was recorded to answer: v0.3.8 over MariaDB 10.11 and
-PostgreSQL 16.2 (tests/fixtures/kubeflow_registry). Ids, times and tokens of pages are the server's own."""
+"""The stand-in of Kubeflow Model Registry against what the real one was recorded to answer: v0.3.8 over MariaDB 10.11
+and PostgreSQL 16.2 (tests/fixtures/kubeflow_registry). Ids, times and tokens of pages are the server's own."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import pytest
 
-from drivetrain import Pipeline, folder_out, script
+from drivetrain import Pipeline, folder_out, script, step
 from drivetrain.cli import main
 from drivetrain.registry.artifacts import fetch
 from drivetrain.registry.content_hash import content_hash
@@ -21,6 +21,7 @@ from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.runner import Runner
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from tests.fixtures import kubeflow_examples
 
 DOCS = Path(__file__).parents[2] / "docs"
 MODELS = (DOCS / "models.md").read_text(encoding="utf-8")
@@ -94,6 +95,19 @@ def test_the_example_of_a_step_registers_where_the_model_lies(
     assert version.execution.endswith(summary.execution)
     monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", str(home.objects))
     assert content_hash(fetch(version.artifact, tmp_path / "new")) == version.content_hash
+
+
+def test_the_example_of_a_step_compiles_for_kubeflow() -> None:
+    _, example = re.findall(r"^```python\n(.*?)^```", MODELS, re.MULTILINE | re.DOTALL)
+    made = step(kubeflow_examples.fit, data="s3://raw/data/")
+    scores = step(kubeflow_examples.score, data="s3://raw/data/")
+    known: dict[str, Any] = {"trained": made, "scores": {"report": None}, "compared": {"decision": None}}
+    registry = "kubeflow:http://model-registry-service.kubeflow:8080"
+    exec(compile(example.replace("mlflow:http://mlflow:5000", registry), "models.md", "exec"), known)
+    settings = {"checkpoint_claim": "kept"}
+    built = kubeflow_examples.compiled(made, scores, known["registered"], settings=settings)
+    words = dict(each["option"] for each in kubeflow_examples.document(built, "register-model")["arguments"])
+    assert words["--registry"] == registry and words["--execution"] and words["--artifact"] == {"uri": "model"}
 
 
 def test_what_is_printed_as_an_example_is_what_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
