@@ -124,10 +124,11 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     assert store.left()["recurring"] == []
     kubeflow("apply", "nightly.py", "--yes")
 
-    # Destroyed, it leaves nothing; destroyed again, there is nothing to do.
+    # Destroyed, it leaves nothing of its own; destroyed again, there is nothing to do.
     text = kubeflow("destroy", "nightly.py", "--yes")
     assert "schedule 'daily'" in text and "1 records of executions" in text
-    assert store.left() == NOTHING and kubeflow.objects() == []
+    assert store.left() == NOTHING
+    assert {key.split("/")[2] for key in kubeflow.objects()} == {"runs"}, "what executions wrote stays"
     assert kubeflow("destroy", "nightly.py", "--yes").startswith("Nothing to do")
 
 
@@ -153,10 +154,11 @@ def test_a_failed_step_says_why_and_where_its_log_is(kubeflow: CommandLine, monk
     )
     kubeflow("runs", "show", "--follow", *ON, code=1)
     last = json.loads(kubeflow("runs", "show", "--follow", "--json", *ON, code=1).splitlines()[-1])
-    assert (last["status"], last["reason"], last["steps"][0]["reason"]) == ("Failed", "prepare failed", "no rows")
-    store.logs.clear()
-    assert "its log are gone" in kubeflow.error("runs", "logs", "latest", "prepare", *ON)
+    assert (last["status"], last["reason"]) == ("Failed", "prepare: no rows")
+    assert last["steps"][0]["reason"] == "Error (exit code 1)\none\ntwo\nthree\nno rows"
+    assert kubeflow("runs", "logs", *ON) == "one\ntwo\nthree\nno rows\n"
     assert "No step 'train' has begun" in kubeflow.error("runs", "logs", "latest", "train", *ON)
+    assert "has no log: it was not run" in kubeflow.error("runs", "logs", "latest", "evaluate", *ON)
 
 
 def test_refusals_are_one_line_and_change_nothing(kubeflow: CommandLine) -> None:

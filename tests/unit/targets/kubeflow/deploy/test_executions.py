@@ -189,7 +189,7 @@ def test_an_execution_is_told_as_a_local_run_is(deployed: Place) -> None:
         StepStarted("prepare", 1),
         StepFinished("prepare", "Succeeded", 75.0),
         StepStarted("evaluate", 1),
-        StepFinished("evaluate", "Stopped", 0.0),
+        StepFinished("evaluate", "Stopped", 2.0),
         StepFinished("gate", "NotExecuted", 0.0),
         StepFinished(begun.steps[3][0], "NotExecuted", 0.0),
     ]
