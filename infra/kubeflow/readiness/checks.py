@@ -30,6 +30,7 @@ CHECKS: Mapping[str, Check] = {
     "kfp-launcher": namespace.kfp_launcher,
     "secrets": namespace.secrets,
     "account": namespace.account,
+    "rights": namespace.rights,
     "claims": namespace.claims,
     "templateDefaults": platform.template_defaults,
     "lost pods": platform.pod_status,

@@ -42,7 +42,25 @@ class Kubectl:
             return None
         return json.loads(text)
 
-    def _output(self, *words: str) -> str:
+    def may(self, account: str, namespace: str, verb: str, resource: str) -> bool:
+        """Whether a service account may do something in its namespace.
+
+        Args:
+            resource: `NAME[/SUBRESOURCE][.GROUP]`, as a Role has it.
+
+        Raises:
+            UnaskedError: why the cluster did not say; also that who asks may not speak for accounts.
+        """
+        name, _, sub = resource.partition("/")
+        part = [f"--subresource={sub}"] if sub else []
+        who = f"--as=system:serviceaccount:{namespace}:{account}"
+        try:
+            said = self._output("auth", "can-i", verb, name, *part, who, "--namespace", namespace, no_is_said=True)
+        except _AbsentError:
+            return False
+        return said.startswith("yes")
+
+    def _output(self, *words: str, no_is_said: bool = False) -> str:
         if self._away:  # not each check waits for it
             raise UnaskedError(self._away)
         try:
@@ -54,7 +72,7 @@ class Kubectl:
         except subprocess.TimeoutExpired:
             self._away = f"kubectl did not answer within {_WHOLE_SECONDS} s"
         else:
-            if done.returncode == 0:
+            if done.returncode == 0 or (no_is_said and done.stdout.startswith("no")):
                 return done.stdout
             said = (done.stderr.strip().splitlines() or ["kubectl failed"])[-1]
             if "(NotFound)" in said or "doesn't have a resource type" in said:

@@ -8,6 +8,7 @@ from typing import Any, cast
 import yaml
 
 from drivetrain.infra.kubeflow import launcher
+from drivetrain.infra.kubeflow.access import step_permissions
 from drivetrain.infra.kubeflow.needs import SSH_SECRET, own_runtimes
 from drivetrain.infra.kubeflow.objects import PART_OF, PART_OF_LABEL
 from drivetrain.infra.kubeflow.readiness.place import Finding, Json, Place, fails, ok
@@ -89,6 +90,23 @@ def account(place: Place) -> Iterator[Finding]:
         yield fails(f"there is no service account {name!r}", mend)
     else:
         yield ok(f"{name} is there")
+
+
+def rights(place: Place) -> Iterator[Finding]:
+    """The account of the steps may do what their pods do; one verb of each kind of objects stands for the others."""
+    name = place.needs.settings.service_account
+    asked = [each for each in step_permissions(place.needs) if not each.names]
+    if name is None or not asked:
+        return
+    missing: list[str] = []
+    for each in asked:
+        resource = f"{each.resource}.{each.group}" if each.group else each.resource
+        if not place.cluster.may(name, place.namespace, each.verbs[0], resource):
+            missing.append(f"{each.verbs[0]} {resource}")
+    if missing:
+        yield fails(f"{name} may not {', '.join(missing)}", f"{place.write} && kubectl apply -f build/infra/roles.yaml")
+    else:
+        yield ok(f"{name} may do what steps do")
 
 
 def claims(place: Place) -> Iterator[Finding]:

@@ -49,6 +49,8 @@ class Cluster(Protocol):
 
     def get(self, kind: str, name: str = "", namespace: str | None = None) -> Json | None: ...
 
+    def may(self, account: str, namespace: str, verb: str, resource: str) -> bool: ...
+
 
 @dataclass(frozen=True)
 class Place:

@@ -37,6 +37,26 @@ def test_a_kind_that_the_cluster_does_not_have(tmp_path: Path, monkeypatch: pyte
     assert Kubectl().get("clustertrainingruntime", "torch-distributed") is None
 
 
+def test_what_an_account_may_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = Cluster()
+    cluster.rights = {("get", "pods/log"), ("create", "trainjobs.trainer.kubeflow.org")}
+    monkeypatch.setenv("PATH", f"{cluster.write_program(tmp_path / 'bin').parent}:/usr/bin:/bin")
+    kubectl = Kubectl()
+    assert kubectl.may("vision", "team-a", "get", "pods/log")
+    assert kubectl.may("vision", "team-a", "create", "trainjobs.trainer.kubeflow.org")
+    assert not kubectl.may("vision", "team-a", "get", "pods")
+
+
+def test_who_asks_may_not_speak_for_accounts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program(
+        tmp_path,
+        monkeypatch,
+        'Error from server (Forbidden): serviceaccounts "vision" is forbidden: cannot impersonate',
+    )
+    with pytest.raises(UnaskedError, match="cannot impersonate"):
+        Kubectl().may("vision", "team-a", "get", "pods")
+
+
 def test_an_object_that_may_not_be_read_leaves_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program(tmp_path, monkeypatch, FORBIDDEN)
     kubectl = Kubectl()

@@ -135,6 +135,26 @@ def test_the_account_of_the_steps(found: Any) -> None:
     assert mend.startswith("drivetrain infra kubeflow flow.py -o build/infra, and apply account.yaml")
 
 
+def test_the_account_may_do_what_steps_do(cluster: Cluster, found: Any) -> None:
+    cluster.add("serviceaccount", "vision", "team-a")
+    needed = {
+        ("create", "workflowtaskresults.argoproj.io"),
+        ("create", "trainjobs.trainer.kubeflow.org"),
+        ("get", "pods"),
+        ("get", "pods/log"),
+        ("list", "events"),
+    }
+    for missing in sorted(needed):
+        cluster.rights = needed - {missing}
+        ((state, said, mend),) = found(namespace.rights, full())
+        assert (state, said) == ("would fail", f"vision may not {' '.join(missing)}")
+        assert mend == "drivetrain infra kubeflow flow.py -o build/infra && kubectl apply -f build/infra/roles.yaml"
+    cluster.rights = needed
+    assert found(namespace.rights, full()) == [("ok", "vision may do what steps do", "")]
+    assert found(namespace.rights) == [], "no account is named"
+    assert found(namespace.rights, service_account="pipeline-runner") == [], "Kubeflow gave it what one pod needs"
+
+
 def test_claims_are_there_and_checkpoints_can_be_written_from_several_nodes(cluster: Cluster, found: Any) -> None:
     settings = {"checkpoint_claim": "kept", "pods": {"volumes": {"/data": "corpus"}}}
     assert [each[:2] for each in found(namespace.claims, **settings)] == [
