@@ -65,7 +65,7 @@ _WITH_RIGHTS = ("default-editor", "pipeline-runner")
 
 def step_permissions(needs: Needs) -> tuple[Permission, ...]:
     """Of the account under which steps run."""
-    train_job = TRAIN_JOB if needs.several_nodes else ()
+    train_job = TRAIN_JOB if needs.makes_train_jobs else ()
     if needs.settings.service_account in _WITH_RIGHTS:
         return train_job
     # Named in the launcher's configuration (docs/kubeflow_infrastructure.md).

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.pipeline import Pipeline, RegistryEvent
-from drivetrain.spec.steps import JobStep, RegisterStep, TrainingStep, flatten, is_our_training
+from drivetrain.spec.steps import JobStep, TrainingStep, flatten, is_our_training
+from drivetrain.targets.kubeflow.compile import retries
 from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.frameworks import FRAMEWORKS, Framework, framework_of
+from drivetrain.targets.kubeflow.compile.train_job import num_nodes
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
 
 # The key pair of MPI jobs' ssh.
@@ -26,7 +28,7 @@ class Needs:
     """The pipeline's, as a DNS label: names of objects hold it."""
     settings: Settings
     frameworks: tuple[Framework, ...]
-    """Of trainings on several nodes; empty where each step is one pod."""
+    """Of trainings that are TrainJobs; empty where each step is one pod of Pipelines."""
     trains: bool
     """Whether a step writes TensorBoard's files."""
     events: tuple[RegistryEvent, ...]
@@ -40,13 +42,10 @@ class Needs:
     @property
     def repeats(self) -> bool:
         """Whether a step relies on being tried again."""
-        steps = flatten(self.pipeline.steps)
-        retried = any(step.retry for step in steps if isinstance(step, JobStep | RegisterStep))
-        spot = any(step.cluster.spot for step in steps if isinstance(step, JobStep))
-        return retried or spot or self.several_nodes
+        return retries.are_needed(self.pipeline)
 
     @property
-    def several_nodes(self) -> bool:
+    def makes_train_jobs(self) -> bool:
         """Whether a step creates TrainJobs."""
         return bool(self.frameworks)
 
@@ -66,8 +65,7 @@ def needs_of(pipeline: Pipeline) -> Needs:
             f"with it, so at most {MAX_NAME} are allowed. Give the pipeline a shorter name."
         )
     jobs = [step for step in flatten(pipeline.steps) if isinstance(step, JobStep)]
-    several = [step for step in jobs if isinstance(step.cluster.count, int) and step.cluster.count > 1]
-    used = {framework_of(step) for step in several if isinstance(step, TrainingStep)}
+    used = {framework_of(step) for step in jobs if isinstance(step, TrainingStep) and num_nodes(step, settings)}
     needs = Needs(
         pipeline=pipeline,
         name=name,
@@ -94,10 +92,11 @@ def _check(needs: Needs) -> None:
             f"{block}.infrastructure.steps_reach is 'named', and kubernetes_api beside it is not set, which the pod of "
             "each step calls. Set it to https://ADDRESS:PORT of: kubectl get endpoints kubernetes"
         )
-    if needs.several_nodes and needs.settings.service_account is None:
+    if needs.makes_train_jobs and needs.settings.service_account is None:
         raise UserError(
-            f"{block}.service_account is not set, and a training on several nodes needs an account that may create "
-            f"TrainJobs. Set it to a name, such as {needs.name!r}: the account is made with the other objects."
+            f"{block}.service_account is not set, and a training on several nodes (or any, by trainer.one_node) needs "
+            f"an account that may create TrainJobs. Set it to a name, such as {needs.name!r}: the account is made with "
+            "the other objects."
         )
     if needs.events and needs.settings.registry is None:
         raise UserError(

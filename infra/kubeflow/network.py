@@ -73,7 +73,7 @@ def network_policies(needs: Needs) -> Iterator[Object]:
     # namespace have this label, and where the API of the cluster is nobody knows here.
     steps = None if settings.infrastructure.steps_reach == "anywhere" else _different([*_of_steps(needs), *also])
     policies = [Policy(part="steps", selector={"matchLabels": STEP_LABELS}, ingress=(), egress=steps)]
-    if needs.several_nodes:
+    if needs.makes_train_jobs:
         pods: Json = {"matchExpressions": [{"key": JOBSET_LABEL, "operator": "Exists"}]}
         policies.append(Policy(part="jobs", selector=pods, ingress=(pods,), egress=None))
     if own_runtimes(needs):

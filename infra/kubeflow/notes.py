@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from drivetrain.infra.kubeflow import launcher
 from drivetrain.infra.kubeflow.needs import SSH_SECRET, Needs, own_runtimes
+from drivetrain.targets.kubeflow.compile import retries
 from drivetrain.targets.kubeflow.settings import Settings
 
 _BLOCK = "deployment.targets.kubeflow"
@@ -86,11 +87,7 @@ def _of_the_store(needs: Needs) -> Iterator[str]:
 
 def _of_retries(needs: Needs) -> Iterator[str]:
     if needs.repeats:
-        yield (
-            "Steps that are tried again (retry, spot, several nodes) need two settings of an administrator's. No "
-            f"retryStrategy in templateDefaults, where Kubeflow Pipelines 2.17 has one: {no_template_defaults(needs)}. "
-            f"And pods that are kept until their end was seen: {keep_pods(needs)}."
-        )
+        yield f"{retries.NOTE} Once: {no_template_defaults(needs)}; {keep_pods(needs)}"
 
 
 def _of_runtimes(needs: Needs) -> Iterator[str]:

@@ -61,7 +61,7 @@ def pod_status(place: Place) -> Iterator[Finding]:
 
 def trainer(place: Place) -> Iterator[Finding]:
     """Kubeflow Trainer is there, and keeps all that a TrainJob of ours says."""
-    if not place.needs.several_nodes:
+    if not place.needs.makes_train_jobs:
         return
     found = place.cluster.get("customresourcedefinition", "trainjobs.trainer.kubeflow.org")
     mend = "Install Kubeflow Trainer 2.3.0 or newer (https://www.kubeflow.org/docs/components/trainer/operator-guides/)"

@@ -344,6 +344,16 @@ def test_runtimes_let_the_launcher_save_and_start_no_pod_alone() -> None:
         assert "failurePolicy" not in spec
 
 
+def test_a_training_on_one_node_may_be_a_train_job_too() -> None:
+    pipeline = one_node(trainer={"torch": "drivetrain-torch", "one_node": "always"}, service_account="vision")
+    (runtime,) = of_kind(built(pipeline), "ClusterTrainingRuntime")
+    (role,) = of_kind(built(pipeline), "Role")
+    assert runtime["metadata"]["name"] == "drivetrain-torch"
+    assert "trainjobs" in [name for rule in role["rules"] for name in rule["resources"]]
+    with pytest.raises(UserError, match=r"service_account is not set, and a training on several nodes \(or any, by"):
+        manifests.files(one_node(trainer={"one_node": "always"}))
+
+
 def test_only_mpi_gets_the_keys_of_ssh() -> None:
     for each in of_kind(built(full()), "ClusterTrainingRuntime"):
         ((_, pod),) = pod_specs([each])
