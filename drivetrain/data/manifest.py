@@ -31,15 +31,17 @@ shards
 statistics
     Per column, over the rows of this folder. Every column has `nulls`. Integers, floats, decimals and bools (as 0 and
     1) have `min`, `max`, `mean`, `std` (population) and `sum`, null where there is no value, or none that a double
-    holds; floats also `not_finite`, the count of NaN and infinities, which the others leave out. They have `quantiles`
-    ({"0.01": ..., "0.5": ..., ...}, within 0.5 % of the rows, exact up to 2,048 rows) and `histogram` ({"edges": [...],
-    "rows": [...]}, bins of one width from the least to the greatest value, its rows from the same sketch). Dates and
-    time stamps have `min` and `max` as ISO 8601 text. All of these and text, but not the key, have `distinct`, the
-    number of different values: exact up to 2,048, else within about 5 %. A label that names classes (integer, bool or
-    text) has an exact `distinct`, and `classes`: [{"value": 0, "rows": 143}, ...] in the order of the values. An
-    integer, bool or text column other than the key with at most 256 values, none a text of more than 256 characters,
-    has `values` of the same form (missing ones left out): what an evaluation can be sliced by. All columns list at most
-    10,000 values; where they have more, those with the fewest come first. Readers must allow for further entries.
+    holds; floats also `not_finite`, the count of NaN and infinities, which the others leave out. They have
+    `quantiles` ({"0.01": ..., "0.5": ..., ...}, within 0.5 % of the rows, exact up to 2,048 rows) and `histogram`
+    ({"edges": [...], "rows": [...]}, bins of one width from the least to the greatest value, its rows from the same
+    sketch). Dates and time stamps have `min` and `max` as ISO 8601 text, and `sentinels` where there are some: how
+    many rows have a day that stands for no date ({"9999-12-31": 20}; also 1900-01-01). All of these and text, but not
+    the key, have `distinct`, the number of different values: exact up to 2,048, else within about 5 %. A label that
+    names classes (integer, bool or text) has an exact `distinct`, and `classes`: [{"value": 0, "rows": 143}, ...] in
+    the order of the values. An integer, bool or text column other than the key with at most 256 values, none a text
+    of more than 256 characters, has `values` of the same form (missing ones left out): what an evaluation can be
+    sliced by. All columns list at most 10,000 values; where they have more, those with the fewest come first. Readers
+    must allow for further entries.
 content_hash
     SHA-256 of the data's identity: `format` (1), `rows`, `bytes`, `key`, `label`, `schema` and `shards`, with plain
     file names, as `json.dumps(..., sort_keys=True, separators=(",", ":"), ensure_ascii=False)` in UTF-8. The shards'

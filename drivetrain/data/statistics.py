@@ -19,6 +19,8 @@ MAX_VALUES = 256
 MAX_VALUE_LENGTH = 256
 # Of all columns together: a table of thousands of columns must not have a manifest larger than itself.
 MAX_ALL_VALUES = 10_000
+# Days that stand for "always was" and "no end" in many data sets, and lie.
+SENTINELS = ("1900-01-01", "9999-12-31")
 # Rows that are looked at before all of a piece: a column of many values mostly shows them here.
 _FIRST_ROWS = 1024
 
@@ -181,22 +183,36 @@ class _Times(_Column):
         self._suffix = "Z" if aware else ""
         self._minimum: Any = None
         self._maximum: Any = None
+        self._days = {day: _first_and_next(day, self._type) for day in SENTINELS}
+        self._sentinels: dict[str, int] | None = dict.fromkeys(SENTINELS, 0)
 
     def add(self, column: Array) -> None:
         super().add(column)
-        minimum, maximum = arrow().compute.min_max(column.cast(self._type)).values()
+        compute, column = arrow().compute, column.cast(self._type)
+        minimum, maximum = compute.min_max(column).values()
         if minimum.is_valid:
+            for day, ends in self._days.items():
+                if (
+                    self._sentinels is not None
+                    and ends
+                    and minimum.value < ends[1].value
+                    and maximum.value >= ends[0].value
+                ):
+                    of_day = compute.and_(compute.greater_equal(column, ends[0]), compute.less(column, ends[1]))
+                    self._sentinels[day] += compute.sum(of_day).as_py() or 0
             if self._minimum is None or minimum.value < self._minimum.value:
                 self._minimum = minimum
             if self._maximum is None or maximum.value > self._maximum.value:
                 self._maximum = maximum
 
     def entries(self) -> dict[str, Any]:
-        return {**super().entries(), "min": self._text(self._minimum), "max": self._text(self._maximum)}
+        ends = {"min": self._text(self._minimum), "max": self._text(self._maximum)}
+        found = {day: rows for day, rows in (self._sentinels or {}).items() if rows}
+        return {**super().entries(), **ends, **({"sentinels": found} if found else {})}
 
     def state(self) -> dict[str, Any]:
         ends = [None if end is None else end.value for end in (self._minimum, self._maximum)]
-        return {**super().state(), "ends": ends}
+        return {**super().state(), "ends": ends, "sentinels": self._sentinels}
 
     def restore(self, state: Mapping[str, Any]) -> None:
         super().restore(state)
@@ -204,12 +220,23 @@ class _Times(_Column):
         number = pa.int32() if pa.types.is_date32(self._type) else pa.int64()
         ends = [None if end is None else pa.scalar(end, number).cast(self._type) for end in state["ends"]]
         self._minimum, self._maximum = ends
+        self._sentinels = state.get("sentinels")  # (an earlier release did not count them)
 
     def _text(self, value: Any) -> str | None:
         if value is None:
             return None
         text: str = value.cast(arrow().string()).as_py()
         return text.replace(" ", "T") + self._suffix
+
+
+def _first_and_next(day: str, data_type: DataType) -> tuple[Any, Any] | None:
+    """The first moment of a day and that of the next one; None where the type has no such day."""
+    pa = arrow()
+    first = pa.scalar(day).cast(pa.date32())
+    try:
+        return tuple(pa.scalar(first.value + more, pa.int32()).cast(pa.date32()).cast(data_type) for more in (0, 1))
+    except pa.ArrowInvalid:
+        return None
 
 
 class _Numbers(_Column):

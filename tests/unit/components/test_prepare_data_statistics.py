@@ -169,3 +169,29 @@ def test_of_very_many_columns_those_with_few_values_are_counted(monkeypatch: pyt
     gathered = TableStatistics(pa.schema([(name, pa.int64()) for name in columns]), None)
     gathered.add(pa.table(columns))
     assert [name for name, entry in gathered.entries().items() if "values" in entry] == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns", "date"])
+def test_days_that_stand_for_no_date_are_counted(unit: str) -> None:
+    day = datetime.datetime
+    values = [day(1900, 1, 1), day(1900, 1, 1, 23, 59, 59), day(1899, 12, 31), day(1900, 1, 2), day(2026, 5, 6), None]
+    late = [] if unit == "ns" else [day(9999, 12, 31, 23), day(9999, 12, 30)]
+    data_type = pa.date32() if unit == "date" else pa.timestamp(unit, tz="UTC")
+    found = entries([values, late, late], data_type)
+    assert found["sentinels"] == {"1900-01-01": 2, **({"9999-12-31": 2} if late else {})}
+    assert "sentinels" not in entries([[day(2026, 5, 6)]], data_type)
+
+
+def test_sentinels_are_kept_from_one_run_to_the_next() -> None:
+    schema = pa.schema([("x", pa.date32())])
+    rows = pa.table({"x": pa.array([datetime.date(9999, 12, 31)], pa.date32())})
+    first, second, older = (TableStatistics(schema, None) for _ in range(3))
+    first.add(rows)
+    second.restore(first.state())
+    second.add(rows)
+    assert second.entries()["x"]["sentinels"] == {"9999-12-31": 2}
+    state = first.state()
+    del state["columns"]["x"]["sentinels"]  # of an earlier release: how many there were nobody knows
+    older.restore(state)
+    older.add(rows)
+    assert "sentinels" not in older.entries()["x"]

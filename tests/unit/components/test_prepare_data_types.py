@@ -5,6 +5,7 @@ import datetime
 import io
 import json
 import re
+import struct
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -440,3 +441,55 @@ def test_numbers_come_through_csv(tmp_path_factory: pytest.TempPathFactory, cell
     else:
         assert values["x"] == cells
         assert types["x"] == ("bool" if isinstance(present[0], bool) else "int64")
+
+
+OPEN_END, BEYOND = 5373484, 2**31 - 1  # Julian days: of 9999-12-31, and one that no 64 bits of microseconds reach
+
+
+def with_int96(path: Path, days: list[int], nanoseconds: int = 0, *, lists: bool = False) -> None:
+    """A Parquet file such as Spark writes: Arrow itself writes no such days."""
+    given = [datetime.datetime(2000 + place, 1, 1) for place in range(len(days))]
+    column = pa.array([[each] for each in given] if lists else given)
+    table = pa.table({"id": range(len(days)), "t": column})
+    options: Any = {"use_dictionary": False, "compression": "none", "store_schema": False, "write_statistics": False}
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True, row_group_size=2, **options)
+    data = path.read_bytes()
+    for each, julian in zip(given, days, strict=True):
+        written = struct.pack("<qi", 0, each.toordinal() + 1721425)
+        assert data.count(written) == 1
+        data = data.replace(written, struct.pack("<qi", nanoseconds, julian))
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_time_stamps_of_spark_reach_beyond_nanoseconds(lists: bool, tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    with_int96(tmp_path / "raw" / "a.parquet", [OPEN_END, 2415021, 2451545, 0], 123_456_000, lists=lists)
+    types, values = prepared(tmp_path, {})
+    assert types["t"] == ("list<element: timestamp[us]>" if lists else "timestamp[us]")
+    found = [value[0] for value in values["t"]] if lists else values["t"]
+    expected = [datetime.datetime(*day) for day in ((9999, 12, 31), (1900, 1, 1), (2000, 1, 1))]
+    assert found[:3] == [day + datetime.timedelta(microseconds=123_456) for day in expected]
+    if not lists:
+        statistics = Manifest.read(tmp_path / "train").statistics["t"]
+        assert statistics["sentinels"] == {"1900-01-01": 1, "9999-12-31": 1}
+
+
+@pytest.mark.parametrize("lists", [False, True])
+def test_a_time_stamp_that_would_wrap_is_refused(lists: bool, tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    with_int96(tmp_path / "raw" / "a.parquet", [OPEN_END, OPEN_END, 2451545, BEYOND], lists=lists)
+    message = refused(tmp_path, {})
+    assert message.startswith("a.parquet, row 4, column 't': a time stamp lies beyond what 64 bits of us hold.")
+
+
+def test_nanoseconds_are_kept_where_they_are_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    with_int96(tmp_path / "raw" / "a.parquet", [2451545], 789)
+    sides = (tmp_path / side for side in SIDES)
+    prepare_data(tmp_path / "raw", *sides, key="id", validation_percent=0, test_percent=0, schema="t:timestamp[ns]")
+    assert Manifest.read(tmp_path / "train").statistics["t"]["min"] == "2000-01-01T00:00:00.000000789"
+    with_int96(tmp_path / "raw" / "a.parquet", [2451545, OPEN_END])
+    assert "row 2, column 't': a time stamp lies beyond what 64 bits of ns hold" in refused(
+        tmp_path, {}, schema="t:timestamp[ns]"
+    )
