@@ -53,7 +53,7 @@ def test_the_registry_answers(found: Any) -> None:
 
 
 def test_a_registry_that_does_not_answer(found: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("drivetrain.registry.backends.kubeflow.FIRST_PAUSE", 0.0)
+    monkeypatch.setattr("drivetrain.registry.backends._kubeflow_rest.FIRST_PAUSE", 0.0)
     ((state, _, mend),) = found(storage.registry, registry="kubeflow:http://127.0.0.1:1")
     assert state == "would fail" and "to an address that answers" in mend
     with pytest.raises(UnaskedError, match="is for pods; from this machine"):
