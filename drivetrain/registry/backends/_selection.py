@@ -57,7 +57,7 @@ def no_group(registry: str, group: str, there: Iterable[str]) -> AbsentError:
 
 def without_header(text: str) -> str:
     """A client's message without the value of a header that cannot be sent, as of a token with a line break."""
-    return re.sub(r"(header value).*", r"\1 (a token or key with a line break?)", text, flags=re.DOTALL | re.IGNORECASE)
+    return re.sub(r"(header value).*", r"\1, that of a token or key", text, flags=re.DOTALL | re.IGNORECASE)
 
 
 def registered_once(

@@ -360,7 +360,7 @@ def _line(error: Exception) -> str:
     text = " ".join(str(error).split())
     if (title := page_in(text)) is not None:
         text = f"{text.partition(' Response body')[0]} It answered with a page of HTML, {title!r}"
-    return _URL.sub(lambda found: shown(found[0]), without_header(text))[:200].rstrip(".")
+    return _URL.sub(lambda found: shown(found[0]), without_header(text))[:240].rstrip(".")
 
 
 def _check_database(uri: str) -> None:

@@ -1,10 +1,12 @@
 import hashlib
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.backends._tags import warn_once
 from drivetrain.registry.backends.mlflow import MlflowRegistry
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
@@ -118,3 +120,56 @@ def test_no_password_of_a_database_is_told(tmp_path: Path) -> None:
     with pytest.raises(RegistryError) as caught:  # without the driver, or without the server
         MlflowRegistry("postgresql://ada:s3cret@127.0.0.1:1/db?user=u&password=s3cret").champion("digits")
     assert "s3cret" not in str(caught.value) and "postgresql://127.0.0.1:1/db" in str(caught.value)
+
+
+def test_one_tag_that_was_edited_by_hand_spoils_nothing_else(database: str, capsys: pytest.CaptureFixture[str]) -> None:
+    from mlflow.tracking import MlflowClient
+
+    registry, client = MlflowRegistry(database), MlflowClient(database, database)
+    warn_once.cache_clear()
+    for content in CONTENTS:
+        registry.register("digits", content, ModelRecord(), approval="Approved")
+    for number, text in (("3", "Approved"), ("2", '{"status": "Approved", "at": "today"}')):
+        client.set_model_version_tag("digits", number, "drivetrain.approval", text)
+    champion = registry.champion("digits")
+    assert champion is not None and champion.version == 1 == registry.version("digits", "approved").version
+    assert [version.status for version in registry.versions("digits")] == [*["PendingManualApproval"] * 2, "Approved"]
+    said = capsys.readouterr().err
+    assert said.count("digits version 3: drivetrain.approval was changed by hand") == 1
+    assert registry.set_status("digits", 3, "Approved").status == "Approved"
+    champion = registry.champion("digits")
+    assert champion is not None and champion.version == 3
+
+
+def test_no_question_reads_all_versions_of_a_group(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    registry = MlflowRegistry(database)
+    for content in CONTENTS:
+        registry.register("digits", content, ModelRecord())
+    registry.set_status("digits", 1, "Approved")
+    client, read = registry._client, list[int]()
+    search = client.search_model_versions
+
+    def counted(*given: Any, **more: Any) -> Any:
+        page = search(*given, **more)
+        read.append(len(page))
+        return page
+
+    monkeypatch.setattr(client, "search_model_versions", counted)
+    for ask, number in (
+        (lambda: registry.champion("digits"), 1),
+        (lambda: registry.version("digits"), 3),
+        (lambda: registry.version("digits", 2), 2),
+        (lambda: registry.version("digits", "approved"), 1),
+        (lambda: registry.find("digits", CONTENTS[1]), 2),
+    ):
+        read.clear()
+        found = ask()
+        assert found is not None and found.version == number and sum(read) == 1 == len(read)
+
+
+def test_no_token_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "s3cret\nmore")
+    with pytest.raises(RegistryError, match="header value, that of a token or key") as caught:
+        MlflowRegistry(f"http://127.0.0.1:{closed_port()}").champion("digits")
+    assert "s3cret" not in str(caught.value)

@@ -207,6 +207,13 @@ def test_no_credentials(region: str, monkeypatch: pytest.MonkeyPatch, tmp_path: 
     assert "redentials" in said and "Set AWS_PROFILE" in said
 
 
+def test_no_token_is_told(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SESSION_TOKEN", "s3cret\nmore")
+    with pytest.raises(RegistryError, match="header value, that of a token or key") as caught:
+        SageMakerRegistry(region).champion("digits")
+    assert "s3cret" not in str(caught.value)
+
+
 def test_without_boto3(region: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3.session", None)
     assert "pip install 'drivetrain[s3]'" in refused(lambda: SageMakerRegistry(region).groups())
