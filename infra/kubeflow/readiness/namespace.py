@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, cast
-
-import yaml
+from typing import Any
 
 from drivetrain.infra.kubeflow import launcher
 from drivetrain.infra.kubeflow.access import step_permissions
 from drivetrain.infra.kubeflow.needs import SSH_SECRET, own_runtimes
 from drivetrain.infra.kubeflow.objects import PART_OF, PART_OF_LABEL
-from drivetrain.infra.kubeflow.readiness.place import Finding, Json, Place, fails, ok
+from drivetrain.infra.kubeflow.readiness.place import Finding, Json, Place, fails, mapping, ok
 from drivetrain.infra.kubeflow.runtimes import SSH_FILES
 from drivetrain.infra.kubeflow.storage import PROFILE
 
+# Of the launcher, where a block does not say.
+_DEFAULTS = {"disableSSL": False, "forcePathStyle": True}
 _KEYS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY")
 
 
@@ -22,7 +22,10 @@ def labels(place: Place) -> Iterator[Finding]:
     """The namespace is there, and Kubeflow's NetworkPolicies let its pods in."""
     found = place.cluster.get("namespace", place.namespace)
     if found is None:
-        yield fails(f"there is no namespace {place.namespace!r}", f"kubectl create namespace {place.namespace}")
+        mend = "Make a profile of that name, or set infrastructure.namespace: make"
+        if place.needs.settings.infrastructure.namespace == "make":
+            mend = f"{place.write} && kubectl apply -f build/infra/namespace.yaml"
+        yield fails(f"there is no namespace {place.namespace!r}", mend)
         return
     part_of = found["metadata"].get("labels", {}).get(PART_OF_LABEL, "")
     mend = f"kubectl label namespace {place.namespace} {PART_OF_LABEL}={PROFILE} --overwrite"
@@ -144,22 +147,20 @@ def _secrets(place: Place) -> dict[str, set[str]]:
 
 def _default(text: str) -> Json:
     """The store for all of s3:// in a block `providers`; empty where it has none."""
-    try:
-        read: Any = yaml.safe_load(text)
-    except yaml.YAMLError:
-        return {}
-    for key in ("s3", "default"):
-        read = cast("Json", read).get(key) if isinstance(read, dict) else None
-    return cast("Json", read) if isinstance(read, dict) else {}
+    return mapping(mapping(mapping(text).get("s3")).get("default"))
 
 
 def _different(wanted: Json, found: Json) -> Iterator[str]:
     """What must be otherwise. Keys may come from elsewhere than s3_secret, and a region is any."""
     for key in ("endpoint", "disableSSL", "forcePathStyle"):
-        default = True if key == "forcePathStyle" else False if key == "disableSSL" else None
-        if str(found.get(key, default)).removeprefix("http://") != str(wanted[key]).removeprefix("http://"):
+        if _plain(found.get(key, _DEFAULTS.get(key))) != _plain(wanted[key]):
             yield f"{key} is {found.get(key, 'not set')}, not {wanted[key]}"
     if not found.get("region"):
         yield f"region is not set, not {wanted['region']}"
     if not found.get("credentials"):
         yield "credentials are not set"
+
+
+def _plain(value: Any) -> str:
+    """A value as text; an address with or without its scheme is the same, which disableSSL says."""
+    return str(value).partition("://")[2] or str(value)

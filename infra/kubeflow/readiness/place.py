@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+
+import yaml
 
 from drivetrain.infra.kubeflow.needs import Needs
 
@@ -39,6 +41,19 @@ def ok(said: str) -> Finding:
 def fails(said: str, mend: str) -> Finding:
     """A run would fail, or not do what its pipeline says."""
     return Finding("would fail", said, mend)
+
+
+def mapping(value: Any) -> Json:
+    """What an entry of a ConfigMap holds, as YAML text or read already; empty for anything but a mapping.
+
+    Raises:
+        UnaskedError: it is no YAML.
+    """
+    try:
+        read = yaml.safe_load(value) if isinstance(value, str) else value
+    except yaml.YAMLError as error:
+        raise UnaskedError(f"an entry of the ConfigMap is no YAML: {' '.join(str(error).split())}") from None
+    return cast("Json", read) if isinstance(read, dict) else {}
 
 
 class Cluster(Protocol):

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import yaml
-
 from drivetrain.infra.kubeflow.needs import own_runtimes
 from drivetrain.infra.kubeflow.notes import (
     CONFIG_MAP,
@@ -16,7 +14,7 @@ from drivetrain.infra.kubeflow.notes import (
     keep_pods,
     no_template_defaults,
 )
-from drivetrain.infra.kubeflow.readiness.place import Finding, Place, fails, ok
+from drivetrain.infra.kubeflow.readiness.place import Finding, Place, fails, mapping, ok
 
 # Fields of a TrainJob that Trainer below 2.3, 2.2 drop.
 _PODS = "spec.runtimePatches.trainingRuntimeSpec.template.spec.replicatedJobs.template.spec.template.spec"
@@ -32,9 +30,8 @@ def template_defaults(place: Place) -> Iterator[Finding]:
         yield ok(f"no ConfigMap {CONFIG_MAP} in {place.platform}")
         return
     data: dict[str, str] = found.get("data") or {}
-    defaults: Any = yaml.safe_load(data.get("templateDefaults", "")) or {}
-    if not defaults:
-        defaults = (yaml.safe_load(data.get("config", "")) or {}).get("templateDefaults") or {}
+    # Each setting has an entry, or all are in one.
+    defaults = mapping(data.get("templateDefaults")) or mapping(mapping(data.get("config")).get("templateDefaults"))
     if policy := defaults.get("retryStrategy"):
         said = f"templateDefaults of {CONFIG_MAP} has retryStrategy {policy}, in place of what pipelines say"
         yield fails(f"{said}: a program that ends with an error is not tried again", no_template_defaults(place.needs))

@@ -10,6 +10,7 @@ import yaml
 from drivetrain.infra.kubeflow import launcher
 from drivetrain.infra.kubeflow.needs import needs_of
 from drivetrain.infra.kubeflow.readiness import namespace
+from drivetrain.infra.kubeflow.readiness.place import UnaskedError
 from tests.fixtures.kubectl import Cluster
 from tests.fixtures.kubeflow_infra import full, one_node
 
@@ -20,8 +21,14 @@ LABEL = "kubectl label namespace team-a app.kubernetes.io/part-of=kubeflow-profi
 def test_the_namespace_is_there(cluster: Cluster, found: Any) -> None:
     assert found(namespace.labels) == [("ok", "kubeflow is there", "")]
     assert found(namespace.labels, namespace="team-a") == [
-        ("would fail", "there is no namespace 'team-a'", "kubectl create namespace team-a")
+        (
+            "would fail",
+            "there is no namespace 'team-a'",
+            "Make a profile of that name, or set infrastructure.namespace: make",
+        )
     ]
+    ((_, _, mend),) = found(namespace.labels, namespace="team-a", infrastructure={"namespace": "make"})
+    assert mend == "drivetrain infra kubeflow flow.py -o build/infra && kubectl apply -f build/infra/namespace.yaml"
     cluster.add("namespace", "team-a", "", labels={"app.kubernetes.io/part-of": "kubeflow-profile"})
     assert found(namespace.labels, namespace="team-a") == [("ok", "team-a is there, a kubeflow-profile", "")]
 
@@ -91,11 +98,25 @@ def test_a_block_of_another_store(cluster: Cluster, found: Any, changed: Any, sa
     assert mend == "kubectl -n kubeflow edit configmap kfp-launcher, and set them"
 
 
-@pytest.mark.parametrize("text", ["gs: {}", "- no\n- mapping", "s3: [", "s3: {default: }"])
+def test_an_address_without_its_scheme_is_the_same(cluster: Cluster, found: Any) -> None:
+    block = launcher.providers(needs_of(one_node(**STORE)))
+    assert block is not None
+    block["s3"]["default"]["endpoint"] = "seaweedfs.kubeflow:9000"
+    cluster.patch_data("kfp-launcher", providers=block)
+    assert found(namespace.kfp_launcher, **STORE)[0][0] == "ok"
+
+
+@pytest.mark.parametrize("text", ["gs: {}", "- no\n- mapping", "s3: {default: }", "s3: text", "s3: {default: text}"])
 def test_a_block_without_the_store(cluster: Cluster, found: Any, text: str) -> None:
     cluster.patch_data("kfp-launcher", providers=text)
     ((state, said, _),) = found(namespace.kfp_launcher, **STORE)
     assert state == "would fail" and "endpoint is not set, not http://seaweedfs.kubeflow:9000" in said
+
+
+def test_a_block_that_is_no_yaml(cluster: Cluster, found: Any) -> None:
+    cluster.patch_data("kfp-launcher", providers="s3: [")
+    with pytest.raises(UnaskedError, match="is no YAML"):
+        found(namespace.kfp_launcher, **STORE)
 
 
 def test_on_aws_the_launcher_needs_nothing(found: Any) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from drivetrain.infra.kubeflow import manifests
 from drivetrain.infra.kubeflow.readiness import platform
+from drivetrain.infra.kubeflow.readiness.place import UnaskedError
 from tests.fixtures.kubectl import TEMPLATE_DEFAULTS, Cluster
 from tests.fixtures.kubeflow_infra import full
 
@@ -36,6 +37,9 @@ def test_without_the_stock_default_pipelines_say_what_is_repeated(cluster: Clust
         "workflow-controller-configmap", config="templateDefaults:\n  " + TEMPLATE_DEFAULTS.replace("\n", "\n  ")
     )
     assert found(platform.template_defaults, full())[0][0] == "would fail", "all settings in one entry"
+    cluster.patch_data("workflow-controller-configmap", config="broken: [")
+    with pytest.raises(UnaskedError, match="is no YAML"):
+        found(platform.template_defaults, full())
 
 
 def test_a_pod_that_is_lost_counts_as_failed(cluster: Cluster, found: Any) -> None:
