@@ -67,9 +67,11 @@ START_COMMAND = (
     "sys.argv[:3]=[p];exec(compile(b,p,'exec'),{'__name__':'__main__','__file__':p})",
 )
 
-# The same for a node of a TrainJob, to which the platform brings nothing: it fetches the code itself.
+# The same for a node of a TrainJob, to which the platform brings nothing: it fetches the code itself. Process 1 of
+# a container gets no SIGTERM unless it has a handler.
 START_KUBEFLOW_NODE = """\
-import hashlib, json, os, sys, tempfile
+import hashlib, json, os, signal, sys, tempfile
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
 start, code, given = sys.argv[1:4]
 place = json.loads(given)["inputs"]["artifacts"]["code"]["artifacts"][0]["uri"].rstrip("/") + "/"
 try:

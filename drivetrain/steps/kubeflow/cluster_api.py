@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
@@ -25,7 +26,7 @@ ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 # For tests, and for a program outside of a pod (kubectl proxy): an address, and a folder like ACCOUNT.
 ADDRESS_VARIABLE, ACCOUNT_VARIABLE = "DRIVETRAIN_KUBERNETES_API", "DRIVETRAIN_SERVICE_ACCOUNT"
 TIMEOUT_S = 30.0
-PATIENCE_S = 300.0
+PATIENCE_S = 1200.0
 REFUSED_TOKEN_S = 60.0
 _BUSY = (429, 500, 502, 503, 504)
 FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.5, 10.0
@@ -95,13 +96,17 @@ class ClusterApi:
         """
         Raises:
             ConflictError: there is one of that name; also where an earlier answer was lost.
+            ClusterError: it has a field that the cluster does not know, and would drop.
         """
-        return self._asked("POST", path, body=body)
+        return self._asked("POST", path, body=body, query={"fieldValidation": "Strict"})
 
     def delete(self, path: str) -> bool:
-        """Delete an object and what belongs to it; whether it was there."""
+        """Delete an object, and behind it what belongs to it; whether it was there.
+
+        Not in the foreground, where the object stays until the end: Trainer would start the pods of such a one anew.
+        """
         try:
-            self._asked("DELETE", path, query={"propagationPolicy": "Foreground"})
+            self._asked("DELETE", path, query={"propagationPolicy": "Background"})
         except NotThereError:
             return False
         return True
@@ -205,6 +210,12 @@ class ClusterApi:
                 f"the task's service account may not do this in namespace {self.namespace!r}: {said} Give it a Role "
                 f"with these rights ({rights}), or set deployment.targets.kubeflow.service_account to one that has "
                 "them."
+            )
+        if status == 400 and "strict decoding error" in said:
+            fields = ", ".join(re.findall(r'unknown field "([^"]+)"', said))
+            return ClusterError(
+                f"this cluster's Kubeflow Trainer is too old: it does not know {fields} of a TrainJob, and would leave "
+                "it out. Install Trainer 2.3 or newer."
             )
         if status == 404 and path.endswith(":trainjobs"):
             return ClusterError("this cluster has no TrainJobs. Install Kubeflow Trainer v2 there.")

@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, cast
+from types import FrameType
+from typing import Any, NoReturn, cast
 
 from drivetrain.steps.kubeflow import objects
 from drivetrain.steps.kubeflow.program import Log, arguments_of, command_of, environment_of, reason_of, start, tell
@@ -33,6 +36,7 @@ BAD_INPUT, RETRY = 2, 75
 
 def main(executor_input: str) -> int:
     """Run the node's part; gives the exit code."""
+    signal.signal(signal.SIGTERM, _leave)
     task = Task(executor_input, os.environ[DOCUMENT])
     room = task.document.get("environment", {}).get(FOLDER_VARIABLE)
     copies = tempfile.mkdtemp(prefix="drivetrain-node-", dir=None if room is None else task.text(room))
@@ -48,6 +52,11 @@ def main(executor_input: str) -> int:
         if os.getpid() == own:  # the program, which goes on in a fork, reads these folders
             shutil.rmtree(copies, ignore_errors=True)
             shutil.rmtree(task.folder, ignore_errors=True)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    """Process 1 of a container gets no SIGTERM without a handler, and would bring its inputs until it is killed."""
+    sys.exit(128 + number)
 
 
 def _run(task: Task) -> int:

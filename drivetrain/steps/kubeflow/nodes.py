@@ -3,12 +3,13 @@
 Whoever runs the task for the first time creates the TrainJob; whoever runs it again (KFP tries a task again whose pod
 was lost) finds it by its labels and goes on following it. What fails is settled here and not by the runtime, whose
 JobSet and Job a TrainJob cannot tell how often to restart what: the first pod that ends otherwise than by success ends
-the attempt. The TrainJob is deleted, all its pods with it, and where the reason is the cluster's (a spot node taken
-away) the next one goes on from the checkpoints.
+the attempt. The TrainJob is deleted, all its pods with it, and where the reason is the cluster's (a node taken away)
+the next one goes on from the checkpoints: here, since Kubeflow Pipelines as it is installed tries no program again.
 """
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
@@ -28,6 +29,8 @@ from drivetrain.steps.kubeflow.reasons import (
     failed,
     has_ended,
     has_started,
+    is_over,
+    is_suspended,
     judge,
     rank_of,
     why_waiting,
@@ -43,7 +46,11 @@ LOG_S = 60.0
 CANCEL_S = 15.0
 # Beside the pods' own grace: until a pod of a lost node counts as gone. The checkpoints' lock fences it off.
 GONE_S = 60.0
-_POD_LABELS = f"jobset.sigs.k8s.io/jobset-name={{name}},jobset.sigs.k8s.io/replicatedjob-name={NODE}"
+# Looks without a pod of a deleted TrainJob, a pause apart: Trainer may start them anew by what it knew before.
+LOOKS = 2
+REPEATS = 3
+_JOBSET = "jobset.sigs.k8s.io/jobset-name"
+_PODS = f"jobset.sigs.k8s.io/replicatedjob-name={NODE}"
 
 
 class StoppedError(Exception):
@@ -74,6 +81,7 @@ class Nodes:
         self.settle = SETTLE_S if settle is None else settle
         self.told: Json = task.document["train_job"]
         self.identity = Identity.of(task)
+        self.repeats = int(self.told.get("repeats", REPEATS))
         self.stop = threading.Event()
         self.stopped_by = signal.SIGTERM
         self.api = ClusterApi(away=self.stop.wait)
@@ -122,10 +130,11 @@ class Nodes:
         while True:
             if job is None:
                 job = self._created(attempt, began)
-                self.say(f"TrainJob {_name(job)} is created: {num_nodes(self.task)} nodes")
+                self.say(f"TrainJob {_name(job)} is created: numNodes {num_nodes(self.task)}")
             end = self._followed(job)
-            limit = self.told.get("restart_seconds")
-            again = end.kind == "interrupted" and limit is not None and time.time() < began + limit
+            limit: float | None = self.told.get("restart_seconds")
+            again = end.kind == "interrupted" and (self.repeats > 0 if limit is None else time.time() < began + limit)
+            self.repeats -= again
             if end.kind == "interrupted" and limit is not None and not again:
                 end = End("failed", FAILED, f"{end.reason}; the training has taken {limit} s with interruptions")
             self._clean_up(job, end, again=again)
@@ -134,17 +143,17 @@ class Nodes:
             self.say(f"interrupted: {end.reason}. All nodes start again from the newest checkpoint")
             job, attempt = None, attempt + 1
 
+    def _jobs(self) -> list[Json]:
+        return cast("list[Json]", self.api.get(TRAINJOBS, labelSelector=self.identity.selector)["items"])
+
     def _found(self) -> Json | None:
         """The newest TrainJob that an earlier attempt of the task has made; none that is being deleted."""
-        jobs = cast("list[Json]", self.api.get(TRAINJOBS, labelSelector=self.identity.selector)["items"])
-        there = [job for job in jobs if "deletionTimestamp" not in job["metadata"]]
-        for job in jobs:
-            if job not in there:
-                self._wait_until_gone(_name(job))
+        there = [job for job in self._jobs() if "deletionTimestamp" not in job["metadata"]]
         return max(there, key=attempt_of, default=None)
 
     def _created(self, attempt: int, began: float) -> Json:
         """A new TrainJob; the one that is there where the answer to an earlier request was lost."""
+        self._wait_until_gone()
         made = manifest(self.task, attempt, began=began, run=self.own_pod.run, owners=self.own_pod.owners)
         while True:
             try:
@@ -158,8 +167,9 @@ class Nodes:
     def _followed(self, job: Json) -> End:
         """Look at a TrainJob until it has ended, or something of it has failed."""
         name, nodes = _name(job), num_nodes(self.task)
-        deadline = time.monotonic() + float(self.told["start_seconds"])
+        begun = time.monotonic()
         seen: dict[str, Json] = {}
+        preempted: set[str] = set()
         started, said, settled_at, log = False, "", 0.0, None
         try:
             while True:
@@ -167,7 +177,16 @@ class Nodes:
                     job = self.api.get(f"{TRAINJOBS}/{name}")
                 except NotThereError:
                     return End("failed", FAILED, f"the TrainJob {name} was deleted while it was followed")
-                pods = self._pods(name)
+                pods = [pod for pod in self._pods(name) if pod["metadata"]["uid"] not in preempted]
+                if is_suspended(job):  # its pods are taken away, and others come
+                    preempted |= {pod["metadata"]["uid"] for pod in pods if "deletionTimestamp" in pod["metadata"]}
+                    seen, started, settled_at, begun = {}, False, 0.0, time.monotonic()
+                    if log is not None:  # reads on by itself to the end of the pod
+                        log.finish(0)
+                        log = None
+                    said = self._say_why(job, why_waiting(job, (), (), nodes, 0.0), said)
+                    self._pause()
+                    continue
                 there = {pod["metadata"]["uid"] for pod in pods}
                 vanished = [pod for uid, pod in seen.items() if uid not in there and not has_ended(pod)]
                 seen |= {pod["metadata"]["uid"]: pod for pod in pods}
@@ -180,29 +199,32 @@ class Nodes:
                 if condition(job, "Complete") is not None:
                     return self._complete(log)
                 if failed(pods) or vanished or condition(job, "Failed") is not None:
-                    settled_at = settled_at or time.monotonic() + self.settle
-                    if time.monotonic() >= settled_at or all(map(has_ended, pods)):
-                        if log is not None and first is not None and has_ended(first):
+                    is_first, settled_at = not settled_at, settled_at or time.monotonic() + self.settle
+                    if not is_first and (time.monotonic() >= settled_at or (pods and all(map(has_ended, pods)))):
+                        if log is not None and first is not None and is_over(first):
                             log.finish(LOG_S)
-                        return judge(job, pods, vanished)
+                        if not is_suspended(job := self._again(job)):
+                            return judge(job, pods, vanished)
                 elif not started:
                     started = len(pods) >= nodes and all(map(has_started, pods))
-                    why = "" if started else why_waiting(job, pods, self._warnings(), nodes)
+                    waited, most = time.monotonic() - begun, self.told["start_seconds"]
                     if started:
-                        self.say(f"TrainJob {name}: all {nodes} nodes have started")
-                    elif time.monotonic() >= deadline:
-                        return End(
-                            "failed",
-                            RETRY,
-                            f"the TrainJob {name} has not started within {self.told['start_seconds']} s: {why}",
-                        )
-                    elif why and why != said:
-                        said = why
-                        self.say(f"TrainJob {name} waits: {why}")
+                        self.say(f"TrainJob {name}: all nodes have started")
+                    elif waited >= float(most):
+                        why = why_waiting(job, pods, self._warnings(), nodes, math.inf)
+                        return End("failed", RETRY, f"the TrainJob {name} has not started within {most} s: {why}")
+                    else:
+                        said = self._say_why(job, why_waiting(job, pods, self._warnings(), nodes, waited), said)
                 self._pause()
         finally:
             if log is not None:
                 log.finish(0)
+
+    def _say_why(self, job: Json, why: str, said: str) -> str:
+        """Say why a TrainJob waits, where that is not what was said before; gives what is said now."""
+        if why and why != said:
+            self.say(f"TrainJob {_name(job)} waits: {why}")
+        return why or said
 
     def _complete(self, log: PodLog | None) -> End:
         if log is not None and not log.finish(LOG_S):
@@ -210,7 +232,7 @@ class Nodes:
         return End("done")
 
     def _pods(self, name: str) -> list[Json]:
-        return cast("list[Json]", self.api.get("pods", labelSelector=_POD_LABELS.format(name=name))["items"])
+        return cast("list[Json]", self.api.get("pods", labelSelector=f"{_JOBSET}={name},{_PODS}")["items"])
 
     def _warnings(self) -> list[Json]:
         return cast("list[Json]", self.api.get("events", fieldSelector="type=Warning", limit="500")["items"])
@@ -223,8 +245,6 @@ class Nodes:
             self.say(f"TrainJob {_name(job)} is kept")
             return
         self.api.delete(f"{TRAINJOBS}/{_name(job)}")
-        if again:
-            self._wait_until_gone(_name(job))
 
     def _again(self, job: Json) -> Json:
         try:
@@ -232,11 +252,16 @@ class Nodes:
         except NotThereError:
             return job
 
-    def _wait_until_gone(self, name: str) -> None:
-        """Until no pod of a deleted TrainJob is left, for the pods' own grace and a little more."""
+    def _wait_until_gone(self) -> None:
+        """Until the task has no TrainJob and no pod of one any more, for the pods' own grace and a little more."""
         deadline = time.monotonic() + self._grace() + GONE_S
-        while self._pods(name) and time.monotonic() < deadline:
-            self._pause()
+        ours, looks = self.identity.name(0).removesuffix("0"), 0
+        while looks < LOOKS and time.monotonic() < deadline:
+            pods = cast("list[Json]", self.api.get("pods", labelSelector=_PODS)["items"])
+            left = any(pod["metadata"]["labels"].get(_JOBSET, "").startswith(ours) for pod in pods) or self._jobs()
+            looks = 0 if left else looks + 1
+            if looks < LOOKS:
+                self._pause()
 
     def _grace(self) -> float:
         for patch in self.told["spec"].get("runtimePatches", ()):
@@ -263,8 +288,7 @@ class Nodes:
             self.say(f"warning: the TrainJobs with the label {self.identity.selector} could not be deleted: {error}")
 
     def _delete_all(self, why: str) -> None:
-        jobs = cast("list[Json]", self.api.get(TRAINJOBS, labelSelector=self.identity.selector)["items"])
-        for job in jobs:
+        for job in self._jobs():
             self.api.delete(f"{TRAINJOBS}/{_name(job)}")
             self.say(f"TrainJob {_name(job)} is deleted: {why}")
 

@@ -170,6 +170,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], log: Log) -> i
         os.close(read)
         os.close(write)
         if forks:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)  # a node's own ends the node
             os.environ.clear()
             os.environ.update(environment)
             raise Become(command[3:])

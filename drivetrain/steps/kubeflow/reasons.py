@@ -17,7 +17,8 @@ _INDEX = "batch.kubernetes.io/job-completion-index"
 _TAKEN = ("Evicted", "Preempted", "Preempting", "NodeLost", "NodeShutdown", "Shutdown", "Terminated", "NodeAffinity")
 _SIGNALS = {137: "SIGKILL", 143: "SIGTERM", 130: "SIGINT", 139: "SIGSEGV", 134: "SIGABRT"}
 _KILLED = (130, 137, 143)
-# Waiting for these is the usual course.
+# Waiting for these is the usual course, and without a reason for so long.
+USUAL_S = 30.0
 _USUAL = ("ContainerCreating", "PodInitializing")
 
 Json = Mapping[str, Any]
@@ -46,10 +47,16 @@ def rank_of(pod: Json) -> int:
 
 
 def state_of(pod: Json, kind: Literal["waiting", "running", "terminated"]) -> Json | None:
-    """The state of the container in which the training runs, if it is of that kind."""
+    """The state of the container in which the training runs, if it is of that kind.
+
+    A container that was started again in its pod counts as ended: JobSet lets runtimes without a restartPolicy, such as
+    Trainer's own, restart OnFailure, which would hide for minutes why a program fails.
+    """
     for status in pod.get("status", {}).get("containerStatuses") or ():
         if status["name"] == NODE:
-            return status.get("state", {}).get(kind)
+            last: Json = status.get("lastState") or {}
+            states = last if status.get("restartCount") and last else status.get("state", {})
+            return states.get(kind)
     return None
 
 
@@ -58,9 +65,14 @@ def has_started(pod: Json) -> bool:
     return state_of(pod, "running") is not None or state_of(pod, "terminated") is not None
 
 
-def has_ended(pod: Json) -> bool:
+def is_over(pod: Json) -> bool:
     """Whether the pod does nothing any more."""
     return pod.get("status", {}).get("phase") in ("Succeeded", "Failed")
+
+
+def has_ended(pod: Json) -> bool:
+    """Whether the program has ended there, though it may have been started again."""
+    return is_over(pod) or state_of(pod, "terminated") is not None
 
 
 def is_taken(pod: Json) -> bool:
@@ -73,7 +85,17 @@ def is_taken(pod: Json) -> bool:
 
 def failed(pods: Iterable[Json]) -> list[Json]:
     """Pods that ended otherwise than by success, or are being taken away."""
-    return [pod for pod in pods if pod.get("status", {}).get("phase") == "Failed" or is_taken(pod)]
+    return [pod for pod in pods if pod.get("status", {}).get("phase") == "Failed" or _code(pod) > 0 or is_taken(pod)]
+
+
+def _code(pod: Json) -> int:
+    """The program's exit code; -1 where it has none."""
+    return int((state_of(pod, "terminated") or {}).get("exitCode", -1))
+
+
+def is_suspended(job: Json) -> bool:
+    """Whether a queue, such as Kueue, holds the TrainJob back, or has taken its pods away to start them later."""
+    return bool(job.get("spec", {}).get("suspend")) or condition(job, "Suspended") is not None
 
 
 def judge(job: Json, pods: Sequence[Json], vanished: Sequence[Json]) -> End:
@@ -83,15 +105,16 @@ def judge(job: Json, pods: Sequence[Json], vanished: Sequence[Json]) -> End:
     killed, then the earliest.
 
     Args:
+        job: as it is now: Trainer takes the pods away before it says that the time is up.
         vanished: pods that were at work and are not there any more.
     """
+    said = condition(job, "Failed")
+    if said is not None and said.get("reason") == "DeadlineExceeded":
+        return End("failed", FAILED, f"the TrainJob ran for longer than max_run_seconds allows ({said['message']})")
     ends = [_end_of(pod) for pod in failed(pods)] + [_taken(pod, "is gone") for pod in vanished]
     ranked = sorted(zip(ends, (*failed(pods), *vanished), strict=True), key=lambda each: _order(*each))
     if ranked:
         return ranked[0][0]
-    said = condition(job, "Failed")
-    if said is not None and said.get("reason") == "DeadlineExceeded":
-        return End("failed", FAILED, f"the TrainJob ran for longer than max_run_seconds allows ({said['message']})")
     what = f"{said.get('reason')}: {said.get('message')}" if said is not None else "it says nothing of why"
     return End("failed", RETRY, f"the TrainJob failed, and none of its pods did ({what})")
 
@@ -104,7 +127,7 @@ def _order(end: End, pod: Json) -> tuple[bool, str, int]:
 def _end_of(pod: Json) -> End:
     """How a pod ended that did not succeed."""
     ended = state_of(pod, "terminated") or {}
-    code = int(ended.get("exitCode", -1))
+    code = _code(pod)
     said = str(ended.get("message") or "").strip()
     where = _where(pod)
     if ended.get("reason") == "OOMKilled":
@@ -131,12 +154,18 @@ def _where(pod: Json) -> str:
     return f"node {rank_of(pod)} (pod {pod['metadata']['name']})"
 
 
-def why_waiting(job: Json, pods: Sequence[Json], events: Sequence[Json], nodes: int) -> str:
-    """Why not all nodes have started, as far as anything says it."""
+def why_waiting(job: Json, pods: Sequence[Json], events: Sequence[Json], nodes: int, seconds: float) -> str:
+    """Why not all nodes have started, as far as anything says it.
+
+    Args:
+        seconds: since the TrainJob was made: at first it is usual that there are no pods, or that they are pending.
+    """
     found: list[str] = []
     for kind in ("Failed", "Suspended"):
         if said := condition(job, kind):
             found.append(f"the TrainJob is {kind.lower()} ({said.get('reason')}: {said.get('message')})")
+    if not found and is_suspended(job):
+        found.append("the TrainJob is suspended")
     for pod in sorted(pods, key=rank_of):
         scheduled = condition(pod, "PodScheduled", "False")
         waiting = state_of(pod, "waiting")
@@ -145,11 +174,15 @@ def why_waiting(job: Json, pods: Sequence[Json], events: Sequence[Json], nodes: 
         elif waiting is not None and waiting.get("reason") not in _USUAL:
             found.append(f"{_where(pod)}: {waiting.get('reason')}: {waiting.get('message')}")
     mine = str(job["metadata"]["name"])
+    latest: dict[str, str] = {}
     for event in events:
         name = str(event.get("involvedObject", {}).get("name", ""))
         if event.get("type") == "Warning" and (name == mine or name.startswith(f"{mine}-")):
-            found.append(f"{event['involvedObject'].get('kind')} {name}: {event.get('reason')}: {event.get('message')}")
-    if not found and len(pods) < nodes:
-        hint = "" if pods else ". Does the Trainer's controller run?"
-        found.append(f"{len(pods)} of {nodes} pods are there{hint}")
+            latest[f"{event['involvedObject'].get('kind')} {name}: {event.get('reason')}"] = str(event.get("message"))
+    found += [f"{about}: {message}" for about, message in latest.items()]
+    if not found and seconds >= USUAL_S:
+        if len(pods) < nodes:
+            hint = "" if pods else ". Does the Trainer's controller run?"
+            found.append(f"{len(pods)} of {nodes} pods are there{hint}")
+        found += [f"{_where(pod)} is Pending" for pod in pods if pod.get("status", {}).get("phase") == "Pending"]
     return "; ".join(dict.fromkeys(" ".join(each.split()).rstrip(".") for each in found))

@@ -4,8 +4,10 @@ The compiler wrote the spec into the task's document, `train_job`:
 
     spec                     the TrainJob's spec, without what only the task knows
     start_seconds            how long all nodes may take to start
-    restart_seconds          how long the training may take with interruptions; none: an interruption ends it
+    restart_seconds          how long the training may take with interruptions, however many there are
+    repeats                  how many interruptions there may be otherwise; 3 unless given
     keep                     whether a TrainJob stays after its end: never, failed, always
+    labels, annotations      of the TrainJob, beside ours; none unless given
 
 https://github.com/kubeflow/trainer/blob/master/pkg/apis/trainer/v1alpha1/trainjob_types.go
 """
@@ -103,13 +105,14 @@ def manifest(task: Task, attempt: int, *, began: float, run: str, owners: list[J
             f"at most {LONGEST_ARGUMENT:,}. Give the step fewer or shorter parameters."
         )
     spec = cast(Json, copy.deepcopy(task.document["train_job"]["spec"]))
+    told: Json = task.document["train_job"]
     trainer: Json = spec["trainer"]
-    trainer["args"] = [*trainer["args"], task.executor_input]
+    trainer["args"] = [*trainer["args"], _literal(task.executor_input)]
     trainer["env"] = [*trainer.get("env", []), {"name": DOCUMENT, "value": _for_nodes(task.document)}]
     metadata: Json = {
         "name": identity.name(attempt),
-        "labels": identity.labels(attempt, run),
-        "annotations": {BEGAN: f"{began:.0f}"},
+        "labels": {**told.get("labels", {}), **identity.labels(attempt, run)},
+        "annotations": {**told.get("annotations", {}), BEGAN: f"{began:.0f}"},
     }
     if owners:
         metadata["ownerReferences"] = owners
@@ -119,7 +122,12 @@ def manifest(task: Task, attempt: int, *, began: float, run: str, owners: list[J
 def _for_nodes(document: Mapping[str, Any]) -> str:
     """The document as the nodes' programs get it: without what the task alone does."""
     kept = {name: value for name, value in document.items() if name not in ("train_job", "logs", "logged", "retries")}
-    return json.dumps(kept, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return _literal(json.dumps(kept, ensure_ascii=False, sort_keys=True, separators=(",", ":")))
+
+
+def _literal(text: str) -> str:
+    """JSON in which Kubernetes, which expands `$(NAME)` and `$$` in arguments and variables, finds nothing."""
+    return text.replace("$", "\\u0024")
 
 
 def num_nodes(task: Task) -> int:

@@ -12,13 +12,13 @@ from typing import Any, ClassVar
 
 import pytest
 
-from drivetrain.steps.kubeflow import cluster_api, nodes, pod_log
+from drivetrain.steps.kubeflow import cluster_api, nodes, pod_log, reasons
 from drivetrain.steps.kubeflow.nodes import Nodes
 from drivetrain.steps.kubeflow.program import Log
 from drivetrain.steps.kubeflow.reasons import End
 from drivetrain.steps.kubeflow.reports import Reporter
 from drivetrain.steps.kubeflow.task import RetryError, Task, TaskError
-from drivetrain.steps.kubeflow.train_job import Identity
+from drivetrain.steps.kubeflow.train_job import Identity, manifest
 from tests.fixtures.kubernetes_server import Cluster, RefusedError, kubernetes
 
 Json = dict[str, Any]
@@ -140,7 +140,6 @@ def running(cluster: Cluster, job: str) -> list[str]:
 def trained(cluster: Cluster, job: str) -> None:
     for name in running(cluster, job):
         cluster.end_pod(name, 0)
-    cluster.end(job)
 
 
 def test_a_train_job_is_made_followed_and_deleted(cluster: Cluster, task: Task, capsysbinary: Any) -> None:
@@ -152,7 +151,6 @@ def test_a_train_job_is_made_followed_and_deleted(cluster: Cluster, task: Task, 
     cluster.say(second, "step 2 loss=9.0")
     for pod in (first, second):
         cluster.end_pod(pod, 0)
-    cluster.end(name)
     assert followed.wait() == End("done")
     assert followed.log.values == {"loss": 0.25}
     assert capsysbinary.readouterr().out == b"step 1 loss=0.5\nstep 2 loss=0.25\n"
@@ -182,7 +180,6 @@ def test_a_task_that_is_started_again_follows_the_train_job_that_is_there(cluste
     cluster.say(pods[0], "loss=0.25")
     for pod in pods:
         cluster.end_pod(pod, 0)
-    cluster.end(name)
     assert followed.wait() == End("done")
     assert followed.log.values == {"loss": 0.25}
     assert cluster.created == [name]
@@ -193,12 +190,11 @@ def test_a_train_job_that_has_ended_meanwhile_is_done(cluster: Cluster, task: Ta
     followed = Followed(task)
     name = created(cluster)
     first, second = running(cluster, name)
-    cluster.wait(lambda: any("all 2 nodes have started" in line for line in followed.said))
+    cluster.wait(lambda: any("all nodes have started" in line for line in followed.said))
     followed.die()
     cluster.say(first, "loss=0.125")
     for pod in (first, second):
         cluster.end_pod(pod, 0)
-    cluster.end(name)
     other = Followed(task)
     assert other.wait() == End("done")
     assert other.log.values == {"loss": 0.125}
@@ -238,6 +234,7 @@ def test_a_lost_answer_makes_no_second_train_job(cluster: Cluster, task: Task) -
 def test_the_rank_that_failed_is_told_and_not_those_that_lost_it(
     cluster: Cluster, task: Task, code: int, message: str, kind: str, expected: str
 ) -> None:
+    task.document["train_job"]["repeats"] = 0
     followed = Followed(task)
     name = created(cluster)
     first, second = running(cluster, name)
@@ -256,8 +253,7 @@ def test_out_of_memory_is_no_interruption(cluster: Cluster, tmp_path: Path) -> N
     followed = Followed(task_in(tmp_path, restart_seconds=60))
     name = created(cluster)
     _, second = running(cluster, name)
-    killed = {"terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-11-25T10:00:00Z"}}
-    cluster.end_pod(second, 137, containerStatuses=[{"name": "node", "state": killed}])
+    cluster.end_pod(second, 137, reason="OOMKilled")
     end = followed.wait()
     assert (end.kind, end.code) == ("failed", 1)
     assert end.reason.endswith("out of memory (OOMKilled). Ask for more: cluster.resources.memory_gib.")
@@ -265,7 +261,10 @@ def test_out_of_memory_is_no_interruption(cluster: Cluster, tmp_path: Path) -> N
 
 TAKEN: dict[str, Callable[[Cluster, str], None]] = {
     "evicted": lambda cluster, pod: cluster.end_pod(
-        pod, 143, reason="Evicted", conditions=[{"type": "DisruptionTarget", "status": "True", "reason": "Taint"}]
+        pod,
+        143,
+        status_reason="Evicted",
+        conditions=[{"type": "DisruptionTarget", "status": "True", "reason": "Taint"}],
     ),
     "deleted": lambda cluster, pod: cluster.pods[pod]["metadata"].update(deletionTimestamp="2026-11-25T10:00:00Z"),
     "gone": lambda cluster, pod: cluster.pods.__delitem__(pod),
@@ -277,7 +276,7 @@ def test_all_nodes_start_again_where_one_is_taken_away(cluster: Cluster, tmp_pat
     followed = Followed(task_in(tmp_path, restart_seconds=60))
     name = created(cluster)
     _, second = running(cluster, name)
-    cluster.wait(lambda: any("all 2 nodes have started" in line for line in followed.said))
+    cluster.wait(lambda: any("all nodes have started" in line for line in followed.said))
     with cluster.lock:
         TAKEN[how](cluster, second)
     again = created(cluster, 2)
@@ -288,12 +287,25 @@ def test_all_nodes_start_again_where_one_is_taken_away(cluster: Cluster, tmp_pat
     assert any(line.startswith("interrupted: node 1") for line in followed.said)
 
 
-def test_without_spot_an_interruption_ends_the_attempt(cluster: Cluster, task: Task) -> None:
-    """KFP tries the task again, and the training goes on from its checkpoints."""
+def test_without_spot_interruptions_are_counted(cluster: Cluster, tmp_path: Path) -> None:
+    """The task makes other TrainJobs itself: Kubeflow Pipelines as it is installed tries no program again."""
+    followed = Followed(task_in(tmp_path, repeats=2))
+    for number in range(1, 4):
+        name = created(cluster, number)
+        assert name.endswith(f"-{number - 1}")
+        _, second = running(cluster, name)
+        cluster.end_pod(second, 143, status_reason="Evicted")
+    assert (followed.wait().kind, followed.wait().code) == ("interrupted", 75)
+    assert len([line for line in followed.said if line.startswith("interrupted: node 1")]) == 2
+
+
+def test_another_attempt_of_the_task_begins_anew(cluster: Cluster, task: Task) -> None:
+    """Where KFP tries the task again, the training goes on from its checkpoints."""
+    task.document["train_job"]["repeats"] = 0
     followed = Followed(task)
     name = created(cluster)
     _, second = running(cluster, name)
-    cluster.end_pod(second, 143, reason="Evicted")
+    cluster.end_pod(second, 143, status_reason="Evicted")
     end = followed.wait()
     assert (end.kind, end.code) == ("interrupted", 75)
     assert "(Evicted)" in end.reason
@@ -307,7 +319,7 @@ def test_without_spot_an_interruption_ends_the_attempt(cluster: Cluster, task: T
 def test_interruptions_have_an_end(cluster: Cluster, tmp_path: Path) -> None:
     followed = Followed(task_in(tmp_path, restart_seconds=0))
     _, second = running(cluster, created(cluster))
-    cluster.end_pod(second, 143, reason="Evicted")
+    cluster.end_pod(second, 143, status_reason="Evicted")
     end = followed.wait()
     assert (end.kind, end.code) == ("failed", 1)
     assert end.reason.endswith("the training has taken 0 s with interruptions")
@@ -343,16 +355,23 @@ WAITING: dict[str, tuple[Callable[[Cluster, str], Any], str]] = {
         ),
         "FailedCreate: exceeded quota: team-a",
     ),
-    "suspended": (lambda cluster, job: cluster.end(job, "Suspended", "Suspended", "by Kueue"), "Suspended: by Kueue"),
+    "pending": (
+        lambda cluster, job: cluster.add_pod(job, 0, phase="Pending", containerStatuses=[], conditions=[]),
+        "1 of 2 pods are there; node 0 (pod {job}-node-0-0-x",
+    ),
     "nobody": (lambda cluster, job: None, "0 of 2 pods are there. Does the Trainer's controller run?"),
 }
 
 
 @pytest.mark.parametrize("why", WAITING)
-def test_a_train_job_that_never_starts_says_why(cluster: Cluster, tmp_path: Path, why: str) -> None:
+def test_a_train_job_that_never_starts_says_why(
+    cluster: Cluster, tmp_path: Path, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     happens, expected = WAITING[why]
+    monkeypatch.setattr(reasons, "USUAL_S", 0.1)
     followed = Followed(task_in(tmp_path, start_seconds=0.3))
     name = created(cluster)
+    expected = expected.format(job=name)
     happens(cluster, name)
     end = followed.wait()
     assert (end.kind, end.code) == ("failed", 75)
@@ -373,9 +392,45 @@ def test_one_that_takes_too_long_fails_for_good(cluster: Cluster, tmp_path: Path
     followed = Followed(task_in(tmp_path, restart_seconds=60))
     name = created(cluster)
     running(cluster, name)
-    cluster.end(name, "Failed", "DeadlineExceeded", "TrainJob exceeded its active deadline")
+    cluster.exceed_deadline(name)
     end = followed.wait()
     assert (end.kind, end.code) == ("failed", 1) and "max_run_seconds" in end.reason
+    assert cluster.created == [name]
+
+
+def test_a_queue_may_take_its_time(cluster: Cluster, tmp_path: Path) -> None:
+    """Kueue suspends a TrainJob as it is made, and lets it run later: that time does not count."""
+    followed = Followed(task_in(tmp_path, start_seconds=0.2))
+    name = created(cluster)
+    cluster.suspend(name)
+    looks = len(cluster.requests)
+    cluster.wait(lambda: len(cluster.requests) > looks + 100)
+    cluster.resume(name)
+    for pod in running(cluster, name):
+        cluster.end_pod(pod, 0)
+    assert followed.wait() == End("done")
+    assert f"TrainJob {name} waits: the TrainJob is suspended (Suspended: TrainJob is suspended)" in followed.said
+
+
+def test_a_queue_may_take_the_pods_away_and_give_others(cluster: Cluster, tmp_path: Path) -> None:
+    """As Kueue preempts: the same TrainJob goes on, and the old pods, which still end, are no failure of the new."""
+    followed = Followed(task_in(tmp_path, restart_seconds=60))
+    name = created(cluster)
+    first, _ = running(cluster, name)
+    cluster.say(first, "step 1 loss=0.5")
+    cluster.wait(lambda: any("all nodes have started" in line for line in followed.said))
+    cluster.suspend(name)
+    cluster.wait(lambda: any("suspended" in line for line in followed.said))
+    cluster.end_pod(first, 75, "stopped by SIGTERM")
+    cluster.resume(name)
+    others = running(cluster, name)
+    cluster.say(others[0], "step 2 loss=0.25")
+    for pod in others:
+        cluster.end_pod(pod, 0)
+    cluster.end(name, "Complete", "AllJobsCompleted", "jobset completed successfully")
+    assert followed.wait() == End("done")
+    assert followed.log.values == {"loss": 0.25}
+    assert cluster.created == [name]
 
 
 def test_one_that_somebody_deletes_is_told(cluster: Cluster, task: Task) -> None:
@@ -403,8 +458,8 @@ def test_what_has_failed_is_kept_where_it_is_asked_for(
     followed = Followed(task_in(tmp_path, keep=keep))
     name = created(cluster)
     _, second = running(cluster, name)
-    cluster.end(name, "Failed", "FailedJobs", "jobset failed")
     cluster.end_pod(second, 1, "boom")
+    cluster.end(name, "Failed", "FailedJobs", "jobset failed")
     assert followed.wait().code == 1
     assert (name in cluster.jobs) is stays
     if stays:  # and another attempt of the task ends with the same reason, without a new TrainJob
@@ -414,11 +469,11 @@ def test_what_has_failed_is_kept_where_it_is_asked_for(
 
 
 def test_a_kept_one_that_was_interrupted_gives_way_to_the_next(cluster: Cluster, tmp_path: Path) -> None:
-    followed = Followed(task_in(tmp_path, keep="failed"))
+    followed = Followed(task_in(tmp_path, keep="failed", repeats=0))
     name = created(cluster)
     _, second = running(cluster, name)
+    cluster.end_pod(second, 143, status_reason="Evicted")
     cluster.end(name, "Failed", "FailedJobs", "jobset failed")
-    cluster.end_pod(second, 143, reason="Evicted")
     assert followed.wait().code == 75 and name in cluster.jobs
     again = Followed(task_in(tmp_path, keep="failed"))
     trained(cluster, created(cluster, 2))
@@ -454,7 +509,6 @@ def test_an_api_that_stays_away_ends_the_attempt_and_the_next_one_goes_on(cluste
     again = Followed(task)
     for pod in pods:
         cluster.end_pod(pod, 0)
-    cluster.end(name)
     assert again.wait() == End("done")
     assert cluster.created == [name]
 
@@ -551,7 +605,6 @@ def test_a_task_that_is_moved_leaves_its_train_job_to_the_next_attempt(cluster: 
     again = Followed(task)
     for pod in pods:
         cluster.end_pod(pod, 0)
-    cluster.end(name)
     assert again.wait() == End("done")
     assert cluster.created == [name]
 
@@ -563,15 +616,93 @@ def test_one_that_is_being_deleted_is_waited_for(cluster: Cluster, task: Task) -
     old = {"metadata": {"name": name, "uid": "old", "labels": labels, "deletionTimestamp": "2026-11-25T10:00:00Z"}}
     cluster.jobs[name] = old
     followed = Followed(task)
-    cluster.wait(lambda: sum(method == "POST" for method, _ in cluster.requests) >= 2)
+    cluster.wait(lambda: sum(path.endswith("/pods") for _, path in cluster.requests) >= 2 * nodes.LOOKS)
     assert cluster.created == []
     cluster.remove(name)
     trained(cluster, created(cluster))
     assert followed.wait() == End("done")
 
 
-def test_signals_reach_the_follower(cluster: Cluster, task: Task) -> None:
+def test_the_next_is_made_when_no_pod_of_the_last_is_left(cluster: Cluster, tmp_path: Path) -> None:
+    """Trainer starts pods of a deleted TrainJob anew, by what it knew before."""
+    beside: list[str] = []
+    answer = cluster.answer
+
+    def watched(method: str, path: str, query: Any, body: Any) -> Any:
+        if method == "POST":
+            beside.extend(name for name in cluster.pods if name != "driver")
+        return answer(method, path, query, body)
+
+    cluster.answer = watched  # type: ignore[method-assign]
+    followed = Followed(task_in(tmp_path, restart_seconds=60))
+    _, second = running(cluster, created(cluster))
+    cluster.end_pod(second, 143, status_reason="Evicted")
+    trained(cluster, created(cluster, 2))
+    assert followed.wait() == End("done")
+    assert beside == []
+
+
+@pytest.mark.parametrize("version", ["v2.0.0", "v2.1.0", "v2.2.1"])
+def test_a_trainer_that_would_drop_fields_is_refused(cluster: Cluster, tmp_path: Path, version: str) -> None:
+    cluster.trainer = version
+    pod = {"spec": {"terminationGracePeriodSeconds": 120}}
+    jobs = [{"name": "node", "template": {"spec": {"template": pod}}}]
+    patch = {"manager": "drivetrain/task", "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": jobs}}}}
+    task = task_in(tmp_path)
+    task.document["train_job"]["spec"] |= {"activeDeadlineSeconds": 60, "runtimePatches": [patch]}
+    with pytest.raises(TaskError) as error:
+        Followed(task).wait()
+    field = "spec.activeDeadlineSeconds, spec.runtimePatches" if version < "v2.2" else "terminationGracePeriodSeconds"
+    message = str(error.value)
+    assert message.startswith("this cluster's Kubeflow Trainer is too old: it does not know spec.")
+    assert field in message and message.endswith("Install Trainer 2.3 or newer.") and "\n" not in message
+    assert cluster.jobs == {}
+
+
+def test_one_node_is_followed_like_several(cluster: Cluster, task: Task) -> None:
+    task.document["train_job"]["spec"]["trainer"]["numNodes"] = 1
+    followed = Followed(task)
+    pod = cluster.add_pod(created(cluster), 0)["metadata"]["name"]
+    cluster.end_pod(pod, 0)
+    assert followed.wait() == End("done")
+
+
+def test_a_pod_with_a_long_name_knows_itself(cluster: Cluster, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host name is cut at 63 characters; the TrainJob of such a pod had no owner, and a drain ended the training."""
+    name = f"{'customer-churn-training-' * 3}system-container-impl-12"
+    driver = cluster.pods.pop("driver")
+    driver["metadata"]["name"] = name
+    cluster.pods[name] = driver
+    monkeypatch.setenv("KFP_POD_NAME", name)
+    monkeypatch.setenv("HOSTNAME", name[:63])
+    followed = Followed(task)
+    job = cluster.jobs[created(cluster)]
+    assert job["metadata"]["labels"]["drivetrain/run"] == "run-7"
+    assert [owner["name"] for owner in job["metadata"]["ownerReferences"]] == ["run-7"]
+    driver["status"]["conditions"] = [{"type": "DisruptionTarget", "status": "True", "reason": "Drain"}]
+    assert followed.stop().code == 143
+    assert list(cluster.jobs) == [job["metadata"]["name"]]
+
+
+def test_what_kubernetes_expands_stays_as_it_is(task: Task) -> None:
+    """`$$` and `$(NAME)` in arguments and in variables; labels and annotations of the settings are added."""
+    told = task.document["train_job"]
+    told |= {"labels": {"kueue.x-k8s.io/queue-name": "q", "drivetrain/step": "x"}, "annotations": {"a": "b"}}
+    task.document["environment"] = {"PRICE": "$$5", "WHO": "$(HOME)"}
+    task.executor_input = json.dumps({**json.loads(task.executor_input), "price": "$(HOME) $$"})
+    job = manifest(task, 0, began=1.0, run="run-7", owners=[])
+    trainer = job["spec"]["trainer"]
+    assert "$" not in trainer["args"][-1] + trainer["env"][-1]["value"]
+    assert json.loads(trainer["args"][-1])["price"] == "$(HOME) $$"
+    assert json.loads(trainer["env"][-1]["value"])["environment"] == {"PRICE": "$$5", "WHO": "$(HOME)"}
+    assert job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "q"
+    assert job["metadata"]["labels"]["drivetrain/step"] == "fit"
+    assert job["metadata"]["annotations"] == {"a": "b", "drivetrain/began": "1"}
+
+
+def test_signals_reach_the_follower(cluster: Cluster, task: Task, monkeypatch: pytest.MonkeyPatch) -> None:
     """The handler is the main thread's; everything else here runs in another."""
+    monkeypatch.setattr(nodes, "LOOKS", 1)
     sent = threading.Thread(target=lambda: (created(cluster), signal.raise_signal(signal.SIGTERM)))
     sent.start()
     before = time.monotonic()

@@ -21,7 +21,7 @@ from drivetrain.steps.kubeflow.train_job import Identity, manifest
 from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.compile.compile import Compiled, compile_pipeline
 from tests.fixtures.kubeflow_tasks import compiled, document_of, executor_input
-from tests.fixtures.kubernetes_server import RefusedError, checked
+from tests.fixtures.train_job_crd import RefusedError, checked
 from tests.fixtures.trainer_2_4 import TRAIN_JOB
 
 Json = dict[str, Any]
