@@ -14,6 +14,7 @@ from drivetrain.targets.deployer import LATEST, Applied, Deployer, Handle, Start
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import desired as wishing
 from drivetrain.targets.kubeflow.deploy.executions import executions as running
+from drivetrain.targets.kubeflow.deploy.executions import starting
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.planning import DeploymentPlan, lines, make_plan, read_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
@@ -51,7 +52,8 @@ class Report:
     def rows(self) -> Iterator[tuple[StepRun, tuple[str, ...], str, bool]]:
         for step in self.execution.steps:
             counts = ((step.runs, "iterations"), (step.attempts, "attempts"))
-            remark = ", ".join(filter(None, (step.branch, *(f"{n} {what}" for n, what in counts if n > 1))))
+            waits = f"pending: {step.pending}" if step.pending and step.status == "Executing" else ""
+            remark = ", ".join(filter(None, (step.branch, *(f"{n} {what}" for n, what in counts if n > 1), waits)))
             yield step, (), remark, bool(step.programs)
 
     def total(self) -> str | None:
@@ -192,7 +194,7 @@ class Kubeflow:
         request.refuse(START_OPTIONS, TITLE)
         root, experiment = f"{self.settings.root}/{pipeline}", self.experiment(pipeline)
         wishing.check_place(self.settings)
-        id = running.start(self.api, pipeline, root, experiment, request, self.settings.service_account)
+        id = starting.start(self.api, pipeline, root, experiment, request, self.settings.service_account)
         return self._handle(id, pipeline)
 
     def find(self, pipeline: str, which: str = LATEST) -> Handle:

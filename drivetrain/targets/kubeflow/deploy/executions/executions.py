@@ -1,34 +1,26 @@
-"""Executions of a deployed pipeline: the platform's runs, found, started, stopped, described."""
+"""Executions of a deployed pipeline: the platform's runs, found, described, stopped."""
 
 from __future__ import annotations
 
 import difflib
-import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
-from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.targets.deployer import LATEST, StartRequest
-from drivetrain.targets.kubeflow.compile.values import check_given
+from drivetrain.base.errors import UserError
+from drivetrain.targets.deployer import LATEST
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import service
-from drivetrain.targets.kubeflow.deploy.applying import ensure_experiment
-from drivetrain.targets.kubeflow.deploy.deployed import Deployed, Version, mark_of, marked, version
-from drivetrain.targets.kubeflow.deploy.desired import MAX_RUN_NAME, pipeline_root
+from drivetrain.targets.kubeflow.deploy.deployed import Deployed, mark_of, version
 from drivetrain.targets.kubeflow.deploy.executions.steps import Planned, StepRun, planned, seen_in_details, step_runs
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Workflow, read_workflow
 from drivetrain.targets.kubeflow.deploy.rest import Api, ApiError
 from drivetrain.targets.kubeflow.deploy.service import part, seconds
-from drivetrain.targets.sagemaker.document.document import DefinitionParameter
-from drivetrain.targets.sagemaker.document.parameters import typed
 
 Json = dict[str, Any]
 Explained = Callable[[str, tuple[StepRun, ...]], tuple[StepRun, ...]]
 GOING = frozenset(["Executing", "Stopping"])
-ATTEMPTS = 3
-DIGITS = 12
 _STATUSES = {"SUCCEEDED": "Succeeded", "FAILED": "Failed", "CANCELED": "Stopped", "CANCELING": "Stopping"}
 _STATUSES["SKIPPED"] = "Succeeded"
 NO_STEPS = "This version of Kubeflow Pipelines does not list steps."
@@ -195,7 +187,8 @@ def describe(api: Api, name: str, id: str, explained: Explained | None = None) -
     details: Sequence[Json] = part(run, "run_details").get("task_details") or ()
     seen = workflow.steps if workflow else seen_in_details(details)
     ended = None if found.is_going else found.status
-    steps = tuple(step_runs(spec, seen, ended=ended, stopped=stopped_at(run))) if seen else ()
+    is_known = workflow is not None or bool(details)
+    steps = tuple(step_runs(spec, seen, ended=ended, stopped=stopped_at(run))) if is_known else ()
     if explained is not None:
         steps = explained(id, steps)
     return replace(
@@ -205,8 +198,14 @@ def describe(api: Api, name: str, id: str, explained: Explained | None = None) -
         steps=steps,
         planned=tuple(planned(spec)),
         pods_in=workflow.namespace if workflow else "",
-        note=NO_STEPS if ended and not seen else None,
+        note=_note(found, steps, workflow) if is_known or found.is_going else NO_STEPS,
     )
+
+
+def _note(found: Execution, steps: Sequence[StepRun], workflow: Workflow | None) -> str | None:
+    """The pod of the platform for which a run waits, where no step runs."""
+    waits = found.is_going and not any(each.status == "Executing" for each in steps)
+    return workflow.pending if waits and workflow else None
 
 
 def _reason(steps: Sequence[StepRun], workflow: Workflow | None) -> str | None:
@@ -216,97 +215,6 @@ def _reason(steps: Sequence[StepRun], workflow: Workflow | None) -> str | None:
         return workflow and workflow.failure
     more = f" (and {len(failed) - 1} more failed)" if len(failed) > 1 else ""
     return f"{failed[0].name}: {str(failed[0].reason).splitlines()[-1]}{more}"
-
-
-def start(
-    api: Api, name: str, root: str, experiment: str, request: StartRequest, service_account: str | None = None
-) -> str:
-    """Start an execution; gives its id.
-
-    With a token of the request it is started once, whoever else asks with it, however often.
-
-    Raises:
-        UserError: a parameter that it does not have, a name that is too long, or the API refuses.
-    """
-    if len(request.name or "") > MAX_RUN_NAME:
-        raise UserError(f"--name has {len(request.name or ''):,} characters; at most {MAX_RUN_NAME} there.")
-    there = required(api, name)
-    chosen = _chosen(api, there, request.version)
-    token = request.token or uuid.uuid4().hex
-    called = request.name or f"{name}-{token[:DIGITS]}"
-    body: Json = {
-        "display_name": called,
-        "description": marked("", pipeline=name, token=token),
-        "experiment_id": ensure_experiment(api, experiment)[0],
-        "pipeline_version_reference": {"pipeline_id": there.id, "pipeline_version_id": chosen.id},
-        "runtime_config": {"parameters": bound(chosen.spec, request.parameters), "pipeline_root": pipeline_root(root)},
-    }
-    if service_account:
-        body["service_account"] = service_account
-    started = _with_token(api, body, token) if request.token else []
-    for attempt in range(ATTEMPTS):
-        if started:
-            break
-        try:
-            started = [service.create_run(api, body)]
-        except ApiError as error:
-            if not error.may_be_done:
-                raise
-            started = _with_token(api, body, token)
-            if not started and attempt == ATTEMPTS - 1:
-                raise
-    return _first(api, body, token) if request.token else str(started[0]["run_id"])
-
-
-def _with_token(api: Api, body: Json, token: str) -> list[Json]:
-    """The runs of that token, the oldest first."""
-    query = {"sort_by": "created_at asc", "filter": service.equals("display_name", body["display_name"])}
-    found = service.runs(api, body["experiment_id"], **query)
-    return [run for run in found if (mark_of(run) or {}).get("token") == token]
-
-
-def _first(api: Api, body: Json, token: str) -> str:
-    """Of several that asked at the same moment one has started it; the others' runs go."""
-    runs = _with_token(api, body, token)
-    runs.sort(key=lambda run: (str(run.get("created_at")), str(run["run_id"])))
-    for run in runs[1:]:
-        service.delete_run(api, str(run["run_id"]))  # with its pods
-    return str(runs[0]["run_id"])
-
-
-def _chosen(api: Api, there: Deployed, number: int | None) -> Version:
-    assert there.newest is not None
-    if number is None:
-        return there.newest
-    found = [each for each in map(version, service.versions(api, there.id, there.name)) if each.number == number]
-    if not found:
-        raise UserError(f"Pipeline {there.name!r} has no version {number}. The latest is {there.number}.")
-    return found[0]
-
-
-_TYPES = {"STRING": "String", "NUMBER_INTEGER": "Integer", "NUMBER_DOUBLE": "Float", "BOOLEAN": "Boolean"}
-
-
-def bound(spec: Mapping[str, Any], given: Mapping[str, str]) -> Json:
-    """Values of parameters, typed as what is deployed wants them.
-
-    Raises:
-        UserError: one that it does not have, of another type, one that the platform cannot hold, or one that is
-            missing.
-    """
-    ir: Json = dict(spec.get("pipeline_spec", spec))
-    declared: Json = ir.get("root", {}).get("inputDefinitions", {}).get("parameters", {})
-    values: Json = {}
-    for name, text in given.items():
-        if name not in declared:
-            raise UserError(f"There is no parameter {name!r}. {did_you_mean(name, declared)}")
-        type = _TYPES.get(str(declared[name].get("parameterType")), "String")
-        values[name] = typed(DefinitionParameter(name, type, None, (), {}), text)
-    check_given(values, given)
-    missing = [name for name, one in declared.items() if name not in values and "defaultValue" not in one]
-    if missing:
-        raise UserError(f"Parameter {missing[0]!r} has no default. Give it: --param {missing[0]}=...")
-    return values
 
 
 def stop(api: Api, id: str) -> None:

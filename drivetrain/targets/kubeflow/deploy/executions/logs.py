@@ -74,6 +74,7 @@ def awaited_step(
     names = {name for each in execution.planned for name in (each.name, each.title)}
     if name is not None and name not in names:
         raise UserError(f"Execution {execution.id} has no step {name!r}. {did_you_mean(name, names)}")
+    told = False
     while True:
         try:
             return execution, step_with_log(execution, name)
@@ -81,6 +82,11 @@ def awaited_step(
             begun = next((each for each in execution.steps if name in (each.name, each.title)), None)
             if not execution.is_going or (begun is not None and begun.status != "Executing"):
                 raise
+        if not told:
+            told = True
+            what = f"Step {name!r} has not" if name else "No step has"
+            waits = f" ({execution.note})" if execution.note else ""
+            print(f"{what} begun yet{waits}. Following goes on.", file=sys.stderr, flush=True)
         pause(POLL_SECONDS)
         execution = describe(api, execution.pipeline, execution.id)
 
@@ -141,8 +147,9 @@ def read_log(
 
 def _not_yet(execution: Execution, attempt: Attempt) -> str:
     words = ["kubectl", *(["-n", execution.pods_in] if execution.pods_in else []), "logs", attempt.pod]
+    how = "runs" if attempt.pending is None else f"is pending ({attempt.pending})"
     return (
-        f"Pod {attempt.pod} runs, and this installation shows its log here once it has ended. Meanwhile: "
+        f"Pod {attempt.pod} {how}, and this installation shows its log here once it has ended. Meanwhile: "
         f"{shlex.join([*words, '-c', 'main', '-f'])}"
     )
 

@@ -75,6 +75,11 @@ class StepRun:
         return max(map(len, self.programs), default=0)
 
     @property
+    def pending(self) -> str | None:
+        """Why a pod of it has not begun."""
+        return next((each[-1].pending for each in self.programs if each[-1].pending), None)
+
+    @property
     def pods(self) -> tuple[str, ...]:
         """The newest pod of each iteration."""
         return tuple(attempts[-1].pod for attempts in self.programs)

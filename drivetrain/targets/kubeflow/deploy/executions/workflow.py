@@ -53,6 +53,8 @@ class Attempt:
     number: int
     """Among the tries of its program, from 0 on."""
     is_over: bool
+    pending: str | None = None
+    """Why it has not begun: for which node, volume or image it waits."""
     log: str | None = None
     """URI of the program's output; `-NUMBER` follows it from 2.17.0 on."""
 
@@ -80,7 +82,9 @@ class Workflow:
     steps: Mapping[str, list[Seen]]
     """By the name of their task."""
     failure: str | None = None
-    """The first pod that failed, also one of the platform's own, and its message."""
+    """The first pod that failed, also one of the platform's own, and its message; else that of the Workflow."""
+    pending: str | None = None
+    """A pod that has not begun, and for what it waits."""
 
 
 @dataclass
@@ -94,8 +98,9 @@ class _Task:
 
 def read_workflow(manifest: Json) -> Workflow | None:
     """What happened, of a Workflow; None where it does not say (it has not begun, or keeps its nodes elsewhere)."""
-    nodes = _nodes(part(manifest, "status"))
-    if not nodes:
+    status = part(manifest, "status")
+    nodes = _nodes(status)
+    if not nodes and not status.get("message"):
         return None
     about = part(manifest, "metadata")
     tasks: dict[str, _Task] = {}
@@ -106,12 +111,24 @@ def read_workflow(manifest: Json) -> Workflow | None:
         # The first two parts are the Workflow and its root.
         if path.count(".") > 1 and (seen := _seen(str(about.get("name") or ""), task)):
             steps.setdefault(path.rpartition(".")[2], []).append(seen)
-    failed = (node for node in nodes if node.get("type") == "Pod" and _status(node) == "Failed")
+    pods = [node for node in nodes if node.get("type") == "Pod"]
+    failed = [node for node in pods if _status(node) == "Failed"]
     first = min(failed, key=lambda node: str(node.get("finishedAt")), default=None)
-    failure = None
-    if first is not None:
-        failure = f"{_TRY.sub('', str(first.get('displayName')))}: {first.get('message') or 'failed'}"
-    return Workflow(str(about.get("namespace") or ""), steps, failure)
+    waiting = next((node for node in pods if _pending(node)), None)
+    return Workflow(
+        str(about.get("namespace") or ""),
+        steps,
+        failure=status.get("message") if first is None else f"{_pod_of(first)}: {first.get('message') or 'failed'}",
+        pending=None if waiting is None else f"{_pod_of(waiting)} is pending: {_pending(waiting)}",
+    )
+
+
+def _pod_of(node: Json) -> str:
+    return _TRY.sub("", str(node.get("displayName")))
+
+
+def _pending(node: Json) -> str | None:
+    return str(node.get("message") or "no node has taken it yet") if node.get("phase") == "Pending" else None
 
 
 def _nodes(status: Json) -> list[Json]:
@@ -198,7 +215,8 @@ def _attempt(workflow: str, node: Json) -> Attempt:
     tries = _TRY.findall(str(node.get("name")).rpartition(".")[2])
     # As Argo names pods: https://github.com/argoproj/argo-workflows/blob/v4.0.5/workflow/util/pod_name.go
     pod = f"{workflow}-{node.get('templateName')}-{id.rpartition('-')[2]}"
-    return Attempt(pod, id, int(tries[-1]) if tries else 0, _status(node) != "Executing", _log_of(node))
+    number, is_over = int(tries[-1]) if tries else 0, _status(node) != "Executing"
+    return Attempt(pod, id, number, is_over, _pending(node), _log_of(node))
 
 
 def _log_of(node: Json) -> str | None:

@@ -12,8 +12,9 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import StartRequest
 from drivetrain.targets.events import ExecutionStarted, StepFinished, StepStarted
 from drivetrain.targets.kubeflow.deploy.executions import logs
-from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, bound
+from drivetrain.targets.kubeflow.deploy.executions.executions import Execution
 from drivetrain.targets.kubeflow.deploy.executions.following import follow
+from drivetrain.targets.kubeflow.deploy.executions.starting import bound
 from drivetrain.targets.kubeflow.deploy.executions.steps import Planned, StepRun, planned, step_runs
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt, Seen
 from tests.fixtures.kubeflow_pipelines.place import Place
@@ -196,7 +197,9 @@ def test_an_execution_is_told_as_a_local_run_is(deployed: Place) -> None:
     assert (ended.status, ended.execution) == ("Stopped", handle.id)
 
 
-def test_who_follows_waits_for_a_step_whose_pod_has_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_follows_waits_for_a_step_whose_pod_has_not_begun(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     api: Any = object()
     going = Execution("r", "nightly", "Executing", planned=(Planned("train", "Task", "Train"),))
     without_pod = replace(going, steps=(StepRun("train", "Train", "Task", "Executing"),))
@@ -207,6 +210,8 @@ def test_who_follows_waits_for_a_step_whose_pod_has_not_begun(monkeypatch: pytes
         monkeypatch.setattr(logs, "describe", lambda *_, answers=answers: answers.pop(0))
         found, step = logs.awaited_step(api, going, name, lambda _: None)
         assert found is begun and step.pods == ("p",) and answers == []
+        said = "Step 'train' has not" if name else "No step has"
+        assert capsys.readouterr().err == f"{said} begun yet. Following goes on.\n"
     with pytest.raises(UserError, match=r"has no step 'trian'\. Did you mean 'train'"):
         logs.awaited_step(api, going, "trian", lambda _: None)
     with pytest.raises(UserError, match="No step of execution r has begun"):

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.kubeflow.deploy.deployer import Report
 from drivetrain.targets.kubeflow.deploy.executions import executions
 from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, describe
 from drivetrain.targets.kubeflow.deploy.executions.workflow import read_workflow
@@ -273,6 +274,27 @@ def test_a_version_that_lists_no_steps_is_said() -> None:
     del server.answer["run_details"]
     found = server.described()
     assert (found.steps, found.note) == ((), executions.NO_STEPS)
+
+
+def test_a_workflow_that_could_not_be_made_says_why() -> None:
+    manifest = {"metadata": {"name": "w"}, "status": {"phase": "Error", "message": "invalid spec: no template root"}}
+    found = Server("chain-unpatched", manifest=manifest).described()
+    assert (found.reason, found.note) == ("invalid spec: no template root", None)
+    assert shown(found) == {"make": "NotExecuted", "count": "NotExecuted"}
+
+
+def test_a_pod_that_waits_is_told_with_its_reason() -> None:
+    """Recorded while its fourth attempt was pending."""
+    found = Server("retry-notemplatedefaults").described()
+    ((_, _, remark, _),) = Report(found).rows()
+    assert remark == "4 attempts, pending: PodInitializing"
+    manifest = recorded("retry-notemplatedefaults")["workflow"]
+    nodes: dict[str, Json] = manifest["status"]["nodes"]
+    manifest["status"]["nodes"] = {id: node for id, node in nodes.items() if "flaky" not in node["name"]}
+    importer = next(node for node in nodes.values() if node["displayName"] == "import-code")
+    importer |= {"phase": "Pending", "message": "Unschedulable: 0/3 nodes are available"}
+    found = Server("retry-notemplatedefaults", manifest=manifest).described()
+    assert found.steps == () and found.note == "import-code is pending: Unschedulable: 0/3 nodes are available"
 
 
 def test_a_pod_of_the_platform_that_failed_is_the_reason() -> None:
