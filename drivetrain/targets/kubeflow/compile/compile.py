@@ -32,11 +32,12 @@ from drivetrain.spec.values import ExecutionRef, ItemRef, ParameterRef, Referenc
 from drivetrain.steps import METRICS_OUTPUT
 from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code
-from drivetrain.targets.kubeflow.compile import checks, deployable, fails
+from drivetrain.targets.kubeflow.compile import checks, deployable, fails, size
 from drivetrain.targets.kubeflow.compile.fails import BRANCHES, REGISTER
 from drivetrain.targets.kubeflow.compile.imports import free_name
 from drivetrain.targets.kubeflow.compile.machines import executor_resources, platform_of, resources_of
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, mounts_of, variables_of
+from drivetrain.targets.kubeflow.compile.notes import notes as uncounted
 from drivetrain.targets.kubeflow.compile.notices import (
     NOTICE,
     STEPS,
@@ -100,7 +101,7 @@ def compile_pipeline(
     if here:
         pipeline = deployable.for_this_machine(pipeline)
     refuse([*checks.check(pipeline), *(() if here else deployable.problems(pipeline))], checks.TITLE)
-    notes = (*checks.notes(pipeline), *(() if here else deployable.notes(pipeline)))
+    notes = (*uncounted(pipeline), *(() if here else deployable.notes(pipeline)))
     if any(map(is_our_training, flatten(pipeline.steps))):
         from drivetrain.recommend.settle import settle  # of the others no estimate is asked
 
@@ -165,7 +166,7 @@ class _Compiler(References):
             executors = dict(sorted(self.platform.items()))
             platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
         assets = tuple(self.imports.assets[uri] for uri in sorted(self.imports.assets))
-        return Compiled(self.pipeline, ir, platform, assets, self.imports.code, tuple(notes))
+        return Compiled(self.pipeline, ir, platform, assets, self.imports.code, (*notes, *size.notes(ir, platform)))
 
     def fill_notices(self, secret: str) -> None:
         """All steps in one task, and one that says how it ended."""

@@ -37,6 +37,7 @@ from drivetrain.pipelines.retraining import Retraining, retraining
 from drivetrain.targets.kubeflow.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline as compile_for_sagemaker
 from tests.fixtures.kubeflow_examples import compiled, container, document, fit, load, pipeline, score, tasks, trained
+from tests.fixtures.kubeflow_tasks import executor_input
 
 Json = dict[str, Any]
 RAW = "s3://own/raw/"
@@ -498,3 +499,34 @@ def test_the_command_tells_tasks_apart_that_are_told_otherwise() -> None:
     longer = command(6, "s3://bucket/monday/")
     assert longer[0] == first[0] and longer[1] != first[1]
     assert command(5, "s3://bucket/tuesday/")[0] != first[0]
+
+
+def test_the_starting_line_runs_the_code_that_was_compiled_and_no_other(tmp_path: Path) -> None:
+    """As in a pod, where nothing is unpacked beforehand."""
+    built = compiled(step(load, raw=RAW), fail("no good", name="stop"))
+    (start,) = [asset.uri for asset in built.assets if asset.uri.endswith("/start.py")]
+    for asset in built.assets:
+        put_asset(tmp_path, asset)
+    given = executor_input(built, "stop", {"code": start.rpartition("/")[0]}, "s3://own/out", tmp_path)
+    told = {each["name"]: each["value"] for each in container(built, "stop")["env"]}
+
+    def run() -> tuple[int, str]:
+        ended = subprocess.run(
+            [*container(built, "stop")["command"], given],
+            env={"PATH": os.environ["PATH"], "DRIVETRAIN_OBJECT_STORE": str(tmp_path), "TMPDIR": str(tmp_path), **told},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        return ended.returncode, ended.stderr.strip()
+
+    assert run() == (1, "error: no good")
+    place = tmp_path / start.removeprefix("s3://")
+    place.write_text(place.read_text(encoding="utf-8") + "\n", encoding="utf-8")
+    assert run() == (1, f"error: {place} is not the file that was deployed")
+
+
+def put_asset(store: Path, asset: Any) -> None:
+    place = store / asset.uri.removeprefix("s3://")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_bytes(asset.content if isinstance(asset.content, bytes) else asset.content.read_bytes())
