@@ -157,11 +157,27 @@ def test_what_the_nodes_ask_for() -> None:
     assert (job["start_seconds"], job["keep"], job["restart_seconds"]) == (60, "failed", 7200)
 
 
-@pytest.mark.parametrize("settings", [{}, {"checkpoint_claim": "kept", "s3_secret": "s3"}])
-def test_trainers_client_knows_each_field(settings: Json, tmp_path: Any) -> None:
-    task = task_of(compiled(pipeline(settings, resources=GPU)), tmp_path)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"checkpoint_claim": "kept", "s3_secret": "s3"},
+        {"root": "s3://data/p", "s3_endpoint": "http://s:9000", "pods": {"secrets": {"AWS_ENDPOINT_URL_S3": "a/b"}}},
+        {"pods": {"volumes": {"/data": "shared", "/models": "shared"}}, "region": "eu-central-1"},
+        {"pods": {"labels": {"team": "a"}}, "trainer": {"labels": {"queue": "a"}, "annotations": {"note": "b c"}}},
+    ],
+)
+@pytest.mark.parametrize("count", [1, 2])
+def test_trainer_takes_each_field_and_value(settings: Json, count: int, tmp_path: Any) -> None:
+    """By the models of its client, strictly, and by what its CRD and webhook were recorded to refuse."""
+    one_node = {"trainer": {"one_node": "always", **settings.get("trainer", {})}}
+    task = task_of(compiled(pipeline(settings | one_node, resources=GPU, count=count)), tmp_path)
     owner = {"apiVersion": "argoproj.io/v1alpha1", "kind": "Workflow", "name": "run", "uid": "7"}
-    checked(manifest(task, 0, began=1.0, run="run-1", owners=[owner]))
+    made = manifest(task, 0, began=1.0, run="run-1", owners=[owner])
+    checked(made)
+    told = settings.get("trainer", {})
+    assert made["metadata"]["labels"].items() >= told.get("labels", {}).items()
+    assert made["metadata"]["annotations"].items() >= told.get("annotations", {}).items()
 
 
 def test_a_field_that_the_client_does_not_have_is_noticed(tmp_path: Any) -> None:
@@ -178,7 +194,7 @@ FULL: Json = {
     "spot_tolerations": {"spot": "true"},
     "checkpoint_claim": "checkpoints",
     "s3_secret": "s3",
-    "steps": {"Fit-model": {"volumes": {"/models": "models"}}},
+    "steps": {"Fit-model": {"volumes": {"/models": "models"}, "labels": {"team": "a"}}},
 }
 
 
