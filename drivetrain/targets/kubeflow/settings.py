@@ -244,7 +244,7 @@ class Settings(Frozen):
         Matching(
             r"s3://[a-z0-9][a-z0-9.-]{1,61}[a-z0-9](/[A-Za-z0-9_/-]*[A-Za-z0-9])?",
             "s3://BUCKET/FOLDER of letters, digits, '-', '_' and '/', without a '/' at the end, such as "
-            "s3://models/pipelines",
+            "s3://models/pipelines (of MinIO and SeaweedFS, too, with s3_endpoint; gs:// and minio:// are not taken)",
         ),
     ] = "s3://drivetrain-local/pipelines"
     """The URI below which code, data, checkpoints and what runs write are kept."""

@@ -21,6 +21,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"endpoint": "ml-pipeline:8888"}, "endpoint: it does not begin with http:// or https://"),
     ({"s3_endpoint": "http://host:0"}, "s3_endpoint: its port"),
     ({"root": "s3://models/"}, "root: give s3://BUCKET/FOLDER"),
+    (
+        {"root": "minio://models/p"},
+        "root: give s3://BUCKET/FOLDER of letters, digits, '-', '_' and '/', without a '/' at",
+    ),
     ({"registry": "kubeflow:http://host:99999"}, "registry: its port"),
     ({"registry": "kubflow:http://host"}, "registry: there is no kind of registry 'kubflow'. Did you mean 'kubeflow'?"),
     ({"registry": "http"}, "registry: give a kind and a place"),
