@@ -49,10 +49,11 @@ from drivetrain.steps.kubeflow.program import (
     tell,
 )
 from drivetrain.steps.kubeflow.reports import Reporter
-from drivetrain.steps.kubeflow.task import DOCUMENT, Json, RetryError, Task, TaskError, local_path, stored
+from drivetrain.steps.kubeflow.task import DOCUMENT, OBJECT_STORE, Json, RetryError, Task, TaskError, local_path, stored
 
 METRICS, METRICS_FILE = "metrics", "metrics.json"
 FAILED, BAD_INPUT, RETRY = 1, 2, 75
+REPEATS, PAUSE_S = 3, 30.0
 _LARGEST_INTEGER = 2**53
 
 
@@ -71,17 +72,13 @@ def run(task: Task, report: Reporter) -> int:
             "ended", code=0, seconds=time.monotonic() - begun, parameters=values, outputs=_made(task), iteration=best
         )
         return 0
-    for name in task.document.get("outputs", ()):
-        place = local_path(task.made[name]["uri"])
-        _empty(place)
-        place.mkdir(parents=True)
     _check_inputs(task)
     arguments = arguments_of(task)
     inputs = {name: [each["uri"] for each in found] for name, found in task.artifacts.items()}
     report("started", arguments=arguments, inputs=inputs)
     begun = time.monotonic()
     log = Log(task.document.get("logs", {}), report)
-    code, reason = _program(task, arguments, log)
+    code, reason = _repeated(task, arguments, log)
     seconds = time.monotonic() - begun
     if code:
         if code in (FAILED, BAD_INPUT):
@@ -94,6 +91,23 @@ def run(task: Task, report: Reporter) -> int:
     return 0
 
 
+def _repeated(task: Task, arguments: list[str], log: Log) -> tuple[int, str]:
+    """Run the program; in a cluster again where another attempt may help, since Kubeflow Pipelines as it is installed
+    tries no program again. On one machine its runner does, and of a TrainJob the follower has."""
+    repeats = REPEATS if task.document.get("retries") and OBJECT_STORE not in os.environ else 0
+    while True:
+        for made in task.made.values():
+            place = local_path(made["uri"])
+            _empty(place)
+            place.mkdir(parents=True)
+        code, reason = _program(task, arguments, log)
+        if code != RETRY or log.is_stopped or not repeats or "train_job" in task.document:
+            return code, reason
+        tell(f"{reason}. It is started again in this pod, at most {repeats} times")
+        repeats -= 1
+        time.sleep(PAUSE_S)
+
+
 def _program(task: Task, arguments: list[str], log: Log) -> tuple[int, str]:
     """Run the program here or on several nodes; its exit code, and why it failed."""
     if "train_job" in task.document:
@@ -104,6 +118,7 @@ def _program(task: Task, arguments: list[str], log: Log) -> tuple[int, str]:
             tell(f"error: {end.reason}", sys.stderr)
         return end.code, end.reason
     failure = task.folder / "failure"
+    failure.unlink(missing_ok=True)
     code = start(command_of(task.document["program"], arguments), environment_of(task, failure), log)
     return code, reason_of(code, failure) if code else ""
 

@@ -34,6 +34,8 @@ class Log:
     def __init__(self, patterns: Mapping[str, str], report: Reporter) -> None:
         self.patterns = {name: re.compile(pattern) for name, pattern in patterns.items()}
         self.values: dict[str, float] = {}
+        self.is_stopped = False
+        """Whether the program was told to end, by a signal to this process."""
         self.report, self.begun = report, time.monotonic()
         folder = os.environ.get(LOGS)
         self.file = None if folder is None else _log_file(Path(folder), report.about)
@@ -181,6 +183,7 @@ def start(command: Sequence[str], environment: Mapping[str, str], log: Log) -> i
             os._exit(127)
 
     def forward(number: int, _: Any) -> None:
+        log.is_stopped = True
         with contextlib.suppress(ProcessLookupError):  # it has just ended, and says itself how
             os.kill(pid, number)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Generator
 from pathlib import Path
@@ -12,6 +13,8 @@ from typing import Any
 
 import pytest
 
+from drivetrain.steps import START_KUBEFLOW_NODE
+from drivetrain.steps.kubeflow import __main__ as program
 from drivetrain.steps.kubeflow import node, objects
 from drivetrain.steps.kubeflow.__main__ import run
 from drivetrain.steps.kubeflow.reports import Reporter
@@ -133,6 +136,30 @@ def test_why_it_failed_stands_in_the_termination_message(
     assert keys(bucket, "run/") == []
 
 
+def test_a_node_that_is_taken_away_while_its_inputs_come_ends_at_once(
+    bucket: str, pod: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Process 1 of a container gets no SIGTERM unless it has a handler, and lasted its whole grace."""
+    monkeypatch.setattr(objects, "download", lambda uri, target: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(SystemExit) as ended:
+        main(bucket, monkeypatch)
+    assert ended.value.code == 143
+    assert list((pod / "disk").iterdir()) == []
+
+
+def test_a_node_that_is_taken_away_while_its_code_comes_ends_at_once(tmp_path: Path) -> None:
+    (tmp_path / "boto3.py").write_text("import time\nprint('fetching', flush=True)\ntime.sleep(600)\n")
+    given = json.dumps({"inputs": {"artifacts": {"code": {"artifacts": [{"uri": "s3://b/code"}]}}}})
+    with subprocess.Popen(
+        [sys.executable, "-c", START_KUBEFLOW_NODE, "start", "code", given],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        stdout=subprocess.PIPE,
+    ) as node_program:
+        assert node_program.stdout is not None and node_program.stdout.readline() == b"fetching\n"
+        node_program.terminate()
+        assert node_program.wait(20) == 143
+
+
 def test_storage_that_refuses_is_bad_input(pod: Path, bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert main("no-such-bucket-at-all", monkeypatch) == 2
     message = (pod / "message").read_text()
@@ -181,6 +208,7 @@ def test_a_failure_that_another_attempt_may_change_is_not(
 ) -> None:
     (tmp_path / "s3").mkdir()
     monkeypatch.setenv(COPIES, str(tmp_path / "s3"))
+    monkeypatch.setattr(program, "PAUSE_S", 0.0)
     document = {"step": "fit", "program": "script:fit.py", "outputs": ["model"], "retries": True}
     for _ in range(2):
         task = Task(given(bucket), json.dumps({**document, "arguments": ["--fail", "75"]}))

@@ -90,6 +90,44 @@ def test_it_writes_what_the_launcher_reads(given: Recorded, tmp_path: Path, monk
             assert artifact["uri"] == given.outputs[name]["uri"]
 
 
+@pytest.mark.parametrize(("codes", "runs"), [([75, 75, 0], 3), ([75] * 9, 4), ([75, 1], 2), ([1], 1)])
+def test_a_program_that_another_attempt_may_help_is_started_again(
+    codes: list[int], runs: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In its own pod, with empty outputs: the platform as it is installed tries no program again."""
+    [given] = [each for each in recorded() if each.run == "retry-stock"]
+    left = list(codes)
+
+    def start(command: Sequence[str], environment: Mapping[str, str], log: program.Log) -> int:
+        worked(command, environment, log)
+        return left.pop(0)
+
+    monkeypatch.setattr(program, "PAUSE_S", 0.0)
+    monkeypatch.setattr(Earlier, "reason", lambda self: None)
+    monkeypatch.setattr(Earlier, "write", lambda self, code, reason: None)
+    with launched(given, tmp_path) as task:
+        monkeypatch.setattr(program, "start", start)
+        told = Task(task.executor_input, json.dumps({**document_of(given), "retries": True}))
+        assert program.run(told, Reporter(told)) == codes[runs - 1]
+    assert len(codes) - len(left) == runs
+
+
+def test_a_program_that_was_told_to_stop_is_not_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [given] = [each for each in recorded() if each.run == "retry-stock"]
+    runs: list[int] = []
+
+    def start(command: Sequence[str], environment: Mapping[str, str], log: program.Log) -> int:
+        runs.append(1)
+        log.is_stopped = True
+        return 75
+
+    monkeypatch.setattr(Earlier, "reason", lambda self: None)
+    with launched(given, tmp_path) as task:
+        monkeypatch.setattr(program, "start", start)
+        told = Task(task.executor_input, json.dumps({**document_of(given), "retries": True}))
+        assert program.run(told, Reporter(told)) == 75 and len(runs) == 1
+
+
 def test_all_attempts_of_a_task_are_one() -> None:
     """The platform numbers executor-logs by the attempt, and all else stays."""
     attempts = [each for each in recorded() if each.run == "retry-notemplatedefaults"]
