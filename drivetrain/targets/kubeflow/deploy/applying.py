@@ -138,7 +138,7 @@ class _Applying:
             assert there is not None and there.newest is not None
             return there.newest.id
         api, wanted = self.api, self.wanted
-        mark = marked(wanted.description, sha256=wanted.sha256)
+        mark = marked(wanted.description, sha256=wanted.sha256, root=wanted.root)
         made, is_mine = service.upload_version(api, pipeline_id, plan.version, mark, wanted.text)
         id = str(made["pipeline_version_id"])
         self.result.version = plan.version
@@ -152,9 +152,10 @@ class _Applying:
         new = [each for each in self.wanted.recurring if each.trigger not in kept]
         experiment = self.experiment() if new else ""
         for each in new:
-            id = self.create(_body(self.wanted, each, experiment, pipeline_id, version_id))
-            name = f"schedule {each.trigger!r}"
+            made = self.create(_body(self.wanted, each, experiment, pipeline_id, version_id))
+            id, name = str(made["recurring_run_id"]), f"schedule {each.trigger!r}"
             self.did(f"created {name}", lambda id=id, name=name: service.delete_recurring_run(self.api, id, name))
+            reading.check_namespace(self.api, made)
         for old in gone:
             service.delete_recurring_run(self.api, old.id, old.name)
             self.did(f"deleted outdated schedule {old.trigger!r}", lambda old=old: self.create(_as_it_was(old)))
@@ -167,17 +168,17 @@ class _Applying:
             self.did(f"created experiment {name!r}", lambda: service.delete_experiment(self.api, id, name))
         return id
 
-    def create(self, body: dict[str, Any]) -> str:
+    def create(self, body: dict[str, Any]) -> dict[str, Any]:
         """Make a recurring run, once: where the answer is lost, it is looked for before the next attempt."""
         for attempt in range(CREATE_ATTEMPTS):
             try:
-                return str(service.create_recurring_run(self.api, body)["recurring_run_id"])
+                return service.create_recurring_run(self.api, body)
             except ApiError as error:
                 if not error.may_be_done:
                     raise
                 for each in service.recurring_runs(self.api):
                     if _is_same(each, body):
-                        return str(each["recurring_run_id"])
+                        return each
                 if attempt == CREATE_ATTEMPTS - 1:
                     raise
         raise AssertionError("the last attempt returns or raises")

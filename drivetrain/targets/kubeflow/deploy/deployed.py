@@ -50,6 +50,8 @@ class Version:
     created: float | None
     sha256: str | None
     spec: Mapping[str, Any]
+    root: str | None = None
+    """The folder of the storage that apply wrote its files to; None of versions of others."""
 
     @property
     def number(self) -> int:
@@ -76,6 +78,10 @@ class RecurringRun:
     @property
     def version_id(self) -> str:
         return str(part(self.said, "pipeline_version_reference").get("pipeline_version_id") or "")
+
+    @property
+    def is_on(self) -> bool:
+        return self.body["mode"] == "ENABLE"
 
     @property
     def body(self) -> Json:
@@ -140,6 +146,18 @@ class Deployed:
         """Whether apply made it, or has taken it over with a version."""
         return mark_of(self.said) is not None or self.number > 0
 
+    def refuse_other_root(self, root: str, instead: str) -> None:
+        """
+        Raises:
+            UserError: other settings deployed it, with a root of their own.
+        """
+        there = self.newest and self.newest.root
+        if there and there != root:
+            raise UserError(
+                f"Pipeline {self.name!r} there was deployed by other settings, with the folder {there}; these settings "
+                f"say {root}. {instead}"
+            )
+
     @property
     def fingerprint(self) -> str:
         recurring = [[each.id, each.version_id, digest(each.said)] for each in self.recurring]
@@ -181,7 +199,23 @@ def read(api: Api, name: str, *, recurring: bool = True) -> Deployed | None:
         for each in (service.recurring_runs(api) if recurring else ())
         if part(each, "pipeline_version_reference").get("pipeline_id") == id
     ]
+    for each in runs:
+        check_namespace(api, each.said)
     return Deployed(id, str(said.get("display_name") or name), said, newest, number, tuple(runs))
+
+
+def check_namespace(api: Api, said: Mapping[str, Any]) -> None:
+    """Refuse settings whose namespace the server ignores, where what it says of a recurring run shows the true one.
+
+    Raises:
+        UserError: as above.
+    """
+    true = said.get("namespace")
+    if true and true != api.namespace:
+        raise UserError(
+            f"{api.endpoint} is installed for a single user and runs everything in its own namespace, {true!r}; the "
+            f"settings say {api.namespace!r}. Set deployment.targets.kubeflow.namespace={true}."
+        )
 
 
 def _versions(api: Api, id: str, name: str) -> tuple[Version | None, int]:
@@ -202,11 +236,12 @@ def _versions(api: Api, id: str, name: str) -> tuple[Version | None, int]:
 def version(said: Mapping[str, Any]) -> Version:
     """A version as the API says it."""
     mark = mark_of(said) or {}
-    sha256 = mark.get("sha256")
+    sha256, root = mark.get("sha256"), mark.get("root")
     return Version(
         id=str(said["pipeline_version_id"]),
         name=str(said.get("name") or said.get("display_name") or ""),
         created=seconds(said.get("created_at")),
         sha256=sha256 if isinstance(sha256, str) else None,
         spec=said.get("pipeline_spec") or {},
+        root=root if isinstance(root, str) else None,
     )

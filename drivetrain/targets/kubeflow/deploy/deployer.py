@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,8 @@ from drivetrain.targets.kubeflow.deploy.executions import starting
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from drivetrain.targets.kubeflow.deploy.planning import DeploymentPlan, lines, make_plan, read_plan
 from drivetrain.targets.kubeflow.deploy.rest import Api, Patience
+from drivetrain.targets.kubeflow.deploy.server import Server
+from drivetrain.targets.kubeflow.deploy.server import read as read_server
 from drivetrain.targets.kubeflow.settings import NAME, Settings, settings_of
 
 if TYPE_CHECKING:
@@ -142,6 +144,11 @@ class Kubeflow:
 
         return Output(self.api, self.settings.s3_endpoint)
 
+    @cached_property
+    def server(self) -> Server:
+        """What answers there, asked once."""
+        return read_server(self.api)
+
     def experiment(self, pipeline: str) -> str:
         """To which executions belong."""
         return self.settings.experiment or pipeline
@@ -153,8 +160,10 @@ class Kubeflow:
         raise UserError(f"A definition (-d FILE.json) is of SageMaker. {TITLE} takes a pipeline: drivetrain plan NAME")
 
     def plan(self, wanted: Desired, *, discarded: Sequence[str] = (), origin: Json | None = None) -> DeploymentPlan:
+        self.server.refuse_old(self.settings.endpoint)
         there = reading.read(self.api, wanted.name)
-        return make_plan(self.objects, wanted, there, discarded=discarded, origin=origin)
+        plan = make_plan(self.objects, wanted, there, discarded=discarded, origin=origin)
+        return replace(plan, notes=tuple(self.server.notes(plan.notes, self.settings.namespace)))
 
     def plan_lines(self, plan: DeploymentPlan, wanted: Desired) -> list[str]:
         return lines(plan, wanted)
@@ -162,6 +171,7 @@ class Kubeflow:
     def apply(self, wanted: Desired, plan: DeploymentPlan, tell: Tell) -> Applied:
         from drivetrain.targets.kubeflow.deploy.applying import apply
 
+        self.server.refuse_old(self.settings.endpoint)
         done = apply(self.api, self.objects, wanted, plan, tell)
         said = {
             "pipeline": plan.pipeline,
@@ -185,7 +195,8 @@ class Kubeflow:
     def destroy(self, what: Remains, tell: Tell) -> Remains:
         from drivetrain.targets.kubeflow.deploy.destroying import destroy
 
-        return destroy(self.api, self.objects, what, tell)
+        cascades = self.server.cascades
+        return destroy(self.api, self.objects, what, tell, cascades=cascades, about_runs=self.about_runs)
 
     def kept(self, name: str) -> str:
         return f"{self.settings.root}/{name}/"
@@ -194,6 +205,7 @@ class Kubeflow:
         request.refuse(START_OPTIONS, TITLE)
         root, experiment = f"{self.settings.root}/{pipeline}", self.experiment(pipeline)
         wishing.check_place(self.settings)
+        self.server.refuse_old(self.settings.endpoint)
         id = starting.start(self.api, pipeline, root, experiment, request, self.settings.service_account)
         return self._handle(id, pipeline)
 

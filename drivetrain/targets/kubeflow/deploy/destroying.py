@@ -1,12 +1,13 @@
 """Take away all that apply made, and the records of executions; what executions wrote to the storage stays.
 
 First what starts the pipeline, then the pipeline, then what it was made of. Destroying again goes on where it stopped.
+Schedules are switched off before executions are looked at: one that starts every minute would never let them end.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from drivetrain.base.errors import UserError
@@ -32,8 +33,10 @@ class Remains:
     recurring: tuple[RecurringRun, ...]
     runs: tuple[str, ...]
     """Ids of executions, whose records go."""
+    found_in: str | None
+    """Id of the experiment that executions are in."""
     experiment: str | None
-    """Id of the experiment, where nothing but the pipeline's executions is in it."""
+    """The same, where nothing but the pipeline's executions is in it."""
     objects: tuple[str, ...]
     kept: tuple[str, ...] = ()
 
@@ -82,7 +85,8 @@ def remains(
         about_runs: `Deployer.about_runs`, for advice.
 
     Raises:
-        UserError: the pipeline was not made by apply, its folder is another owner's, or executions are going on.
+        UserError: the pipeline was not made by apply, or by other settings; its folder is another owner's; executions
+            are going on, and no schedule that is switched on starts others.
     """
     name = owner.pipeline
     there = read(api, name)
@@ -90,25 +94,20 @@ def remains(
     if there is not None and not there.is_ours and not foreign:
         raise UserError(f"Pipeline {name!r} was not made by `drivetrain apply`. To delete it all the same: --foreign")
     own_objects = tuple(uri for folder in _OWN for uri in objects.listed(f"{root}/{folder}/"))
+    if there is not None and not foreign:
+        there.refuse_other_root(root, "Destroy it with those settings, or all the same: --foreign")
     if there is None and own_objects and not is_recorded and not foreign:
         raise UserError(
             f"There is no {owner}, but {root}/ has {len(own_objects)} objects without a record of whose they are "
             f"({uri_of(root)}): another namespace may use them. To delete them all the same: --foreign"
         )
     found = service.find_experiment(api, experiment)
-    mine: list[Json] = []
-    strangers = False
-    for run in service.runs(api, str(found["experiment_id"])) if found is not None else ():
-        is_mine = is_of(run, name, None if there is None else there.id)
-        strangers |= not is_mine
-        mine += [run] if is_mine else []
-    if going := [str(run["run_id"]) for run in mine if status_of(run) in GOING]:
-        raise UserError(
-            f"Pipeline {name!r} is executing ({', '.join(going[:3])}). Wait, or stop it: "
-            f"{about_runs('stop', name, going[0])}"
-        )
+    found_in = None if found is None else str(found["experiment_id"])
+    mine, strangers = _executions(api, found_in, name, there)
     recurring = () if there is None else there.recurring
     own = tuple(each for each in recurring if each.trigger is not None)
+    if not any(each.is_on for each in own):
+        _refuse_going(mine, name, about_runs)
     kept = tuple(_kept(recurring))
     goes = found is not None and mark_of(found) is not None and not strangers and not kept
     return Remains(
@@ -116,10 +115,26 @@ def remains(
         deployed=there,
         recurring=own,
         runs=tuple(str(run["run_id"]) for run in mine),
-        experiment=str(found["experiment_id"]) if found is not None and goes else None,
+        found_in=found_in,
+        experiment=found_in if goes else None,
         objects=own_objects,
         kept=kept,
     )
+
+
+def _executions(api: Api, found_in: str | None, name: str, there: Deployed | None) -> tuple[list[Json], bool]:
+    """The pipeline's executions in an experiment, and whether it has others, too."""
+    runs = [] if found_in is None else list(service.runs(api, found_in))
+    mine = [run for run in runs if is_of(run, name, None if there is None else there.id)]
+    return mine, len(mine) < len(runs)
+
+
+def _refuse_going(mine: list[Json], name: str, about_runs: Callable[[str, str, str], str], done: str = "") -> None:
+    if going := [str(run["run_id"]) for run in mine if status_of(run) in GOING]:
+        raise UserError(
+            f"Pipeline {name!r} is executing ({', '.join(going[:3])}). {done}Wait, or stop it: "
+            f"{about_runs('stop', name, going[0])}"
+        )
 
 
 def _kept(recurring: tuple[RecurringRun, ...]) -> Iterator[str]:
@@ -128,12 +143,25 @@ def _kept(recurring: tuple[RecurringRun, ...]) -> Iterator[str]:
             yield f"recurring run {each.name!r} of others stays, and fails from then on. Delete it yourself."
 
 
-def destroy(api: Api, objects: Objects, what: Remains, tell: Tell) -> Remains:
+def destroy(
+    api: Api, objects: Objects, what: Remains, tell: Tell, *, cascades: bool, about_runs: Callable[[str, str, str], str]
+) -> Remains:
     """Take it away; gives what went.
+
+    Args:
+        cascades: whether the server deletes a pipeline with its versions.
+        about_runs: `Deployer.about_runs`, for advice.
 
     Raises:
         UserError: it is refused; what went before is gone, and destroying again goes on.
     """
+    if on := [each for each in what.recurring if each.is_on]:
+        for each in on:
+            service.disable_recurring_run(api, each.id, each.name)
+            tell(f"switched off schedule {each.trigger!r}")
+        mine, _ = _executions(api, what.found_in, what.name, what.deployed)
+        _refuse_going(mine, what.name, about_runs, "Its schedules are switched off. ")
+        what = replace(what, runs=tuple(str(run["run_id"]) for run in mine))
     for each in what.recurring:
         service.delete_recurring_run(api, each.id, each.name)
         tell(f"deleted schedule {each.trigger!r}")
@@ -142,7 +170,10 @@ def destroy(api: Api, objects: Objects, what: Remains, tell: Tell) -> Remains:
     if what.runs:
         tell(f"deleted {len(what.runs)} records of executions")
     if what.deployed is not None:
-        service.delete_pipeline(api, what.deployed.id, what.name)
+        id = what.deployed.id
+        for version in () if cascades else list(service.versions(api, id, what.name)):
+            service.delete_version(api, id, str(version["pipeline_version_id"]))
+        service.delete_pipeline(api, id, what.name, versions=cascades)
         tell(f"deleted pipeline {what.name!r}")
     if what.experiment is not None:
         service.delete_experiment(api, what.experiment, what.name)

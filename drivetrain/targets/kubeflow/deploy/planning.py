@@ -165,7 +165,7 @@ def make_plan(
         changes=changes,
         schedules=schedules,
         uploads=uploads,
-        drift=tuple(_drift(deployed)) if deployed is not None else (),
+        drift=tuple(_drift(deployed, wanted.root)) if deployed is not None else (),
         foreign=deployed is not None and not deployed.is_ours,
         discarded=tuple(discarded),
         notes=(*wanted.notes, *_strangers(deployed)),
@@ -225,8 +225,10 @@ def _details(before: RecurringRun, after: Recurring) -> Iterator[str]:
     yield "starts the new version" if before.body == after.body or old == new else "starts it with these"
 
 
-def _drift(deployed: Deployed) -> Iterator[str]:
+def _drift(deployed: Deployed, root: str) -> Iterator[str]:
     newest = deployed.newest
+    if newest is not None and newest.root not in (None, root):
+        yield f"version {newest.name!r} was applied by other settings, with the folder {newest.root}"
     if newest is not None and newest.sha256 is None and deployed.number:
         yield f"version {newest.name!r} was uploaded"
     for each in deployed.recurring:

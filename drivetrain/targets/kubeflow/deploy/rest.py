@@ -1,8 +1,9 @@
 """One request to the Pipelines API: the token, time-outs, repeats, and one clear error.
 
-A request is repeated after 429, 5xx and lost connections: for a minute and a half once the API has answered, so that a
-restart of it does no harm, and for seconds before that, so that a wrong address is said at once. What must not happen
-twice is sent with `repeat=False`: where its answer is lost, the caller looks whether it is done.
+A request is repeated after 429, 5xx and lost connections, but for a 500 that blames the request: for a minute and a
+half once the API has answered, so that a restart of it does no harm, and for seconds before that, so that a wrong
+address is said at once. What must not happen twice is sent with `repeat=False`: where its answer is lost, the caller
+looks whether it is done.
 """
 
 from __future__ import annotations
@@ -167,10 +168,11 @@ class Api:
                 return content
             except urllib.error.HTTPError as error:
                 self._answered = self._answered or error.code < 500
-                said = _said(error)
+                chain = _said(error)
+                said = _last_causes(chain)
                 if error.code == 404 and error.headers.get_content_type() != "application/json":
-                    raise self._foreign(method, url, may_be_done=False) from None
-                if error.code == last or (error.code != 429 and error.code < 500):
+                    raise self._foreign(method, url, may_be_done=False, status=404) from None
+                if error.code == last or _is_refusal(error.code, chain):
                     raise self._refused(error.code, said, about) from None
                 done = error.code != 429
                 problem = f"failed ({error.code}{': ' if said else ''}{said})"
@@ -196,11 +198,12 @@ class Api:
             patience.pause(wait)
             pause *= 2
 
-    def _foreign(self, method: str, asked: str, *, may_be_done: bool, problem: str = "") -> ApiError:
+    def _foreign(self, method: str, asked: str, *, may_be_done: bool, problem: str = "", status: int = 0) -> ApiError:
         what = f"{method} {asked.partition('?')[0]}" + (f": {problem}" if problem else "")
         return ApiError(
             f"{self.endpoint} did not answer as the Pipelines API does ({what}): it leads to "
             "something else, or to a page to log in. Check deployment.targets.kubeflow.endpoint and the token.",
+            status=status,
             may_be_done=may_be_done,
         )
 
@@ -276,7 +279,20 @@ def _said(error: urllib.error.HTTPError) -> str:
         said = str(content.get("message") or content.get("error_message") or content.get("error") or "")
     except (OSError, ValueError, AttributeError, HTTPException):
         said = str(error.reason)
-    return " ".join(said.split())[:MAX_SAID].rstrip(".")
+    return " ".join(said.split()).rstrip(".")
+
+
+def _last_causes(chain: str) -> str:
+    """The end of the API's chain of causes, as long as a line takes: the first ones say only what was asked for."""
+    if len(chain) <= MAX_SAID:
+        return chain
+    return "... " + chain[-MAX_SAID:].partition(": ")[2] if ": " in chain[-MAX_SAID:] else chain[:MAX_SAID]
+
+
+def _is_refusal(status: int, chain: str) -> bool:
+    """Whether the answer is the same every time: the API says 500, too, of much that is wrong with a request."""
+    blames_request = "Invalid input error" in chain or "ResourceNotFoundError" in chain
+    return blames_request if status == 500 else status != 429 and status < 500
 
 
 def _seconds(text: str | None) -> float:

@@ -37,6 +37,11 @@ def equals(key: str, value: str) -> str:
     return json.dumps({"predicates": [{"operation": "EQUALS", "key": key, "string_value": value}]})
 
 
+def health(api: Api) -> Json:
+    """What the installation says of itself: `tag_name`, `multi_user`."""
+    return api.call("GET", f"{BASE}/healthz", about="answer to healthz", shape={"tag_name": "text"})
+
+
 def find_pipeline(api: Api, name: str) -> Json | None:
     """The pipeline of that name in the namespace."""
     try:
@@ -78,7 +83,7 @@ def create_pipeline(api: Api, name: str, display_name: str, description: str) ->
 
 
 def delete_pipeline(api: Api, id: str, name: str, *, versions: bool = True) -> None:
-    """It, with its versions; without `versions` it is refused where there are any."""
+    """It, with its versions; without `versions` it is refused where there are any, as by servers before 2.14.0."""
     _delete(api, f"/pipelines/{id}", f"pipeline {name!r}", **({"cascade": "true"} if versions else {}))
 
 
@@ -162,6 +167,14 @@ def create_recurring_run(api: Api, body: Mapping[str, Any]) -> Json:
     """Not to be repeated: its name is not unique."""
     about = f"recurring run {body['display_name']!r}"
     return api.call("POST", f"{BASE}/recurringruns", about=about, body=body, repeat=False, shape=shapes.RECURRING_RUN)
+
+
+def disable_recurring_run(api: Api, id: str, name: str) -> None:
+    """Let it start nothing any more."""
+    try:
+        api.call("POST", f"{BASE}/recurringruns/{id}:disable", about=f"recurring run {name!r}")
+    except AbsentError:
+        return
 
 
 def delete_recurring_run(api: Api, id: str, name: str) -> None:

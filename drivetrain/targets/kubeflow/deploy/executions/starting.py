@@ -31,11 +31,13 @@ def start(
     With a token of the request it is started once, whoever else asks with it, however often.
 
     Raises:
-        UserError: a parameter that it does not have, a name that is too long, or the API refuses.
+        UserError: a parameter that it does not have, a name that is too long, other settings deployed it, or the API
+            refuses.
     """
     if len(request.name or "") > MAX_RUN_NAME:
         raise UserError(f"--name has {len(request.name or ''):,} characters; at most {MAX_RUN_NAME} there.")
     there = required(api, name)
+    there.refuse_other_root(root, "Start it with those, or give this one another name.")
     chosen = _chosen(api, there, request.version)
     token = request.token or uuid.uuid4().hex
     called = request.name or f"{name}-{token[:DIGITS]}"

@@ -59,11 +59,12 @@ def test_the_next_one_goes_on_where_it_was_killed(place: Place, number: int) -> 
 
 
 @pytest.mark.parametrize("other", [{"namespace": "team-b"}, {"endpoint": "ANOTHER"}])
-def test_what_another_owner_deployed_below_the_root_is_left_alone(place: Place, other: dict[str, str]) -> None:
+def test_what_another_owner_deployed_below_the_root_is_left_alone(shared_place: Place, other: dict[str, str]) -> None:
+    place = shared_place
     place.apply()
     mine, place.cluster.namespaces = dict(place.settings), ("team-a", "team-b")
     before = place.deployer().objects.listed(f"s3://{place.bucket}/")
-    with pipelines_api() as cluster:
+    with pipelines_api(multi_user=True) as cluster:
         cluster.token = place.cluster.token
         given = {name: cluster.endpoint if text == "ANOTHER" else text for name, text in other.items()}
         place.settings |= given
@@ -92,3 +93,70 @@ def test_objects_of_an_unknown_owner_go_only_when_asked_for(place: Place) -> Non
     with pytest.raises(UserError, match=r"has 2 objects without a record of whose they are .*: --foreign"):
         deployer.remains("nightly")
     assert len(deployer.remains("nightly", foreign=True).objects) == 2
+
+
+def test_a_schedule_that_starts_every_minute_does_not_stand_in_the_way(place: Place) -> None:
+    """Its executions never end all by themselves."""
+    place.apply()
+    store = place.cluster.store
+    run = place.deployer().start("nightly", StartRequest()).id
+    with pytest.raises(UserError, match=f"is executing .{run}.. Its schedules are switched off. Wait, or stop it"):
+        destroy(place)
+    (daily,) = store.recurring.values()
+    assert (daily["mode"], daily["status"]) == ("DISABLE", "DISABLED") and len(store.pipelines) == 1
+    store.conclude(run, "SUCCEEDED")
+    destroy(place)
+    assert store.left() == EMPTY
+
+
+def test_a_run_that_a_schedule_starts_meanwhile_goes_too(place: Place) -> None:
+    """Once its experiment is gone, the server deletes it no more."""
+    place.apply()
+    deployer, store = place.deployer(), place.cluster.store
+    what = deployer.remains("nightly")
+    late = place.deployer().start("nightly", StartRequest()).id
+    store.conclude(late, "SUCCEEDED")
+    deployer.destroy(what, lambda line: None)
+    assert store.left() == EMPTY
+
+
+@pytest.mark.parametrize("version", ["2.5.0", "2.15.0", "2.17.0"])
+def test_every_version_of_the_server_is_left_empty(place: Place, version: str) -> None:
+    place.apply()
+    place.apply("rows=20")
+    place.cluster.store.tag_name = version
+    destroy(place)
+    assert place.cluster.store.left() == EMPTY
+
+
+def test_what_other_settings_deployed_is_left_alone(place: Place) -> None:
+    """A server for a single user has one pipeline of a name, whatever the settings' namespaces and folders are."""
+    place.apply()
+    first, store = dict(place.settings), place.cluster.store
+    kept = place.deployer().objects.listed(f"s3://{place.bucket}/")
+    place.settings["root"] = f"s3://{place.bucket}/others"
+    other = [f"deployment.targets.kubeflow.root={place.settings['root']}"]
+    (drift,) = place.deployer().plan(place.wanted(*other)).drift
+    folder = f"{first['root']}/nightly"
+    assert drift.endswith(f"was applied by other settings, with the folder {folder}")
+    for refused in (
+        lambda: place.apply(*other),
+        lambda: destroy(place),
+        lambda: place.deployer().start("nightly", StartRequest()),
+    ):
+        with pytest.raises(UserError, match=f"(other settings, with the folder {folder})"):
+            refused()
+    assert place.deployer().objects.listed(f"s3://{place.bucket}/") == kept and store.runs == {}
+    place.settings = first
+    destroy(place)
+    assert store.left() == EMPTY
+
+
+def test_a_namespace_that_the_server_ignores_is_refused_where_it_tells_its_own(place: Place) -> None:
+    place.cluster.store.installed_in = "kubeflow"
+    with pytest.raises(UserError, match=r"runs everything in its own namespace, 'kubeflow'; the settings say 'team-a'"):
+        place.apply()
+    assert place.cluster.store.left() == EMPTY
+    place.apply("by_itself=false")  # without a schedule nothing tells
+    (note,) = (each for each in place.deployer().plan(place.wanted("by_itself=false")).notes if "namespace" in each)
+    assert "installed for a single user there: it ignores namespace 'team-a'" in note

@@ -166,6 +166,23 @@ def test_what_must_not_happen_twice_is_sent_once(place: Place) -> None:
     assert not refused.value.may_be_done and 'unknown field "unknown"' in str(refused.value)
 
 
+def test_a_500_that_blames_the_request_is_the_last_answer(place: Place) -> None:
+    """The API says 500 of a version that is gone, and of names that are too long or missing."""
+    api = api_of(place)
+    place.apply()
+    began, (experiment,) = place.clock.now, place.cluster.store.experiments
+    body = {"display_name": "x", "experiment_id": experiment}
+    for call, said in (
+        (lambda: service.create_run(api, body), "PipelineVersion not found"),
+        (lambda: service.create_pipeline(api, "n" * 129, "x", ""), "Pipeline.Name length cannot exceed 128"),
+        (lambda: service.create_experiment(api, "", ""), "Experiment must have a non-empty name"),
+    ):
+        with pytest.raises(ApiError, match=said) as refused:
+            call()
+        assert refused.value.status == 500 and not refused.value.may_be_done
+    assert place.clock.now == began
+
+
 def test_what_is_not_there(place: Place) -> None:
     api = api_of(place)
     assert service.find_pipeline(api, "none") is None
