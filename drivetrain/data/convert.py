@@ -218,6 +218,8 @@ def _cast(column: Array, data_type: DataType) -> Array | None:
     if pa.types.is_null(data_type):  # a cast that Arrow does not have for every type
         return pa.nulls(len(column)) if column.null_count == len(column) else None
     try:
+        if pa.types.is_integer(column.type) and pa.types.is_decimal128(data_type):
+            column = column.cast(pa.decimal256(76, data_type.scale))  # Arrow asks whether the type fits, not the number
         return column.cast(data_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         return None

@@ -9,14 +9,14 @@ from typing import Any, Literal
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow
-from drivetrain.data.convert import described, inferred_type, parsed, wider_text_type
+from drivetrain.data.convert import BadValueError, converted, described, inferred_type, wider_text_type
 from drivetrain.data.formats.csv import csv_batches, infer_csv, locate_csv
 from drivetrain.data.formats.ipc import infer_ipc, ipc_batches, locate_ipc
 from drivetrain.data.formats.jsonl import infer_jsonl, jsonl_batches, locate_jsonl
 from drivetrain.data.formats.parquet import infer_parquet, locate_parquet, parquet_batches
 from drivetrain.data.increments import NotUsableError
 from drivetrain.data.manifest import check_shard
-from drivetrain.data.schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema
+from drivetrain.data.schema import DeclaredSchema, ExtraColumns, declared_schema, resolved_schema, type_of_both
 from drivetrain.data.source import CellError, Source, find_sources
 
 CellsLikeRows = Literal["refuse", "keep"]
@@ -65,7 +65,7 @@ class Table:
                 schema = schema.remove(schema.get_field_index(name))
         for source, written in zip(self.sources, self.written, strict=True):
             first = 0
-            values = _folder_values(source, schema, written)
+            values = _folder_values(source, schema, written, self.inferred)
             empty = () if source.format in ("parquet", "ipc") else self.empty
             stored = _typed([field for field in schema if field.name not in values], empty, arrow().null())
             for batch in self._file(source, stored, written, drop=self.drop or columns is not None):
@@ -196,8 +196,7 @@ def _fits_into(given: DataType, wanted: DataType, *, text: bool) -> bool:
     if text:
         return pa.types.is_string(wanted) or wider_text_type(wanted, given) == wanted
     try:
-        both = [pa.schema([("", wanted)]), pa.schema([("", given)])]
-        return pa.unify_schemas(both, promote_options="permissive").field(0).type == wanted
+        return type_of_both(wanted, given) == wanted
     except (pa.ArrowInvalid, pa.ArrowTypeError):
         return False
 
@@ -225,7 +224,7 @@ def _joined(written: Schema, folders: Schema) -> Schema:
     return arrow().schema([*written, *(field for field in folders if field.name not in written.names)])
 
 
-def _folder_values(source: Source, schema: Schema, written: Schema) -> dict[str, Array]:
+def _folder_values(source: Source, schema: Schema, written: Schema, inferred: frozenset[str]) -> dict[str, Array]:
     """By column, the value in the names of a file's folders, as an array of length 1.
 
     Raises:
@@ -236,11 +235,11 @@ def _folder_values(source: Source, schema: Schema, written: Schema) -> dict[str,
     for name, text in source.partition:
         if name in written.names or name not in schema.names:
             continue
-        wanted = schema.field(name).type
-        value = parsed(pa.array([text], pa.string()), wanted, strict=False)
-        if value is None:
-            raise CellError(f"{source.name}: {text!r} in the name of its folder is not {described(wanted)}.")
-        found[name] = value
+        cell = pa.RecordBatch.from_arrays([pa.array([text], pa.string())], [name])
+        try:
+            found[name] = converted(cell, pa.schema([schema.field(name)]), text=True, strict=inferred).column(0)
+        except BadValueError as error:
+            raise CellError(f"{source.name}, in the name of its folder, {error}.") from None
     return found
 
 

@@ -26,6 +26,7 @@ TYPES = (
 )
 # A manifest spells this in Arrow's own way, and its schema may be given back to us.
 _ARROW_SPELLINGS = {"date32[day]": "date32"}
+MAX_LEVELS = 98  # Arrow reads Parquet of up to 100, with the root and a value
 _ZONED = re.compile(r"timestamp\[(s|ms|us|ns), ?tz=([^\]]+)\]")
 _DECIMAL = re.compile(r"decimal(?:128)?\((\d+), ?(\d+)\)")
 # "column:type" pairs; a comma within a type's brackets is a part of it.
@@ -85,6 +86,9 @@ def resolved_schema(
     _check_files(found, names)
     fields = [(name, _type_of(name, found, declared)) for name in names]
     types = dict(fields)
+    for name, kind in fields:
+        if _levels(kind) > MAX_LEVELS:
+            raise InputError(f"column {name!r} is nested so deeply that Parquet would not be read again. Flatten it.")
     # A column without a value has no type yet; that its values are missing is said when rows are read.
     if key is not None and not any(
         is_kind(types[key]) for is_kind in (pa.types.is_integer, pa.types.is_string, pa.types.is_null)
@@ -104,6 +108,16 @@ def resolved_schema(
             "classes, floats for quantities."
         )
     return pa.schema(fields)
+
+
+def _levels(data_type: DataType) -> int:
+    """Of a Parquet schema."""
+    kinds = arrow().types
+    if kinds.is_struct(data_type):
+        return 1 + max((_levels(child.type) for child in data_type), default=0)
+    if kinds.is_map(data_type):
+        return 2 + max(_levels(data_type.key_type), _levels(data_type.item_type))
+    return 2 + _levels(data_type.value_type) if kinds.is_list(data_type) or kinds.is_large_list(data_type) else 0
 
 
 def suggestion(given: str, allowed: Iterable[str]) -> str:
@@ -174,11 +188,7 @@ def _type_of(name: str, found: Sequence[tuple[Source, Schema]], declared: Declar
             continue
         column = schema.field(place)
         try:
-            merged = (
-                pa.unify_schemas([pa.schema([(name, merged)]), pa.schema([column])], promote_options="permissive")
-                .field(name)
-                .type
-            )
+            merged = type_of_both(merged, column.type)
         except (pa.ArrowInvalid, pa.ArrowTypeError):
             if {first.format, source.format} != {"csv"}:
                 raise InputError(
@@ -188,6 +198,26 @@ def _type_of(name: str, found: Sequence[tuple[Source, Schema]], declared: Declar
             merged = wider_text_type(merged, column.type)
         first = source
     return merged
+
+
+def type_of_both(first: DataType, second: DataType) -> DataType:
+    """The type that holds the values of two types.
+
+    Raises:
+        pyarrow.ArrowTypeError, pyarrow.ArrowInvalid: there is none. Decimals and floats have none, of which Arrow makes
+            floats: they lose digits.
+    """
+    pa = arrow()
+    both = pa.unify_schemas([pa.schema([("", each)]) for each in (first, second)], promote_options="permissive")
+    found = both.field(0).type
+    texts = [str(each) for each in (first, second)]
+    if any("decimal" in text for text in texts) and "decimal" not in str(found):
+        raise pa.ArrowTypeError("decimals and floats have no common type")
+    if pa.types.is_decimal128(found):  # Arrow counts a digit or two of an integer too few
+        whole = [each for each in (first, second) if pa.types.is_integer(each)]
+        digits = [found.scale + {8: 3, 16: 5, 32: 10}.get(each.bit_width, 20) for each in whole]
+        return pa.decimal128(min(38, max([found.precision, *digits])), found.scale)
+    return found
 
 
 def _pairs_of_text(text: str) -> list[tuple[str, str]]:

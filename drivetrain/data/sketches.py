@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -57,12 +58,19 @@ class Quantiles:
         self._compact()
 
     def at(self, fractions: Sequence[float]) -> list[float]:
-        """The values below which these fractions of all values lie; none for no values."""
+        """The quantiles of all values, between two of them by their distance (the median of 1, 2, 3, 10 is 2.5, as by
+        numpy's `linear`); none for no values."""
         values, ranks = self._ranked()
         if not len(values):
             return []
-        places = numpy().searchsorted(ranks, [fraction * float(ranks[-1]) for fraction in fractions])
-        return [float(values[min(place, len(values) - 1)]) for place in places.tolist()]
+        found: list[float] = []
+        for fraction in fractions:
+            place = fraction * (float(ranks[-1]) - 1)
+            low, high = numpy().searchsorted(ranks, [math.floor(place), math.ceil(place)], side="right").tolist()
+            share = place - math.floor(place)
+            below, above = float(values[low]), float(values[high])
+            found.append(below if below == above else below * (1 - share) + above * share)
+        return found
 
     def rows_between(self, edges: Sequence[float]) -> list[int]:
         """About how many values lie in each interval between two edges, the last edge included."""

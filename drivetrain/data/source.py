@@ -177,7 +177,11 @@ def _partition(name: str) -> tuple[tuple[str, str | None], ...]:
     for folder in name.split("/")[:-1]:
         column, equals, value = folder.partition("=")
         if equals and column:
-            found.append((unquote(column), None if value == _MISSING_PARTITION else unquote(value)))
+            try:
+                column, value = (unquote(text, errors="strict") for text in (column, value))
+            except UnicodeDecodeError:
+                raise InputError(f"{name}: what the percent signs in {folder!r} stand for is not UTF-8.") from None
+            found.append((column, None if value == _MISSING_PARTITION else value))
     names = [column for column, _ in found]
     if repeated := next((column for column in names if names.count(column) > 1), None):
         raise InputError(f"{name}: two of its folders give the column {repeated!r}. Rename one.")

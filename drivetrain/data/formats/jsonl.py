@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import IO, Any, NoReturn, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.data.arrow import Batch, DataType, Schema, arrow, plain_type
+from drivetrain.data.arrow import Array, Batch, DataType, Schema, arrow, plain_type
 from drivetrain.data.convert import (
     OVERFLOW,
     BadValueError,
@@ -28,7 +28,12 @@ from drivetrain.data.convert import (
 from drivetrain.data.source import CellError, Source
 
 BLOCK_BYTES = 4 << 20
-MAX_DEPTH = 200
+MAX_DEPTH = 50
+"""Levels of brackets and braces in a line. Lists that are nested deeper are written as Parquet, but not read again."""
+_NESTED = (
+    ": other numbers there are no int64, and a float64 does not hold all digits of this one. Write it as text, or with "
+    "a fraction (.0) if 16 digits are enough"
+)
 _FLOAT32_MAX = (2 - 2**-23) * 2.0**127
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 # A whole number of so many digits may be none that a float64 holds.
@@ -118,25 +123,51 @@ def _check_range(source: Source, first: int, block: bytes, table: Any, inferred:
             number that a float32 does not hold. Beyond float64 Arrow refuses it.
     """
     pa = arrow()
-    floats = [(field, column) for field, column in zip(table.schema, table.columns, strict=True) if _is_float(field)]
-    wide = {field.name for field, column in floats if field.name in inferred and may_lose_digits(column)}
-    overflown = {field.name for field, column in floats if field.type == pa.float32() and has_infinities(column)}
+    columns = zip(table.schema, table.columns, strict=True)
+    floats = [(field.name, leaf) for field, column in columns for leaf in _floats(column.combine_chunks())]
+    wide = {name for name, leaf in floats if name in inferred and may_lose_digits(leaf)}
+    overflown = {name for name, leaf in floats if leaf.type == pa.float32() and has_infinities(leaf)}
     lines = (line for line in block.split(b"\n") if line.strip())
     for index, line in enumerate(lines if wide or overflown else ()):
         if not overflown and not _MANY_DIGITS.search(line):
             continue
-        for name, value in cast("dict[str, object]", json.loads(line)).items():
+        fields = cast("dict[str, object]", json.loads(line)).items()
+        places = [(name, given, table.schema.get_field_index(name)) for name, given in fields]
+        found = [(n, v, g) for n, g, at in places if at >= 0 for v in _numbers(g, table.schema.field(at).type)]
+        for name, value, given in found:
             wrong = lost_digits(value) if name in wide and isinstance(value, int) else ""
-            kind = pa.float64()
-            if name in overflown and isinstance(value, int | float) and _FLOAT32_MAX < abs(value) < math.inf:
+            wrong, kind = _NESTED if wrong and value is not given else wrong, pa.float64()
+            if name in overflown and _FLOAT32_MAX < abs(value) < math.inf:
                 wrong, kind = OVERFLOW, pa.float32()
             if wrong:
                 where = locate_jsonl(source, first + index)
                 raise CellError(f"{where}, column {name!r}: {_shown(value)} is not {described(kind)}{wrong}.")
 
 
-def _is_float(field: Schema) -> bool:
-    return arrow().types.is_floating(field.type)
+def _floats(column: Array) -> Iterator[Array]:
+    """The columns of floats within a column: itself, or those within its lists and objects."""
+    kinds = arrow().types
+    if kinds.is_floating(column.type):
+        yield column
+    elif kinds.is_list(column.type):
+        yield from _floats(column.flatten())
+    elif kinds.is_struct(column.type):
+        for child in column.flatten():
+            yield from _floats(child)
+
+
+def _numbers(value: object, data_type: DataType) -> Iterator[int | float]:
+    """The numbers of a field that are read as floats: itself, or those within its lists and objects."""
+    kinds = arrow().types
+    if isinstance(value, list) and kinds.is_list(data_type):
+        for each in cast("list[object]", value):
+            yield from _numbers(each, data_type.value_type)
+    elif isinstance(value, dict) and kinds.is_struct(data_type):
+        members = cast("dict[str, object]", value)
+        for child in data_type:
+            yield from _numbers(members.get(child.name), child.type)
+    elif isinstance(value, int | float) and kinds.is_floating(data_type):
+        yield value
 
 
 def _as_written(schema: Schema) -> Schema:
@@ -159,6 +190,9 @@ def _parse(block: bytes, schema: Schema | None, unexpected: str) -> Any:
     pa = arrow()
     block.decode()  # Arrow does not look
     for line in block.split(b"\n"):
+        # Arrow takes a line `null` for a row.
+        if not line.startswith(b"{") and line.strip() == b"null":
+            raise pa.ArrowInvalid("a line is null")
         # Arrow follows nested values until its stack ends, and the process with it.
         if line.count(b"{") + line.count(b"[") > MAX_DEPTH and _depth(line) > MAX_DEPTH:
             raise pa.ArrowInvalid("nested too deeply")

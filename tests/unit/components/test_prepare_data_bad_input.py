@@ -132,7 +132,7 @@ JSON_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "nesting of 100,000 levels": (
         LINES + '{"id": 100, "label": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}\n",
-        r"a\.jsonl, line 101 is nested more than 200 levels deep",
+        r"a\.jsonl, line 101 is nested more than 50 levels deep",
     ),
     "blank lines only": ("\n \n", r"key: there is no column 'id'|the data has no rows"),
 }

@@ -80,7 +80,7 @@ UPPER = dict.fromkeys(["0.5", "0.75", "0.95", "0.99"], 1)
 def test_other_types() -> None:
     assert entries([[True, False, None], [True]], pa.bool_()) == {
         **{"nulls": 1, "min": 0, "max": 1, "mean": pytest.approx(2 / 3), "std": pytest.approx(math.sqrt(2) / 3)},
-        **{"sum": 2, "distinct": 2, "quantiles": {**dict.fromkeys(["0.01", "0.05", "0.25"], 0), **UPPER}},
+        **{"sum": 2, "distinct": 2, "quantiles": {"0.01": 0.02, "0.05": 0.1, "0.25": 0.5, **UPPER}},
         "histogram": {"edges": pytest.approx([place / 20 for place in range(21)]), "rows": [1, *[0] * 18, 2]},
         "values": [{"value": False, "rows": 1}, {"value": True, "rows": 2}],
     }

@@ -493,3 +493,92 @@ def test_nanoseconds_are_kept_where_they_are_asked_for(tmp_path: Path) -> None:
     assert "row 2, column 't': a time stamp lies beyond what 64 bits of ns hold" in refused(
         tmp_path, {}, schema="t:timestamp[ns]"
     )
+
+
+LONG = "9007199254740993"
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        f'{{"id":1,"v":[{LONG},0.5]}}',
+        f'{{"id":1,"v":{{"a":{LONG}}}}}\n{{"id":2,"v":{{"a":0.5}}}}',
+        f'{{"id":1,"v":[{{"a":[null,{LONG}]}}]}}\n{{"id":2,"v":[{{"a":[0.5]}}]}}',
+    ],
+)
+def test_whole_numbers_within_lists_and_objects_keep_their_digits(lines: str, tmp_path: Path) -> None:
+    message = refused(tmp_path, {"a.jsonl": lines + "\n"})
+    assert message.startswith(f"a.jsonl, line 1, column 'v': {LONG} is not a float64: other numbers there are no int64")
+    types, values = prepared(tmp_path, {"a.jsonl": lines.replace("0.5", "7") + "\n"})
+    assert "double" not in types["v"] and LONG in str(values["v"])
+    prepared(tmp_path, {"a.jsonl": lines.replace(LONG, f"{LONG}.0") + "\n"})
+
+
+@pytest.mark.parametrize("line", ["null", " null", "null \r"])
+def test_a_line_that_is_null_is_no_row(line: str, tmp_path: Path) -> None:
+    message = refused(tmp_path, {"a.jsonl": '{"id":1,"v":"null"}\n' + line + "\n"})
+    assert message == "a.jsonl, line 2 is null; JSON Lines needs one object a line."
+
+
+@pytest.mark.parametrize("brackets", ["[]", '{"a":}'])
+def test_what_is_nested_is_written_if_it_can_be_read_again(brackets: str, tmp_path: Path) -> None:
+    def nested(levels: int) -> str:
+        return (
+            '{"id":1,"v":' + brackets[:-1] * levels + ("" if brackets == "[]" else "1") + brackets[-1] * levels + "}\n"
+        )
+
+    _, values = prepared(tmp_path, {"a.jsonl": nested(49)})
+    assert len(values["v"]) == 1
+    assert "nested more than 50 levels deep" in refused(tmp_path, {"a.jsonl": nested(50)})
+
+
+def test_lists_of_another_file_are_not_nested_deeper_than_parquet_is_read(tmp_path: Path) -> None:
+    (tmp_path / "raw").mkdir()
+    column = pa.array([1])
+    for _ in range(60):
+        column = pa.ListArray.from_arrays([0, 1], column)
+    table = pa.table({"id": [1], "v": column})
+    with pa.ipc.new_file(tmp_path / "raw" / "a.arrow", table.schema) as file:
+        file.write_table(table)
+    assert refused(tmp_path, {}).startswith("column 'v' is nested so deeply that Parquet would not be read again")
+
+
+def with_columns(folder: Path, **columns: Any) -> None:
+    (folder / "raw").mkdir()
+    for place, (name, column) in enumerate(columns.items()):
+        ids = pa.array(range(10 * place, 10 * place + len(column)))
+        pq.write_table(pa.table({"id": ids, "v": column}), folder / "raw" / f"{name}.parquet")
+
+
+def test_decimals_beside_floats_have_no_common_type(tmp_path: Path) -> None:
+    decimals = pa.array([Decimal("12345678901234567.89")], pa.decimal128(30, 2))
+    with_columns(tmp_path, a=decimals, b=pa.array([0.5]))
+    assert refused(tmp_path, {}).startswith(
+        "column 'v' is a decimal128(30, 2) column in a.parquet and a float64 column in b.parquet. Give it a type"
+    )
+    types, _ = prepared(tmp_path, {}, schema="v:float64", extra_columns="keep")
+    assert types["v"] == "double"
+
+
+@pytest.mark.parametrize("whole", [pa.int32(), pa.int64(), pa.uint64()])
+def test_whole_numbers_beside_decimals_are_decimals(whole: Any, tmp_path: Path) -> None:
+    largest = {"int32": 2**31 - 1, "int64": 2**63 - 1, "uint64": 2**64 - 1}[str(whole)]
+    with_columns(tmp_path, a=pa.array([Decimal("1.50")], pa.decimal128(10, 2)), b=pa.array([1, largest], whole))
+    assert prepared(tmp_path, {})[1]["v"] == [Decimal("1.50"), Decimal(1), Decimal(largest)]
+    message = refused(tmp_path, {}, schema="v:decimal(10, 2)", extra_columns="keep")
+    assert message == f"b.parquet, row 2, column 'v': {largest} is not a decimal128(10, 2)."
+
+
+@pytest.mark.parametrize(
+    ("folders", "message"),
+    [
+        (("c=9223372036854775808", "c=1"), "column 'c': '9223372036854775808' is not a float64: it is a whole number"),
+        (("c=9007199254740993", "c=0.5"), "column 'c': '9007199254740993' is not a float64: other cells"),
+        (("c=%FF", "c=%FE"), "c=%FE/a.csv: what the percent signs in 'c=%FE' stand for is not UTF-8."),
+    ],
+)
+def test_names_of_folders_are_read_as_strictly_as_cells(folders: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    for folder in folders:
+        (tmp_path / "raw" / folder).mkdir(parents=True)
+        (tmp_path / "raw" / folder / "a.csv").write_text(f"id,v\n{len(folder)},a\n")
+    assert message in refused(tmp_path, {})

@@ -76,7 +76,7 @@ def test_csv_and_prepared_data_and_increments(tmp_path: Path, capsys: Any) -> No
         (("year=2025", "."), {}, "do not give the same columns"),
         (("year=2025", "month=1"), {}, "do not give the same columns"),
         (("a=1/a=2",), {}, "two of its folders give the column 'a'"),
-        (("year=next",), {"schema": "id:int64,year:int64"}, "year=next/part.parquet: 'next'.*not an int64"),
+        (("year=next",), {"schema": "id:int64,year:int64"}, "year=next/part.parquet, .*: 'next' is not an int64"),
         (("year=2025",), {"key": "year"}, "'year' stands in the names of folders"),
     ],
 )

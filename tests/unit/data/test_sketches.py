@@ -11,6 +11,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -58,7 +59,10 @@ def test_it_is_exact_up_to_k_values() -> None:
     values = random.Random(1).sample(range(10_000), K)
     found = sketch(pa.array(values, pa.float64()), piece=100)
     ordered = sorted(values)
-    assert found.at([0, 0.25, 0.5, 1]) == [ordered[0], ordered[K // 4 - 1], ordered[K // 2 - 1], ordered[-1]]
+    fractions = [0, 0.01, 0.25, 0.5, 0.9, 1]
+    assert found.at(fractions) == pytest.approx(np.quantile(ordered, fractions).tolist(), rel=1e-15)
+    assert sketch(pa.array([10.0, 1.0, 3.0, 2.0])).at([0.5]) == [2.5]
+    assert sketch(pa.array([-1e308, 1e308])).at([0.5]) == [0.0]
     edges = [0.0, 2500.0, 5000.0, float(ordered[-1])]
     counted = [sum(low <= value < high for value in values) for low, high in itertools.pairwise(edges)]
     assert found.rows_between(edges) == [*counted[:-1], counted[-1] + 1]
