@@ -56,7 +56,9 @@ class Output:
             attempt = found[place].failed_by
             assert attempt is not None
             if attempt.pod not in self._read:
-                told = [line[:MAX_LINE] for line in self.lines(run, attempt, MAX_REASON_BYTES) or () if line.strip()]
+                lines = self.lines(run, attempt, MAX_REASON_BYTES) or ()
+                said = (_PLATFORM.sub(r"\g<said>", line)[:MAX_LINE] for line in lines)
+                told = [line for line in said if line.strip()]
                 self._read[attempt.pod] = tuple(without_secrets(line) for line in told[-REASON_LINES:])
             found[place] = replace(found[place], output=self._read[attempt.pod])
         return tuple(found)
@@ -88,7 +90,9 @@ class Output:
         if not text or _is_error(text):
             return None
         lines = text.split("\n")
-        return program_lines(lines if attempt.is_over and lines[-1] else lines[:-1])
+        printed = program_lines(lines if attempt.is_over and lines[-1] else lines[:-1])
+        # Where no program could begin, the platform's lines say why.
+        return printed or (text.splitlines() if attempt.is_over else [])
 
 
 def program_lines(lines: list[str]) -> list[str]:

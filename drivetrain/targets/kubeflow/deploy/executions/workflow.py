@@ -172,7 +172,7 @@ def _seen(workflow: str, task: _Task) -> Seen | None:
     if not tried and (broken := [each for each in task.drivers if _status(each) == "Failed"]):
         attempts = tuple(_attempt(workflow, each) for each in broken if each.get("type") == "Pod")
         messages = (f"its driver: {broken[-1].get('message') or 'failed'}",)
-        return Seen("Failed", _started(broken[0]), _ended(broken[-1]), messages, attempts=attempts)
+        return Seen("Failed", _started(broken[0]), _ended(broken[-1]), messages, bool(attempts), attempts)
     if not task.nodes:
         return None
     node = (tried or task.nodes)[-1]

@@ -95,6 +95,17 @@ def test_an_error_in_the_logs_place_and_the_nothing_of_older_versions_are_no_log
     assert output(Logs(node_0=text)).lines("r", ended(root)) is None
 
 
+def test_where_no_program_could_begin_the_launcher_says_why(root: str) -> None:
+    """As on a stock installation whose launcher cannot read the storage."""
+    why = 'failed to execute component: failed to download input artifact "code": Invalid region'
+    api = Logs(node_0=f"{BEFORE}F1128 09:36:00.512345      10 main.go:59] {why}\n")
+    assert output(api).lines("r", ended(root)) == api.texts["node_0"].splitlines()
+    (step,) = output(api).explained("r", (failed(root, "its driver: Error (exit code 1)"),))
+    assert str(step.reason).splitlines()[-1] == why
+    running = replace(ended(root), is_over=False)
+    assert output(Logs(pod_0=BEFORE)).lines("r", running) == []
+
+
 def test_json_that_a_program_prints_is_a_log(root: str) -> None:
     assert output(Logs(node_0='{"error_message": 1\n')).lines("r", ended(root)) == ['{"error_message": 1']
 
