@@ -14,6 +14,7 @@ from drivetrain.infra.kubeflow.needs import Needs
 if TYPE_CHECKING:
     from drivetrain.targets.kubeflow.deploy.objects import Objects
     from drivetrain.targets.kubeflow.deploy.rest import Api
+    from drivetrain.targets.kubeflow.deploy.server import Server
 
 Json = dict[str, Any]
 State = Literal["ok", "would fail", "not asked"]
@@ -94,15 +95,15 @@ class Place:
         return f"{self.command} -o build/infra"
 
     @cached_property
-    def health(self) -> Json:
-        """The server's version, and whether it has many users.
+    def server(self) -> Server:
+        """Its version, and whether it has many users.
 
         Raises:
             ApiError: it did not answer.
         """
-        from drivetrain.targets.kubeflow.deploy.service import BASE
+        from drivetrain.targets.kubeflow.deploy.server import read
 
-        return self.api.call("GET", f"{BASE}/healthz", about="its health")
+        return read(self.api)
 
     def there(self, kind: str, name: str) -> Json | None:
         """An object of the pipeline's namespace."""
