@@ -111,46 +111,48 @@ def read_log(
         UserError: the API refuses, or the log is gone or not to be had yet.
     """
     given: dict[str, int] = {}
-    silent: set[str] = set()
+    told: set[str] = set()
     first = True
     while True:
         # Looked at before the lines, so that what was printed before the end is not missed.
         over = not follow or step.status != "Executing"
+        missing: list[Attempt] = []
         for attempts in step.programs:
             # Who follows sees each attempt that began since.
             begun = next((place for place, each in enumerate(attempts) if each.pod in given), len(attempts) - 1)
             for attempt in attempts[begun:]:
                 lines = output.lines(execution.id, attempt)
-                if lines is None and follow and not attempt.is_over and attempt.pod not in silent:
-                    silent.add(attempt.pod)
-                    print(_not_yet(execution, attempt), file=sys.stderr, flush=True)
+                if lines is None:
+                    lines = []
+                    missing.append(attempt)
                 start = given.get(attempt.pod, 0)
-                if lines is not None and first and num_lines is not None:
+                if first and num_lines is not None:
                     start = max(len(lines) - num_lines, 0)
-                for text in (lines or [])[start:]:
+                for text in lines[start:]:
                     write(Line(attempt.pod, text))
-                given[attempt.pod] = max(len(lines or ()), start)
-                if lines is not None:
-                    silent.discard(attempt.pod)
-                elif over:
-                    silent.add(attempt.pod)
+                given[attempt.pod] = max(len(lines), start)
         first = False
         if over:
             break
+        for said in (_not_yet(execution, each) for each in missing if not each.is_over):
+            if said not in told:
+                told.add(said)
+                print(said, file=sys.stderr, flush=True)
         pause(POLL_SECONDS)
         execution = describe(api, execution.pipeline, execution.id)
         step = next((each for each in execution.steps if each.name == step.name), step)
-    missing = [each for attempts in step.programs for each in attempts if each.pod in silent]
     if missing:
         raise UserError(_gone(missing[0], output) if missing[0].is_over else _not_yet(execution, missing[0]))
 
 
 def _not_yet(execution: Execution, attempt: Attempt) -> str:
-    words = ["kubectl", *(["-n", execution.pods_in] if execution.pods_in else []), "logs", attempt.pod]
-    how = "runs" if attempt.pending is None else f"is pending ({attempt.pending})"
+    kubectl = ["kubectl", *(["-n", execution.pods_in] if execution.pods_in else [])]
+    if attempt.pending is not None:
+        why = shlex.join([*kubectl, "describe", "pod", attempt.pod])
+        return f"Pod {attempt.pod} is pending ({attempt.pending}) and has no log yet. More about it: {why}"
     return (
-        f"Pod {attempt.pod} {how}, and this installation shows its log here once it has ended. Meanwhile: "
-        f"{shlex.join([*words, '-c', 'main', '-f'])}"
+        f"Pod {attempt.pod} runs, and this installation shows its log here once it has ended. Meanwhile: "
+        f"{shlex.join([*kubectl, 'logs', attempt.pod, '-c', 'main', '-f'])}"
     )
 
 

@@ -168,7 +168,7 @@ def _step_run(step: Planned, found: list[Seen], ended: str | None, stopped: floa
         started=min(starts, default=None),
         ended=max(ends, default=None) if status != "Executing" and len(ends) == len(begun) else None,
         messages=failed.messages if failed else (),
-        runs=max(len(begun), 1),
+        runs=len(begun),
         programs=tuple(each.attempts for each in found if each.attempts),
         failed_by=failed.attempts[-1] if failed and failed.by_program else None,
     )

@@ -190,10 +190,15 @@ def test_who_follows_is_told_at_once_and_sees_the_log_at_the_end(
 ) -> None:
     keep(f"{root}/executor-logs-0", PRINTED)
     running = replace(ended(root), is_over=False)
-    answers = iter([going(running), going(ended(root), status="Succeeded")])
+    answers = iter([going(running), going(running), going(ended(root), status="Succeeded")])
     monkeypatch.setattr(logs, "describe", lambda *_: next(answers))
-    assert shown(going(running), output(), follow=True, pause=lambda _: None) == PRINTED.splitlines()
-    assert capsys.readouterr().err.count("kubectl -n kubeflow logs pod-0 -c main -f") == 1
+    pending = going(replace(running, pending="Unschedulable"))
+    assert shown(pending, output(), follow=True, pause=lambda _: None) == PRINTED.splitlines()
+    first, second = capsys.readouterr().err.splitlines()
+    assert (
+        "is pending (Unschedulable) and has no log yet" in first and "kubectl -n kubeflow describe pod pod-0" in first
+    )
+    assert second.endswith("Meanwhile: kubectl -n kubeflow logs pod-0 -c main -f")
 
 
 def test_who_follows_sees_each_line_once_and_each_attempt_that_begins(
