@@ -96,7 +96,9 @@ def prepare(folder: Path) -> Shared:
     source.mkdir()
     (source / "own.py").write_text(PROGRAM)
     settings = {"root": f"s3://{bucket}/pipelines", "s3_endpoint": s3["AWS_ENDPOINT_URL_S3"]}
-    fit = step(train, name="fit", train="s3://none", cluster=Cluster(count=2, spot=Spot(max_wait_seconds=86_400)))
+    fit = step(
+        train, name="fit", train=f"s3://{bucket}/none", cluster=Cluster(count=2, spot=Spot(max_wait_seconds=86_400))
+    )
     found = compiled(
         Pipeline(name="faults", steps=[fit], deployment=Deployment(targets={"kubeflow": settings})), source
     )

@@ -1,7 +1,7 @@
 """Kubeflow Trainer v2 sets torchrun's own variables in every pod of a TrainJob; so does PyTorchJob.
 
     PET_NNODES=2  PET_NPROC_PER_NODE=auto|cpu|gpu|4  PET_NODE_RANK=1
-    PET_MASTER_ADDR=myjob-node-0-0.myjob  PET_MASTER_PORT=29400
+    PET_MASTER_ADDR=myjob-node-0-0.myjob  PET_MASTER_PORT=29500
 
 https://github.com/kubeflow/trainer/blob/master/pkg/runtime/framework/plugins/torch/torch.go. Elastic jobs have
 PET_NNODES=1:4 and PET_RDZV_ENDPOINT=HOST:PORT with PET_RDZV_ID instead of the master's address.
