@@ -8,8 +8,11 @@ from pathlib import Path
 import pytest
 
 from drivetrain.authoring.loading import load
+from drivetrain.infra.options import read_options
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.deploy.desired import check_place
+from drivetrain.targets.sagemaker.permissions.names import Names
+from drivetrain.targets.sagemaker.permissions.policies import derive
 from drivetrain.triggers.replay import read_events
 from drivetrain.triggers.resources import TriggerSite, resources
 
@@ -42,6 +45,21 @@ def test_the_files_to_copy_are_those_of_the_pages() -> None:
         event["detail"]["ModelApprovalStatus"] == "Approved"
         and event["id"] in blocks(ROOT / "docs" / "triggers.md", "text")[-1]
     )
+
+
+def test_the_first_hour_leaves_nothing_open(tmp_path: Path) -> None:
+    """Its settings deploy the ready pipeline, with roles whose policies are whole, and its options are options."""
+    settings, *options, image = blocks(ROOT / "docs" / "sagemaker_first_hour.md", "yaml")
+    (tmp_path / "infra.yaml").write_text("".join(options), encoding="utf-8")
+    assert read_options(tmp_path / "infra.yaml").termination_protection
+    config = tmp_path / "production.yaml"
+    config.write_text(settings + image, encoding="utf-8")
+    loaded = load("retraining", config)
+    check_place(loaded.pipeline.deployment)
+    compiled = compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
+    key = "arn:aws:kms:eu-west-1:123456789012:key/0a1b"
+    assert compiled.notes == derive(compiled.definition, Names.of(loaded.pipeline, key)).notes == ()
+    assert "drivetrain-serving:1" in compiled.text and "alias/drivetrain-retraining-key" in compiled.text
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
