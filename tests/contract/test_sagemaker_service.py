@@ -96,6 +96,9 @@ BAD = {
     "DependsOn names nobody # with a trigger": step_with(DependsOn=[{"Step": "nobody", "Trigger": "Any"}]),
     "parameter Rolle is not declared": step_with(Arguments={**JOB, "RoleArn": {"Get": "Parameters.Rolle"}}),
     "reads of step x": step_with(Arguments={**JOB, "RoleArn": {"Get": "Steps.x.RoleArn"}}),
+    "step prepare starts no job that Execution.TrainingJobName names": step_with(
+        Arguments={**JOB, "RoleArn": {"Get": "Execution.TrainingJobName"}}
+    ),
     "an execution has no Name": step_with(Arguments={**JOB, "RoleArn": {"Get": "Execution.Name"}}),
     "'Role' can't be read": step_with(Arguments={**JOB, "RoleArn": {"Get": "Role"}}),
     "CreateProcessingJob.Foo does not exist": step_with(Arguments={**JOB, "Foo": 1}),

@@ -18,7 +18,14 @@ from drivetrain.targets.local.storage.job_data import entries, text
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
-from drivetrain.targets.sagemaker.document.expressions import Get, Scope, UnresolvedReference, is_expression, resolve
+from drivetrain.targets.sagemaker.document.expressions import (
+    JOB_FIELDS,
+    Get,
+    Scope,
+    UnresolvedReference,
+    is_expression,
+    resolve,
+)
 
 # In the response of a stubbed step: the JSON of its property files.
 STUBBED_FILES = "PropertyFiles"
@@ -59,7 +66,7 @@ class ExecutionScope(Scope):
         Raises:
             UserError: a value that does not exist (yet), or one that was not kept because it looks like a secret.
         """
-        scope = StepScope(self, self._facts, now)
+        scope = StepScope(self, self._facts, step, now)
         resolved = resolve(node, IterationScope(scope, self._items[step]) if step in self._items else scope)
         if contains_mask(resolved) and not contains_mask(node):
             raise UserError(
@@ -140,15 +147,17 @@ class InnerScope(Scope):
 
 
 class StepScope(InnerScope):
-    """The scope of one step. `now` is called only for its CurrentDateTime."""
+    """The scope of one step, which has a job of its own. `now` is called only for its CurrentDateTime."""
 
-    def __init__(self, outer: Scope, facts: Facts, now: Callable[[], float]) -> None:
+    def __init__(self, outer: Scope, facts: Facts, name: str, now: Callable[[], float]) -> None:
         super().__init__(outer)
-        self._facts, self._now = facts, now
+        self._facts, self._name, self._now = facts, name, now
 
     def execution(self, field: str) -> Any:
         if field == "CurrentDateTime":
             return self._facts.field(field, self._now())
+        if field in JOB_FIELDS and self._name:
+            return self._facts.job_name(self._name)
         return super().execution(field)
 
 

@@ -27,6 +27,9 @@ EXECUTION_FIELDS = (
     "StartDateTime",
     "CurrentDateTime",
 )
+JOB_FIELDS = ("TrainingJobName", "ProcessingJobName")
+"""Execution.<...> in a step that starts such a job: the job's name.
+https://sagemaker.readthedocs.io/en/v2/amazon_sagemaker_model_building_pipeline.html#execution-variables"""
 PROPERTY_FILES = "PropertyFiles"
 # The largest text that a service takes is a Lambda's payload. Without a bound a small definition could fill the memory.
 MAX_JOINED = 262_144
@@ -70,7 +73,7 @@ class Scope:
         raise UnresolvedReference(f"parameter {name!r} has no value here.")
 
     def execution(self, field: str) -> Any:
-        """A fact of the execution, one of EXECUTION_FIELDS."""
+        """A fact of the execution, one of EXECUTION_FIELDS, or of the step's job, one of JOB_FIELDS."""
         raise UnresolvedReference(f"execution value {field!r} is not known here.")
 
     def step(self, name: str) -> Any:

@@ -12,7 +12,8 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.targets.sagemaker.document import descend, name_of_entry
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
-from drivetrain.targets.sagemaker.document.expressions import EXECUTION_FIELDS, Get, is_expression
+from drivetrain.targets.sagemaker.document.expressions import EXECUTION_FIELDS, JOB_FIELDS, Get, is_expression
+from drivetrain.targets.sagemaker.document.step_types import job_of
 
 # Completed is what a plain name means: the SDK writes it so.
 TRIGGERS = ("Completed", "Failed", "Stopped", "Any")
@@ -103,7 +104,7 @@ def _problems(definition: Definition) -> Iterator[str]:
             yield str(error)
             continue
         for get in got:
-            if problem := _unknown(get, definition, parameters):
+            if problem := _unknown(get, definition, parameters, step):
                 yield f"{step.place}: Get {get.text!r}: {problem}"
     if not readable:  # what follows reads all references
         return
@@ -202,15 +203,19 @@ def _entry_names(step: StepNode, *path: str) -> list[str] | None:
     return None if None in names else [name for name in names if name is not None]
 
 
-def _unknown(get: Get, definition: Definition, parameters: set[str]) -> str | None:
-    """Why a reference leads nowhere, as far as that is known before the run."""
+def _unknown(get: Get, definition: Definition, parameters: set[str], reader: StepNode) -> str | None:
+    """Why a reference of a step leads nowhere, as far as that is known before the run."""
     if get.parameter is not None:
         if get.parameter not in parameters:
             return f"there is no parameter {get.parameter!r}. {did_you_mean(get.parameter, parameters)}"
     elif get.root == "Execution":
         field = str(get.path[0])
-        if field not in EXECUTION_FIELDS:
-            return f"an execution has no {field!r}. {did_you_mean(field, EXECUTION_FIELDS)}"
+        if field in JOB_FIELDS:
+            jobs = [job_of(step.type) for step in (reader, *(reader.body if reader.type == FOR_EACH else ()))]
+            if field not in [job.name_member for job in jobs if job]:
+                return "it is the name of the job that the step itself starts, and this one starts no such job."
+        elif field not in EXECUTION_FIELDS:
+            return f"an execution has no {field!r}. {did_you_mean(field, (*EXECUTION_FIELDS, *JOB_FIELDS))}"
     elif get.step is not None:
         step = definition.by_name.get(get.step)
         if step is None:

@@ -18,11 +18,11 @@ from drivetrain.targets.sagemaker.document import descend
 from drivetrain.targets.sagemaker.document.difference.change_words import describe_all
 from drivetrain.targets.sagemaker.document.difference.difference import Change
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode, from_json
-from drivetrain.targets.sagemaker.document.expressions import PROPERTY_FILES, Get, expressions
+from drivetrain.targets.sagemaker.document.expressions import JOB_FIELDS, PROPERTY_FILES, Get, expressions
 from drivetrain.targets.sagemaker.document.step_types import compared, counts, step_type
 
 MAX_REASONS = 3
-OF_THE_EXECUTION = ("PipelineExecutionId", "PipelineExecutionArn", "CurrentDateTime", "StartDateTime")
+OF_THE_EXECUTION = ("PipelineExecutionId", "PipelineExecutionArn", "CurrentDateTime", "StartDateTime", *JOB_FIELDS)
 _ITEMS = ("Arguments", "IterableItems")
 _BODY = ("Arguments", "ForEachBody")
 

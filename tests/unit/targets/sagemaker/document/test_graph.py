@@ -103,6 +103,14 @@ def test_a_whole_step_is_read_and_is_a_fault() -> None:
         ),
         (of(step("a", Arguments={"x": {"Get": "Execution.Id"}})), "an execution has no 'Id'"),
         (
+            of(step("a", Arguments={"x": {"Get": "Execution.TrainingJobName"}})),
+            "Get 'Execution.TrainingJobName': it is the name of the job that the step itself starts, and this one",
+        ),
+        (
+            of(step("a", type="Tuning", Arguments={"x": {"Get": "Execution.TrainingJobName"}})),
+            "Get 'Execution.TrainingJobName': it is the name of the job that the step itself starts",
+        ),
+        (
             of(step("a"), step("b", Arguments={"x": {"Get": "Steps.a.PropertyFiles.F"}})),
             "step 'a' has no property file 'F'. None is declared.",
         ),
@@ -127,6 +135,14 @@ def test_a_whole_step_is_read_and_is_a_fault() -> None:
 def test_problems_are_found_before_anything_runs(definition: Definition, said: str) -> None:
     assert said in problem(definition)
     assert problem(definition).startswith("it: ") or problem(definition).startswith("it: Steps[")
+
+
+def test_a_step_may_ask_for_the_name_of_its_own_job() -> None:
+    """https://sagemaker.readthedocs.io/en/v2/amazon_sagemaker_model_building_pipeline.html#execution-variables"""
+    names = {kind: {"x": {"Get": f"Execution.{kind}JobName"}} for kind in ("Training", "Processing")}
+    check(of(*(step(kind, type=kind, Arguments=given) for kind, given in names.items())))
+    check(of(step("check", type="QualityCheck", Arguments=names["Processing"])))
+    check(of(step("each", type="ForEach", Arguments=body(step("a", type="Training", Arguments=names["Training"])))))
 
 
 def with_outputs(name: str, *outputs: str, **fields: Any) -> dict[str, Any]:

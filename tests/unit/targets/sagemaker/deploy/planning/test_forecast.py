@@ -164,6 +164,7 @@ def test_what_a_step_without_a_cache_makes_anew_makes_others_run() -> None:
         ("s3://b/fixed", False),
         ({"Get": "Parameters.Place"}, False),
         ({"Std:Join": {"On": "/", "Values": ["s3://b", {"Get": "Execution.PipelineExecutionId"}]}}, True),
+        ({"Std:Join": {"On": "/", "Values": ["s3://b", {"Get": "Execution.ProcessingJobName"}]}}, True),
         ({"Get": "Steps.prepare.ProcessingOutputConfig.Outputs['out'].S3Output.S3Uri"}, False),
         (None, True),
     ],
