@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from drivetrain.infra.kubeflow import launcher
-from drivetrain.infra.kubeflow.access import step_permissions
+from drivetrain.infra.kubeflow.access import PLATFORM_ACCOUNTS, step_permissions
 from drivetrain.infra.kubeflow.needs import SSH_SECRET, own_runtimes
 from drivetrain.infra.kubeflow.objects import PART_OF, PART_OF_LABEL
 from drivetrain.infra.kubeflow.readiness.place import Finding, Json, Place, fails, mapping, ok
@@ -87,9 +87,10 @@ def account(place: Place) -> Iterator[Finding]:
     if name is None:
         return
     if place.there("serviceaccount", name) is None:
-        mend = (
-            f"{place.write}, and apply account.yaml; or name one of: kubectl -n {place.namespace} get serviceaccounts"
-        )
+        others = f"name one of: kubectl -n {place.namespace} get serviceaccounts"
+        mend = f"Kubeflow makes it with a profile or an installation; {others}"
+        if name not in PLATFORM_ACCOUNTS:
+            mend = f"{place.write}, and apply account.yaml; or {others}"
         yield fails(f"there is no service account {name!r}", mend)
     else:
         yield ok(f"{name} is there")

@@ -44,4 +44,4 @@ def test_its_lines_for_the_workflow_controller_are_those_of_the_notes() -> None:
 
 def test_its_table_has_the_names_of_checks() -> None:
     rows = re.findall(r"^    (?:ok|would fail|not asked) +(\S.*?)  ", PAGE, re.MULTILINE)
-    assert len(rows) == 11 and set(rows) < set(CHECKS)
+    assert len(rows) == 23 and set(rows) < set(CHECKS)

@@ -154,6 +154,8 @@ def test_the_account_of_the_steps(found: Any) -> None:
     ((state, said, mend),) = found(namespace.account, service_account="vision")
     assert (state, said) == ("would fail", "there is no service account 'vision'")
     assert mend.startswith("drivetrain infra kubeflow flow.py -o build/infra, and apply account.yaml")
+    ((_, _, mend),) = found(namespace.account, service_account="default-editor")
+    assert mend.startswith("Kubeflow makes it with a profile"), "it is not written"
 
 
 def test_the_account_may_do_what_steps_do(cluster: Cluster, found: Any) -> None:
