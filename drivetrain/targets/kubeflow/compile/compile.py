@@ -148,7 +148,8 @@ class _Compiler(References):
             root["inputDefinitions"] = {
                 "parameters": {p.name: parameter_definition(p) for p in self.pipeline.parameters}
             }
-        info: Json = {"name": checks.task_name(self.pipeline.name)}
+        # kfp's library takes a pipeline that is called like a component of its for that component alone.
+        info: Json = {"name": free_name(checks.task_name(self.pipeline.name), self.names)}
         if self.pipeline.description:
             info["description"] = self.pipeline.description
         if self.pipeline.display_name:

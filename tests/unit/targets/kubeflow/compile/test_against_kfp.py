@@ -12,6 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
+from drivetrain import step
+from tests.fixtures.kubeflow_examples import compiled, load
+
 GOLDEN = Path(__file__).parents[5] / "tests" / "golden" / "kubeflow"
 Json = dict[str, Any]
 # How kfp calls what it makes itself -> the name here.
@@ -103,3 +106,15 @@ def test_kfp_reads_the_reviewed_files(name: str) -> None:
     assert bool(executors) == (name == "settings")
     for config in executors.values():
         json_format.ParseDict(config, kubernetes_executor_config_pb2.KubernetesExecutorConfig())
+
+
+def test_kfp_takes_a_pipeline_that_is_called_like_its_step_for_the_pipeline() -> None:
+    """Its loader takes the component of the pipeline's name, where there is one, in place of the whole."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        from kfp import components
+
+    built = compiled(step(load, raw="s3://own/raw/"), name="load")
+    assert built.ir["pipelineInfo"]["name"] == "load-2"
+    loaded = components.load_component_from_text(built.text)
+    assert not loaded.component_spec.inputs, "the component takes the code"
