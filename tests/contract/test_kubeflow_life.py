@@ -87,6 +87,9 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     assert "● nightly running since" in text and "✓ prepare" in text and "1 min 15 s" in text and "↺ evaluate" in text
     advice = f"stop it: drivetrain runs stop {run} --on kubeflow -p nightly.py -c nightly.yaml"
     assert advice in kubeflow.error("destroy", "nightly.py", "--yes", "-c", "nightly.yaml")
+    # It has switched the schedule off; somebody thinks better of it.
+    assert store.recurring[daily["recurring_run_id"]]["status"] == "DISABLED"
+    store.recurring[daily["recurring_run_id"]] |= {"mode": "ENABLE", "status": "ENABLED"}
     text = kubeflow("runs", "stop", run, "-p", "nightly", "-c", "nightly.yaml")
     assert text.endswith(f"drivetrain runs show {run} --on kubeflow -p nightly -c nightly.yaml --follow\n")
     assert store.runs[run]["state"] == "CANCELING"
