@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import importlib
 import importlib.util
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -22,7 +23,7 @@ from pydantic import Field, ValidationError, create_model
 from pydantic.errors import PydanticUserError
 
 import drivetrain
-from drivetrain.authoring import Pipeline, reloading
+from drivetrain.authoring import Pipeline
 from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.call_site import place_in, place_of_function
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
@@ -30,6 +31,9 @@ from drivetrain.spec.deployment import Deployment
 from drivetrain.steps import argument_help
 
 READY = Path(drivetrain.__file__).parent / "pipelines"
+_FOREIGN = frozenset(["site-packages", "dist-packages"])
+_seen: dict[Path, dict[str, tuple[Path, bytes]]] = {}
+"""Folder -> module -> its file, and the hash of the bytes that it was loaded from."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +76,7 @@ def load(
         config = config.expanduser().resolve()
     built = _build(author, config, tuple(overrides), given)
     if source is not None:
-        reloading.remember(source)  # the function may have imported more
+        _remember(source)  # the function may have imported more
     return Loaded(*built, source, base)
 
 
@@ -140,14 +144,18 @@ def _build(
     try:
         built = _called(author, kind, settings)
     except SystemExit as error:  # it would end this process without a word
+        from drivetrain.authoring.import_failures import ended
+
         where = place_in(error.__traceback__) or place_of_function(author)
-        text = f"{author.__name__}() ended the program ({_exit(error)}); it must return a Pipeline."
+        text = f"{author.__name__}() ended the program ({ended(error)}); it must return a Pipeline."
         raise at_place(UserError(text), where) from None
     except SpecError as error:
         at_place(error, place_in(error.__traceback__))
         raise
     except ValidationError as error:  # of a model of its own
-        raise _explained(error) from None
+        from drivetrain.authoring.import_failures import explained
+
+        raise explained(error, Path()) from None
     if not isinstance(built, Pipeline):
         text = f"{author.__name__}() returned {shown(built)}; it must return a Pipeline."
         raise at_place(SpecError(text), place_of_function(author))
@@ -166,7 +174,7 @@ def import_file(path: Path) -> ModuleType:
         raise UserError(f"No pipeline file {path}.{hint} Give an existing .py file or one of the ready pipelines.")
     if not path.stem.isidentifier():
         raise UserError(f"{path.name}: a pipeline file is imported, so its name must be a Python name. Rename it.")
-    reloading.prepare(path.parent)
+    _prepare(path.parent)
     loaded = sys.modules.get(path.stem)
     if loaded is not None and Path(getattr(loaded, "__file__", None) or "").resolve() == path:
         return loaded
@@ -178,7 +186,77 @@ def import_file(path: Path) -> ModuleType:
         sys.modules.pop(path.stem, None)  # half of it is there
         raise
     finally:
-        reloading.remember(path.parent)
+        _remember(path.parent)
+
+
+# A process may live for days, as a notebook does. Python keeps each module that it has imported, so an edit of a
+# pipeline's file, or of a module beside it, would not be seen by the next run. Folders keep apart, too: two of them may
+# each have a helper.py.
+
+
+def _prepare(folder: Path) -> None:
+    """Put a folder first on sys.path, and forget each module that an import for its pipelines must not find.
+
+    Forgotten are all modules of the folder when one of them has changed, and those of other pipelines' folders whose
+    names this folder has, too.
+    """
+    if sys.path[:1] != [str(folder)]:
+        sys.path[:] = [str(folder), *(entry for entry in sys.path if entry != str(folder))]
+    if any(_hash_of(file) != seen for file, seen in _seen.get(folder, {}).values()):
+        _forget(folder)
+    for other in [other for other in _seen if other != folder]:
+        if any(_holds(folder, name.partition(".")[0]) for name in _seen[other]):
+            _forget(other)
+    importlib.invalidate_caches()
+
+
+def _remember(folder: Path) -> None:
+    """Note which bytes the modules of a folder were loaded from."""
+    seen = _seen.setdefault(folder, {})
+    for name, file in _modules(folder):
+        if name not in seen and file is not None:
+            seen[name] = file, _hash_of(file)
+
+
+def _forget(folder: Path) -> None:
+    for name, file in list(_modules(folder)):
+        del sys.modules[name]
+        if file is not None:
+            # Python takes a compiled file by time and size alone: an edit within a second may leave both as they were.
+            Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
+    _seen.pop(folder, None)
+
+
+def _modules(folder: Path) -> Iterator[tuple[str, Path | None]]:
+    """Imported modules of a folder with their files; None for a package without a file.
+
+    Left out are Drivetrain itself, the running program, modules that are still being imported, and what an environment
+    within the folder holds.
+    """
+    for name, module in list(sys.modules.items()):
+        found = getattr(module, "__dict__", {})
+        if name.partition(".")[0] in ("drivetrain", "__main__") or getattr(
+            found.get("__spec__"), "_initializing", False
+        ):
+            continue
+        file = found.get("__file__")
+        place = file or next(iter(found.get("__path__") or ()), None)
+        if not isinstance(place, str) or not (place := Path(place).resolve()).is_relative_to(folder):
+            continue
+        if not any(part in _FOREIGN or part.startswith(".") for part in place.relative_to(folder).parts):
+            yield name, place if file else None
+
+
+def _holds(folder: Path, name: str) -> bool:
+    return (folder / f"{name}.py").is_file() or (folder / name).is_dir()
+
+
+def _hash_of(file: Path) -> bytes:
+    """SHA-256 of the file; empty where it is gone."""
+    try:
+        return hashlib.sha256(file.read_bytes()).digest()
+    except OSError:
+        return b""
 
 
 def _executed(path: Path) -> ModuleType:
@@ -197,50 +275,11 @@ def _executed(path: Path) -> ModuleType:
         if isinstance(error, SpecError):
             at_place(error, place_in(error.__traceback__))
         raise
-    except SyntaxError as error:
-        file = Path(error.filename or path).name  # perhaps one that it imports
-        # An annotation that is a text has no line of its own.
-        where = place_in(error.__traceback__) if error.lineno is None else f"{file}, line {error.lineno}"
-        raise UserError(f"{where or file}: {error.msg}.") from None
-    except SystemExit as error:
-        raise UserError(
-            f"{path.name} ended the program ({_exit(error)}) when it was imported. Keep what it does as a script under "
-            'if __name__ == "__main__".'
-        ) from None
-    except ValidationError as error:
-        raise _explained(error) from None
-    except Exception as error:
-        line = (
-            next(
-                (f.lineno for f in reversed(inspect.getinnerframes(error.__traceback__)) if f.filename == str(path)),
-                "?",
-            )
-            if error.__traceback__
-            else "?"
-        )
-        raise UserError(f"{path.name}, line {line}: {said(error)}{_about_relative(error)}") from error
+    except (Exception, SystemExit) as error:
+        from drivetrain.authoring.import_failures import explained
+
+        raise explained(error, path) from (error if isinstance(error, Exception) else None)
     return module
-
-
-def _about_relative(error: Exception) -> str:
-    """What to do where a file of a package is named, which is imported alone here."""
-    if not isinstance(error, ImportError) or "no known parent package" not in str(error):
-        return ""
-    return (
-        ". A pipeline file is imported by its own name, not as a part of its package. Import what lies beside it "
-        "without the dot (from other import name), or call dt.run(FUNCTION) in Python, the function imported from its "
-        "package."
-    )
-
-
-def _explained(error: ValidationError) -> SpecError:
-    from drivetrain.spec.validation_errors import explain_validation
-
-    return at_place(SpecError(explain_validation(error)), place_in(error.__traceback__))
-
-
-def _exit(error: SystemExit) -> str:
-    return "sys.exit()" if error.code is None else f"sys.exit({error.code!r:.60})"
 
 
 def _author(module: ModuleType, target: str, name: str) -> Callable[..., Any]:

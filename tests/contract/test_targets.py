@@ -27,6 +27,7 @@ from drivetrain.report.content.comparison import compare
 from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.targets.events import Event, ExecutionFinished, ExecutionStarted
 from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
 from drivetrain.targets.matrix.features import features
 from drivetrain.targets.target import RunsHere, Target, find_target, target_names
@@ -363,7 +364,8 @@ def test_printed_commands_give_the_same_files(runs: Runs, tmp_path: Path) -> Non
     compiled = find_target("shell").compile(loaded.pipeline, loaded.source, loaded.base)
     home = Home(tmp_path / "objects")
     home.create()
-    put_assets(ObjectStore(home.objects), compiled.assets)
+    with LedgerWriter(home) as ledger:
+        put_assets(ObjectStore(home.objects), compiled.assets, ledger)
     (tmp_path / "pipeline.sh").write_text(compiled.text)
     environment = {
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",

@@ -97,12 +97,14 @@ def _write(output: Path, definition: Compiled, home: Path | None) -> Path:
     """Write the definition, and what it names into the home; gives the folder of the latter."""
     from drivetrain.base.files import write_text
     from drivetrain.cli import local_home
+    from drivetrain.targets.local.ledger.writer import LedgerWriter
     from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
 
     write_text(output, definition.text)
     folder = local_home(home)
     folder.create()
-    put_assets(ObjectStore(folder.objects), definition.assets)
+    with LedgerWriter(folder) as ledger:
+        put_assets(ObjectStore(folder.objects), definition.assets, ledger)
     return folder.objects
 
 

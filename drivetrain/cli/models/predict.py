@@ -60,7 +60,7 @@ def predict(
     \b
     Examples:
       drivetrain models predict retraining --input rows.csv
-      drivetrain models predict retraining --input rows.parquet --keep id --version 3
+      drivetrain models predict retraining --input rows.parquet --keep id
     """
     import tempfile
 

@@ -81,7 +81,8 @@ class Runner:
         with no_space(str(self.home.root), "run it again"):
             self.home.create()
             store = ObjectStore(self.home.objects)
-            put_assets(store, compiled.assets)
+            with LedgerWriter(self.home) as ledger:
+                put_assets(store, compiled.assets, ledger)
         if lost := lost_inputs(pipeline, bound, store):
             raise UserError("\n".join(lost))
         with (

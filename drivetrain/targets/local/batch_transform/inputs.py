@@ -145,7 +145,7 @@ def _fetched(
     gzipped: bool = False,
 ) -> ArtifactEntry:
     def known(item: StoredObject) -> str | None:
-        return context.ledger.checksum(item.uri, item.bytes, item.mtime_ns)
+        return context.ledger.checksum(item)
 
     return _entry(context, name, uri, objects, fetch(objects, [folder], known=known, gzipped=gzipped))
 
@@ -166,7 +166,7 @@ def _entry(
 
 
 def _checksum(context: StepContext, item: StoredObject) -> str:
-    return context.ledger.checksum(item.uri, item.bytes, item.mtime_ns) or sha256_of(item.path)
+    return context.ledger.checksum(item) or sha256_of(item.path)
 
 
 def _source(arguments: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.masking import Masking
-from drivetrain.targets.local.storage.objects import ObjectStore, digest_of, sha256_of, stamp_of
+from drivetrain.targets.local.ledger import ObjectEntry
+from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, digest_of, sha256_of, stamp_of, stored
 from drivetrain.targets.sagemaker.document.document import StepNode
 from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of, step_type
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.cache_differences import Difference
-    from drivetrain.targets.local.ledger import EarlierStep, ObjectEntry
+    from drivetrain.targets.local.ledger import EarlierStep
     from drivetrain.targets.local.ledger.reader import Ledger
 
 
@@ -87,9 +88,16 @@ def look_up(
 
 def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> Iterator[str]:
     """The URIs that a step wrote whose content is gone or changed."""
+    settled: list[ObjectEntry] = []
     for written in ledger.written(execution, step):
-        if not _is_as_written(written, store.path(written.uri)):
+        found = _as_written(written, store.path(written.uri))
+        if found is None:
             yield written.uri
+        elif found.ctime_ns != written.ctime_ns:
+            settled.append(replace(written, mtime_ns=found.mtime_ns, ctime_ns=found.ctime_ns))
+    if settled and isinstance(ledger, LedgerWriter):
+        with ledger.transaction() as db:
+            ObjectEntry.enter(db, settled, execution, step)
 
 
 def gone_or_changed(uri: str, execution: str) -> str:
@@ -115,15 +123,16 @@ def _missed(
     return Explanation(False, told, found)
 
 
-def _is_as_written(written: ObjectEntry, path: Path) -> bool:
-    """Whether a file is unchanged since a step wrote it; it is read only if its time differs."""
+def _as_written(written: ObjectEntry, path: Path) -> StoredObject | None:
+    """A file that is as a step wrote it; None where it is gone or changed. It is read only if a time differs."""
     try:
-        found = path.stat()
-        if not S_ISREG(found.st_mode) or found.st_size != written.bytes:
-            return False
-        return found.st_mtime_ns == written.mtime_ns or sha256_of(path) == written.sha256
+        found = stored(path.name, written.uri, path)
+        if not path.is_file() or found.bytes != written.bytes:
+            return None
+        times = found.mtime_ns, found.ctime_ns
+        return found if times == (written.mtime_ns, written.ctime_ns) or sha256_of(path) == written.sha256 else None
     except OSError:
-        return False
+        return None
 
 
 def _changed_bytes(earlier: EarlierStep, ledger: Ledger, store: ObjectStore) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,14 @@ from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution import BAD_INPUT, Facts, StepFailedError, StepStoppedError, for_run
 from drivetrain.targets.local.execution.context import Control, StepContext, StepResult
 from drivetrain.targets.local.home import Home
-from drivetrain.targets.local.ledger import Move
+from drivetrain.targets.local.ledger import Move, ObjectEntry
 from drivetrain.targets.local.ledger.schema import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.step_types import find
 from drivetrain.targets.local.storage import DiskFullError, go_on, no_space
 from drivetrain.targets.local.storage.job_data import STAGE
-from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.local.storage.objects import ObjectStore, stored
 from drivetrain.targets.sagemaker.document.document import Retry, StepNode
 
 _PIECE = 1 << 20
@@ -191,6 +191,7 @@ class Worker:
         )
         with no_space(f"step {context.step.name!r}", go_on(self.facts.id)):
             publish(self.store, context.folder, moves)
+        settle_outputs(self.facts.id, context.step.name, self.store, self.ledger)
         seconds = self.ledger.finish_step(self.facts.id, context.step.name, "Succeeded", number=context.attempt)
         self.post(StepFinished(context.step.name, "Succeeded", seconds, value=value))
         return Done(step=context.step, status="Succeeded", response=result.response)
@@ -212,6 +213,19 @@ def publish(store: ObjectStore, folder: Path, moves: list[Move]) -> None:
     for move in moves:
         store.adopt(folder / move.staged, move.uri)
     discard(folder)
+
+
+def settle_outputs(execution: str, step: str, store: ObjectStore, ledger: LedgerWriter) -> None:
+    """Note the times of what a step has written, which moving it to its place has changed."""
+    settled: list[ObjectEntry] = []
+    for written in ledger.written(execution, step):
+        path = store.path(written.uri)
+        item = stored(path.name, written.uri, path)
+        if (item.bytes, item.mtime_ns) == (written.bytes, written.mtime_ns):
+            settled.append(replace(written, ctime_ns=item.ctime_ns))
+    if settled:
+        with ledger.transaction() as db:
+            ObjectEntry.enter(db, settled, execution, step)
 
 
 def discard(folder: Path) -> None:

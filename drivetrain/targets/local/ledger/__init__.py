@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.targets.local.containers import ProcessRecord
+
+if TYPE_CHECKING:
+    import sqlite3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,6 +199,19 @@ class ObjectEntry:
     sha256: str
     bytes: int
     mtime_ns: int
+    ctime_ns: int | None = None
+    """When the file was last changed in any way, at its final place; None until that has been looked at. Programs can
+    set a file's mtime, and not this."""
+
+    @staticmethod
+    def enter(db: sqlite3.Connection, objects: Iterable[ObjectEntry], execution: str = "", step: str = "") -> None:
+        """Enter objects that a step has written, or again with other times. Those that were uploaded belong to no
+        step."""
+        db.executemany(
+            "INSERT OR REPLACE INTO objects (uri, sha256, bytes, mtime_ns, ctime_ns, execution, step) "
+            "VALUES (?, ?, ?, ?, ?, ?, ?)",
+            [(each.uri, each.sha256, each.bytes, each.mtime_ns, each.ctime_ns, execution, step) for each in objects],
+        )
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,8 @@ from drivetrain.targets.local.ledger.schema import open_to_read, unreadable_erro
 if TYPE_CHECKING:
     import sqlite3
     from typing import Self
+
+    from drivetrain.targets.local.storage.objects import StoredObject
 from dataclasses import replace
 
 _LATEST = re.compile(r"latest(?:~([0-9]{1,4}))?")
@@ -232,7 +234,7 @@ class Ledger:
 
     def written(self, execution: str, step: str) -> list[ObjectEntry]:
         """Every object that a step wrote, as it was then."""
-        sql = "SELECT uri, sha256, bytes, mtime_ns FROM objects WHERE execution = ? AND step = ?"
+        sql = "SELECT uri, sha256, bytes, mtime_ns, ctime_ns FROM objects WHERE execution = ? AND step = ?"
         return [ObjectEntry(*row) for row in self.rows(sql, execution, step)]
 
     def inputs_read(self, execution: str, step: str) -> list[tuple[str, str, str, str]]:
@@ -240,10 +242,11 @@ class Ledger:
         sql = "SELECT name, uri, stamp, digest FROM artifacts WHERE execution = ? AND step = ? AND flow = 'input'"
         return [(row[0], row[1], row[2], row[3]) for row in self.rows(sql, execution, step)]
 
-    def checksum(self, uri: str, size: int, mtime_ns: int) -> str | None:
-        """The sha256 of an object that a step wrote, if size and time say that it is still the same."""
-        sql = "SELECT sha256 FROM objects WHERE uri = ? AND bytes = ? AND mtime_ns = ? LIMIT 1"
-        rows = self.rows(sql, uri, size, mtime_ns)
+    def checksum(self, item: StoredObject) -> str | None:
+        """The sha256 of an object that a step wrote, or that was uploaded, if size and times say that it is still the
+        same."""
+        sql = "SELECT sha256 FROM objects WHERE uri = ? AND bytes = ? AND mtime_ns = ? AND ctime_ns = ? LIMIT 1"
+        rows = self.rows(sql, item.uri, item.bytes, item.mtime_ns, item.ctime_ns)
         return rows[0][0] if rows else None
 
     def writer_of(self, uri: str) -> tuple[str | None, str | None]:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-VERSION = 5
+VERSION = 6
 _BUSY_TIMEOUT_S = 10.0
 _TABLE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) (\(.*?\n\));", re.DOTALL)
 
@@ -60,7 +60,7 @@ CREATE TABLE IF NOT EXISTS artifacts (
 CREATE INDEX IF NOT EXISTS artifacts_by_uri ON artifacts (uri, flow);
 CREATE TABLE IF NOT EXISTS objects (
   uri TEXT NOT NULL, sha256 TEXT NOT NULL, bytes INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, execution TEXT NOT NULL,
-  step TEXT NOT NULL,
+  step TEXT NOT NULL, ctime_ns INTEGER,
   PRIMARY KEY (uri, execution, step)
 );
 CREATE INDEX IF NOT EXISTS objects_by_step ON objects (execution, step);
@@ -80,6 +80,7 @@ _ADDED_COLUMNS: Mapping[int, tuple[tuple[str, str, str], ...]] = {
     3: (("executions", "idle", "REAL"),),
     4: (("executions", "name", "TEXT"), ("executions", "note", "TEXT")),
     5: (("metrics", "position", "REAL"),),
+    6: (("objects", "ctime_ns", "INTEGER"),),
 }
 
 

@@ -216,10 +216,7 @@ class LedgerWriter(Ledger):
                 "UPDATE steps SET response = ?, value = ? WHERE execution = ? AND name = ?",
                 (dump(self.masking(response)), value, execution, step),
             )
-            db.executemany(
-                "INSERT OR REPLACE INTO objects VALUES (?, ?, ?, ?, ?, ?)",
-                [(o.uri, o.sha256, o.bytes, o.mtime_ns, execution, step) for o in objects],
-            )
+            ObjectEntry.enter(db, objects, execution, step)
             for entry in artifacts:
                 producer = self.writer_of(entry.uri) if entry.flow == "input" else (None, None)
                 db.execute(

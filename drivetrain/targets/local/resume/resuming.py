@@ -9,7 +9,7 @@ from drivetrain.targets.local.containers import end_survivors
 from drivetrain.targets.local.execution.cache import damaged, gone_or_changed
 from drivetrain.targets.local.execution.scheduler import DONE, Scheduler, taken_care_of
 from drivetrain.targets.local.execution.scope import ExecutionScope
-from drivetrain.targets.local.execution.worker import discard, publish
+from drivetrain.targets.local.execution.worker import discard, publish, settle_outputs
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
@@ -35,6 +35,7 @@ def settle_earlier_attempts(execution: str, home: Home, store: ObjectStore, ledg
         folder = home.attempt(execution, attempt.step, attempt.number)
         if attempt.status == "Publishing":
             publish(store, folder, ledger.moves(attempt))
+            settle_outputs(execution, attempt.step, store, ledger)
             ledger.finish_step(execution, attempt.step, "Succeeded", number=attempt.number)
         else:
             discard(folder)

@@ -176,10 +176,7 @@ def _read_model(
 
     A tar's own bytes say when and by whom it was packed, so what counts is what is inside.
     """
-    hashed = {
-        item.name: context.ledger.checksum(item.uri, item.bytes, item.mtime_ns) or sha256_of(item.path)
-        for item in objects
-    }
+    hashed = {item.name: context.ledger.checksum(item) or sha256_of(item.path) for item in objects}
     about = context.store.contents(objects, hashed)
     entry = ArtifactEntry(
         flow="input",

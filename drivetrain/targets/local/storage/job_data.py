@@ -29,6 +29,7 @@ from drivetrain.targets.local.storage.objects import (
     fetch,
     sha256_of,
     stamp_of,
+    stored,
     walk,
 )
 from drivetrain.targets.sagemaker.document import object_in
@@ -119,7 +120,7 @@ def place(
     """
 
     def known(item: StoredObject) -> str | None:
-        return store.checksums.get(item) or ledger.checksum(item.uri, item.bytes, item.mtime_ns)
+        return store.checksums.get(item) or ledger.checksum(item)
 
     read: list[ArtifactEntry] = []
     for channel in channels:
@@ -249,15 +250,13 @@ class Publication:
         below = uri.rstrip("/")
         for key, path in walk(staged) if staged.is_dir() else [("", staged)]:
             make_durable(path)
-            about = path.stat()
-            place = f"{below}/{key}" if key else uri
-            stored = StoredObject(key or below.rpartition("/")[2], place, path, about.st_size, about.st_mtime_ns)
+            item = stored(key or below.rpartition("/")[2], f"{below}/{key}" if key else uri, path)
             checksum = sha256_of(path)
-            found.append((stored, checksum))
-            self.objects.append(ObjectEntry(place, checksum, stored.bytes, stored.mtime_ns))
+            found.append((item, checksum))
+            self.objects.append(ObjectEntry(item.uri, checksum, item.bytes, item.mtime_ns))
         for folder in (*_folders(staged), staged.parent):
             make_durable(folder)
-        objects = sorted((stored for stored, _ in found), key=lambda item: item.name)
+        objects = sorted((item for item, _ in found), key=lambda item: item.name)
         self.moves.append(Move(str(staged.relative_to(self.folder)), uri))
         self.artifacts.append(
             ArtifactEntry(

@@ -12,12 +12,17 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from drivetrain.base.errors import UserError
+from drivetrain.targets.local.ledger import ObjectEntry
 from drivetrain.targets.local.storage import copy, copy_and_hash, decompress, make_durable
+
+if TYPE_CHECKING:
+    import sqlite3
 
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _MAX_KEY_BYTES = 1024
@@ -35,6 +40,7 @@ class StoredObject:
     path: Path
     bytes: int
     mtime_ns: int
+    ctime_ns: int
 
 
 @dataclass(frozen=True)
@@ -53,6 +59,8 @@ class Asset(Protocol):
 
     @property
     def uri(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
     @property
     def content(self) -> bytes | Path: ...
 
@@ -106,9 +114,9 @@ class ObjectStore:
         found: list[StoredObject] = []
         stem = uri.rstrip("/")
         if base.is_dir():
-            found += [_stored(name, f"{stem}/{name}", path) for name, path in walk(base)]
+            found += [stored(name, f"{stem}/{name}", path) for name, path in walk(base)]
         elif base.is_file() and not folder_only:
-            found.append(_stored(stem.rpartition("/")[2], uri, base))
+            found.append(stored(stem.rpartition("/")[2], uri, base))
         if not folder_only:
             found += self._beside(base, stem)
         return sorted(found, key=lambda item: item.name)
@@ -141,6 +149,7 @@ class ObjectStore:
                 shutil.copyfile(content, incoming)
             if unless is not None and unless():
                 return False
+            make_durable(incoming)
             self._replace(incoming, target, uri)
             return True
         finally:
@@ -218,9 +227,9 @@ class ObjectStore:
         for sibling in names:
             path = base.parent / sibling
             if path.is_dir():
-                found += [_stored(f"{sibling}/{n}", f"{parent_uri}/{sibling}/{n}", p) for n, p in walk(path)]
+                found += [stored(f"{sibling}/{n}", f"{parent_uri}/{sibling}/{n}", p) for n, p in walk(path)]
             else:
-                found.append(_stored(sibling, f"{parent_uri}/{sibling}", path))
+                found.append(stored(sibling, f"{parent_uri}/{sibling}", path))
         return found
 
     def _incoming(self) -> Path:
@@ -236,11 +245,39 @@ class ObjectStore:
             raise _conflict(target, uri) from None
 
 
-def put_assets(store: ObjectStore, assets: Iterable[Asset]) -> None:
-    """Put content-addressed objects into the store; what is there is the same already."""
+class Uploads(Protocol):
+    """Remembers which bytes were uploaded (ledger.writer.LedgerWriter)."""
+
+    def checksum(self, item: StoredObject) -> str | None: ...
+    def transaction(self) -> AbstractContextManager[sqlite3.Connection]: ...
+
+
+def put_assets(store: ObjectStore, assets: Iterable[Asset], ledger: Uploads) -> None:
+    """Put the objects into the store that are not there, or are there with other bytes than their names say.
+
+    A name is not trusted: a loss of power, or a person, may have left other bytes there. An object that is there is
+    read once; from then on its size and times vouch for it.
+
+    Raises:
+        UserError: a file has changed since the pipeline was compiled.
+    """
+    entries: list[ObjectEntry] = []
     for asset in assets:
-        if not store.path(asset.uri).is_file():
+        path = store.path(asset.uri)
+        there = stored(path.name, asset.uri, path) if path.is_file() else None
+        if there is not None and ledger.checksum(there) == asset.sha256:
+            continue
+        if there is None or sha256_of(path) != asset.sha256:
             store.put(asset.uri, asset.content)
+            if sha256_of(path) != asset.sha256:
+                path.unlink()
+                raise UserError(f"{asset.content} has changed while it was copied to {asset.uri}. Run it again.")
+            make_durable(path.parent)
+            there = stored(path.name, asset.uri, path)
+        entries.append(ObjectEntry(asset.uri, asset.sha256, there.bytes, there.mtime_ns, there.ctime_ns))
+    if entries:
+        with ledger.transaction() as db:
+            ObjectEntry.enter(db, entries)
 
 
 def _conflict(target: Path, uri: str) -> UserError:
@@ -346,6 +383,6 @@ def stamp_of(objects: Sequence[StoredObject]) -> str:
     return hashing.hexdigest()
 
 
-def _stored(name: str, uri: str, path: Path) -> StoredObject:
+def stored(name: str, uri: str, path: Path) -> StoredObject:
     stat = path.stat()
-    return StoredObject(name, uri, path, stat.st_size, stat.st_mtime_ns)
+    return StoredObject(name, uri, path, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)

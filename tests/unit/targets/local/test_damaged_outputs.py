@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.events import StepStarted
+from drivetrain.targets.local.execution import cache
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.runner import Runner
 from tests.fixtures.local_runs import BUCKET, LocalRuns, output_of
@@ -47,6 +50,13 @@ def write_as_long(file: Path) -> None:
     file.write_text("CONTENT")
 
 
+def write_as_long_and_as_old(file: Path) -> None:
+    """As a restored backup, and bit rot, leave it."""
+    before = file.stat()
+    file.write_text("CONTENT")
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+
+
 def go_on(runs: LocalRuns) -> dict[str, tuple[str, ...]]:
     """The steps that ran, and why."""
     runs.events = []
@@ -56,7 +66,7 @@ def go_on(runs: LocalRuns) -> dict[str, tuple[str, ...]]:
 
 
 @pytest.mark.slow_cases("write_as_long", "unlink")
-@pytest.mark.parametrize("damage", [truncate, write_as_long, os.unlink])
+@pytest.mark.parametrize("damage", [truncate, write_as_long, write_as_long_and_as_old, os.unlink])
 def test_a_step_whose_output_is_damaged_runs_again_and_what_needs_it(
     damage: Any, runs: LocalRuns, tmp_path: Path
 ) -> None:
@@ -84,6 +94,22 @@ def test_what_is_whole_stays_done(runs: LocalRuns, tmp_path: Path) -> None:
         os.utime(file)  # copied back, say
     flag.touch()
     assert list(go_on(runs)) == ["gate", "three"]
+
+
+def test_an_object_of_an_old_ledger_is_read_once(
+    runs: LocalRuns, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flag = tmp_path / "flag"
+    flag.touch()
+    runs.start(steps(runs, flag))
+    with closing(sqlite3.connect(runs.home.ledger)) as ledger, ledger:
+        ledger.execute("UPDATE objects SET ctime_ns = NULL")
+    read: list[str] = []
+    hashed = cache.sha256_of
+    monkeypatch.setattr(cache, "sha256_of", lambda path: read.append(path.name) or hashed(path))
+    for times in (1, 1):
+        runs.start(steps(runs, flag))
+        assert runs.statuses()["one"] == "Cached" and read.count("a") == times
 
 
 def test_what_was_taken_from_the_cache_is_looked_at_too(runs: LocalRuns, tmp_path: Path) -> None:

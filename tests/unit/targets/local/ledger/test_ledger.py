@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from drivetrain.targets.local.ledger import writer as ledger_writer
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.schema import full_ledger_errors, open_to_write
 from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.local.storage.objects import StoredObject
 
 STEPS = [("prepare", "Processing", "Prepare"), ("train", "Training", "train")]
 
@@ -131,6 +133,10 @@ def test_the_life_of_a_step(home: Home, writer: LedgerWriter) -> None:
     )
     [publishing] = writer.unfinished_attempts("e")
     assert (publishing.status, writer.moves(publishing)) == ("Publishing", [Move("publish/0", "s3://b/out")])
+    there = StoredObject("x", "s3://b/out/x", Path("x"), 2, 77, 99)
+    assert writer.checksum(there) is None  # nobody has looked at it where it lies now
+    with writer.transaction() as db:
+        ObjectEntry.enter(db, [ObjectEntry("s3://b/out/x", "abc", 2, 77, 99)], "e", "prepare")
     seconds = writer.finish_step("e", "prepare", "Succeeded", number=number)
     assert seconds >= 0 and writer.unfinished_attempts("e") == []
     with Ledger(home) as ledger:
@@ -141,8 +147,9 @@ def test_the_life_of_a_step(home: Home, writer: LedgerWriter) -> None:
         first, second = ledger.attempts("e", "prepare")
         assert (first.status, first.reason, first.processes) == ("Failed", "it broke", (record,))
         assert second.status == "Succeeded"
-        assert ledger.checksum("s3://b/out/x", 2, 77) == "abc"
-        assert ledger.checksum("s3://b/out/x", 2, 78) is None
+        assert ledger.checksum(there) == "abc"
+        assert ledger.checksum(replace(there, mtime_ns=78)) is None
+        assert ledger.checksum(replace(there, ctime_ns=98)) is None
         assert ledger.step("e", "train").status is None
 
 

@@ -1,0 +1,52 @@
+"""Why a pipeline's file did not import, in words for its author."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from drivetrain.base.call_site import place_in
+from drivetrain.base.errors import SpecError, UserError, at_place, said
+
+
+def explained(error: Exception | SystemExit, path: Path) -> UserError:
+    """The error for people.
+
+    Args:
+        path: the file that was imported.
+    """
+    if isinstance(error, SyntaxError):
+        file = Path(error.filename or path).name  # perhaps one that it imports
+        # An annotation that is a text has no line of its own.
+        where = place_in(error.__traceback__) if error.lineno is None else f"{file}, line {error.lineno}"
+        return UserError(f"{where or file}: {error.msg}.")
+    if isinstance(error, SystemExit):
+        return UserError(
+            f"{path.name} ended the program ({ended(error)}) when it was imported. Keep what it does as a script under "
+            'if __name__ == "__main__".'
+        )
+    if isinstance(error, ValidationError):
+        from drivetrain.spec.validation_errors import explain_validation
+
+        return at_place(SpecError(explain_validation(error)), place_in(error.__traceback__))
+    frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
+    line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), "?")
+    return UserError(f"{path.name}, line {line}: {said(error)}{_about_relative(error)}")
+
+
+def ended(error: SystemExit) -> str:
+    """How a program ended itself."""
+    return "sys.exit()" if error.code is None else f"sys.exit({error.code!r:.60})"
+
+
+def _about_relative(error: Exception) -> str:
+    """Advice where a file of a package is named, which is imported alone here."""
+    if not isinstance(error, ImportError) or "no known parent package" not in str(error):
+        return ""
+    return (
+        ". A pipeline file is imported by its own name, not as a part of its package. Import what lies beside it "
+        "without the dot (from other import name), or call dt.run(FUNCTION) in Python, the function imported from its "
+        "package."
+    )
