@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import hashlib
 import importlib
@@ -223,7 +224,8 @@ def _forget(folder: Path) -> None:
         del sys.modules[name]
         if file is not None:
             # Python takes a compiled file by time and size alone: an edit within a second may leave both as they were.
-            Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # a folder that nobody can write to
+                Path(importlib.util.cache_from_source(str(file))).unlink(missing_ok=True)
     _seen.pop(folder, None)
 
 

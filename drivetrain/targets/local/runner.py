@@ -72,28 +72,33 @@ class Runner:
         id = os.urandom(6).hex()
         with no_space(str(self.home.root), "run it again"):
             self.home.create()
-            with LedgerWriter(self.home) as ledger:
-                store = ObjectStore(self.home.objects, options.data)
-                put_assets(store, assets, ledger)
-                request = self._with_reference(request)
-                self._select(definition, request, store)
-                # The time of start is only known once the ledger has it; nothing that is checked depends on it.
-                masking = self._check(definition, request, id, store)
-                with self.home.lock(id):
-                    ledger.masking = masking
-                    ledger.facts = self._facts(request, id, 0.0)
-                    request.save(self.home.run(id))
-                    started = ledger.begin(
-                        id,
-                        options.pipeline,
-                        definition_hash=request.definition_hash,
-                        request_hash=request.hash,
-                        parameters=bound,
-                        steps=[(step.name, step.type, step.display_name or step.name) for step in definition.walk()],
-                        name=options.name,
-                        values=begun_with(masking(bound), masking(options.settings), options.tags),
-                    )
-                    return self._run(definition, request, id, started, store, ledger, resumed=False)
+            store = ObjectStore(self.home.objects, options.data)
+            if assets := tuple(assets):
+                with LedgerWriter(self.home) as ledger:
+                    put_assets(store, assets, ledger)
+            request = self._with_reference(request)
+            self._select(definition, request, store)
+        # The time of start is only known once the ledger has it; nothing that is checked depends on it.
+        masking = self._check(definition, request, id, store)
+        with (
+            no_space(str(self.home.root), "run it again"),
+            LedgerWriter(self.home) as ledger,
+            self.home.lock(id),
+        ):
+            ledger.masking = masking
+            ledger.facts = self._facts(request, id, 0.0)
+            request.save(self.home.run(id))
+            started = ledger.begin(
+                id,
+                options.pipeline,
+                definition_hash=request.definition_hash,
+                request_hash=request.hash,
+                parameters=bound,
+                steps=[(step.name, step.type, step.display_name or step.name) for step in definition.walk()],
+                name=options.name,
+                values=begun_with(masking(bound), masking(options.settings), options.tags),
+            )
+            return self._run(definition, request, id, started, store, ledger, resumed=False)
 
     def resume(
         self,
