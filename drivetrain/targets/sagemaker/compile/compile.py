@@ -42,7 +42,6 @@ from drivetrain.targets.assets.image import Image, framework_of, missing, runs_o
 from drivetrain.targets.sagemaker.compile import TITLE, described_path, spell, text, unsupported
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
-from drivetrain.targets.sagemaker.document.lengths import longest_values, too_long
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
 from drivetrain.targets.sagemaker.settings import settings_of
@@ -133,7 +132,6 @@ class _Compiler:
         self._data: dict[str, str] = {}
         self._stock: dict[tuple[bool, str], Image] = {}
         self._parameter_types = {parameter.name: parameter.type for parameter in pipeline.parameters}
-        self._longest_values = longest_values(pipeline)
         self._step_types = {step.name: type_name(step) for step in self.graph.steps}
 
     @cached_property
@@ -248,8 +246,13 @@ class _Compiler:
     def check(self, built: Json) -> None:
         """Refuse what the service would refuse, by the shapes of its own model."""
         arguments = built.get("Arguments", {})
-        problems = [*check_arguments(built["Type"], arguments, self._parameter_types, self._step_types)]
-        if problems := [*map(str, problems), *too_long(built["Type"], arguments, self._longest_values)]:
+        checked = check_arguments(built["Type"], arguments, self._parameter_types, self._step_types)
+        problems = [str(problem) for problem in checked]
+        if self.pipeline.parameters:
+            from drivetrain.targets.sagemaker.document.lengths import longest_values, too_long
+
+            problems += too_long(built["Type"], arguments, longest_values(self.pipeline))
+        if problems:
             more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
             raise SpecError(f"Step {built['Name']!r}: {problems[0]}{more}")
 
