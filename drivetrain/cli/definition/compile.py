@@ -45,7 +45,7 @@ def compile_(
       drivetrain compile retraining -o retraining.json --set epochs=20
       drivetrain compile digits.py -c production.yaml -o digits.json
       drivetrain compile digits.py --list-code
-      drivetrain compile retraining --target kubeflow -o compiled.yaml
+      drivetrain compile retraining -c kubeflow.yaml -o compiled.yaml
     """
     if list_code:
         if output is not None:
