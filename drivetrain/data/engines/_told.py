@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from drivetrain.data.transform import verbs
+from drivetrain.data.transform import types, verbs
 from drivetrain.data.transform.expressions import Call, Expression
 from drivetrain.data.transform.plan import Plan
 from drivetrain.data.transform.verbs import Columns, result_type
 
 _NEAREST = "Take nearest_float of it where the last digits may change"
+# What they choose from is cast to one type.
+_CHOICES = ("fill_null", "fill_nan", "coalesce", "if_else")
 _LENGTH = 60
 _Wrong = Callable[[Call, Columns], bool]
 
@@ -58,7 +60,12 @@ def _places(plan: Plan, columns: Columns, joined: Mapping[str, Columns], kind: s
     def is_wrong(call: Call, columns: Columns) -> bool:
         operation = call.operation
         if kind is not None:
-            return operation.name == "cast" and result_type(call, columns, "") == kind
+            if result_type(call, columns, "") != kind:
+                return False
+            given = (result_type(part, columns, "") for part in call.arguments)
+            return operation.name == "cast" or (
+                operation.name in _CHOICES and any(types.loses_digits(each, kind) for each in given)
+            )
         calculates = operation.takes[:1] in (("number",), ("integer",)) or operation.name == "sum"
         return calculates and result_type(call, columns, "") == "int64"
 

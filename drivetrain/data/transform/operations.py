@@ -192,7 +192,7 @@ _ROW: tuple[tuple[str, str, str | Result, str], ...] = (
     ("greater", "ordered ordered", _comparable, "whether the first is greater"),
     ("greater_equal", "ordered ordered", _comparable, "whether the first is not less"),
     ("between", "ordered ordered ordered", _comparable, "whether it lies between two values, both included"),
-    ("is_in", "any =any *", _comparable, "whether it is one of the constants"),
+    ("is_in", "any =any *", _comparable, "whether it is one of the constants; true beats null"),
     # Logic, of three values as in SQL
     ("and", "bool bool", "bool", "true where both are; null and false is false"),
     ("or", "bool bool", "bool", "true where one is; null or true is true"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping
 from functools import cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from drivetrain.data.arrow import arrow
 from drivetrain.data.engines.polars.frames import data_type, polars
@@ -32,6 +32,7 @@ _TOGETHER = {
     *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "between", "is_in"),
     *("fill_null", "fill_nan", "coalesce", "null_if"),
 }
+_CHOICES = {"fill_null", "fill_nan", "coalesce"}
 
 
 def translated(expression: Expression, columns: Columns) -> Expr:
@@ -59,7 +60,12 @@ def translated(expression: Expression, columns: Columns) -> Expr:
     if name in _TOGETHER and not any(types.is_decimal(each) for each in kinds):
         shared = types.common_type(kinds)
         assert shared
-        parts = [part.cast(data_type(shared)) for part in parts]
+        if name in _EQUALITIES:
+            return _EQUALITIES[name](*(_Compared.of(*each, shared) for each in zip(parts, kinds, strict=True)))
+        exact = name in _CHOICES
+        parts = [_chosen(*each, shared, exact) for each in zip(parts, kinds, strict=True)]
+    if name == "if_else" and types.is_float(kind):
+        parts[1:] = [_chosen(*each, kind, True) for each in zip(parts[1:], kinds[1:], strict=True)]
     if name in EXACT and types.is_kind(kinds[0], "integer") and kind == "int64":
         return EXACT[name](*(part.cast(pl.Int128) for part in parts)).cast(pl.Int64, strict=True)
     if name in _OF_CONSTANTS:
@@ -69,6 +75,40 @@ def translated(expression: Expression, columns: Columns) -> Expr:
     if name == "divide" and isinstance(expression.arguments[1], Literal) and kinds[1] != "null":
         return _by_constant(*parts)
     return _plain()[name](*parts).cast(data_type(kind))
+
+
+class _Compared(NamedTuple):
+    """A value, the same in the type in which values are compared, and whether that is no other number."""
+
+    value: Expr
+    made: Expr
+    is_same: Expr
+
+    @classmethod
+    def of(cls, value: Expr, given: str, shared: str) -> _Compared:
+        made = value.cast(data_type(shared))
+        if not types.loses_digits(given, shared):
+            return cls(value, made, polars().lit(True))
+        return cls(value, made, made.cast(data_type(given), strict=False).eq_missing(value))
+
+    def equals(self, other: _Compared) -> Expr:
+        """An integer that no float is equals none."""
+        return (self.made == other.made) & self.is_same & other.is_same
+
+
+# What is equal is told without a loss, and what is left of null_if is the value itself.
+_EQUALITIES: Mapping[str, Callable[..., Expr]] = {
+    "equal": _Compared.equals,
+    "not_equal": lambda a, b: ~a.equals(b),
+    "is_in": lambda a, *values: reduce(operator.or_, [a.equals(value) for value in values]),
+    "null_if": lambda a, b: _when(a.equals(b).fill_null(False), None, a.value),
+}
+
+
+def _chosen(value: Expr, given: str, shared: str, exact: bool) -> Expr:
+    """A value in the type of what is chosen from, or compared; an error where it would be another number."""
+    lossy = exact and types.loses_digits(given, shared)
+    return _exactly(value, given, shared) if lossy else value.cast(data_type(shared))
 
 
 def casted(value: Expr, given: str, wanted: str) -> Expr:
@@ -206,13 +246,13 @@ def _plain() -> Mapping[str, Callable[..., Expr]]:
         "ceiling": lambda a: a.ceil(),
         "sign": lambda a: a.sign(),
         "clip": lambda a, low, high: a.clip(low, high),
-        "equal": operator.eq,
+        "equal": operator.eq,  # (of decimals)
         "not_equal": operator.ne,
         "less": operator.lt,
         "less_equal": operator.le,
         "greater": operator.gt,
         "greater_equal": operator.ge,
-        "between": lambda a, low, high: (a >= low) & (a <= high),
+        "between": lambda a, low, high: _when(low.is_not_null() & high.is_not_null(), (a >= low) & (a <= high)),
         "is_in": lambda a, *values: reduce(operator.or_, [a == value for value in values]),
         "and": operator.and_,
         "or": operator.or_,

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from functools import cache, reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from drivetrain.data.engines.spark.frames import Column, Frame, functions, spark_type
 from drivetrain.data.transform import types
@@ -23,6 +23,7 @@ _TOGETHER = {
     *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "between", "is_in"),
     *("fill_null", "fill_nan", "coalesce", "null_if"),
 }
+_CHOICES = {"fill_null", "fill_nan", "coalesce"}
 _LARGEST = {"uint8": 2**8 - 1, "uint16": 2**16 - 1, "uint32": 2**32 - 1, "uint64": 2**64 - 1}
 _HALF = 2.0**32
 # (\z is the end; $ is also before a last line break)
@@ -62,7 +63,12 @@ def translated(expression: Expression, frame: Frame, over: Any = None) -> Column
     if name in _TOGETHER and not any(types.is_decimal(each) for each in kinds):
         shared = types.common_type(kinds)
         assert shared
-        parts = [part.cast(spark_type(shared)) for part in parts]
+        if name in _EQUALITIES:
+            return _EQUALITIES[name](*(_Compared.of(*each, shared) for each in zip(parts, kinds, strict=True)))
+        exact = name in _CHOICES
+        parts = [_chosen(*each, shared, exact) for each in zip(parts, kinds, strict=True)]
+    elif name == "if_else" and types.is_float(kind):
+        parts[1:] = [_chosen(*each, kind, True) for each in zip(parts[1:], kinds[1:], strict=True)]
     elif name in _OF_CONSTANTS:
         return _OF_CONSTANTS[name](parts[0], *constants).cast(spark_type(kind))
     elif (
@@ -91,6 +97,40 @@ def translated(expression: Expression, frame: Frame, over: Any = None) -> Column
     integers = kind == "int64" and all(types.is_integer(each) or each == "null" for each in kinds)
     found = _EXACT[name](*parts) if integers and name in _EXACT else _plain()[name](*parts)
     return found.cast(spark_type(kind))
+
+
+class _Compared(NamedTuple):
+    """A value, the same in the type in which values are compared, and whether that is no other number."""
+
+    value: Column
+    made: Column
+    is_same: Column
+
+    @classmethod
+    def of(cls, value: Column, given: str, shared: str) -> _Compared:
+        made = value.cast(spark_type(shared))
+        if not types.loses_digits(given, shared):
+            return cls(value, made, functions().lit(True))
+        return cls(value, made, value.isNull() | _keeps_digits(value, given, shared))
+
+    def equals(self, other: _Compared) -> Column:
+        """An integer that no float is equals none."""
+        return (self.made == other.made) & self.is_same & other.is_same
+
+
+# What is equal is told without a loss, and what is left of null_if is the value itself.
+_EQUALITIES: Mapping[str, Callable[..., Column]] = {
+    "equal": _Compared.equals,
+    "not_equal": lambda a, b: ~a.equals(b),
+    "is_in": lambda a, *values: reduce(lambda one, other: one | other, [a.equals(value) for value in values]),
+    "null_if": lambda a, b: functions().when(~functions().coalesce(a.equals(b), functions().lit(False)), a.value),
+}
+
+
+def _chosen(value: Column, given: str, shared: str, exact: bool) -> Column:
+    """A value in the type of what is chosen from, or compared; an error where it would be another number."""
+    lossy = exact and types.loses_digits(given, shared)
+    return _exactly(value, given, shared) if lossy else value.cast(spark_type(shared))
 
 
 def casted(value: Column, given: str, wanted: str) -> Column:
@@ -167,13 +207,18 @@ def _whole(value: Column) -> Column:
 
 def _exactly(value: Column, given: str, wanted: str) -> Column:
     """Integers as floats; an error where that is another number."""
+    fits = _keeps_digits(value, given, wanted)
+    return _checked(value, fits, f"{wanted}, without loss").cast(spark_type(wanted))
+
+
+def _keeps_digits(value: Column, given: str, wanted: str) -> Column:
+    """Whether an integer is the same number as a float."""
     sql, made = functions(), value.cast(spark_type(wanted))
     bits = 24 if wanted == "float32" else 53
     # The largest integer that is a float; those beyond would come back as the largest of all.
     largest = (1 << 64) - (1 << 64 - bits) if given == "uint64" else (1 << 63) - (1 << 63 - bits)
     again = _whole(made.cast("double")) if given == "uint64" else made.cast("bigint")
-    fits = sql.when(value <= sql.lit(str(largest)).cast("decimal(20, 0)"), again == value).otherwise(False)
-    return _checked(value, fits, f"{wanted}, without loss").cast(spark_type(wanted))
+    return sql.when(value <= sql.lit(str(largest)).cast("decimal(20, 0)"), again == value).otherwise(False)
 
 
 def _finite(value: Column, named: Column, wanted: str, is_text: bool = False) -> Column:
@@ -356,7 +401,7 @@ def _plain() -> Mapping[str, Callable[..., Column]]:
         "less_equal": lambda a, b: a <= b,
         "greater": lambda a, b: a > b,
         "greater_equal": lambda a, b: a >= b,
-        "between": lambda a, low, high: (a >= low) & (a <= high),
+        "between": lambda a, low, high: _when(low.isNotNull() & high.isNotNull(), (a >= low) & (a <= high)),
         "is_in": lambda a, *values: reduce(lambda one, other: one | other, [a == value for value in values]),
         "and": lambda a, b: a & b,
         "or": lambda a, b: a | b,
