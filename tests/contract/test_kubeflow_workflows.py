@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.fixtures.kubeflow_pipelines.workflows import NO_END, Workflow
+from tests.fixtures.kubeflow_pipelines.nodes import NO_END
+from tests.fixtures.kubeflow_pipelines.workflows import Workflow
 
 Json = dict[str, Any]
 RECORDED = Path(__file__).parents[1] / "fixtures" / "kubeflow_runs"

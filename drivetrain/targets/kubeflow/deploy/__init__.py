@@ -7,6 +7,7 @@ against the models of the official client.
     rest.py         one request: token, time-outs, repeats, and one clear error
     service.py      the requests that there are         objects.py      code and data in S3-compatible storage
     shapes.py       what answers look like                bounded.py      an answer that ends in time
+    server.py       its version, whether it is for several users
     desired.py      what the code says                  deployed.py     what is there, and who made it
     differences.py  two IRs compared, in words          planning.py     what applying would change
     applying.py     makes it so, or takes it back       destroying.py   takes it away
