@@ -7,6 +7,7 @@ A run here has a registry of its own, and its objects are files.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.spec.pipeline import Graph, Pipeline, RegistryEvent
@@ -107,15 +108,16 @@ def _is_lost(registry: str | None, settings: Settings, step: str) -> bool:
 
 def _storage(step: Step, pipeline: Pipeline, settings: Settings) -> Iterator[Problem]:
     """Data in other buckets: there Pipelines' launcher addresses storage as AWS's, whatever the platform says."""
-    if not isinstance(step, JobStep):
-        return
+    given: dict[str, Any] = dict(step.inputs) if isinstance(step, JobStep) else {}
+    if isinstance(step, RegisterStep):
+        given = {name: getattr(step, name) for name in ("model", "metrics", "evaluation", "decision")}
     defaults = {each.name: each.default for each in pipeline.parameters}
-    for name, value in step.inputs.items():
+    for name, value in given.items():
         place = defaults.get(value.name) if isinstance(value, ParameterRef) else value
         if isinstance(place, str) and place.startswith("s3://") and _bucket(place) != _bucket(settings.root):
             yield Problem(
                 step.name,
-                f"inputs.{name}",
+                name if isinstance(step, RegisterStep) else f"inputs.{name}",
                 f"{place} is in another bucket than root, and with s3_endpoint Kubeflow Pipelines reads root's alone. "
                 f"Copy it to s3://{_bucket(settings.root)}/.",
             )

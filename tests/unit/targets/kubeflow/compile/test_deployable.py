@@ -84,6 +84,13 @@ def test_data_of_another_bucket_beside_aws(raw: Any) -> None:
     assert list(deployable.problems(pipeline(step(load, raw=RAW), settings=store))) == []
 
 
+def test_a_model_of_another_bucket_beside_aws() -> None:
+    store = {"root": "s3://own/p", "s3_endpoint": "http://seaweedfs.kubeflow:9000", "registry": "mlflow:http://m"}
+    whole = pipeline(register(model="s3://other/model/", group="digits", name="again"), settings=store)
+    (problem,) = deployable.problems(whole)
+    assert str(problem).startswith("Step 'again': model: s3://other/model/ is in another bucket than root")
+
+
 @pytest.mark.parametrize(
     ("settings", "noted"),
     [
