@@ -15,6 +15,7 @@ from typing import cast
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 
+from drivetrain.base.errors import InputError
 from drivetrain.training.torch import strategy
 from drivetrain.training.torch.layers import layers_of
 from drivetrain.training.torch.precision import Precision
@@ -85,7 +86,22 @@ def shard_layers(model: nn.Module, mesh: DeviceMesh, options: Options, precision
 
     Args:
         mesh: of one dimension (shard) or two (replicate, shard).
+
+    Raises:
+        InputError: a parameter that torch does not cut.
     """
+    for name, parameter in model.named_parameters():
+        if not parameter.ndim:
+            raise InputError(
+                f"parameter {name!r} is a single number without a dimension, which fully_shard does not cut. Give it "
+                "the shape [1], or take another strategy, such as ddp."
+            )
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse:
+            raise InputError(
+                f"layer {name!r} has sparse gradients, which fully_shard does not add up. Make it with sparse=False, "
+                "or take another strategy, such as ddp."
+            )
     layers, norms, mixed = layers_to_shard(model), set[nn.Module](), MixedPrecisionPolicy()
     if precision.is_mixed:
         mixed = MixedPrecisionPolicy(

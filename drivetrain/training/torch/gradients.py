@@ -37,7 +37,7 @@ def total_norm(
     `slices`: into how many parts each is cut, one a rank, where its tensor does not say so itself.
     """
     held_in = [(p.grad, slices[p] if slices else 1) for p in parameters if p.grad is not None]
-    gradients = [gradient for gradient, _ in held_in]
+    gradients = [_numbers(gradient) for gradient, _ in held_in]
     stages, world_size = layout.degrees.get("stage", 1), layout.process.world_size
     if gradients and stages == 1 and not slices and not any(isinstance(g, DTensor) for g in gradients):
         # Every rank has the whole gradient. (What torch's get_total_norm computes.)
@@ -45,7 +45,7 @@ def total_norm(
     # Holders of the same numbers: every rank, but for those that hold another slice or another stage.
     by_share: dict[float, list[Tensor]] = {}
     for gradient, parts in held_in:
-        by_share.setdefault(parts * num_slices(gradient) * stages / world_size, []).append(local(gradient))
+        by_share.setdefault(parts * num_slices(gradient) * stages / world_size, []).append(local(_numbers(gradient)))
     # In float64, where squares of scaled gradients do not overflow.
     device = local(gradients[0]).device if gradients else layout.process.device
     squares = torch.zeros((), dtype=torch.float64, device=device)
@@ -59,6 +59,14 @@ def total_norm(
 @torch.no_grad()
 def scale(parameters: Sequence[nn.Parameter], factor: Tensor | float) -> None:
     """Multiply every gradient by `factor`."""
-    gradients = [local(p.grad) for p in parameters if p.grad is not None]
+    gradients = [_numbers(local(p.grad), in_place=True) for p in parameters if p.grad is not None]
     if gradients:
         torch._foreach_mul_(gradients, factor)
+
+
+def _numbers(gradient: Tensor, *, in_place: bool = False) -> Tensor:
+    """A gradient's own numbers: of a sparse one those of the rows that were looked up, each row once unless they are
+    changed `in_place`."""
+    if not gradient.is_sparse:
+        return gradient
+    return gradient._values() if in_place else gradient.coalesce().values()

@@ -47,3 +47,21 @@ def test_all_are_scaled(factor: float) -> None:
     for parameter, gradient in zip(made, before, strict=False):
         assert parameter.grad is not None
         assert torch.equal(parameter.grad, gradient * 0.25)
+
+
+def test_sparse_gradients_are_as_dense_ones() -> None:
+    rows = torch.tensor([1, 3, 1, 1])  # one of them three times
+    found: list[tuple[float, torch.Tensor]] = []
+    for sparse in (True, False):
+        torch.manual_seed(0)
+        layer, head = nn.Embedding(6, 4, sparse=sparse), nn.Linear(4, 1)
+        head(layer(rows)).square().sum().backward()
+        made = [layer.weight, *head.parameters()]
+        assert made[0].grad is not None and made[0].grad.is_sparse == sparse
+        norm = float(gradients.total_norm(made, LAYOUT))
+        gradients.scale(made, 0.25)
+        assert float(gradients.total_norm(made, LAYOUT)) == pytest.approx(norm / 4, rel=1e-6)
+        torch.optim.SGD(made, lr=0.1).step()
+        found.append((norm, layer.weight.detach()))
+    assert found[0][0] == pytest.approx(found[1][0], rel=1e-6)
+    torch.testing.assert_close(found[0][1], found[1][1])
