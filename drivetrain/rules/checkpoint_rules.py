@@ -38,6 +38,14 @@ def is_every(text: str) -> bool:
     return match is not None and number > 0 and (match[2] in ("s", "m", "h") or number.is_integer())
 
 
+def is_longer(text: str, seconds: float) -> bool:
+    """Whether a training that saves so often may go on for longer than `seconds` without a save, as far as the text
+    says: an epoch has any length, and a number of steps says nothing."""
+    match = _EVERY.fullmatch(text.strip())
+    factor = {"s": 1, "m": 60, "h": 3600}.get(match[2], 0) if match else 0
+    return text == "epoch" or (match is not None and float(match[1]) * factor > seconds)
+
+
 def _given(graph: Graph, name: str) -> Iterator[tuple[TrainingStep, str]]:
     """The texts that our trainings get for a parameter, also by default or choice of a pipeline's parameter."""
     declared = {parameter.name: parameter for parameter in graph.pipeline.parameters}

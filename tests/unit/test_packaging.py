@@ -242,6 +242,14 @@ OF_ONE_TARGET = {
 }
 
 
+def test_targets_reach_training_by_a_command_line_alone() -> None:
+    targets = {shown(path): imports(path) for path in python_files("drivetrain/targets")}
+    assert len(targets) > 100
+    assert not [
+        path for path, names in targets.items() if any(name.startswith("drivetrain.training") for name in names)
+    ]
+
+
 def test_nothing_above_the_targets_knows_a_single_one() -> None:
     above = {room for room, height in ROOMS.items() if height > ROOMS["targets.kubeflow"]}
     shared = ("targets", "targets.local", "targets.sagemaker.document")

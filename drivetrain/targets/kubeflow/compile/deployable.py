@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from drivetrain.base.errors import InputError
+from drivetrain.rules.checkpoint_rules import is_longer
 from drivetrain.spec.pipeline import Graph, Pipeline, RegistryEvent
 from drivetrain.spec.resources import Spot
 from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, Step, TrainingStep
@@ -19,7 +19,6 @@ from drivetrain.targets.kubeflow.compile.mounts import volumes_of
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes
 from drivetrain.targets.kubeflow.settings import NAME, Settings, settings_of
 from drivetrain.targets.target import REGISTRY_VARIABLE, Problem
-from drivetrain.training.checkpointing.interval import parse_every
 
 # A training that saves more often loses little.
 _OFTEN_SECONDS = 900
@@ -83,11 +82,7 @@ def _may_lose_much(step: TrainingStep, settings: Settings) -> bool:
         return False
     if step.program.target != TRAIN:
         return True
-    try:
-        every = parse_every(str(step.parameters.get("checkpoint_every", "auto")))
-    except InputError:  # a reference; another value is refused where the step is made
-        return False
-    return every.epoch or (every.seconds or 0) > _OFTEN_SECONDS
+    return is_longer(str(step.parameters.get("checkpoint_every", "auto")), _OFTEN_SECONDS)
 
 
 def _registry(step: Step, settings: Settings) -> str | None:
