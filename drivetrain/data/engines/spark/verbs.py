@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from drivetrain.data.engines import mapped
-from drivetrain.data.engines.spark.expressions import casted, hashed, translated
+from drivetrain.data.engines.spark.casting import casted
+from drivetrain.data.engines.spark.expressions import hashed, translated
 from drivetrain.data.engines.spark.frames import Column, Frame, fresh, functions, in_order, of_batches, read
 from drivetrain.data.engines.spark.session import Exchange
 from drivetrain.data.split import threshold
