@@ -19,8 +19,8 @@ def check_given(names: Names, roles: Iterable[str], options: Options) -> None:
         roles: ARNs of the roles that the stack makes.
 
     Raises:
-        UserError: a queue, role or zone of another account or region, an event queue without order, or a dead-letter
-            queue that rules and schedules cannot write to.
+        UserError: a queue, role, zone or key of another account or region, an event queue without order, or a
+            dead-letter queue that rules and schedules cannot write to.
     """
     for field, arn, fifo in (
         ("event_queue", names.event_queue, True),
@@ -53,6 +53,10 @@ def check_given(names: Names, roles: Iterable[str], options: Options) -> None:
     for zone in zones:
         if zone[:-1] != names.region:
             raise UserError(f"network.zones: {zone!r} is not in {names.region}, where the pipeline lives.")
+    if options.bucket_key is not None and (region := options.bucket_key.split(":")[3]) != names.region:
+        raise UserError(
+            f"bucket_key is of {region}; S3 takes a key of the bucket's own region alone, which is {names.region}."
+        )
 
 
 def left_to_the_owner(pipeline: Pipeline, names: Names, options: Options) -> Iterator[str]:

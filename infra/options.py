@@ -8,6 +8,7 @@ network: {zones: 2}
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -23,6 +24,8 @@ LogDays = Literal[
     1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653
 ]
 MAX_ZONES = 6
+# What every service takes of a tag: https://docs.aws.amazon.com/tag-editor/latest/userguide/tagging.html
+_TAG_NAME, _TAG_VALUE = re.compile(r"[\w .:/=+@-]{1,128}"), re.compile(r"[\w .:/=+@-]{0,256}")
 Status = Literal["Executing", "Stopping", "Stopped", "Failed", "CompletedWithFailures", "Succeeded"]
 
 
@@ -112,6 +115,19 @@ class Options(Frozen):
     """Parameter -> S3 places and the like that executions may be started with, beside default and choices."""
     tags: FrozenMap[str] = Field(default_factory=dict)
 
+    @field_validator("tags")
+    @classmethod
+    def _are_tags(cls, given: Mapping[str, str]) -> Mapping[str, str]:
+        for name, value in given.items():
+            if name.lower().startswith(("aws:", "drivetrain:")):
+                raise ValueError(f"names that begin with aws: or drivetrain: are taken, such as {name!r}")
+            if not _TAG_NAME.fullmatch(name) or not _TAG_VALUE.fullmatch(value):
+                raise ValueError(
+                    f"{name!r:.80} is no tag. Allowed: letters, digits, spaces and _.:/=+-@, 1 to 128 of them in its "
+                    "name, at most 256 in its value"
+                )
+        return given
+
 
 def read_options(path: Path | None) -> Options:
     """The options in a YAML file; the defaults without one.
@@ -127,4 +143,5 @@ def read_options(path: Path | None) -> Options:
         first, *others = error.errors()
         place = ".".join(map(str, first["loc"])) or "the file"
         more = f" ({len(others)} more)" if others else ""
-        raise UserError(f"{path}: {place}: {first['msg']}; given {first['input']!r:.80}.{more}") from None
+        said = "Write it as a list, such as [NAME]" if first["type"] == "tuple_type" else first["msg"]
+        raise UserError(f"{path}: {place}: {said}; given {first['input']!r:.80}.{more}") from None

@@ -65,6 +65,13 @@ def test_a_zone_of_another_region_is_refused() -> None:
         check_given(names(), [], Options(network=PrivateNetwork(zones=("eu-west-1a", "us-east-1a"))))
 
 
+def test_a_key_of_another_region_is_refused() -> None:
+    key = "arn:aws:kms:{}:210987654321:key/1234abcd-12ab"
+    check_given(names(), [], Options(bucket="existing", bucket_key=key.format("eu-west-1")))
+    with pytest.raises(UserError, match=r"bucket_key is of us-east-1; S3 .* own region alone, which is eu-west-1"):
+        check_given(names(), [], Options(bucket="existing", bucket_key=key.format("us-east-1")))
+
+
 def test_what_a_bucket_that_is_there_needs_is_told() -> None:
     triggers = (Upload(name="here", bucket="acme", prefix="in/"), Upload(name="there", bucket="other"))
     pipeline = Pipeline(name="nightly", triggers=triggers)

@@ -64,6 +64,13 @@ def test_a_file_of_a_few_lines(tmp_path: Path) -> None:
         ("studio: {source: 'http://acme.example/drivetrain.whl', sha256: 00}\n", "studio.source"),
         ("bucket: maybe\n", "bucket: Input should be 'make' or 'existing'; given 'maybe'"),
         ("network: {zones: 0}\nlog_days: 8\n", "(1 more)"),
+        ("notify: ops@acme.example\n", "notify: Write it as a list, such as [NAME]; given 'ops@acme.example'"),
+        ("existing_groups: digits\n", "existing_groups: Write it as a list"),
+        ("tags: {'aws:team': ml}\n", "names that begin with aws: or drivetrain: are taken, such as 'aws:team'"),
+        ("tags: {'drivetrain:stack-of': other}\n", "are taken, such as 'drivetrain:stack-of'"),
+        ('tags: {"a\\tb": ml}\n', "is no tag. Allowed: letters, digits"),
+        ("tags: {'': ml}\n", "is no tag"),
+        (f"tags: {{team: {'x' * 257}}}\n", "'team' is no tag"),
     ],
 )
 def test_what_is_wrong_is_told(tmp_path: Path, text: str, said: str) -> None:
