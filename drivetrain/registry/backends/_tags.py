@@ -26,8 +26,9 @@ CARD = "drivetrain.model_card"
 METRICS = "drivetrain.metrics"
 EXECUTION = "drivetrain.execution"
 DECIDED = "drivetrain.approval"
-APPROVED = '{"status": "Approved"%'
-"""How each decision that approves begins, for SQL's LIKE: the only texts worth reading where a champion is sought."""
+APPROVED = '%"Approved"%'
+"""Each decision that approves, for SQL's LIKE: the only texts worth reading where a champion is sought. People may have
+written one with other spaces or another order."""
 
 
 def tags_of(

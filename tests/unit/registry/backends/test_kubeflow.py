@@ -256,6 +256,18 @@ def test_a_decision_that_was_edited_by_hand_waits_for_approval(
     assert champion is not None and champion.version == 1
 
 
+@pytest.mark.parametrize("spelt", ['{"status":"Approved"}', '{ "by": "ada", "status" : "Approved" }'])
+def test_a_decision_that_was_edited_by_hand_and_can_be_read_counts_everywhere(
+    spelt: str, served: tuple[KubeflowRegistry, Store]
+) -> None:
+    registry, store = served
+    registry.register("digits", CONTENT, ModelRecord())
+    edited(store, **{"drivetrain.approval": text(spelt)})
+    champion = registry.champion("digits")
+    assert champion is not None and champion.version == registry.version("digits", "approved").version == 1
+    assert (registry.version("digits", 1).status, registry.groups()[0].approved) == ("Approved", 1)
+
+
 @pytest.mark.parametrize("name", ["drivetrain.package", "drivetrain.metrics", "drivetrain.model_card"])
 @pytest.mark.parametrize("broken", ["x", "[]", "7", '{"a": NaN', '{"accuracy": "high"}'])
 def test_any_text_that_was_edited_by_hand_is_read_as_far_as_it_goes(
