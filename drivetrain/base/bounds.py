@@ -46,7 +46,7 @@ ANY_NUMBER = Bounds()
 
 
 def is_number(value: Any) -> TypeGuard[float]:
-    """Whether a value is a finite number that a double can hold."""
+    """True for a finite number that a double can hold."""
     try:
         return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
     except OverflowError:  # an int beyond a double

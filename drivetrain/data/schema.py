@@ -111,7 +111,7 @@ def resolved_schema(
 
 
 def _levels(data_type: DataType) -> int:
-    """Of a Parquet schema."""
+    """The columns of a Parquet schema."""
     kinds = arrow().types
     if kinds.is_struct(data_type):
         return 1 + max((_levels(child.type) for child in data_type), default=0)

@@ -131,7 +131,7 @@ class ModelEvent:
 
 
 class Registry(Protocol):
-    """What every registry can. All methods raise InputError for what the user can mend (names, statuses), and its
+    """The methods of every registry. All raise InputError for what the user can mend (names, statuses), and its
     RegistryError when the registry cannot be reached or refuses."""
 
     @property

@@ -39,7 +39,7 @@ def is_every(text: str) -> bool:
 
 
 def is_longer(text: str, seconds: float) -> bool:
-    """Whether a training that saves so often may go on for longer than `seconds` without a save, as far as the text
+    """True where a training that saves so often may go on for longer than `seconds` without a save, as far as the text
     says: an epoch has any length, and a number of steps says nothing."""
     match = _EVERY.fullmatch(text.strip())
     factor = {"s": 1, "m": 60, "h": 3600}.get(match[2], 0) if match else 0

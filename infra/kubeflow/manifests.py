@@ -104,7 +104,7 @@ def notes(pipeline: Pipeline) -> list[str]:
 
 
 def check(pipeline: Pipeline, command: str) -> list[tuple[str, Finding]]:
-    """Whether it would run where its settings say: the server, the storage and the cluster are asked.
+    """Ask the server, the storage and the cluster whether the pipeline would run where its settings say.
 
     Args:
         command: prints the manifests, for what is said.

@@ -28,7 +28,7 @@ class Needs:
     """The pipeline's, as a DNS label: names of objects hold it."""
     settings: Settings
     frameworks: tuple[Framework, ...]
-    """Of trainings that are TrainJobs; empty where each step is one pod of Pipelines."""
+    """The runtimes of trainings that are TrainJobs; empty where each step is one pod of Pipelines."""
     trains: bool
     """Whether a step writes TensorBoard's files."""
     events: tuple[RegistryEvent, ...]
@@ -41,7 +41,7 @@ class Needs:
 
     @property
     def repeats(self) -> bool:
-        """Whether a step relies on being tried again."""
+        """True where a step relies on being tried again."""
         return retries.are_needed(self.pipeline)
 
     @property

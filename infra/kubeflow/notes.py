@@ -1,4 +1,4 @@
-"""What somebody has to do or to know before the manifests of a pipeline are of use."""
+"""Notes for an administrator: what to do or to know before the manifests of a pipeline are of use."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def keep_pods(needs: Needs) -> str:
 
 
 def notes_of(needs: Needs) -> list[str]:
-    """What somebody has to do or to know before the objects are of use."""
+    """The notes, in the order in which they matter."""
     return [
         *_of_settings(needs),
         *_of_images(needs),

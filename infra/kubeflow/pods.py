@@ -99,7 +99,7 @@ def container_security(*, read_only_root: bool = True) -> Json:
 
 
 def pod_security(*, openshift: bool) -> Json:
-    """What "restricted" asks of a pod. Volumes are the group's, so that the user can write to them.
+    """The security that "restricted" asks of a pod. Volumes are the group's, so that the user can write to them.
 
     OpenShift's restricted-v2 refuses a user or group of ours: it fills in those of the namespace.
     """

@@ -97,7 +97,7 @@ def _int96_unit(source: Source, schema: Schema) -> str:
 
 
 def _agree(fine: Array, seconds: Array, unit: str) -> bool:
-    """Whether two readings are of the same seconds, also within lists and structs."""
+    """Compare two readings by their seconds, also within lists and structs."""
     pa, np = arrow(), numpy()
     if pa.types.is_timestamp(seconds.type):
         given, wanted = (np.asarray(each.cast(pa.int64()).fill_null(0)) for each in (fine, seconds))

@@ -1,4 +1,4 @@
-"""What Kubeflow Model Registry says of a model, version or artifact."""
+"""Models, versions and artifacts as Kubeflow Model Registry describes them."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ NUMBER = re.compile(r"[1-9][0-9]{0,8}")
 
 
 def has_number(version: Json) -> bool:
-    """Whether the name of a version is a number; others are left alone."""
+    """True for a version that is named by a number. Others are left alone."""
     return NUMBER.fullmatch(str(version.get("name"))) is not None
 
 
 def is_ours(version: Json) -> bool:
-    """Whether a version has a number and is not archived."""
+    """True for a version with a number that is not archived."""
     return has_number(version) and version.get("state") != "ARCHIVED"
 
 

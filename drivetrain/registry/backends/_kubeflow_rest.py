@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from http.client import HTTPMessage
 
 ATTEMPTS = 5
-"""Of each request that fails in a way that may pass."""
+"""The most attempts of a request that fails in a way that may pass."""
 FIRST_PAUSE = 0.25
 """Seconds before the second attempt; each later pause is twice the one before."""
 ANSWER_SECONDS = 30.0
@@ -199,7 +199,7 @@ class Rest:
 
 
 def _may_pass(error: AnswerError, path: str) -> bool:
-    """Whether another attempt may be answered differently."""
+    """True where another attempt may be answered differently."""
     if error.status == 404:
         return error.is_json and _OF_AN_ID.search(path.partition("?")[0]) is not None
     if error.status == 400:

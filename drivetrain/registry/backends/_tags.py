@@ -61,8 +61,8 @@ def tags_of(
 
 
 def decided(status: Approval, reason: str | None, by: str | None, *, before: ModelVersion) -> str:
-    """What is kept of a decision, under DECIDED. Another reason for the same status keeps its time: so a starter that
-    looks now and then can tell it from a version that was rejected and approved again meanwhile."""
+    """The text that keeps a decision, under DECIDED. Another reason for the same status keeps its time: so a starter
+    that looks now and then can tell it from a version that was rejected and approved again meanwhile."""
     at = before.modified_at if status == before.status else time.time()
     return json.dumps({"status": status, "reason": reason, "by": by, "at": at})
 

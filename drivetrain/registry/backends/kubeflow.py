@@ -363,7 +363,7 @@ class KubeflowRegistry:
         return found
 
     def _keep_artifact(self, version: str, group: str, uri: str) -> None:
-        """Where the model lies, once: an artifact that is there is not changed."""
+        """Register the place of the model once: an artifact that is there is not changed."""
         path = f"/model_versions/{version}/artifacts"
         if uri and not any(each.get("uri") == uri for each in self._rest.pages(path)):
             artifact = {"artifactType": "model-artifact", "name": group, "uri": uri, "state": "LIVE"}

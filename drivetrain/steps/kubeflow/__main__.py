@@ -196,7 +196,7 @@ def _write_outputs(task: Task, values: Mapping[str, Any]) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    """Whether the platform takes it as a metric: it refuses other kinds of values."""
+    """True for what the platform takes as a metric: it refuses other kinds of values."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

@@ -35,7 +35,7 @@ class Log:
         self.patterns = {name: re.compile(pattern) for name, pattern in patterns.items()}
         self.values: dict[str, float] = {}
         self.is_stopped = False
-        """Whether the program was told to end, by a signal to this process."""
+        """True once the program was told to end, by a signal to this process."""
         self.report, self.begun = report, time.monotonic()
         folder = os.environ.get(LOGS)
         self.file = None if folder is None else _log_file(Path(folder), report.about)

@@ -71,7 +71,7 @@ def is_over(pod: Json) -> bool:
 
 
 def has_ended(pod: Json) -> bool:
-    """Whether the program has ended there, though it may have been started again."""
+    """True where the program has ended, though it may have been started again."""
     return is_over(pod) or state_of(pod, "terminated") is not None
 
 
@@ -94,7 +94,7 @@ def _code(pod: Json) -> int:
 
 
 def is_suspended(job: Json) -> bool:
-    """Whether a queue, such as Kueue, holds the TrainJob back, or has taken its pods away to start them later."""
+    """True where a queue, such as Kueue, holds the TrainJob back, or has taken its pods away to start them later."""
     return bool(job.get("spec", {}).get("suspend")) or condition(job, "Suspended") is not None
 
 

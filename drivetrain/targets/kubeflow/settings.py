@@ -167,9 +167,9 @@ class Infrastructure(Frozen):
     platform_namespace: Name = "kubeflow"
     """In which Kubeflow itself is installed. It is left as it is, and pods may reach its services."""
     namespace: Literal["make", "existing"] = "existing"
-    """Whether `namespace` is made. A profile's is there already, and is left as it is."""
+    """`make` writes the namespace. A profile's is there already, and `existing` leaves it as it is."""
     openshift: bool = False
-    """Whether the cluster gives each namespace its own user ids, as OpenShift does: then what is written names none."""
+    """True for a cluster that gives each namespace its own user ids, as OpenShift does: no file names an id then."""
     image: Image = "drivetrain-services:latest"
     """The container image of TensorBoard and of the starter of registry events."""
     dns: Dns = Dns()
@@ -222,9 +222,9 @@ class Pod(Frozen):
     memory_gib: Annotated[float, Field(gt=0)] | None = None
     """The same of memory, in GiB: 2 unless given."""
     labels: _Labels = Field(default_factory=FrozenDict[str])
-    """Of the pod, such as sidecar.istio.io/inject: "false"."""
+    """Labels of the pod, such as sidecar.istio.io/inject: "false"."""
     annotations: _Annotations = Field(default_factory=FrozenDict[str])
-    """Of the pod."""
+    """Annotations of the pod."""
 
 
 class Settings(Frozen):

@@ -88,13 +88,13 @@ class SumsOfScores:
 
 
 def sums_of(task: Task) -> dict[str, SumsOfScores]:
-    """What a metric of probabilities counts to tell whether they are some: softmax always gives some."""
+    """Tallies by which a metric of probabilities tells whether its scores are some, as those of softmax are."""
     checked = task.kind == "multiclass" and task.ranked_by != "logits"
     return {SUMS: SumsOfScores(task.num_classes)} if checked else {}
 
 
 def advice_on(counted: Mapping[str, Ints]) -> str:
-    """What to do about scores that do not sum to one; "" where they do."""
+    """Advice about scores that do not sum to one; "" where they do."""
     right, wrong = counted[SUMS].tolist() if SUMS in counted else (0, 0)
     if not wrong:
         return ""

@@ -36,7 +36,7 @@ class Waiting:
         self._ends = [0]
 
     def take(self, batch: Batch) -> bool:
-        """Whether there was room, and the batch is of the kind of those that wait.
+        """True where there was room, and the batch is of the kind of those that wait.
 
         Samples with texts never wait: a recipe makes them from the model's outputs, which would have to be kept.
         """

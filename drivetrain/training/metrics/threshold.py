@@ -81,7 +81,7 @@ class Metric(OneVersusRest):
                 raise InputError(f"{name}={cost:g}; allowed are costs above 0, up to {HIGHEST_COST:g}.")
 
     def tallies(self, task: Task) -> Mapping[str, ScoreHistogram]:
-        """Of probabilities in every task: with them a threshold is compared."""
+        """Probabilities in every task: a threshold is compared with them."""
         return super().tallies(replace(task, ranked_by="probabilities"))
 
     def coarser(self, task: Task, cells: int) -> OneVersusRest:

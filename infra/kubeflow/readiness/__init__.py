@@ -1,4 +1,4 @@
-"""Whether a pipeline would run: `drivetrain infra kubeflow PIPELINE --check` asks the server, the storage, the cluster.
+"""Checks that a pipeline would run: `drivetrain infra kubeflow PIPELINE --check`.
 
     checks.py    all checks in their order, and what they found
     place.py     what is asked, and a finding

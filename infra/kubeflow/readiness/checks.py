@@ -40,7 +40,7 @@ CHECKS: Mapping[str, Check] = {
 
 
 def check(pipeline: Pipeline, command: str) -> list[tuple[str, Finding]]:
-    """What the server, the storage and the cluster say to a pipeline: (name of the check, finding), in their order.
+    """Ask the server, the storage and the cluster: (name of the check, finding), in their order.
 
     Raises:
         UserError: a setting that is wrong, or missing for what the pipeline does.
@@ -55,7 +55,7 @@ def check(pipeline: Pipeline, command: str) -> list[tuple[str, Finding]]:
 
 
 def findings(place: Place) -> Iterator[tuple[str, Finding]]:
-    """Of each check, also where it could not be asked."""
+    """The finding of each check, also where it could not be asked."""
     for name, each in CHECKS.items():
         try:
             for found in each(place):

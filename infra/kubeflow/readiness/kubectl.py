@@ -43,7 +43,7 @@ class Kubectl:
         return json.loads(text)
 
     def may(self, account: str, namespace: str, verb: str, resource: str) -> bool:
-        """Whether a service account may do something in its namespace.
+        """Ask whether a service account may do something in its namespace.
 
         Args:
             resource: `NAME[/SUBRESOURCE][.GROUP]`, as a Role has it.

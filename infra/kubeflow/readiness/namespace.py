@@ -1,4 +1,4 @@
-"""What must be there in the pipeline's namespace before its first run."""
+"""Checks of the pipeline's namespace, before its first run."""
 
 from __future__ import annotations
 
@@ -152,7 +152,7 @@ def _default(text: str) -> Json:
 
 
 def _different(wanted: Json, found: Json) -> Iterator[str]:
-    """What must be otherwise. Keys may come from elsewhere than s3_secret, and a region is any."""
+    """Differences from the block that is needed. Keys may come from elsewhere than s3_secret, and a region is any."""
     for key in ("endpoint", "disableSSL", "forcePathStyle"):
         if _plain(found.get(key, _DEFAULTS.get(key))) != _plain(wanted[key]):
             yield f"{key} is {found.get(key, 'not set')}, not {wanted[key]}"

@@ -1,4 +1,4 @@
-"""What the checks ask, and what one finds."""
+"""The places that the checks ask, and the finding of a check."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Finding:
     state: State
     said: str
     mend: str = ""
-    """What to do, a command where one does it."""
+    """The remedy, a command where one does it."""
 
 
 def ok(said: str) -> Finding:
@@ -45,7 +45,7 @@ def fails(said: str, mend: str) -> Finding:
 
 
 def mapping(value: Any) -> Json:
-    """What an entry of a ConfigMap holds, as YAML text or read already; empty for anything but a mapping.
+    """The mapping in an entry of a ConfigMap, as YAML text or read already; empty for anything else.
 
     Raises:
         UnaskedError: it is no YAML.

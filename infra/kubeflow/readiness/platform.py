@@ -1,4 +1,4 @@
-"""What an administrator sets once for all pipelines: the workflow controller, Kubeflow Trainer and its runtimes."""
+"""Checks of what an administrator sets once: the workflow controller, Kubeflow Trainer and its runtimes."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def runtimes(place: Place) -> Iterator[Finding]:
 
 
 def _has(schema: Any, path: Sequence[str]) -> bool:
-    """Whether a schema knows a field; items of lists are gone into."""
+    """True where a schema knows a field; items of lists are gone into."""
     for name in path:
         schema = schema.get("items", schema).get("properties", {}).get(name)
         if schema is None:

@@ -101,7 +101,7 @@ def exactly(value: Column, given: str, wanted: str) -> Column:
 
 
 def keeps_digits(value: Column, given: str, wanted: str) -> Column:
-    """Whether an integer is the same number as a float."""
+    """True where an integer is the same number as a float."""
     sql, made = functions(), value.cast(spark_type(wanted))
     bits = 24 if wanted == "float32" else 53
     # The largest integer that is a float; those beyond would come back as the largest of all.

@@ -1,4 +1,4 @@
-"""What Kubeflow Pipelines cannot express, by step and field.
+"""Refuses what Kubeflow Pipelines cannot express, by step and field.
 
 One rule, one small function; each says what to use instead.
 """

@@ -1,4 +1,4 @@
-"""What a cluster asks of a pipeline and a run on this machine does not: a registry that outlives a pod, storage that
+"""Conditions that a cluster sets and a run on this machine does not: a registry that outlives a pod, storage that
 Pipelines' launcher can read, and what an administrator has set.
 
 A run here has a registry of its own, and its objects are files.
@@ -58,7 +58,7 @@ def problems(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def notes(pipeline: Pipeline) -> Iterator[str]:
-    """What to know before it is deployed."""
+    """Lines to read before the pipeline is deployed."""
     settings, graph = settings_of(pipeline.deployment), Graph(pipeline)
     if settings.storage_region is None and "root" in settings.model_fields_set:
         yield (
@@ -77,7 +77,7 @@ def notes(pipeline: Pipeline) -> Iterator[str]:
 
 
 def _may_lose_much(step: TrainingStep, settings: Settings) -> bool:
-    """Whether a pod that is taken away may have saved nothing for long, as far as the parameters say."""
+    """True where a pod that is taken away may have saved nothing for long, as far as the parameters say."""
     if not isinstance(step.cluster.spot, Spot) or num_nodes(step, settings):
         return False
     if step.program.target != TRAIN:
@@ -95,7 +95,7 @@ def _registry(step: Step, settings: Settings) -> str | None:
 
 
 def _is_lost(registry: str | None, settings: Settings, step: str) -> bool:
-    """Whether a registry is a folder of a pod, and not of a claim that is mounted there."""
+    """True for a registry in a folder of the pod, and not of a claim that is mounted there."""
     kind, _, place = (registry or "local").partition(":")
     mounted = volumes_of(settings, step) if step else {}
     return kind == "local" and not any(f"{place}/".startswith(f"{folder}/") for folder in mounted)

@@ -19,7 +19,7 @@ SMALL = Resources(cpu=1, memory_gib=2)
 
 
 def resources_of(step: JobStep, settings: Settings) -> Resources:
-    """What a step asks for: what the settings say of it; its own resources; or what a machine of its instance type
+    """The requests of a step: what the settings say of it; its own resources; or what a machine of its instance type
     would give a pod.
 
     A step that trains nothing and names no machine, or the default one, is small. A training that names none asks for

@@ -1,5 +1,4 @@
-"""What the settings give a step's pod, whatever its program: variables, entries of Secrets as such, claims as folders,
-labels."""
+"""Additions of the settings to a step's pod: variables, entries of Secrets as such, claims as folders, labels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said in a pipeline, and does not count on Kubeflow Pipelines."""
+"""Notes on fields of a pipeline that do not count on Kubeflow Pipelines."""
 
 from __future__ import annotations
 

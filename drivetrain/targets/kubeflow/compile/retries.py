@@ -30,7 +30,7 @@ NOTE = (
 
 
 def are_needed(pipeline: Pipeline) -> bool:
-    """Whether a step of a pipeline relies on being tried again, so that NOTE concerns it."""
+    """True where a step of the pipeline relies on being tried again, so that NOTE concerns it."""
     settings = settings_of(pipeline.deployment)
     return any(policies_of(step, settings) for step in Graph(pipeline).steps)
 

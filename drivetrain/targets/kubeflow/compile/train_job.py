@@ -41,7 +41,7 @@ def num_nodes(step: BaseStep, settings: Settings) -> int:
 
 
 def train_job_of(step: TrainingStep, settings: Settings, *, image: str, code: Code) -> Json:
-    """What a task's document says of its TrainJob."""
+    """The entry for the TrainJob in a task's document."""
     resources = resources_of(step, settings)
     runtime: str = getattr(settings.trainer, framework_of(step))
     trainer: Json = {

@@ -146,7 +146,7 @@ class Kubeflow:
 
     @cached_property
     def server(self) -> Server:
-        """What answers there, asked once."""
+        """The installation that answers, asked once."""
         return read_server(self.api)
 
     def experiment(self, pipeline: str) -> str:

@@ -290,7 +290,7 @@ def _last_causes(chain: str) -> str:
 
 
 def _is_refusal(status: int, chain: str) -> bool:
-    """Whether the answer is the same every time: the API says 500, too, of much that is wrong with a request."""
+    """True where the answer is the same every time: the API answers 500 to much that is wrong with a request, too."""
     blames_request = "Invalid input error" in chain or "ResourceNotFoundError" in chain
     return blames_request if status == 500 else status != 429 and status < 500
 

@@ -26,7 +26,7 @@ _VERSION = re.compile(r"v?([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})(-rc\.[0-9]+)?
 
 @dataclass(frozen=True)
 class Server:
-    """What an installation says of itself.
+    """An installation of Kubeflow Pipelines as it describes itself.
 
     Attributes:
         tag: the name of its version; "" where it does not say.
@@ -44,7 +44,7 @@ class Server:
 
     @property
     def cascades(self) -> bool:
-        """Whether a pipeline is deleted with its versions."""
+        """True where a pipeline is deleted with its versions."""
         return self.version is None or self.version >= OLDEST
 
     def refuse_old(self, endpoint: str) -> None:
@@ -59,7 +59,7 @@ class Server:
             )
 
     def notes(self, compiled: Iterable[str], namespace: str) -> Iterator[str]:
-        """What to know before something is deployed there: what the compiler says, and what this server adds."""
+        """Lines to read before something is deployed there: those of the compiler, and those about this server."""
         is_older = self.version is not None and self.version < RETRIES_CHANGED
         yield from (RETRIES_BEFORE if note == retries.NOTE and is_older else note for note in compiled)
         if self.version is None:

@@ -38,7 +38,7 @@ def equals(key: str, value: str) -> str:
 
 
 def health(api: Api) -> Json:
-    """What the installation says of itself: `tag_name`, `multi_user`."""
+    """Ask the installation about itself: `tag_name`, `multi_user`."""
     return api.call("GET", f"{BASE}/healthz", about="answer to healthz", shape={"tag_name": "text"})
 
 

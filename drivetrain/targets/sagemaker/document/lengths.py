@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def too_long(step_type: str, arguments: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[str]:
-    """What the service refuses for its length, each with the parameters that make it and what to do.
+    """Texts that the service refuses for their length, each with the parameters that make it and what to do.
 
     Args:
         step_type: `Processing`, `Training`, ... as in the definition.

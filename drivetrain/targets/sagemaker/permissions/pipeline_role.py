@@ -54,7 +54,7 @@ SERVERLESS_APPLICATION = (
 
 
 def pipeline_statements(known: Reading, names: Names, recorded: Sequence[S3Place] = ()) -> Iterator[Statement]:
-    """What the role that the pipeline is created with is allowed.
+    """Rights of the role that the pipeline is created with.
 
     Args:
         recorded: where the definition itself lies, if the service must read it from the bucket.

@@ -32,7 +32,7 @@ _BLOCK = 1 << 14
 
 @lru_cache(maxsize=32)
 def _first_bits(resolution: int) -> tuple[tuple[float, float, int, int, int], ...]:
-    """Of each piece: from, to, by how many bits a float is shifted, and what is left of both ends."""
+    """Each piece: from, to, by how many bits a float is shifted, and what is left of both ends."""
     found: list[tuple[float, float, int, int, int]] = []
     for low, high, fewer in _PIECES:
         shift = _MANTISSA - resolution + fewer

@@ -176,7 +176,7 @@ class ScoreHistogram:
 
     @property
     def bins(self) -> int:
-        """Of each column and side."""
+        """The bins of each column and side."""
         of = number_of_bins if self.ranked_by == "probabilities" else margin_bins.number_of_bins
         return of(self.resolution)
 
@@ -226,7 +226,7 @@ def _bins_of_one_score(histogram: ScoreHistogram, few: tuple[float, ...]) -> NDA
 
 
 def shown(ranked_by: RankedBy, ranked: Floats) -> Floats:
-    """What people are shown of numbers that samples are ranked by: of log-odds the probabilities."""
+    """Numbers that samples are ranked by, as people see them: log-odds as probabilities."""
     if ranked_by != "logits":
         return ranked
     small = np.exp(-np.abs(ranked))

@@ -1,4 +1,4 @@
-"""What the program of a step printed, from where it is kept.
+"""The output of a step's program, from where it is kept.
 
 The launcher writes it to the root as `executor-logs-N`, N by attempt from 2.17.0 on, once the program has ended; from
 there on it stays. The API server's log address has the whole pod's log: of an ended pod from the cluster's archive, of
@@ -64,7 +64,7 @@ class Output:
         return tuple(found)
 
     def _kept(self, attempt: Attempt, most: int) -> list[str] | None:
-        """What the launcher kept of an attempt."""
+        """The output of an attempt that the launcher kept."""
         if attempt.log is None or not attempt.log.startswith("s3://") or self.problem is not None:
             return None
         try:
@@ -108,7 +108,7 @@ def program_lines(lines: list[str]) -> list[str]:
 
 
 def _is_error(text: str) -> bool:
-    """Whether the log address says that it has no log: always with status 200, and as JSON."""
+    """True where the log address says that it has no log: always with status 200, and as JSON."""
     if not text.startswith('{"error_message"'):
         return False
     try:

@@ -73,7 +73,7 @@ def _with_token(api: Api, body: Json, token: str) -> list[Json]:
 
 
 def _first(api: Api, body: Json, token: str) -> str:
-    """Of several that asked at the same moment one has started it; the others' runs go."""
+    """Keep one run of several that were asked for at the same moment; the others go."""
     runs = _with_token(api, body, token)
     runs.sort(key=lambda run: (str(run.get("created_at")), str(run["run_id"])))
     for run in runs[1:]:

@@ -46,13 +46,13 @@ class StepRun:
     started: float | None = None
     ended: float | None = None
     messages: tuple[str, ...] = ()
-    """What the platform says of its failure: of its last pod, then why no other came."""
+    """Messages of the platform about its failure: of its last pod, then why no other came."""
     runs: int = 1
     """Iterations: more than one in the body of a loop."""
     programs: tuple[tuple[Attempt, ...], ...] = ()
     """The attempts of each iteration that ran its program."""
     branch: str = ""
-    """Of a condition that was decided: yes or no."""
+    """The answer of a condition that was decided: yes or no."""
     failed_by: Attempt | None = None
     """The attempt whose program says why it failed."""
     output: tuple[str, ...] = ()
@@ -130,7 +130,7 @@ def _branches(pipeline: Json, name: str, dag: Json) -> list[Json]:
 def step_runs(
     spec: Json, seen: Mapping[str, list[Seen]], *, ended: str | None, stopped: float | None = None
 ) -> Iterator[StepRun]:
-    """What happened to the steps: to all that there are once the run has ended, before that to those that have begun.
+    """The fate of each step: of all once the run has ended, before that of those that have begun.
 
     Args:
         ended: the run's status where it has ended. A step that is still told as running has then ended like it.
@@ -183,7 +183,7 @@ def _settled(seen: Seen, ended: str | None, stopped: float | None) -> str:
 
 
 def seen_in_details(details: Iterable[Json]) -> dict[str, list[Seen]]:
-    """What happened to tasks, of a run's task details. One that never began has no state."""
+    """The fate of each task by a run's task details. One that never began has no state."""
     found: dict[str, dict[bool, list[Seen]]] = {}
     for detail in details:
         name = str(detail.get("display_name") or "")

@@ -61,13 +61,13 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Seen:
-    """What happened to a step; to one in a loop, in one iteration. Times are seconds since the epoch."""
+    """The fate of a step; of a step in a loop, in one iteration. Times are seconds since the epoch."""
 
     status: str
     started: float | None = None
     ended: float | None = None
     messages: tuple[str, ...] = ()
-    """What the platform says of its failure: of its last pod, then why no other came."""
+    """Messages of the platform about its failure: of its last pod, then why no other came."""
     by_program: bool = False
     """The program's last lines say why it failed."""
     attempts: tuple[Attempt, ...] = ()
@@ -75,7 +75,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Workflow:
-    """What is read of a Workflow."""
+    """The parts of a Workflow that are read."""
 
     namespace: str
     """In which its pods run."""
@@ -97,7 +97,7 @@ class _Task:
 
 
 def read_workflow(manifest: Json) -> Workflow | None:
-    """What happened, of a Workflow; None where it does not say (it has not begun, or keeps its nodes elsewhere)."""
+    """Read a Workflow; None where it does not say what happened (it has not begun, or keeps its nodes elsewhere)."""
     status = part(manifest, "status")
     nodes = _nodes(status)
     if not nodes and not status.get("message"):
@@ -161,12 +161,12 @@ def _sort_in(node: Json, tasks: dict[str, _Task]) -> None:
 
 
 def _is_try(node: Json) -> bool:
-    """Whether a Retry node stands above it, which says the same and more."""
+    """True where a Retry node stands above it, which says the same and more."""
     return _TRY.sub("", str(node.get("name")).rpartition(".")[2]) != str(node.get("name")).rpartition(".")[2]
 
 
 def _seen(workflow: str, task: _Task) -> Seen | None:
-    """What happened to a task; None where it has not begun."""
+    """The fate of a task; None where it has not begun."""
     # A DAG above it may have been tried again, and this task left out of that try.
     tried = [node for node in task.nodes if _status(node) != "NotExecuted"]
     if not tried and (broken := [each for each in task.drivers if _status(each) == "Failed"]):
