@@ -32,7 +32,8 @@ class Explanation:
     """Why a step was taken from the cache or has to run.
 
     `fields` are the key attributes that differ from the latest success; `reasons` say the same in few words;
-    `warnings` name differences that the cache does not look at.
+    `warnings` name differences that the cache does not look at. `earlier` has an equal key; without a hit it is too
+    old, or what it wrote is gone or changed.
     """
 
     hit: bool
@@ -74,9 +75,9 @@ def look_up(
     limit = step.cache.expire_after_seconds
     if limit is not None and age > limit:
         given = step.raw["CacheConfig"]["ExpireAfter"]
-        return Explanation(False, (f"the result of {earlier.execution} is older than {given}",))
+        return Explanation(False, (f"the result of {earlier.execution} is older than {given}",), earlier=earlier)
     for uri in damaged(earlier.execution, step.name, ledger, store):
-        return Explanation(False, (gone_or_changed(uri, earlier.execution),))
+        return Explanation(False, (gone_or_changed(uri, earlier.execution),), earlier=earlier)
     from drivetrain.targets.local.execution.cache_differences import overlooked
 
     warnings = (

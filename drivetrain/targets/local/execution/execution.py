@@ -297,7 +297,8 @@ class Execution:
 
     def _start(self, ready: _Ready) -> None:
         step, explanation = ready.step, ready.explanation
-        why = explanation.reasons if explanation is not None and explanation.fields else ()
+        was_there = explanation is not None and (explanation.fields or explanation.earlier)
+        why = explanation.reasons if explanation is not None and was_there else ()
         if lost := self._damaged.pop(step.name, None):
             why = (lost,)
         number = self._ledger.start_step(

@@ -112,6 +112,8 @@ def test_outputs_that_are_gone_are_a_miss_that_says_so(runs: LocalRuns) -> None:
     assert not explained.hit
     [reason] = explained.reasons
     assert "prepare/out/x.txt" in reason and "is gone or changed" in reason
+    # Nobody has to ask for it: the table of the run and the ledger say so, too.
+    assert next(event.why for event in runs.of(StepStarted) if event.step == "prepare") == (reason,)
 
 
 def test_outputs_that_another_run_overwrote_are_a_miss(runs: LocalRuns) -> None:
@@ -152,6 +154,7 @@ def test_a_result_expires(runs: LocalRuns) -> None:
     runs.start(steps, explain_cache=True)
     assert runs.statuses() == {"s": "Succeeded"}
     assert runs.of(CacheExplained)[0].reasons[0].endswith("is older than T1H")
+    assert runs.of(StepStarted)[0].why == runs.of(CacheExplained)[0].reasons
 
 
 def test_only_successes_of_this_pipeline_with_caching_on_are_taken(runs: LocalRuns) -> None:
