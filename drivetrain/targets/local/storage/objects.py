@@ -268,10 +268,11 @@ def put_assets(store: ObjectStore, assets: Iterable[Asset], ledger: Uploads) -> 
         if there is not None and ledger.checksum(there) == asset.sha256:
             continue
         if there is None or sha256_of(path) != asset.sha256:
-            store.put(asset.uri, asset.content)
-            if sha256_of(path) != asset.sha256:
+            content = asset.content
+            store.put(asset.uri, content)
+            if isinstance(content, Path) and sha256_of(path) != asset.sha256:
                 path.unlink()
-                raise UserError(f"{asset.content} has changed while it was copied to {asset.uri}. Run it again.")
+                raise UserError(f"{content} has changed while it was copied to {asset.uri}. Run it again.")
             make_durable(path.parent)
             there = stored(path.name, asset.uri, path)
         entries.append(ObjectEntry(asset.uri, asset.sha256, there.bytes, there.mtime_ns, there.ctime_ns))
