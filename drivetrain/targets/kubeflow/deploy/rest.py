@@ -71,6 +71,10 @@ class AbsentError(ApiError):
     """There is no such thing."""
 
 
+class ForeignError(ApiError):
+    """The answer is not one of the Pipelines API."""
+
+
 class ConflictError(ApiError):
     """A thing of that name is there already."""
 
@@ -198,9 +202,11 @@ class Api:
             patience.pause(wait)
             pause *= 2
 
-    def _foreign(self, method: str, asked: str, *, may_be_done: bool, problem: str = "", status: int = 0) -> ApiError:
+    def _foreign(
+        self, method: str, asked: str, *, may_be_done: bool, problem: str = "", status: int = 0
+    ) -> ForeignError:
         what = f"{method} {asked.partition('?')[0]}" + (f": {problem}" if problem else "")
-        return ApiError(
+        return ForeignError(
             f"{self.endpoint} did not answer as the Pipelines API does ({what}): it leads to "
             "something else, or to a page to log in. Check deployment.targets.kubeflow.endpoint and the token.",
             status=status,

@@ -12,7 +12,7 @@ from typing import Any, cast
 from urllib.parse import quote
 
 from drivetrain.targets.kubeflow.deploy import shapes
-from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ApiError, ConflictError
+from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ApiError, ConflictError, ForeignError
 
 BASE = "/apis/v2beta1"
 PAGE = 100
@@ -200,15 +200,18 @@ def get_run(api: Api, id: str) -> Json:
 
 def get_workflow(api: Api, id: str) -> Json | None:
     """The Argo Workflow of a run as the API keeps it, also after the cluster has deleted it; None where the server
-    has no such call. Version v1beta1 alone tells it."""
+    has no such call, or a gateway does not pass it on. Version v1beta1 alone tells it.
+
+    The caller has read the run itself just before: a page to log in and a 403 are then the gateway's.
+    """
     shape: shapes.Shape = {"pipeline_runtime": {"workflow_manifest": "text"}}
     try:
         said = api.call("GET", f"/apis/v1beta1/runs/{quote(id, safe='')}", about=f"Workflow of run {id!r}", shape=shape)
         found: Any = json.loads(part(said, "pipeline_runtime").get("workflow_manifest") or "null")
     except ApiError as error:
-        if error.status not in (404, 405, 501):
-            raise
-        return None
+        if error.status in (403, 404, 405, 501) or 300 <= error.status < 400 or isinstance(error, ForeignError):
+            return None
+        raise
     except (ValueError, RecursionError):
         return None
     return cast("Json", found) if isinstance(found, dict) else None
@@ -249,7 +252,8 @@ def part(said: Mapping[str, Any], name: str) -> Json:
 
 def seconds(text: Any) -> float | None:
     """An RFC 3339 time as seconds since the epoch; None where there is none."""
-    if not isinstance(text, str) or not text:
+    try:
+        found = datetime.fromisoformat(text).timestamp()
+    except (TypeError, ValueError, OverflowError, OSError):
         return None
-    found = datetime.fromisoformat(text).timestamp()
     return found if found > 0 else None

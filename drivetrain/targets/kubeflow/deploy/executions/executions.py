@@ -24,6 +24,11 @@ GOING = frozenset(["Executing", "Stopping"])
 _STATUSES = {"SUCCEEDED": "Succeeded", "FAILED": "Failed", "CANCELED": "Stopped", "CANCELING": "Stopping"}
 _STATUSES["SKIPPED"] = "Succeeded"
 NO_STEPS = "This version of Kubeflow Pipelines does not list steps."
+NO_VERSION = "The version that it ran is deleted, and with it the names of its steps."
+NO_WORKFLOW = (
+    "The server does not give the Workflow of this run (/apis/v1beta1/runs/ID). So attempts, logs, reasons, and what "
+    "came from the cache are not known."
+)
 
 
 @dataclass(frozen=True)
@@ -176,7 +181,7 @@ def describe(api: Api, name: str, id: str, explained: Explained | None = None) -
     found = execution(name, run)
     reference: Json = part(run, "pipeline_version_reference")
     spec, called = part(run, "pipeline_spec"), None
-    if reference.get("pipeline_version_id"):
+    if reference.get("pipeline_version_id") and reference.get("pipeline_id"):
         try:
             started = version(service.get_version(api, reference["pipeline_id"], reference["pipeline_version_id"]))
             spec, called = started.spec, started.name
@@ -198,14 +203,24 @@ def describe(api: Api, name: str, id: str, explained: Explained | None = None) -
         steps=steps,
         planned=tuple(planned(spec)),
         pods_in=workflow.namespace if workflow else "",
-        note=_note(found, steps, workflow) if is_known or found.is_going else NO_STEPS,
+        note=_note(found, spec, steps, details, workflow),
     )
 
 
-def _note(found: Execution, steps: Sequence[StepRun], workflow: Workflow | None) -> str | None:
-    """The pod of the platform for which a run waits, where no step runs."""
+def _note(
+    found: Execution,
+    spec: Mapping[str, Any],
+    steps: Sequence[StepRun],
+    details: Sequence[Json],
+    workflow: Workflow | None,
+) -> str | None:
+    """What is not known of a run; else the pod of the platform for which it waits, where no step runs."""
+    if workflow is None:
+        return NO_WORKFLOW if details else None if found.is_going else NO_STEPS
+    if not spec:
+        return NO_VERSION
     waits = found.is_going and not any(each.status == "Executing" for each in steps)
-    return workflow.pending if waits and workflow else None
+    return workflow.pending if waits else None
 
 
 def _reason(steps: Sequence[StepRun], workflow: Workflow | None) -> str | None:

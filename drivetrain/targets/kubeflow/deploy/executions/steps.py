@@ -124,7 +124,8 @@ def _branches(pipeline: Json, name: str, dag: Json) -> list[Json]:
     tasks: Json = dag.get("tasks", {})
     labels = [tasks[task]["componentRef"]["name"] for branch in ("then", "otherwise")
               if (task := f"{name}-{branch}") in tasks]  # fmt: skip
-    return [pipeline["components"][label]["dag"] for label in labels]
+    dags = [pipeline["components"][label].get("dag") for label in labels]
+    return dags if all(dags) else []  # in a pipeline that others compiled, such a task may be a program
 
 
 def step_runs(

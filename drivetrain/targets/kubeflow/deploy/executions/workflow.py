@@ -221,13 +221,11 @@ def _attempt(workflow: str, node: Json) -> Attempt:
 
 def _log_of(node: Json) -> str | None:
     """The URI of the output `executor-logs`, from the executor input in the command of a pod's launcher."""
-    parameters: Iterable[Json] = part(node, "inputs").get("parameters") or ()
-    for each in parameters:
-        if each.get("name") == "pod-spec-patch":
-            try:
-                command: list[str] = json.loads(each["value"])["containers"][0]["command"]
-                given = json.loads(command[command.index("--executor_input") + 1])
-                return str(given["outputs"]["artifacts"][LOG]["artifacts"][0]["uri"])
-            except (ValueError, LookupError, TypeError):
-                return None  # a version before 2.5.0, or one that hands it over in another way
-    return None
+    try:
+        parameters: Iterable[Json] = part(node, "inputs").get("parameters") or ()
+        patch = next(each["value"] for each in parameters if each["name"] == "pod-spec-patch")
+        command: list[str] = json.loads(patch)["containers"][0]["command"]
+        given = json.loads(command[command.index("--executor_input") + 1])
+        return str(given["outputs"]["artifacts"][LOG]["artifacts"][0]["uri"])
+    except (StopIteration, ValueError, LookupError, TypeError):
+        return None  # a version before 2.5.0, or one that hands it over in another way

@@ -16,11 +16,13 @@ from drivetrain.targets.kubeflow.deploy.deployer import Report
 from drivetrain.targets.kubeflow.deploy.executions import executions
 from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, describe
 from drivetrain.targets.kubeflow.deploy.executions.workflow import read_workflow
-from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ApiError
+from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ApiError, ForeignError
 from drivetrain.targets.kubeflow.deploy.shapes import problem_of
 
 RECORDED = Path(__file__).parents[4] / "fixtures" / "kubeflow_runs"
 Json = dict[str, Any]
+FOREIGN = 0
+"""In place of a status: the answer is not the API's, such as a page to log in."""
 # A pipeline's tasks: a name, or a name with its branches or with the body of a loop.
 CHAIN = ["make", "count"]
 DECIDE = ["make", "count", ("decide", {"then": ["yes"], "otherwise": ["stop"]})]
@@ -172,7 +174,8 @@ class Server:
     def call(self, method: str, path: str, *, shape: Any = "object", **_: Any) -> Json:
         if path.startswith("/apis/v1beta1/"):
             if self.status != 200:
-                raise (AbsentError if self.status == 404 else ApiError)("refused", status=self.status)
+                kind = {404: AbsentError, FOREIGN: ForeignError}.get(self.status, ApiError)
+                raise kind("refused", status=self.status)
             answer: Json = {"pipeline_runtime": {"workflow_manifest": json.dumps(self.manifest)}}
         else:
             answer = self.answer
@@ -234,7 +237,7 @@ def test_what_unpacks_to_too_much_is_not_read(monkeypatch: pytest.MonkeyPatch) -
     assert workflow.read_workflow({"status": {"compressedNodes": nodes}}) is None
 
 
-@pytest.mark.parametrize("status", [404, 405, 501])
+@pytest.mark.parametrize("status", [302, 403, 404, 405, 501, FOREIGN])
 @pytest.mark.parametrize(
     ("run", "steps"),
     [
@@ -249,12 +252,52 @@ def test_what_unpacks_to_too_much_is_not_read(monkeypatch: pytest.MonkeyPatch) -
 def test_without_the_workflow_task_details_are_read(run: str, steps: dict[str, str], status: int) -> None:
     found = Server(run, status=status).described()
     assert {name: text.removesuffix(" 0") for name, text in shown(found).items()} == steps
-    assert found.status == EXPECTED[run][0]
+    assert (found.status, found.note) == (EXPECTED[run][0], executions.NO_WORKFLOW)
 
 
-def test_other_refusals_of_the_workflow_are_told() -> None:
+@pytest.mark.parametrize("status", [400, 401, 500])
+def test_other_refusals_of_the_workflow_are_told(status: int) -> None:
     with pytest.raises(ApiError, match="refused"):
-        Server("chain-ok", status=403).described()
+        Server("chain-ok", status=status).described()
+
+
+def test_a_workflow_with_odd_nodes_is_read_as_far_as_it_goes() -> None:
+    for odd in (None, 7, "abc", {"name": "pod-spec-patch"}, [None, 5, {"name": "pod-spec-patch"}]):
+        manifest = recorded("chain-ok")["workflow"]
+        for node in manifest["status"]["nodes"].values():
+            node |= {"startedAt": "soon", "finishedAt": "99999999", "inputs": {"parameters": odd}}
+        found = Server("chain-ok", manifest=manifest).described()
+        assert (shown(found), found.steps[0].seconds) == (CHAIN_DONE, None)
+        assert found.steps[0].programs[0][0].log is None
+
+
+def test_a_version_that_is_deleted_is_said() -> None:
+    server = Server("chain-ok")
+    del server.answer["pipeline_spec"]
+    server.answer["pipeline_version_reference"] = {"pipeline_id": "p", "pipeline_version_id": "v"}
+    answered = server.call
+
+    def call(method: str, path: str, **more: Any) -> Json:
+        if "/versions/" in path:
+            raise AbsentError("There is no pipeline version", status=404)
+        return answered(method, path, **more)
+
+    server.call = call  # type: ignore[method-assign]
+    found = server.described()
+    assert (found.steps, found.note) == ((), executions.NO_VERSION)
+
+
+def test_a_run_whose_version_names_no_pipeline_has_its_own_spec() -> None:
+    server = Server("chain-ok")
+    server.answer["pipeline_version_reference"] = {"pipeline_version_id": "v"}
+    assert shown(server.described()) == CHAIN_DONE
+
+
+def test_a_pipeline_that_others_compiled_may_call_a_task_then() -> None:
+    """`decide-then` is no branch of ours there: it is a program."""
+    server = Server("decide-yes")
+    server.answer["pipeline_spec"]["components"]["comp-decide-then"] = {"executorLabel": "exec-decide-then"}
+    assert {step.name for step in server.described().steps} >= {"make", "decide", "decide-then"}
 
 
 def test_no_step_runs_in_a_run_that_has_ended() -> None:
