@@ -236,17 +236,21 @@ def _modules(folder: Path) -> Iterator[tuple[str, Path | None]]:
     within the folder holds.
     """
     for name, module in list(sys.modules.items()):
-        found = getattr(module, "__dict__", {})
+        fields = getattr(module, "__dict__", {})
         if name.partition(".")[0] in ("drivetrain", "__main__") or getattr(
-            found.get("__spec__"), "_initializing", False
+            fields.get("__spec__"), "_initializing", False
         ):
             continue
-        file = found.get("__file__")
-        place = file or next(iter(found.get("__path__") or ()), None)
-        if not isinstance(place, str) or not (place := Path(place).resolve()).is_relative_to(folder):
+        file = fields.get("__file__")
+        place = file or next(iter(fields.get("__path__") or ()), None)
+        if not isinstance(place, str):
             continue
-        if not any(part in _FOREIGN or part.startswith(".") for part in place.relative_to(folder).parts):
-            yield name, place if file else None
+        # A link in the folder is the folder's, wherever it leads; the way to the folder may have links, too.
+        within = (each for each in (Path(place), Path(place).resolve()) if each.is_relative_to(folder))
+        if (found := next(within, None)) is None:
+            continue
+        if not any(part in _FOREIGN or part.startswith(".") for part in found.relative_to(folder).parts):
+            yield name, found if file else None
 
 
 def _holds(folder: Path, name: str) -> bool:

@@ -418,6 +418,17 @@ def test_a_module_that_the_function_imports_is_loaded_again(tmp_path: Path) -> N
     assert rows_of(target) == 4
 
 
+def test_an_edited_module_behind_a_link_is_loaded_again(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "mine").mkdir()
+    write(tmp_path / "shared", "rows.py", "ROWS = 3")
+    (tmp_path / "mine" / "linked_rows.py").symlink_to("../shared/rows.py")
+    target = write(tmp_path / "mine", "with_link.py", HELPED.format(helper="linked_rows", name="p"))
+    assert rows_of(target) == 3
+    write(tmp_path / "shared", "rows.py", "ROWS = 4")
+    assert rows_of(target) == 4
+
+
 def test_an_unchanged_file_keeps_its_module(tmp_path: Path) -> None:
     target = Path(write(tmp_path, "left_alone.py", GOOD))
     assert loading.import_file(target) is loading.import_file(target)
