@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 from drivetrain.base.masking import MASK
 from drivetrain.steps import gather
 
-_SHOWN = 48
+_SHOWN, _BEFORE = 48, 12
 # Lists whose entries are known by a name, so that a new one in the middle does not shift the others.
 _NAMES = ("InputName", "ChannelName", "OutputName", "Name", "Key")
 _INPUTS = ("ProcessingInputs", "InputDataConfig")
@@ -57,7 +57,7 @@ def overlooked(key: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any
     rest_old = {name: value for name, value in old.items() if name not in ignored}
     rest_new = {name: value for name, value in new.items() if name not in ignored}
     found = [
-        f"{d.path[-1]} {_shown(d.old)} -> {_shown(d.new)}, which the cache does not look at"
+        f"{d.path[-1]} {_both(d.old, d.new)}, which the cache does not look at"
         for d in _differences((), rest_old, rest_new)
     ]
     for name in _output_names(new):
@@ -79,7 +79,7 @@ def _reason(difference: Difference, ran_again: Callable[[str], str | None]) -> s
     if last in ("ImageUri", "TrainingImage"):
         return _change("image", old, new)
     if path == ("Environment", _PROCESSES):
-        return f"processes {_shown(old or _NOT_GIVEN)} -> {_shown(new or _NOT_GIVEN)}"
+        return f"processes {_both(old or _NOT_GIVEN, new or _NOT_GIVEN)}"
     if root in ("Environment", "HyperParameters"):
         return _change(last, old, new)
     if root in _INPUTS:
@@ -90,7 +90,7 @@ def _reason(difference: Difference, ran_again: Callable[[str], str | None]) -> s
             writer = ran_again(new)
             if writer is not None:
                 return f"input {name}: upstream {writer} re-ran"
-            return f"input {name}: {_shown(old)} -> {_shown(new)}"
+            return f"input {name}: {_both(old, new)}"
         return _change(f"input {name}" if len(path) <= 2 else f"input {name}: {last}", old, new)
     return _change(difference.attribute, old, new)
 
@@ -100,16 +100,35 @@ def _change(name: str, old: Any, new: Any) -> str:
         return f"{name} is new" if isinstance(new, dict | list) else f"{name} is new: {_shown(new)}"
     if new is None:
         return f"{name} is gone"
-    return f"{name} {_shown(old)} -> {_shown(new)}"
+    return f"{name} {_both(old, new)}"
+
+
+def _both(old: Any, new: Any) -> str:
+    """Both values by their ends; where these are alike, from shortly before the first letter that differs."""
+    if (left := _shown(old)) == (right := _shown(new)):
+        texts = _text(old), _text(new)
+        alike = next((n for n, (a, b) in enumerate(zip(*texts, strict=False)) if a != b), min(map(len, texts)))
+        start = max(0, alike - _BEFORE)
+        left, right = (("..." if start else "") + _beginning(text[start:]) for text in texts)
+    return f"{left} -> {right}"
+
+
+def _beginning(text: str) -> str:
+    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
 
 
 def _shown(value: Any) -> str:
+    text = _text(value)
+    return text if len(text) <= _SHOWN or text == MASK else "..." + text[-_SHOWN + 3 :]
+
+
+def _text(value: Any) -> str:
     if value is None:
         return "(none)"
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     if text.startswith('"') and text.endswith('"') and len(text) > 1:  # hyperparameters are JSON in strings
         text = text[1:-1]
-    return text if len(text) <= _SHOWN or text == MASK else "..." + text[-_SHOWN + 3 :]
+    return text
 
 
 def _differences(path: tuple[str, ...], old: Any, new: Any) -> list[Difference]:

@@ -239,6 +239,23 @@ def test_the_key_holds_the_documented_attributes_and_nothing_else(runs: LocalRun
             "input e is new",
         ),
         ({"Environment": {"TOKEN": "***"}}, {"Environment": {"TOKEN": "***", "B": "1"}}, "B is new: 1"),
+        # Long ones are told by their ends, or from where they differ on where the ends are alike.
+        (
+            {"Environment": {"A": "1" * 60 + "x"}},
+            {"Environment": {"A": "1" * 60 + "y"}},
+            f"A ...{'1' * 44}x -> ...{'1' * 44}y",
+        ),
+        (
+            {"AppSpecification": {"ImageUri": f"683313688378.dkr.ecr.us-east-1.amazonaws.com/{'pytorch' * 9}:1"}},
+            {"AppSpecification": {"ImageUri": f"683313688378.dkr.ecr.eu-west-1.amazonaws.com/{'pytorch' * 9}:1"}},
+            "image ...378.dkr.ecr.us-east-1.amazonaws.com/pytorchpy... -> "
+            "...378.dkr.ecr.eu-west-1.amazonaws.com/pytorchpy...",
+        ),
+        (
+            {"Environment": {"A": "a" + "1" * 60}},
+            {"Environment": {"A": "1" * 60}},
+            f"A a{'1' * 44}... -> {'1' * 45}...",
+        ),
     ],
 )
 def test_differences_are_told_in_few_words(old: dict[str, Any], new: dict[str, Any], told: str) -> None:
