@@ -25,6 +25,7 @@ from drivetrain.targets.sagemaker.document.step_fields import Cache, DependsOn, 
 # The service takes 1 MiB in a request (more through S3). These bounds are what is read, and refused, within a second.
 MAX_BYTES = 8 * 1024 * 1024
 MAX_STEPS = 10_000
+_DESCRIBED = " Take the text out of it: aws sagemaker describe-pipeline ... --query PipelineDefinition --output text."
 # The rules of this type are in for_each.py, which only definitions that have such a step import.
 FOR_EACH = "ForEach"
 
@@ -253,10 +254,12 @@ def write(definition: Definition | Mapping[str, Any]) -> str:
 
 def _definition(value: Json, source: str) -> Definition:
     if not isinstance(value, dict):
-        raise UserError(f"{source}: a definition is a JSON object with a list of Steps; given {shown(value)}.")
+        hint = _DESCRIBED if isinstance(value, str) else ""
+        raise UserError(f"{source}: a definition is a JSON object with a list of Steps; given {shown(value)}.{hint}")
     if "Steps" not in value:
         given = ", ".join(value) or "nothing"
-        raise UserError(f"{source}: the definition has no Steps. Given: {given:.120}.")
+        hint = _DESCRIBED if "PipelineDefinition" in value else ""
+        raise UserError(f"{source}: the definition has no Steps. Given: {given:.120}.{hint}")
     if value["Steps"] is None:
         raise UserError(f"{source}: Steps is null. Allowed: a list.")
     if (count := _num_steps(value["Steps"])) > MAX_STEPS:

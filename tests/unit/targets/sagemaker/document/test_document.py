@@ -136,6 +136,12 @@ STEP = {"Name": "a", "Type": "Lambda"}
         (3, "given 3"),
         ({}, "has no Steps. Given: nothing"),
         ({"steps": []}, "has no Steps. Given: steps"),
+        # As `aws sagemaker describe-pipeline` writes it, whole and with --query PipelineDefinition.
+        (
+            {"PipelineDefinition": '{"Steps": []}'},
+            "PipelineDefinition. Take the text out of it: aws sagemaker describe",
+        ),
+        ('{"Steps": []}', "--query PipelineDefinition --output text"),
         ({"Steps": None}, "Steps is null"),
         ({"Steps": {}}, "Steps is an object. Allowed: a list"),
         ({"Steps": ["a"]}, "Steps[0] is 'a'. Allowed: an object"),
