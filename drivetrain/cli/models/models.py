@@ -208,7 +208,8 @@ def rollback(
     from drivetrain.base.errors import UserError
     from drivetrain.cli.models.registry import opened
 
-    approved = [each.version for each in opened(registry, home).versions(group) if each.status == "Approved"]
+    asked = opened(registry, home)
+    approved = [each.version for each in asked.versions(group) if each.status == "Approved"]
     if not approved:
         raise UserError(f"no version of {group!r} is approved: there is no champion to go back from.")
     if to is None and len(approved) == 1:
@@ -217,10 +218,11 @@ def rollback(
             f"(drivetrain models reject {group} {approved[0]}), or approve another one."
         )
     if to is not None and to not in approved[1:]:
+        asked.version(group, to)  # is there
         earlier = ", ".join(map(str, approved[1:])) or "none"
         raise UserError(
             f"--to {to}: the champion of {group!r} is version {approved[0]}, and approved before it are: {earlier}. To "
-            f"make any other version the champion, approve it (drivetrain models approve {group} {to})."
+            f"make any other version the champion, approve it: drivetrain models approve {group} VERSION."
         )
     _decide(group, str(to or approved[1]), "Approved", reason, registry, home, as_json)
 
