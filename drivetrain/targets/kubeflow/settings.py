@@ -78,6 +78,8 @@ def _variable(name: str) -> str:
 
 
 def _folder(path: str) -> str:
+    if {".", ".."} & set(path.split("/")):
+        raise PydanticCustomError("folder", "{path} leads elsewhere. Give it without '.' and '..'", {"path": path})
     if _MOUNTED.fullmatch(path):
         said = {"path": path}
         raise PydanticCustomError("folder", "{path} is the platform's own. Give another folder, such as /data", said)
@@ -282,7 +284,7 @@ class Settings(Frozen):
     """For trainings on several nodes."""
     infrastructure: Infrastructure = Infrastructure()
     """What is written for an administrator to apply."""
-    node_selector: FrozenMap[str] = Field(default_factory=FrozenDict)
+    node_selector: _Labels = Field(default_factory=FrozenDict[str])
     """Labels of the nodes on which pods run."""
     pods: Pod = Pod()
     """What the pod of every step gets."""
@@ -290,9 +292,9 @@ class Settings(Frozen):
     """Name of a step -> what its pod gets besides."""
     notices: SecretKey | None = None
     """Where the URL is to which a notice is posted when a run has ended, however it ended; none unless given."""
-    spot_tolerations: FrozenMap[str] = Field(default_factory=FrozenDict)
+    spot_tolerations: _Labels = Field(default_factory=FrozenDict[str])
     """Key -> value of the taints of spot nodes, which trainings with Spot tolerate; an empty value means any."""
-    spot_node_selector: FrozenMap[str] = Field(default_factory=FrozenDict)
+    spot_node_selector: _Labels = Field(default_factory=FrozenDict[str])
     """Labels of spot nodes."""
 
     @property

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import subprocess
-from typing import Any
+from typing import Any, cast
 
 from drivetrain.infra.kubeflow.readiness.place import UnaskedError
 
 Json = dict[str, Any]
 _ANSWER_SECONDS, _WHOLE_SECONDS = 15, 60
+_MAX_SAID = 120
 _OF_ONE_OBJECT = "Error from server (Forbidden)"
 
 
@@ -40,7 +41,14 @@ class Kubectl:
             text = self._output("get", kind, *names, *where, "-o", "json", f"--request-timeout={_ANSWER_SECONDS}s")
         except _AbsentError:
             return None
-        return json.loads(text)
+        try:
+            found: Any = json.loads(text)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            said = " ".join(text.split())[:_MAX_SAID] or "nothing"
+            raise UnaskedError(f"kubectl did not answer with JSON, it printed: {said}")
+        return cast("Json", found)
 
     def may(self, account: str, namespace: str, verb: str, resource: str) -> bool:
         """Ask whether a service account may do something in its namespace.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,7 +10,7 @@ from drivetrain.infra.kubeflow import launcher
 from drivetrain.infra.kubeflow.access import PLATFORM_ACCOUNTS, step_permissions
 from drivetrain.infra.kubeflow.needs import SSH_SECRET, own_runtimes
 from drivetrain.infra.kubeflow.objects import PART_OF, PART_OF_LABEL
-from drivetrain.infra.kubeflow.readiness.place import Finding, Json, Place, fails, mapping, ok
+from drivetrain.infra.kubeflow.readiness.place import Finding, Json, Place, UnaskedError, fails, mapping, ok
 from drivetrain.infra.kubeflow.runtimes import SSH_FILES
 from drivetrain.infra.kubeflow.storage import PROFILE
 
@@ -59,9 +60,13 @@ def kfp_launcher(place: Place) -> Iterator[Finding]:
         said = f"ConfigMap {launcher.CONFIG_MAP} has no {launcher.BLOCK}: each step ends with 'Invalid region'"
         yield fails(said, f"{place.write} && {patch}")
         return
-    different = list(_different(wanted["s3"]["default"], _default(text)))
+    edit = f"kubectl -n {place.namespace} edit configmap {launcher.CONFIG_MAP}"
+    try:
+        different = list(_different(wanted["s3"]["default"], _default(text)))
+    except UnaskedError as error:
+        yield fails(f"{launcher.BLOCK}: {error}", edit)
+        return
     if different:
-        edit = f"kubectl -n {place.namespace} edit configmap {launcher.CONFIG_MAP}"
         yield fails(f"in {launcher.BLOCK}, s3.default: {'; '.join(different)}", f"{edit}, and set them")
         return
     yield ok(f"the launcher finds {wanted['s3']['default']['endpoint']}")
@@ -75,10 +80,14 @@ def secrets(place: Place) -> Iterator[Finding]:
         if found is not None and not missing:
             yield ok(f"{name} is there")
             continue
-        literals = "".join(f" --from-literal={key}=..." for key in sorted(keys))
+        kubectl = f"kubectl -n {place.namespace}"
+        if found is not None:
+            added = json.dumps({"stringData": dict.fromkeys(missing, "...")})
+            yield fails(f"Secret {name!r} has no {', '.join(missing)}", f"{kubectl} patch secret {name} -p '{added}'")
+            continue
+        literals = "".join(f" --from-literal={key}=..." for key in missing)
         kind = "generic" if keys else "docker-registry"
-        said = f"there is no Secret {name!r}" if found is None else f"Secret {name!r} has no {', '.join(missing)}"
-        yield fails(said, f"kubectl -n {place.namespace} create secret {kind} {name}{literals or ' ...'}")
+        yield fails(f"there is no Secret {name!r}", f"{kubectl} create secret {kind} {name}{literals or ' ...'}")
 
 
 def account(place: Place) -> Iterator[Finding]:

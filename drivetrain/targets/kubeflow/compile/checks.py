@@ -43,7 +43,7 @@ from drivetrain.targets.kubeflow.compile import fails, images
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS
 from drivetrain.targets.kubeflow.compile.notices import NOTICE, STEPS
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes, variables
-from drivetrain.targets.kubeflow.compile.values import NO_PLACEHOLDERS, PLACEHOLDER, integers_in, problem_of
+from drivetrain.targets.kubeflow.compile.values import integers_in, problem_of
 from drivetrain.targets.kubeflow.schedules import CannotSayError, trigger_of
 from drivetrain.targets.kubeflow.settings import RESERVED_VARIABLES, settings_of
 from drivetrain.targets.target import Problem
@@ -143,9 +143,11 @@ def _names(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
 def _step_settings(pipeline: Pipeline, graph: Graph) -> Iterator[Problem]:
     settings = settings_of(pipeline.deployment)
     for name in settings.steps:
+        field = f"deployment.targets.kubeflow.steps.{name}"
         if name not in graph.by_name:
-            field = f"deployment.targets.kubeflow.steps.{name}"
             yield Problem("", field, f"there is no such step. {did_you_mean(name, graph.by_name)}")
+        elif isinstance(graph.by_name[name], ConditionStep | ForEachStep):
+            yield Problem("", field, "it has no pod. Give the steps of its branches, or of its body.")
     for where, pod in (("pods", settings.pods), *((f"steps.{name}", pod) for name, pod in settings.steps.items())):
         if CHECKPOINTS in pod.volumes and settings.checkpoint_claim is not None:
             field = f"deployment.targets.kubeflow.{where}.volumes"
@@ -347,8 +349,8 @@ def _loops(step: Step, graph: Graph) -> Iterator[Problem]:
         return
     if isinstance(step.items, Reference) or any(isinstance(item, Reference) for item in _items(step)):
         yield Problem(step.name, "items", "holds a reference. Give a list of literals: items are compiled there.")
-    elif any(PLACEHOLDER in str(item) for item in _items(step)):
-        yield Problem(step.name, "items", f"{NO_PLACEHOLDERS} Give other items.")
+    elif reason := next(filter(None, map(problem_of, _items(step))), None):
+        yield Problem(step.name, "items", f"{reason} Give other items.")
     if step.selector is not None and not isinstance(step.selector.value, LoggedRef):
         yield Problem(step.name, "best", f"{step.selector.value.described()} is SageMaker's. Use step.logged(...).")
 

@@ -13,6 +13,10 @@ from drivetrain.spec.values import All, AnyOf, Comparison, Condition, In, Not
 # What parameters of the platform cannot hold: it fills it in, also in a text that is somebody's value.
 PLACEHOLDER = "{{$"
 NO_PLACEHOLDERS = "it holds `{{$`, which Kubeflow Pipelines takes for a placeholder of its own."
+# Kubernetes puts variables into a pod's command, and the launcher's command holds all parameters:
+# https://kubernetes.io/docs/tasks/inject-data-application/define-command-argument-container/
+_EXPANDED = re.compile(r"\$(\$|\([-._A-Za-z0-9]+\))")
+EXPANDED = "it holds `$$` or `$(NAME)`, which Kubernetes replaces in a pod's command."
 # Its numbers are doubles, which have no larger integers one by one.
 LARGEST_INTEGER = 2**53
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -22,6 +26,8 @@ def problem_of(value: Any) -> str | None:
     """Why a parameter of the platform cannot have a value; None where it can."""
     if PLACEHOLDER in str(value):
         return NO_PLACEHOLDERS
+    if _EXPANDED.search(str(value)):
+        return EXPANDED
     if isinstance(value, int) and abs(value) > LARGEST_INTEGER:
         return f"{value} is rounded there, where numbers are doubles. Allowed: -2**53 to 2**53."
     return None

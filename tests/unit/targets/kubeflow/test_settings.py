@@ -47,6 +47,13 @@ BAD: list[tuple[dict[str, Any], str]] = [
         ({"steps": {"fit": {"secrets": {name: "a/b"}}}}, f"steps.fit.secrets.{name}.[key]: the Trainer sets {name}")
         for name in ("PET_NNODES", "PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT")
     ),
+    *(
+        ({"pods": {"volumes": {folder: "shared"}}}, f"pods.volumes.{folder}.[key]: {folder} leads elsewhere")
+        for folder in ("/data/../s3", "/./s3", "/s3/..")
+    ),
+    ({"node_selector": {"a b": "c"}}, "node_selector.a b.[key]: give [DOMAIN/]NAME"),
+    ({"spot_tolerations": {"a b": ""}}, "spot_tolerations.a b.[key]: give [DOMAIN/]NAME"),
+    ({"spot_node_selector": {"pool": "a b"}}, "spot_node_selector.pool: give at most 63 letters"),
     ({"nothing": 1}, "nothing: there is no such setting. "),
 ]
 

@@ -79,6 +79,15 @@ def test_a_cluster_that_is_away_is_asked_once(tmp_path: Path, monkeypatch: pytes
     assert (tmp_path / "started").read_text() == "x\n"
 
 
+@pytest.mark.parametrize(("text", "said"), [("", "nothing"), ("Hello", "Hello"), ("[]", r"\[\]")])
+def test_an_answer_that_is_no_object(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
+    """Such as of a program around kubectl, which greets."""
+    program(tmp_path, monkeypatch, "")
+    (tmp_path / "kubectl").write_text(f"#!/bin/sh\necho '{text}'\n")
+    with pytest.raises(UnaskedError, match=f"no.* JSON, it printed: {said}$"):
+        Kubectl().get("namespace", "kubeflow")
+
+
 def test_without_kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(UnaskedError, match="kubectl is not on PATH"):

@@ -10,7 +10,6 @@ import yaml
 from drivetrain.infra.kubeflow import launcher
 from drivetrain.infra.kubeflow.needs import needs_of
 from drivetrain.infra.kubeflow.readiness import namespace
-from drivetrain.infra.kubeflow.readiness.place import UnaskedError
 from tests.fixtures.kubectl import Cluster
 from tests.fixtures.kubeflow_infra import full, one_node
 
@@ -115,8 +114,9 @@ def test_a_block_without_the_store(cluster: Cluster, found: Any, text: str) -> N
 
 def test_a_block_that_is_no_yaml(cluster: Cluster, found: Any) -> None:
     cluster.patch_data("kfp-launcher", providers="s3: [")
-    with pytest.raises(UnaskedError, match="is no YAML"):
-        found(namespace.kfp_launcher, **STORE)
+    ((state, said, mend),) = found(namespace.kfp_launcher, **STORE)
+    assert state == "would fail" and said.startswith("providers: ") and "is no YAML" in said
+    assert mend == "kubectl -n kubeflow edit configmap kfp-launcher"
 
 
 def test_on_aws_the_launcher_needs_nothing(found: Any) -> None:
@@ -137,8 +137,7 @@ def test_secrets_have_the_keys_that_are_used(cluster: Cluster, found: Any) -> No
         (
             "would fail",
             "Secret 's3-credentials' has no AWS_SECRET_ACCESS_KEY",
-            "kubectl -n kubeflow create secret generic s3-credentials --from-literal=AWS_ACCESS_KEY_ID=... "
-            "--from-literal=AWS_SECRET_ACCESS_KEY=...",
+            'kubectl -n kubeflow patch secret s3-credentials -p \'{"stringData": {"AWS_SECRET_ACCESS_KEY": "..."}}\'',
         ),
     ]
 

@@ -359,6 +359,18 @@ def test_settings_of_a_step_that_is_not_there() -> None:
     assert "Did you mean 'load'?" in problem.reason
 
 
+def test_settings_of_a_loop_would_reach_no_pod() -> None:
+    loop = for_each([0.1], [step(load, raw=RAW)], name="sweep", max_concurrency=1)
+    (problem,) = checks.check(spec(loop, settings={"steps": {"sweep": {"cpu": 4}}}))
+    assert str(problem).startswith("The pipeline: deployment.targets.kubeflow.steps.sweep: it has no pod.")
+
+
+@pytest.mark.parametrize("item", ["{{$.x}}", "$$", "$(HOME)"])
+def test_items_that_would_not_arrive_as_they_are(item: str) -> None:
+    loop = for_each([{"key": "a", "text": item}], [step(load, raw=RAW)], name="sweep", key="key", max_concurrency=1)
+    assert [problem.field for problem in checks.check(spec(loop))] == ["items"]
+
+
 def test_more_variables_than_a_train_job_has() -> None:
     """Recorded: `spec.trainer.env: Too many: 134: must have at most 128 items`."""
 

@@ -104,6 +104,8 @@ def test_wrong_starts_are_refused_and_nothing_starts(deployed: Place, request_: 
         ("NUMBER_DOUBLE", "1e300", "9007199254740993", "9007199254740993 is rounded to 9007199254740992.0 there"),
         ("NUMBER_DOUBLE", "0.1", "0" * 1_000 + str(2**53 + 1), "is rounded to 9007199254740992.0 there"),
         ("STRING", "{{x}}", "{{$.pipeline_job_name}}", "--param X: it holds `{{$`"),
+        ("STRING", "$5 ${HOME} $(", "costs $$5", "--param X: it holds `$$` or `$(NAME)`"),
+        ("STRING", "HOME", "$(HOME)", "--param X: it holds `$$` or `$(NAME)`"),
         ("STRING", "x" * 1_024, "x" * 1_025, "parameter 'X' is text of 1,025 characters"),
     ],
 )
