@@ -31,6 +31,8 @@ TOKEN_VARIABLE = "KF_PIPELINES_TOKEN"
 TOKEN_PATH_VARIABLE = "KF_PIPELINES_SA_TOKEN_PATH"
 """Also of the official client: the file with a service account's token."""
 MAX_SAID = 240
+NO_ANSWER = "Check the address (deployment.targets.kubeflow.endpoint) and the network, and try again."
+SERVER_FAILS = "Try again later, or look into the log of the server (deployment ml-pipeline of the cluster)."
 MAX_ANSWER = 64 * 1024 * 1024
 
 Json = dict[str, Any]
@@ -179,12 +181,12 @@ class Api:
                 if error.code == last or _is_refusal(error.code, chain):
                     raise self._refused(error.code, said, about) from None
                 done = error.code != 429
-                problem = f"failed ({error.code}{': ' if said else ''}{said})"
+                problem, advice = f"failed ({error.code}{': ' if said else ''}{said})", SERVER_FAILS
                 wait = max(pause, _seconds(error.headers.get("Retry-After")))
             except (OSError, EOFError, HTTPException) as error:
                 reason = getattr(error, "reason", error)
                 done = not isinstance(reason, ConnectionRefusedError)
-                problem = " ".join(str(reason).split())[:MAX_SAID] or type(reason).__name__
+                problem, advice = " ".join(str(reason).split())[:MAX_SAID] or type(reason).__name__, NO_ANSWER
             most = patience.seconds if self._answered else patience.first_seconds
             spent = patience.clock() - began
             if self._followed:
@@ -196,7 +198,7 @@ class Api:
             if spent + wait > most or (done and not repeat):
                 raise ApiError(
                     f"The Pipelines API at {self.endpoint} did not do it, {about}: {problem}. Tried for {spent:.0f} s. "
-                    "Check the address (deployment.targets.kubeflow.endpoint) and the network, and try again.",
+                    f"{advice}",
                     may_be_done=done,
                 )
             patience.pause(wait)

@@ -63,7 +63,8 @@ class Server:
         is_older = self.version is not None and self.version < RETRIES_CHANGED
         yield from (RETRIES_BEFORE if note == retries.NOTE and is_older else note for note in compiled)
         if self.version is None:
-            yield f"the server says {self.tag!r} for its version; of Kubeflow Pipelines, {TRIED} were tried"
+            says = f"says {self.tag!r} for" if self.tag else "does not say"
+            yield f"the server {says} its version; of Kubeflow Pipelines, {TRIED} were tried"
         elif self.version[:2] > NEWEST[:2]:
             yield f"Kubeflow Pipelines {self.tag} is newer than {_text(NEWEST)}, the newest that was tried"
         if self.single_user and namespace != STOCK_NAMESPACE:

@@ -129,7 +129,9 @@ def test_it_is_repeated_for_a_minute_once_the_api_has_answered(place: Place, fau
     assert list(service.pipelines(api)) == []
     assert 60 <= place.clock.now < 90
     place.cluster.fault = lambda method, path: fault
-    assert "Tried for 8" in refusal(api) or "Tried for 9" in refusal(api)
+    said = refusal(api)
+    assert "Tried for 8" in said or "Tried for 9" in said
+    assert ("Check the address" if fault in ("gone", "lost") else "look into the log of the server") in said
 
 
 def test_an_answer_that_does_not_come_is_given_up(place: Place) -> None:

@@ -32,7 +32,7 @@ def test_a_server_that_is_too_old_is_refused_by_plan_apply_and_start(place: Plac
         ("2.18.0", "Kubeflow Pipelines 2.18.0 is newer than 2.17.0, the newest that was tried"),
         ("v3.0.0-rc.1", "Kubeflow Pipelines v3.0.0-rc.1 is newer than 2.17.0, the newest that was tried"),
         ("unknown", "the server says 'unknown' for its version; of Kubeflow Pipelines, 2.5.0, 2.15.0 and 2.17.0 were"),
-        ("", "the server says '' for its version"),
+        ("", "the server does not say its version; of Kubeflow"),
     ],
 )
 def test_versions_that_nobody_tried_are_noted(tag: str, note: str | None) -> None:
