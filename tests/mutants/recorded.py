@@ -97,7 +97,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("access: TrainJobs cannot be deleted", '("create", "delete", "get", "list")', '("create", "get", "list")'),
         (
             "access: one node may make TrainJobs",
-            "TRAIN_JOB if needs.several_nodes else ()",
+            "TRAIN_JOB if needs.makes_train_jobs else ()",
             "TRAIN_JOB",
         ),
         ("access: the binding is of another account", '"name": account,', '"name": name,'),
@@ -107,8 +107,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("infra/kubeflow/test_network.py",),
         (
             "network: the node's credentials are reached",
-            '{"cidr": "0.0.0.0/0", "except": ["169.254.0.0/16"]}',
-            '{"cidr": "0.0.0.0/0"}',
+            '{"cidr": cidr, "except": [but]} for cidr, but in',
+            '{"cidr": cidr} for cidr, but in',
         ),
         ("network: no ingress rule is no policy", "if self.ingress is not None:", "if self.ingress:"),
         ("network: a policy is about all pods", '"podSelector": dict(self.selector)', '"podSelector": {}'),
@@ -758,7 +758,7 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     # What a lost answer must not do twice on a cluster.
     *_of(
-        "drivetrain/targets/kubeflow/deploy/executions/executions.py",
+        "drivetrain/targets/kubeflow/deploy/executions/starting.py",
         ("targets/kubeflow/deploy/test_executions.py",),
         (
             "kubeflow: a run whose answer is lost is started again",
@@ -795,8 +795,13 @@ MUTANTS: tuple[Mutant, ...] = (
         ("kubeflow: the loop guard knows no execution", "if is_own else None", "if is_own is None else None"),
         (
             "kubeflow: a version decided on between two looks is new only",
-            "if before is None and each.modified_at != each.created_at:",
-            "if before is None and each.modified_at == each.created_at - 1:",
+            "return None if version.modified_at == version.created_at else",
+            "return None if version.modified_at else",
+        ),
+        (
+            "kubeflow: a version approved again between two looks is not seen",
+            "if seen.status == version.status and seen.at not in (None, version.modified_at):",
+            "if seen.status == version.status and seen.at == 0.0:",
         ),
     ),
     # What a cluster is asked to run, and what a text of anybody's may ask.
