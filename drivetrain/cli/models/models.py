@@ -118,9 +118,10 @@ def show(
         say(card_text(found.card or {}))
         return
     events = models.events(group) if models.keeps_history else []
-    say(version_text(found, [event for event in events if event.version == found.version]))
+    place = registry_option(registry, home)
+    say(version_text(found, [event for event in events if event.version == found.version], place))
     if found.status == "PendingManualApproval":
-        say(f"\nDecide: drivetrain models approve {found.group} {found.version}{registry_option(registry, home)}")
+        say(f"\nDecide: drivetrain models approve {found.group} {found.version}{place}")
 
 
 @app.command()
@@ -206,23 +207,23 @@ def rollback(
       drivetrain models rollback retraining --to 1
     """
     from drivetrain.base.errors import UserError
-    from drivetrain.cli.models.registry import opened
+    from drivetrain.cli.models.registry import opened, registry_option
 
-    asked = opened(registry, home)
+    asked, place = opened(registry, home), registry_option(registry, home)
     approved = [each.version for each in asked.versions(group) if each.status == "Approved"]
     if not approved:
         raise UserError(f"no version of {group!r} is approved: there is no champion to go back from.")
     if to is None and len(approved) == 1:
         raise UserError(
             f"version {approved[0]} of {group!r} is the only approved one: there is none to go back to. Reject it "
-            f"(drivetrain models reject {group} {approved[0]}), or approve another one."
+            f"(drivetrain models reject {group} {approved[0]}{place}), or approve another one."
         )
     if to is not None and to not in approved[1:]:
         asked.version(group, to)  # is there
         earlier = ", ".join(map(str, approved[1:])) or "none"
         raise UserError(
             f"--to {to}: the champion of {group!r} is version {approved[0]}, and approved before it are: {earlier}. To "
-            f"make any other version the champion, approve it: drivetrain models approve {group} VERSION."
+            f"make any other version the champion, approve it: drivetrain models approve {group} VERSION{place}"
         )
     _decide(group, str(to or approved[1]), "Approved", reason, registry, home, as_json)
 

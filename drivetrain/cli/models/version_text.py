@@ -21,8 +21,8 @@ MAX_CARD_CHARACTERS = 1_000
 _BOUND = "_bound"
 
 
-def version_text(version: ModelVersion, events: list[ModelEvent]) -> str:
-    """All of a version, a paragraph each."""
+def version_text(version: ModelVersion, events: list[ModelEvent], place: str) -> str:
+    """All of a version, a paragraph each; `place` is what a suggested command must repeat to find it."""
     status = paint(approval_words(version.status), version.status)
     facts = {
         "status": status + (f" ({printable(version.reason)})" if version.reason else ""),
@@ -38,7 +38,7 @@ def version_text(version: ModelVersion, events: list[ModelEvent]) -> str:
         _metrics(version),
         _decision(version),
         _titled("lineage", _facts({name: printable(value) for name, value in lineage.items()})),
-        _titled("card", _card_parts(version)),
+        _titled("card", _card_parts(version, place)),
         _titled("history", "\n".join(_events(events))),
     ]
     return "\n\n".join(block for block in blocks if block)
@@ -114,8 +114,8 @@ def _events(events: list[ModelEvent]) -> Iterator[str]:
         yield f"  {moment(event.at)}  {done}{by}{reason}"
 
 
-def _card_parts(version: ModelVersion) -> str:
-    whole = f"  the whole of it: drivetrain models card {printable(version.group)} {version.version}"
+def _card_parts(version: ModelVersion, place: str) -> str:
+    whole = f"  the whole of it: drivetrain models card {printable(version.group)} {version.version}{place}"
     if not version.card:
         return whole
     kept = ", ".join(printable(str(name).replace("_", " ")) for name in list(version.card)[:20])

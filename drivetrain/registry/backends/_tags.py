@@ -17,7 +17,7 @@ from typing import Any, cast
 from drivetrain.base.bounds import is_number
 from drivetrain.registry import model_package
 from drivetrain.registry.package_mapping import record_of
-from drivetrain.registry.registry import APPROVALS, Approval, ModelVersion
+from drivetrain.registry.registry import APPROVALS, Approval, ModelVersion, RegistryError
 
 CONTENT_HASH = "drivetrain.content_hash"
 PACKAGE = "drivetrain.package"
@@ -78,9 +78,10 @@ def version_of(tags: Mapping[str, str], *, group: str, version: int, arn: str, c
         METRICS: numbers != metrics,
     }
     if wrong := [name for name, is_broken in broken.items() if is_broken]:
+        todo = "Decide on it again" if wrong == [DECIDED] else "Mend or remove what cannot be read, then decide again"
         warn_once(
-            f"{group} version {version}: {' and '.join(wrong)} was changed by hand and cannot be read. The version "
-            "counts as waiting for approval: decide on it again, or mend the text."
+            f"{group} version {version}: {' and '.join(wrong)} {'were' if wrong[1:] else 'was'} changed by hand and "
+            f"cannot be read. The version counts as waiting for approval. {todo}."
         )
     said: Mapping[str, Any] = {} if wrong else decision or {}
     content = {**(package or {}), **({"ModelCard": card} if card else {})}
@@ -97,6 +98,20 @@ def version_of(tags: Mapping[str, str], *, group: str, version: int, arn: str, c
         created_at=created_at,
         modified_at=float(said.get("at", created_at)),
     )
+
+
+def checked_decision(found: ModelVersion, wanted: Approval) -> ModelVersion:
+    """A version after a decision on it.
+
+    Raises:
+        RegistryError: it waits for approval all the same, since another of its texts cannot be read.
+    """
+    if found.status == "PendingManualApproval" != wanted:
+        raise RegistryError(
+            f"{found.group} version {found.version} waits for approval all the same: a text of it was changed by hand "
+            "and cannot be read. Mend or remove it in the registry, and decide again."
+        )
+    return found
 
 
 def is_untouched(tags: Mapping[str, str]) -> bool:

@@ -48,6 +48,7 @@ from drivetrain.registry.backends._tags import (
     DECIDED,
     METRICS,
     PACKAGE,
+    checked_decision,
     decided,
     tags_of,
     version_of,
@@ -203,7 +204,7 @@ class KubeflowRegistry:
                 f"{self.address} did not keep the decision on {group!r} version {version}. Remove its property "
                 f"{DECIDED!r}, which has another type than a text, and decide again."
             )
-        return self._shown(group, changed)
+        return checked_decision(self._shown(group, changed), wanted)
 
     def tags(self, group: str) -> dict[str, str]:
         """What is kept with a group; see Registry."""

@@ -27,6 +27,7 @@ from drivetrain.registry.backends._tags import (
     APPROVED,
     CONTENT_HASH,
     DECIDED,
+    checked_decision,
     decided,
     is_untouched,
     tags_of,
@@ -194,7 +195,7 @@ class MlflowRegistry:
                     group, str(current.version), DECIDED, decided(wanted, reason, by, before=current)
                 )
         self._move_alias(group)
-        return self.version(group, version)
+        return checked_decision(self.version(group, version), wanted)
 
     def tags(self, group: str) -> dict[str, str]:
         """What is kept with a group; see Registry."""

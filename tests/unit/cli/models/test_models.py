@@ -73,6 +73,9 @@ def test_rollback(models, drivetrain) -> None:
     assert "the only approved one" in drivetrain.error("models", "rollback", "digits", *at_home)
     models("approve", "digits", "2")
     assert "approved before it are: 1." in drivetrain.error("models", "rollback", "digits", "--to", "2", *at_home)
+    again = f"drivetrain models approve digits VERSION --home {drivetrain.home}"
+    assert again in drivetrain.error("models", "rollback", "digits", "--to", "2", *at_home)
+    assert f"drivetrain models card digits 2 --home {drivetrain.home}" in models("show", "digits", "2")
     assert "has no version '99'" in drivetrain.error("models", "rollback", "digits", "--to", "99", *at_home)
     assert models("rollback", "digits", "-m", "wrong at night") == (
         "digits version 1 is approved already\nversion 2, which was approved, is rejected\n"

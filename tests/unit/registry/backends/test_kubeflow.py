@@ -281,6 +281,20 @@ def test_any_text_that_was_edited_by_hand_is_read_as_far_as_it_goes(
     assert found.metrics == ({} if name == "drivetrain.metrics" else {"accuracy": 0.5})
 
 
+def test_a_decision_that_does_not_count_yet_is_an_error(
+    served: tuple[KubeflowRegistry, Store], capsys: pytest.CaptureFixture[str]
+) -> None:
+    registry, store = served
+    registry.register("digits", CONTENT, ModelRecord())
+    edited(store, **{"drivetrain.metrics": text("x"), "drivetrain.package": text("x")})
+    assert "waits for approval all the same" in refused(lambda: registry.set_status("digits", 1, "Approved"))
+    said = capsys.readouterr().err
+    assert "drivetrain.package and drivetrain.metrics were changed by hand and cannot be read." in said
+    assert "Mend or remove what cannot be read, then decide again." in said
+    edited(store, **{"drivetrain.metrics": text("{}"), "drivetrain.package": text("{}")})
+    assert registry.set_status("digits", 1, "Approved").status == "Approved"
+
+
 def test_properties_of_others_are_kept_by_a_decision(served: tuple[KubeflowRegistry, Store]) -> None:
     registry, store = served
     registry.register("digits", CONTENT, ModelRecord(), metrics={"accuracy": 0.5})

@@ -141,6 +141,9 @@ def test_one_tag_that_was_edited_by_hand_spoils_nothing_else(database: str, caps
     assert champion is not None and champion.version == 3
     client.set_model_version_tag("digits", "3", "drivetrain.approval", '{"by":"ada","status":"Approved"}')
     assert registry.champion("digits") == registry.version("digits", 3)
+    client.set_model_version_tag("digits", "3", "drivetrain.metrics", "x")
+    with pytest.raises(RegistryError, match="waits for approval all the same"):
+        registry.set_status("digits", 3, "Approved", reason="again")
 
 
 def test_no_question_reads_all_versions_of_a_group(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
