@@ -21,13 +21,18 @@ PIPELINE: Shape = {
     "description": "text",
     "created_at": "time",
 }
+_IR: Shape = {
+    "root": {"dag": {"tasks": "object"}},
+    "components": "object",
+    "deploymentSpec": {"executors": "object"},
+}
 VERSION: Shape = {
     "pipeline_version_id!": "text",
     "name": "text",
     "display_name": "text",
     "description": "text",
     "created_at": "time",
-    "pipeline_spec": "object",
+    "pipeline_spec": {**_IR, "pipeline_spec": _IR},
 }
 EXPERIMENT: Shape = {"experiment_id!": "text", "display_name": "text", "description": "text"}
 _WHEN: Shape = {"start_time": "time", "end_time": "time"}

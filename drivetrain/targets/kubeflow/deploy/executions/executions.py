@@ -99,7 +99,12 @@ def required(api: Api, name: str) -> Deployed:
         UserError: nothing is.
     """
     there = reading.read(api, name, recurring=False)
-    if there is None or there.newest is None:
+    if there is not None and there.newest is None:
+        raise UserError(
+            f"Pipeline {name!r} in namespace {api.namespace!r} has no version: an apply is at work, or was cut short. "
+            "Apply it again."
+        )
+    if there is None:
         raise UserError(
             f"There is no pipeline {name!r} in namespace {api.namespace!r} at {api.endpoint}. Those that are there: "
             f"drivetrain list --deployed --target kubeflow --set deployment.targets.kubeflow.endpoint={api.endpoint} "

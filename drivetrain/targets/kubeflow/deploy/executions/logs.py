@@ -51,7 +51,8 @@ def step_with_log(execution: Execution, name: str | None) -> StepRun:
         return step
     logged = [each for each in execution.steps if each.programs]
     if not logged:
-        raise UserError(f"No step of execution {execution.id} has a log yet. {execution.note or ''}".rstrip())
+        yet = " yet" if execution.is_going else ""
+        raise UserError(f"No step of execution {execution.id} has a log{yet}. {execution.note or ''}".rstrip())
     for status in ("Failed", "Executing"):
         for step in logged:
             if step.status == status:

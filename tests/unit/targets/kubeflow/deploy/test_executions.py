@@ -136,6 +136,9 @@ def test_executions_are_found_by_what_people_know(deployed: Place) -> None:
         deployer.find("nightly", "secnod")
     with pytest.raises(UserError, match="There is no pipeline 'other' in namespace 'team-a'"):
         deployer.find("other")
+    deployed.cluster.store.versions.clear()
+    with pytest.raises(UserError, match="Pipeline 'nightly' in namespace 'team-a' has no version: an apply is at work"):
+        deployer.find("nightly")
 
 
 def spec_with_loop() -> dict[str, Any]:

@@ -15,6 +15,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.targets.kubeflow.deploy.deployer import Report
 from drivetrain.targets.kubeflow.deploy.executions import executions
 from drivetrain.targets.kubeflow.deploy.executions.executions import Execution, describe
+from drivetrain.targets.kubeflow.deploy.executions.logs import step_with_log
 from drivetrain.targets.kubeflow.deploy.executions.workflow import read_workflow
 from drivetrain.targets.kubeflow.deploy.rest import AbsentError, Api, ApiError, ForeignError
 from drivetrain.targets.kubeflow.deploy.shapes import problem_of
@@ -259,6 +260,11 @@ def test_without_the_workflow_task_details_are_read(run: str, steps: dict[str, s
 def test_other_refusals_of_the_workflow_are_told(status: int) -> None:
     with pytest.raises(ApiError, match="refused"):
         Server("chain-ok", status=status).described()
+
+
+def test_a_run_that_has_ended_will_have_no_log() -> None:
+    with pytest.raises(UserError, match=r"has a log\. The server does not give the Workflow"):
+        step_with_log(Server("chain-ok", status=404).described(), None)
 
 
 def test_a_workflow_with_odd_nodes_is_read_as_far_as_it_goes() -> None:

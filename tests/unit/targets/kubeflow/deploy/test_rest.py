@@ -96,6 +96,11 @@ def test_a_login_page_is_no_answer_and_gets_no_token_of_a_redirect(place: Place)
         ({}, lambda api: service.upload_version(api, "id", "x", "", "x"), "has no pipeline_version_id"),
         ({}, lambda api: service.get_version(api, "id", "id"), "has no pipeline_version_id"),
         ({"pipeline_versions": [3]}, lambda api: list(service.versions(api, "id", "x")), "versions[0] is no object"),
+        (
+            {"pipeline_version_id": "v", "pipeline_spec": {"pipeline_spec": {"root": {"dag": {"tasks": []}}}}},
+            lambda api: service.get_version(api, "id", "id"),
+            "pipeline_spec.pipeline_spec.root.dag.tasks is no object",
+        ),
         ({"experiments": "x"}, lambda api: service.find_experiment(api, "x"), "experiments is no list"),
         ({}, lambda api: service.create_experiment(api, "x", ""), "the answer has no experiment_id"),
         ({"recurringRuns": [{}]}, lambda api: list(service.recurring_runs(api)), "has no recurring_run_id"),
