@@ -12,6 +12,7 @@ import hashlib
 import importlib
 import importlib.util
 import inspect
+import os
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -235,19 +236,22 @@ def _modules(folder: Path) -> Iterator[tuple[str, Path | None]]:
     Left out are Drivetrain itself, the running program, modules that are still being imported, and what an environment
     within the folder holds.
     """
+    names = {entry.removesuffix(".py") for entry in os.listdir(folder)} | {*_seen.get(folder, {})}
     for name, module in list(sys.modules.items()):
         fields = getattr(module, "__dict__", {})
-        if name.partition(".")[0] in ("drivetrain", "__main__") or getattr(
-            fields.get("__spec__"), "_initializing", False
-        ):
+        top = name.partition(".")[0]
+        if top in ("drivetrain", "__main__") or getattr(fields.get("__spec__"), "_initializing", False):
             continue
         file = fields.get("__file__")
         place = file or next(iter(fields.get("__path__") or ()), None)
         if not isinstance(place, str):
             continue
-        # A link in the folder is the folder's, wherever it leads; the way to the folder may have links, too.
-        within = (each for each in (Path(place), Path(place).resolve()) if each.is_relative_to(folder))
-        if (found := next(within, None)) is None:
+        found = Path(place)
+        if not place.startswith(f"{folder}{os.sep}"):
+            # The way to the folder may have links. Few modules are asked, since to resolve a path takes long.
+            found = found.resolve() if top in names else None
+        # A link in the folder is the folder's, wherever it leads.
+        if found is None or not found.is_relative_to(folder):
             continue
         if not any(part in _FOREIGN or part.startswith(".") for part in found.relative_to(folder).parts):
             yield name, found if file else None
