@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
-from drivetrain.training.metric import Floats, Kind, RankedBy, Task
+from drivetrain.training.metric import Kind, RankedBy, Task
 from drivetrain.training.model_folder import THRESHOLD
 from drivetrain.training.recipe import Recipe, wrong_answer
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 # What these mean only a recipe knows.
 _WITHOUT_ANSWERS: tuple[Kind, ...] = ("tokens", "values")
 _RANKED: tuple[Kind, ...] = ("binary", "multiclass", "multilabel")
-# Sums of probabilities below this have lost digits.
-_TINY = 1e-290
 
 
 class Answers(NamedTuple):
@@ -133,36 +131,3 @@ def _answers(framework: Values, recipe: Recipe, task: Task, outputs: Any) -> Ans
 def _check(recipe: Recipe, outputs: Any, fits: bool, wanted: str) -> None:
     if not fits:
         raise wrong_answer(recipe, "model", outputs, f"outputs of shape {wanted}")
-
-
-def margins_of(framework: Values, task: Task, outputs: Any, scores: NDArray[Any] | None) -> Floats | None:
-    """By what samples are ranked, as `Samples.margins` has it, for outputs and scores that `answers_of` has checked."""
-    if scores is None or task.ranked_by == "probabilities":
-        return None
-    if task.ranked_by == "raw scores":
-        return np.asarray(scores, np.float64)
-    logits = np.asarray(framework.array(outputs), np.float64)
-    if task.kind == "binary":
-        return logits[:, 1] - logits[:, 0] if logits.shape[1:] == (2,) else logits.reshape(-1)
-    return _log_odds(logits, scores) if task.kind == "multiclass" else logits
-
-
-def _log_odds(logits: Floats, probabilities: Floats) -> Floats:
-    """z_k - logsumexp of the others, shape [n, C], by p_k / (1 - p_k), where 1 - p_k has all its digits: it is at least
-    1/2, but for the largest logit, for which the others are added up."""
-    if logits.shape[1] == 1:
-        return np.zeros_like(logits)
-    top = probabilities.argmax(axis=1)[:, None]
-    best, highest = np.take_along_axis(probabilities, top, 1), np.take_along_axis(logits, top, 1)
-    others = probabilities.copy()
-    np.put_along_axis(others, top, 0, 1)
-    rest = others.sum(axis=1, keepdims=True)
-    # (Equal logits have equal margins.)
-    found = np.where(logits == highest, np.maximum(rest, _TINY), 1 - probabilities)
-    np.divide(best, found, out=found)
-    np.log(found, out=found)
-    found += logits - highest
-    for row in np.flatnonzero(rest[:, 0] < _TINY):
-        below = np.delete(logits[row], top[row])
-        found[row, top[row]] = highest[row] - np.logaddexp.reduce(below)
-    return found

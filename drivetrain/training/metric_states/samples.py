@@ -14,8 +14,9 @@ from drivetrain.training import trees
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.framework import Values
 from drivetrain.training.metric import Amount, Ints, Samples, Task
+from drivetrain.training.metric_states.margins import margins_of
 from drivetrain.training.metric_states.numbers.finite import EXTREME, Locate, Where, check_finite
-from drivetrain.training.outputs import answers_of, margins_of
+from drivetrain.training.outputs import answers_of
 from drivetrain.training.recipe import HasDirections, HasLossWeights, HasTruth, Recipe, wrong_answer
 
 # A target that counts for nothing (torch's `ignore_index`), where a sample has many.
