@@ -1,4 +1,4 @@
-"""What a person sees of runs on a standalone Kubeflow Pipelines, through the command line."""
+"""Runs as a person sees them on a standalone Kubeflow Pipelines, through the command line."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ def test_older_trainers_drop_fields_and_say_so_where_asked(version: str) -> None
 
 
 def order(name: str) -> list[str]:
-    """What a recorded run said of pods and of its TrainJob, each once, in its order."""
+    """Facts of a recorded run about its pods and its TrainJob, each once, in its order."""
     found: list[str] = []
     for line in (RECORDED / f"{name}.jsonl").read_text(encoding="utf-8").splitlines():
         event = json.loads(line)

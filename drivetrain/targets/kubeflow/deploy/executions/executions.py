@@ -219,7 +219,7 @@ def _note(
     details: Sequence[Json],
     workflow: Workflow | None,
 ) -> str | None:
-    """What is not known of a run; else the pod of the platform for which it waits, where no step runs."""
+    """The gaps in what is known of a run; else the pod of the platform for which it waits, where no step runs."""
     if workflow is None:
         return NO_WORKFLOW if details else None if found.is_going else NO_STEPS
     if not spec:
