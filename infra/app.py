@@ -98,7 +98,7 @@ def _synthesize(given: argparse.Namespace) -> None:
     options = read_options(given.infra)
     loaded = load(given.pipeline, given.config, given.set)
     check_place(settings_of(loaded.pipeline.deployment))
-    compiled = compile_edited(loaded, wheels_optional=True)
+    compiled = compile_edited(loaded, here=True)
     with tempfile.TemporaryDirectory(prefix="drivetrain-infra-") as folder:
         build(compiled, options, given.output.absolute(), Path(folder)).synth()
     print(given.output)

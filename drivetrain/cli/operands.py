@@ -129,7 +129,7 @@ def compiled_for(loaded: Loaded, on: str, *, local: bool = False) -> CompiledFor
 
     if on == DEFAULT:  # with what was edited in Studio
         return _compile(loaded, local=local)
-    return find_target(on).compile(loaded.pipeline, loaded.source, loaded.base, wheels_optional=local)
+    return find_target(on).compile(loaded.pipeline, loaded.source, loaded.base, here=local)
 
 
 def compiled_again(
@@ -162,7 +162,7 @@ def _load(
 def _compile(loaded: Loaded, *, local: bool) -> Compiled:
     from drivetrain.studio import compile_edited
 
-    return compile_edited(loaded, wheels_optional=local, edits_optional=local)
+    return compile_edited(loaded, here=local, edits_optional=local)
 
 
 def definition_file(path: Path) -> Definition:

@@ -14,5 +14,5 @@ def of_pipeline(pipeline: Pipeline) -> str:
     from drivetrain.targets.sagemaker.document.document import read
     from drivetrain.targets.target import DEFAULT, find_target
 
-    built = find_target(DEFAULT).compile(pipeline, base=Path.cwd(), wheels_optional=True)
+    built = find_target(DEFAULT).compile(pipeline, base=Path.cwd(), here=True)
     return str(dag_svg(dag_of(read(built.text, pipeline.name)), title=pipeline.name, standalone=True))

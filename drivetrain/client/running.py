@@ -44,7 +44,7 @@ def start(
     _refuse_other_target(loaded)
     if not isinstance(pipeline, str | Path):
         loaded = _with_modules(loaded)
-    built = compile_edited(loaded, wheels_optional=True, edits_optional=True)
+    built = compile_edited(loaded, here=True, edits_optional=True)
     local = loaded.settings.local
     options = Options(
         pipeline=built.pipeline.name,

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.compile.compile import Compiled
 
 
-def compile_edited(loaded: Loaded, *, wheels_optional: bool = False, edits_optional: bool = False) -> Compiled:
+def compile_edited(loaded: Loaded, *, here: bool = False, edits_optional: bool = False) -> Compiled:
     """Compile a loaded pipeline and lay on what was edited in Studio (its NAME.studio.yaml).
 
     Args:
-        wheels_optional: as of `compile_pipeline`.
+        here: as of `compile_pipeline`.
         edits_optional: leave out an edit that does not fit, and say so in the notes; for a run on this machine, where
             settings that were changed for it win.
 
@@ -32,7 +32,7 @@ def compile_edited(loaded: Loaded, *, wheels_optional: bool = False, edits_optio
     """
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
-    built = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, wheels_optional=wheels_optional)
+    built = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, here=here)
     file = edits_file(loaded)
     return _edited(built, file, edits_optional) if file.exists() else built
 

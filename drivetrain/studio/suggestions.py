@@ -84,7 +84,7 @@ def suggest(
 
     def compile_with(more: Sequence[str]) -> Mapping[str, Any]:
         changed = load(target, config, [*overrides, *more])
-        return compile_pipeline(changed.pipeline, changed.source, changed.base, wheels_optional=True).definition
+        return compile_pipeline(changed.pipeline, changed.source, changed.base, here=True).definition
 
     named = Path(target.partition(":")[0])
     file = config.name if config is not None else f"{named.stem}.yaml"

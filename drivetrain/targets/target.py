@@ -91,14 +91,14 @@ class Target(Protocol):
         ...
 
     def compile(
-        self, pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, wheels_optional: bool = False
+        self, pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, here: bool = False
     ) -> Compiled:
         """Turn a pipeline that `check` accepts into the target's words: offline, the same bytes each time.
 
         Args:
             source: folder of the user's pipeline file, whose Python files travel into the containers.
             base: folder that relative data paths start from; the current one unless given.
-            wheels_optional: for a run on this machine, which does without what only a deployment needs: leave out a
+            here: for a run on this machine, which does without what only a deployment needs: leave out a
                 wheel that is not to be had, and say so in the notes.
 
         Raises:

@@ -60,7 +60,7 @@ def test_a_script_of_ones_own_with_its_arguments(mode: Mode, tmp_path: Path) -> 
 )
 def test_the_flagship(mode: Mode, tmp_path: Path) -> None:
     loaded = load("retraining", overrides=["epochs=1", "min_accuracy=0"])
-    compiled = compile_pipeline(loaded.pipeline, wheels_optional=True)
+    compiled = compile_pipeline(loaded.pipeline, here=True)
     outputs = execute(compiled, Home(tmp_path / "home"), mode, "retraining", "evaluate")
     assert json.loads((outputs / "metrics" / "metrics.json").read_text())["accuracy"] > 0.5
     [log] = (tmp_path / "home" / "runs").glob("*/train/attempt-1/logs/*.log")

@@ -24,7 +24,7 @@ DIGITS = Path(__file__).parents[2] / "pipelines" / "data" / "digits.csv.gz"
 def train(home: Home, dataset: Path, *, cache: bool = True, epochs: int = 1) -> tuple[str, str, str]:
     """Run the flagship; how its training ended, what that logged, and where its checkpoints were to be kept."""
     loaded = load("retraining", overrides=[f"dataset={dataset}", f"epochs={epochs}", "processes=1", "min_accuracy=0"])
-    compiled = compile_pipeline(loaded.pipeline, wheels_optional=True)
+    compiled = compile_pipeline(loaded.pipeline, here=True)
     events: list[Event] = []
     options = Options(pipeline="retraining", cache=cache)
     summary = Runner(home, events.append).start(compiled.text, {}, options, assets=compiled.assets)

@@ -62,7 +62,7 @@ class Place:
 
     def run(self, *settings: str) -> Ran:
         loaded = load("retraining", overrides=[*FEW, *settings])
-        compiled = compile_pipeline(loaded.pipeline, wheels_optional=True)
+        compiled = compile_pipeline(loaded.pipeline, here=True)
         summary = Runner(self.home).start(compiled.text, {}, Options(pipeline=GROUP), assets=compiled.assets)
         with Ledger(self.home) as ledger:
             statuses = {row.name: row.status for row in ledger.steps(summary.execution)}

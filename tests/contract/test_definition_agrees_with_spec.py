@@ -32,7 +32,7 @@ def test_read_back(name: str) -> None:
 def test_what_runs_here_is_what_is_deployed(name: str) -> None:
     loaded = load(name)
     deployed = compile_pipeline(loaded.pipeline, loaded.source, loaded.base)
-    local = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, wheels_optional=True)
+    local = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, here=True)
     assert local.text == deployed.text
     assert local.notes == ()
 
@@ -42,5 +42,5 @@ def test_a_wheel_that_is_not_to_be_had_hinders_only_a_deployment() -> None:
     pipeline = Pipeline(name="p", steps=[ProcessingStep(name="work", program=program)])
     with pytest.raises(UserError, match="pip download"):
         compile_pipeline(pipeline)
-    (note,) = compile_pipeline(pipeline, wheels_optional=True).notes
+    (note,) = compile_pipeline(pipeline, here=True).notes
     assert "pip download" in note

@@ -27,7 +27,7 @@ SETTINGS = ["spot=true", "epochs=4", "min_accuracy=0", "processes=2"]
 
 
 def compiled(*more: str) -> tuple[str, tuple[Asset, ...]]:
-    built = compile_pipeline(load("retraining", overrides=[*SETTINGS, *more]).pipeline, wheels_optional=True)
+    built = compile_pipeline(load("retraining", overrides=[*SETTINGS, *more]).pipeline, here=True)
     return built.text, built.assets
 
 

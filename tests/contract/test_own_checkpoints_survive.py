@@ -38,7 +38,7 @@ def train(folder: Path, *interruptions: str) -> tuple[bytes, list[StepInterrupte
         launcher="python",
         hyperparameters=f'{{"steps": {STEPS}, "pause": 0.01}}',
     )
-    compiled = compile_pipeline(Pipeline(name="own", steps=[made]), SCRIPTS, folder, wheels_optional=True)
+    compiled = compile_pipeline(Pipeline(name="own", steps=[made]), SCRIPTS, folder, here=True)
     events: list[Event] = []
     home = Home(folder / "home")
     options = Options(pipeline="own", interruptions=parse_all(interruptions))

@@ -44,7 +44,7 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Pat
     """Step name -> folder of its outputs in the local object store."""
     root = tmp_path_factory.mktemp("home")
     loaded = load("retraining", overrides=["epochs=2", "min_accuracy=0", "processes=1"])
-    compiled = compile_pipeline(loaded.pipeline, wheels_optional=True)
+    compiled = compile_pipeline(loaded.pipeline, here=True)
     home = Home(root / "home")
     summary = Runner(home).start(compiled.text, {}, Options(pipeline="retraining"), assets=compiled.assets)
     assert summary.status == "Succeeded", summary.reason
@@ -138,7 +138,7 @@ def test_batch_predict(finished: dict[str, Path], tmp_path: Path) -> None:
     (archive,) = finished["train"].rglob("model.tar.gz")
     model, data = unpacked(archive, tmp_path / "model"), finished["prepare"] / "test"
     predicting = step(batch_predict, name="predict", model=model, data=data, keep="id", rows_per_shard=256)
-    compiled = compile_pipeline(Pipeline(name="predicting", steps=[predicting]), wheels_optional=True)
+    compiled = compile_pipeline(Pipeline(name="predicting", steps=[predicting]), here=True)
     home = Home(tmp_path / "home")
     summary = Runner(home).start(compiled.text, {}, Options(pipeline="predicting"), assets=compiled.assets)
     assert summary.status == "Succeeded", summary.reason
@@ -196,7 +196,7 @@ def test_transform_data(tmp_path: Path) -> None:
     raw = Path(__file__).parents[2] / "pipelines" / "data" / "digits.csv.gz"
     plan = '[{"filter": {"greater": ["p20", 0]}}, {"select": ["id", "label", "p20"]}]'
     transforming = step(transform_data, name="transform", raw=raw, plan=plan)
-    compiled = compile_pipeline(Pipeline(name="transforming", steps=[transforming]), wheels_optional=True)
+    compiled = compile_pipeline(Pipeline(name="transforming", steps=[transforming]), here=True)
     home = Home(tmp_path / "home")
     summary = Runner(home).start(compiled.text, {}, Options(pipeline="transforming"), assets=compiled.assets)
     assert summary.status == "Succeeded", summary.reason
@@ -214,7 +214,7 @@ def read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]
         connection.execute("create table orders as select 1 as id, 2.5 as price union select 2, 3.5")
     given: dict[str, Any] = {"source": f"sqlite:{root}/shop.db", "query": "select * from orders", "watermark": "id"}
     steps: list[Any] = [step(source_version, **given), step(read_source, **given)]
-    compiled = compile_pipeline(Pipeline(name="reading", steps=steps), wheels_optional=True)
+    compiled = compile_pipeline(Pipeline(name="reading", steps=steps), here=True)
     home = Home(root / "home")
     summary = Runner(home).start(compiled.text, {}, Options(pipeline="reading"), assets=compiled.assets)
     assert summary.status == "Succeeded", summary.reason

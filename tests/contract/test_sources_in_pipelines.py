@@ -34,7 +34,7 @@ def test_the_same_version_is_a_hit_and_a_new_one_is_none(tmp_path: Path) -> None
     found = step(source_version, **where)
     table = step(read_source, version=found.text("version"), **where)
     data = step(prepare_data, raw=table["output"], key="id", label="label")
-    compiled = compile_pipeline(Pipeline(name="shop", steps=[found, table, data]), wheels_optional=True)
+    compiled = compile_pipeline(Pipeline(name="shop", steps=[found, table, data]), here=True)
     home = Home(tmp_path / "home")
 
     def run() -> dict[str, str]:

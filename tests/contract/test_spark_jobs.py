@@ -42,7 +42,7 @@ def test_the_flagships_data_is_the_same_by_polars_in_the_spark_image_and_on_kube
         for name, table in tables.items()
     ]
     pipeline = Pipeline(name="tables", steps=[*tables.values(), *sets])
-    compiled = compile_pipeline(pipeline, wheels_optional=True)
+    compiled = compile_pipeline(pipeline, here=True)
     runs = LocalRuns(tmp_path)
     summary = Runner(runs.home, lambda event: None).start(
         compiled.text, {}, Options(pipeline="tables"), assets=compiled.assets
@@ -72,7 +72,7 @@ def test_the_flagships_data_is_the_same_by_polars_in_the_spark_image_and_on_kube
         environment={"PYTHONPATH": str(Path(pyspark.origin).parents[1])},
         **settings,
     )
-    task = kubeflow.compile(Pipeline(name="task", steps=[there]), wheels_optional=True)
+    task = kubeflow.compile(Pipeline(name="task", steps=[there]), here=True)
     ended = kubeflow.run(task, {}, tmp_path / "kubeflow", lambda event: None)
     assert ended.status == "Succeeded", ended.reason
     (found,) = [path.parent for path in (tmp_path / "kubeflow").rglob("manifest.json") if path.parent.name == "output"]

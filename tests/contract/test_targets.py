@@ -242,7 +242,7 @@ class Runs:
 
     def run(self, name: str, function: str, **parameters: object) -> tuple[dict[str, object], list[Event]]:
         loaded = small(function)
-        compiled = find_target(name).compile(loaded.pipeline, loaded.source, loaded.base, wheels_optional=True)
+        compiled = find_target(name).compile(loaded.pipeline, loaded.source, loaded.base, here=True)
         events: list[Event] = []
         found = find_target(name)
         assert isinstance(found, RunsHere)
@@ -308,7 +308,7 @@ def test_what_runs_of_two_targets_read_is_compared_by_content(tmp_path: Path) ->
     for name in RUN_HERE:
         target = find_target(name)
         assert isinstance(target, RunsHere)
-        compiled = target.compile(loaded.pipeline, loaded.source, loaded.base, wheels_optional=True)
+        compiled = target.compile(loaded.pipeline, loaded.source, loaded.base, here=True)
         executions.append(target.run(compiled, {}, home, lambda _: None).execution)
     found = compare(Home(home), executions)
     assert next(iter(found.settings.items())) == ("target platform", tuple(RUN_HERE))

@@ -30,13 +30,13 @@ SETTINGS = ("epochs=2", "min_accuracy=0", "processes=1")
 
 
 def by_sagemaker(home: Path, *overrides: str, interruptions: tuple[str, ...] = ()) -> Summary:
-    compiled = sagemaker.compile(load("retraining", overrides=overrides).pipeline, wheels_optional=True)
+    compiled = sagemaker.compile(load("retraining", overrides=overrides).pipeline, here=True)
     options = Options(pipeline="retraining", interruptions=parse_all(interruptions), cache=False)
     return Runner(Home(home)).start(compiled.text, {}, options, assets=compiled.assets)
 
 
 def by_kubeflow(home: Path, *overrides: str, observer: Callable[[Event], None] = ignore) -> Summary:
-    compiled = kubeflow.compile(load("retraining", overrides=overrides).pipeline, wheels_optional=True)
+    compiled = kubeflow.compile(load("retraining", overrides=overrides).pipeline, here=True)
     return kubeflow.run(compiled, {}, home, observer)
 
 

@@ -31,7 +31,7 @@ def test_its_pipeline_compiles_to_what_runs_here() -> None:
     }
     exec("".join(blocks), names)
     pipeline = Pipeline(name="p", steps=[data, names["search"], names["scores"], names["model"]])
-    definition = compile_pipeline(pipeline, wheels_optional=True).definition
+    definition = compile_pipeline(pipeline, here=True).definition
     config = read_config(definition["Steps"][1]["Arguments"])
     assert (config.strategy, config.num_trainings, config.max_parallel) == ("Bayesian", 20, 4)
     assert {one.name for one in config.definitions[0].ranges} == {"learning_rate", "schedule"}

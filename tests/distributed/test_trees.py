@@ -20,6 +20,7 @@ from drivetrain.training_scripts import evaluate, predict
 from drivetrain.training_scripts.train import train
 
 PLAIN, TREES = "digits_cnn", "tests.fixtures.tree_recipe"
+SCORED = "tests.fixtures.scored_recipe"  # a recipe without a method for its scores is ranked by its logits
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 COMMON: dict[str, Any] = {
     "recipe_options": '{"channels": 2, "hidden": 8}',
@@ -57,7 +58,7 @@ def test_a_tree_gives_the_bits_of_its_tensors(
 @pytest.mark.slow
 def test_it_is_evaluated_predicted_and_served_alike(pooled: Any, digits: Path, tmp_path: Path) -> None:
     numbers, rows, served = [], [], []
-    for recipe in (PLAIN, TREES):
+    for recipe in (SCORED, TREES):
         target = tmp_path / recipe
         fit(ALONE, recipe, "single", digits, target, {})
         for ranks in (1, 2, 3):

@@ -89,7 +89,7 @@ def run_here(
             "keep_versions says how many earlier versions stay in the folder of --out, and there is none. Each run "
             "writes into folders of its own, which stay as long as the run. Give --out DIR, or leave keep_versions out."
         )
-    built = find_target(DEFAULT).compile(pipeline, source, Path.cwd(), wheels_optional=True)
+    built = find_target(DEFAULT).compile(pipeline, source, Path.cwd(), here=True)
     refuse_lacking(pipeline, source or Path.cwd(), built.assets)
     place = local_home(home)
     code = watch.start(

@@ -26,12 +26,12 @@ def check(pipeline: Pipeline) -> list[Problem]:
 
 
 def compile(
-    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, wheels_optional: bool = False
+    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, here: bool = False
 ) -> Compiled:
     """The pipeline's IR, as YAML."""
     from drivetrain.targets.kubeflow.compile.compile import compile_pipeline
 
-    return compile_pipeline(pipeline, source, base, here=wheels_optional)
+    return compile_pipeline(pipeline, source, base, here=here)
 
 
 def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:

@@ -28,12 +28,12 @@ def check(pipeline: Pipeline) -> list[Problem]:
 
 
 def compile(
-    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, wheels_optional: bool = False
+    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, here: bool = False
 ) -> Compiled:
     """The pipeline's definition, as JSON."""
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
-    return compile_pipeline(pipeline, source, base, wheels_optional=wheels_optional)
+    return compile_pipeline(pipeline, source, base, here=here)
 
 
 def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:

@@ -200,7 +200,7 @@ def test_weights_travel_with_the_job_and_are_part_of_what_it_is(
     for content in ("one", "one", "other"):
         (tmp_path / "w.pth").write_text(content)
         pipeline, source = one_step_pipeline(Job(component="train", given=("train=data", "weights=w.pth")))
-        (step,) = compile_pipeline(pipeline, source, tmp_path, wheels_optional=True).definition["Steps"]
+        (step,) = compile_pipeline(pipeline, source, tmp_path, here=True).definition["Steps"]
         channels = {each["ChannelName"]: each["DataSource"] for each in step["Arguments"]["InputDataConfig"]}
         places.append(str(channels["weights"]["S3DataSource"]["S3Uri"]))
     assert places[0] == places[1] != places[2]

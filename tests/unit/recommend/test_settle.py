@@ -191,7 +191,7 @@ def test_every_row_that_can_be_breaks_no_rule(recipe: str, batch: int, tmp_path:
 def test_the_choice_is_visible_in_the_definition(write_facts: Write) -> None:
     folder = write_facts(LARGE)
     pipeline = Pipeline(name="p", steps=[training()])
-    built = compile_pipeline(pipeline, source=folder, wheels_optional=True)
+    built = compile_pipeline(pipeline, source=folder, here=True)
     parameters = built.definition["Steps"][0]["Arguments"]["HyperParameters"]
     assert (parameters["strategy"], parameters["strategy_options"]) == ("fsdp", "{}")
     assert '"strategy": "auto"' not in built.text
@@ -211,7 +211,7 @@ def test_a_framework_that_is_too_old_is_refused(tmp_path: Path, monkeypatch: pyt
     assert framework_problem(made, (named,), "9.10") is None
     pipeline = Pipeline(name="p", steps=[training(strategy="newest", recipe="digits_cnn", cluster=Cluster())])
     with pytest.raises(SpecError, match=r"Step 'train': strategy 'newest' needs torch 9.9"):
-        compile_pipeline(pipeline, source=tmp_path, wheels_optional=True)
+        compile_pipeline(pipeline, source=tmp_path, here=True)
 
 
 def test_recipe_and_strategy_are_of_one_framework(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_every_step_has_the_image_of_its_framework(tmp_path: Path) -> None:
     graph = Graph(pipeline)
     assert [framework_of_step(each, graph) for each in (keras, judged, torch)] == ["tensorflow", "tensorflow", "torch"]
     assert needs_of(judged, graph, "tensorflow")[0] == "tensorflow"
-    built = compile_pipeline(pipeline, source=tmp_path, wheels_optional=True)
+    built = compile_pipeline(pipeline, source=tmp_path, here=True)
     images = {name: [each for each in found if "dkr.ecr" in each] for name, found in texts_by_step(built).items()}
     assert [len(found) for found in images.values()] == [1, 1, 1, 1]
     trained, evaluated, serves, other = (found[0].rpartition("/")[2] for found in images.values())
@@ -263,7 +263,7 @@ def test_a_script_has_the_image_of_tensorflow_by_its_launcher_or_its_needs(tmp_p
         step(train_script._replace(needs=("tensorflow",)), name="alone", launcher="python", **given),
         step(train_script, name="torch", **given),
     ]
-    built = compile_pipeline(Pipeline(name="p", steps=steps), source=tmp_path, wheels_optional=True)
+    built = compile_pipeline(Pipeline(name="p", steps=steps), source=tmp_path, here=True)
     images = [next(each for each in found if "dkr.ecr" in each) for found in texts_by_step(built).values()]
     names = [image.rpartition("/")[2].partition(":")[0] for image in images]
     assert names == ["tensorflow-training", "tensorflow-training", "pytorch"]
@@ -274,7 +274,7 @@ def test_a_step_of_two_frameworks_has_no_stock_image(tmp_path: Path) -> None:
     torch = training(name="torch", recipe="digits_cnn", strategy="single", cluster=Cluster())
     both = step(evaluate, model=keras["model"], data=torch["output"])
     with pytest.raises(SpecError, match=r"'evaluate' would run on several frameworks: tensorflow, torch\. No stock"):
-        compile_pipeline(Pipeline(name="p", steps=[keras, torch, both]), source=tmp_path, wheels_optional=True)
+        compile_pipeline(Pipeline(name="p", steps=[keras, torch, both]), source=tmp_path, here=True)
 
 
 def texts_by_step(built: Any) -> dict[str, list[str]]:

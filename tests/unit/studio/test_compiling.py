@@ -50,7 +50,7 @@ def test_an_edit_that_does_not_fit(tmp_path: Path) -> None:
     """A missing wheel and an edit that does not fit are two things: a stack does without one and not the other."""
     made = loaded(tmp_path, "unfit_flow", "- place: steps.lost.Description\n  now: why\n")
     with pytest.raises(UserError, match=r"steps\.lost\.Description"):
-        compile_edited(made, wheels_optional=True)
+        compile_edited(made, here=True)
     left = compile_edited(made, edits_optional=True)
     assert [note for note in left.notes if "steps.lost.Description" in note]
 

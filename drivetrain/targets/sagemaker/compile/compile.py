@@ -87,7 +87,7 @@ class Compiled:
 
 
 def compile_pipeline(
-    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, wheels_optional: bool = False
+    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, here: bool = False
 ) -> Compiled:
     """Turn the spec into a definition.
 
@@ -95,8 +95,8 @@ def compile_pipeline(
         pipeline: the spec; building it has checked it.
         source: folder of the user's pipeline file, whose Python files travel into the containers.
         base: folder that relative data paths start from; the current one unless given.
-        wheels_optional: leave out a wheel that is not to be had, and say so in the notes; for a run on this machine,
-            which has no image but the packages.
+        here: for a run on this machine, which has no image but the packages: a wheel that is not to be had is left
+            out, and the notes say so.
 
     Raises:
         SpecError: for what it cannot express or the service would refuse, naming the step and field.
@@ -110,14 +110,14 @@ def compile_pipeline(
 
         settled = settle(pipeline, source or base)
         pipeline, notes = settled.pipeline, settled.notes
-    return _Compiler(pipeline, source, base, wheels_optional, notes).compile()
+    return _Compiler(pipeline, source, base, here, notes).compile()
 
 
 class _Compiler:
     """One compilation: remembers what was already hashed, so that each file is read once."""
 
     def __init__(
-        self, pipeline: Pipeline, source: Path | None, base: Path, wheels_optional: bool, notes: tuple[str, ...] = ()
+        self, pipeline: Pipeline, source: Path | None, base: Path, here: bool, notes: tuple[str, ...] = ()
     ) -> None:
         self.pipeline = pipeline
         self.graph = Graph(pipeline)
@@ -125,7 +125,7 @@ class _Compiler:
         self.root = f"{self.place.root}/{pipeline.name}"
         self.source = source
         self.base = base
-        self.wheels_optional = wheels_optional
+        self.here = here
         self.assets: dict[str, Asset] = {}
         self.notes: list[str] = list(notes)
         self._code: dict[tuple[str, ...], Code] = {}
@@ -323,7 +323,7 @@ class _Compiler:
         try:
             return find_wheels(lacking, stock, self.place.wheels, self.base)
         except UserError as error:
-            if not self.wheels_optional:
+            if not self.here:
                 raise
             self.notes.append(str(error))
             return ()

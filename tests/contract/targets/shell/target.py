@@ -52,7 +52,7 @@ def check(pipeline: Pipeline) -> list[Problem]:
 
 
 def compile(
-    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, wheels_optional: bool = False
+    pipeline: Pipeline, source: Path | None = None, base: Path | None = None, *, here: bool = False
 ) -> Compiled:
     """A command a step, each after those that it needs."""
     refuse(check(pipeline), TITLE)

@@ -392,11 +392,11 @@ def test_a_recipe_that_is_not_there_is_found_before_anything_runs(tmp_path: Path
 
     pipeline = Pipeline(name="p", steps=[step(train, train="s3://b/k/", recipe="digit_cnn")])
     with pytest.raises(SpecError, match=r"no recipe 'digit_cnn'\. Did you mean 'digits_cnn'"):
-        compile_pipeline(pipeline, wheels_optional=True)
+        compile_pipeline(pipeline, here=True)
     (tmp_path / "faces.py").write_text("")
     for own in ("faces", "my_recipes.faces"):
         pipeline = Pipeline(name="p", steps=[step(train, train="s3://b/k/", recipe=own)])
-        assert compile_pipeline(pipeline, source=tmp_path, wheels_optional=True).definition["Steps"]
+        assert compile_pipeline(pipeline, source=tmp_path, here=True).definition["Steps"]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ REGION = Deployment(targets={"sagemaker": {"region": "eu-west-1"}})
 
 
 def compiled(*steps: Any, deployment: Deployment = REGION, **given: Any) -> Compiled:
-    return compile_pipeline(Pipeline(name="p", steps=steps, deployment=deployment), wheels_optional=True, **given)
+    return compile_pipeline(Pipeline(name="p", steps=steps, deployment=deployment), here=True, **given)
 
 
 def table(**given: Any) -> Any:
@@ -150,9 +150,7 @@ def test_where_a_parameter_chooses_the_engine_the_image_has_both(
 ) -> None:
     engine = Parameter.string("Engine", default="polars")
     given = table(engine=engine, raw="example:digits", plan='[{"select": ["id"]}]', cluster=Cluster(count=2))
-    made = compile_pipeline(
-        Pipeline(name="p", steps=[given], parameters=[engine], deployment=REGION), wheels_optional=True
-    )
+    made = compile_pipeline(Pipeline(name="p", steps=[given], parameters=[engine], deployment=REGION), here=True)
     app = arguments(made)["AppSpecification"]
     assert app["ImageUri"] == IMAGE and "smspark-submit" in app["ContainerEntrypoint"]
 
