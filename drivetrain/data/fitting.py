@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any, cast
 from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.data.arrow import Array, DataType, Schema, arrow, numpy
 from drivetrain.data.convert import described
+from drivetrain.data.exact_sums import deviation, mean, packed, sums_and_squares, unpacked
 from drivetrain.data.fitted import TEXT
 from drivetrain.data.shapes import is_number
 from drivetrain.data.sketches import Quantiles
@@ -37,6 +37,8 @@ _OPTIONS: Mapping[str, Mapping[str, Any]] = {
 }
 # Different values, or words, of a column that are counted.
 MAX_COUNTED = 1_000_000
+# Values that the sketch of a median takes at a time.
+_PIECE = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -128,84 +130,111 @@ class Fitting:
 
 
 class _Moments:
-    """Count, mean, squares, least and greatest of the numbers of a column, or of each position of its lists."""
+    """Count, exact sums, least and greatest of the numbers of a column, or of each position of its lists."""
 
     def __init__(self, learnt: Callable[[_Moments], Any], *, positions: bool) -> None:
         self._learnt = learnt
         self._positions = positions
         self.count = 0
-        self.mean: Any = 0.0
-        self.squares: Any = 0.0
-        self.low: Any = math.inf
-        self.high: Any = -math.inf
+        self._sums: list[int] = []
+        self._squares: list[int] = []
+        self.low: Any = None
+        self.high: Any = None
 
     def add(self, column: Array) -> None:
         np, pa = numpy(), arrow()
         if pa.types.is_nested(column.type):
-            rows = len(column)
+            lengths = pa.compute.list_value_length(column).unique()
             values = np.asarray(column.flatten().cast(pa.float64()))
-            if (
-                self._positions
-                and rows
-                and (len(values) % rows or pa.compute.count_distinct(pa.compute.list_value_length(column)).as_py() > 1)
-            ):
-                raise InputError("fit: lists of different lengths are not scaled by their positions. Leave out each.")
-            values = values.reshape(rows, -1) if self._positions and rows else values
+            if self._positions and len(lengths):
+                if len(lengths) > 1 or (self.count and lengths[0].as_py() != len(self._sums)):
+                    raise InputError(
+                        "fit: lists of different lengths are not scaled by their positions. Leave out each."
+                    )
+                values = values.reshape(len(column), lengths[0].as_py())
         else:
             values = np.asarray(column.cast(pa.float64(), safe=False))
-        finite = np.isfinite(values)
-        values = values[finite.all(axis=1)] if values.ndim > 1 else values[finite]
-        if not len(values):
+        table = values if values.ndim > 1 else values[:, np.newaxis]
+        finite = np.isfinite(table).all(axis=1)
+        table = table if finite.all() else table[finite]
+        if not len(table):
             return
-        # Chan, Golub and LeVeque (1979), "Updating formulae and a pairwise algorithm for computing sample variances".
-        mean, merged = values.mean(axis=0), self.count + len(values)
-        delta = mean - self.mean
-        squares = ((values - mean) ** 2).sum(axis=0)
-        self.squares = self.squares + squares + delta * delta * (self.count * len(values) / merged)
-        self.mean = self.mean + delta * (len(values) / merged)
-        self.low, self.high = np.minimum(self.low, values.min(axis=0)), np.maximum(self.high, values.max(axis=0))
-        self.count = merged
+        # A zero may have a sign, by which the least of equal ones would depend on their order.
+        low, high = table.min(axis=0) + 0.0, table.max(axis=0) + 0.0
+        found = sums_and_squares(table)
+        if self.count:
+            low, high = np.minimum(self.low, low), np.maximum(self.high, high)
+            earlier = self._sums, self._squares
+            found = ([a + b for a, b in zip(*pair, strict=True)] for pair in zip(earlier, found, strict=True))
+        self._sums, self._squares = found
+        self.low, self.high = low, high
+        self.count += len(table)
 
     @property
     def is_fitted(self) -> bool:
         return self.count > 0
 
+    @property
+    def means(self) -> list[float]:
+        return [mean(total, self.count) for total in self._sums]
+
+    @property
+    def deviations(self) -> list[float]:
+        return [deviation(*each, self.count) for each in zip(self._sums, self._squares, strict=True)]
+
+    def plain(self, values: Sequence[float]) -> Any:
+        """One number for a column, a list for the positions of lists."""
+        return list(values) if self._positions else values[0]
+
     def learnt(self) -> Any:
         return self._learnt(self)
 
     def state(self) -> Any:
-        listed = [numpy().asarray(each).tolist() for each in (self.mean, self.squares, self.low, self.high)]
-        return [self.count, *(listed if self.count else [0.0] * 4)]
+        if not self.count:
+            return [0]
+        return [self.count, packed(self._sums), packed(self._squares), self.low.tolist(), self.high.tolist()]
 
     def restore(self, state: Any) -> None:
         self.count = state[0]
         if self.count:
-            self.mean, self.squares, self.low, self.high = (numpy().asarray(each) for each in state[1:])
+            self._sums, self._squares = unpacked(state[1]), unpacked(state[2])
+            self.low, self.high = (numpy().asarray(each) for each in state[3:])
 
 
 class _Median:
-    """By the sketch of the statistics: exact up to 2,048 values, beyond within 0.5 % of the ranks."""
+    """By the sketch of the statistics: exact up to 2,048 values, beyond within 0.5 % of the ranks.
+
+    The sketch takes pieces of one size, however the values come: it is that of a run over everything.
+    """
 
     def __init__(self) -> None:
         self._quantiles = Quantiles()
+        self._rest = numpy().empty(0)
 
     def add(self, column: Array) -> None:
-        pa = arrow()
+        np, pa = numpy(), arrow()
         numbers = column.cast(pa.float64(), safe=False)
-        self._quantiles.add(numbers.filter(pa.compute.is_finite(numbers)))
+        found = numbers.filter(pa.compute.is_finite(numbers)).to_numpy(zero_copy_only=False)
+        found = np.concatenate([self._rest, found])
+        while len(found) >= _PIECE:
+            self._quantiles.add(pa.array(found[:_PIECE]))
+            found = found[_PIECE:]
+        self._rest = found
 
     @property
     def is_fitted(self) -> bool:
-        return self._quantiles.count > 0
+        return self._quantiles.count + len(self._rest) > 0
 
     def learnt(self) -> Any:
-        return self._quantiles.at([0.5])[0]
+        whole = Quantiles.restored(self._quantiles.state())
+        whole.add(arrow().array(self._rest))
+        return whole.at([0.5])[0]
 
     def state(self) -> Any:
-        return self._quantiles.state()
+        return [self._quantiles.state(), self._rest.tolist()]
 
     def restore(self, state: Any) -> None:
-        self._quantiles = Quantiles.restored(state)
+        self._quantiles, self._rest = Quantiles.restored(state[0]), numpy().array(state[1], "float64")
 
 
 class _Counts:
@@ -281,19 +310,20 @@ def _gatherer(fit: Fit) -> Any:
         return _Given(cast("Mapping[str, Any]", how)["value"])
     if how == "most_frequent":
         return _Counts(fit, lambda ranked: ranked[0][0])
-    return _Median() if how == "median" else _Moments(lambda moments: float(moments.mean), positions=False)
+    return _Median() if how == "median" else _Moments(lambda moments: moments.means[0], positions=False)
 
 
 def _standard(moments: _Moments) -> dict[str, Any]:
-    np = numpy()
-    width = np.sqrt(moments.squares / moments.count)
-    return {"center": np.asarray(moments.mean).tolist(), "width": np.where(width > 0, width, 1.0).tolist()}
+    widths = [width if width > 0 else 1.0 for width in moments.deviations]
+    return {"center": moments.plain(moments.means), "width": moments.plain(widths)}
 
 
 def _min_max(moments: _Moments) -> dict[str, Any]:
     np = numpy()
-    width = moments.high - moments.low
-    return {"center": np.asarray(moments.low).tolist(), "width": np.where(width > 0, width, 1.0).tolist()}
+    with np.errstate(over="ignore"):  # of the largest floats the width is infinite
+        width = moments.high - moments.low
+    widths = np.where(width > 0, width, 1.0).tolist()
+    return {"center": moments.plain(moments.low.tolist()), "width": moments.plain(widths)}
 
 
 def _plain(data_type: DataType) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 from drivetrain.data.arrow import Array, arrow, numpy
 
 # A change of what a state says gets another version: an earlier state is not gone on from.
-STATE_VERSION = 3
+STATE_VERSION = 4
 K = 2048
 # Beyond so many values, and for each doubling of them, one of twice as many is looked at.
 _ALL_VALUES = 1 << 16
