@@ -19,10 +19,11 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 from drivetrain.steps.kubeflow.reports import REPORTS, Reporter
-from drivetrain.steps.kubeflow.task import DOCUMENT, Json, Task, TaskError
+from drivetrain.steps.kubeflow.task import DOCUMENT, OBJECT_STORE, REGISTER, Json, Task, TaskError
 
 LOGS = "DRIVETRAIN_TASK_LOGS"
 CALL = "drivetrain.steps.call"
+REGISTRY = "DRIVETRAIN_REGISTRY"
 # Variables that no interpreter and no library reads as it is loaded.
 _OF_THE_PLATFORM = re.compile(r"PYTHONUNBUFFERED|(AWS|DRIVETRAIN|SM|SAGEMAKER|TRAINING|PROCESSING)_\w+")
 
@@ -108,17 +109,27 @@ def arguments_of(task: Task) -> list[str]:
 
 
 def environment_of(task: Task, failure: Path) -> dict[str, str]:
-    """The program's variables: this process's, without what is the task's alone, and those of the document.
+    """The program's variables: this process's, without what is the task's alone, and those of the document. A program
+    that asks no registry is not told where on this machine that and all objects are.
 
     Args:
         failure: where the program says why it fails.
     """
-    own = (DOCUMENT, REPORTS, LOGS)
+    own = {DOCUMENT, REPORTS, LOGS}
+    if OBJECT_STORE in os.environ and not _asks_registry(task.document):
+        own |= {OBJECT_STORE, REGISTRY}
     environment = {name: value for name, value in os.environ.items() if name not in own}
     for name, word in task.document.get("environment", {}).items():
-        if name != "DRIVETRAIN_REGISTRY" or name not in os.environ:  # whoever runs it here has a registry here
+        if name != REGISTRY or name not in os.environ:  # whoever runs it here has a registry here
             environment[name] = task.text(word)
     return {**environment, FAILURE_FILE: str(failure)}
+
+
+def _asks_registry(document: Json) -> bool:
+    if document["program"] == REGISTER or REGISTRY in document.get("environment", {}):
+        return True
+    options = (word["option"][0] for word in document["arguments"] if isinstance(word, dict) and "option" in word)
+    return "--registry" in options
 
 
 def reason_of(code: int, failure: Path) -> str:

@@ -10,6 +10,8 @@ from typing import Any, cast
 
 DOCUMENT = "DRIVETRAIN_TASK"
 OBJECT_STORE, EXECUTION = "DRIVETRAIN_OBJECT_STORE", "DRIVETRAIN_EXECUTION"
+# The program of a step that registers a model.
+REGISTER = "drivetrain.components.register_model:register_model"
 # Where a node of a TrainJob, which KFP brings nothing, keeps its copies of objects.
 COPIES = "DRIVETRAIN_COPIES"
 # Where KFP's own library has the objects of a scheme (kfp.dsl.types.artifact_types).

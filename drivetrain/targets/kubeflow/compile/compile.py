@@ -30,10 +30,11 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ExecutionRef, ItemRef, ParameterRef, Reference
 from drivetrain.steps import METRICS_OUTPUT
+from drivetrain.steps.kubeflow.task import REGISTER
 from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code
 from drivetrain.targets.kubeflow.compile import checks, deployable, fails, size
-from drivetrain.targets.kubeflow.compile.fails import BRANCHES, REGISTER
+from drivetrain.targets.kubeflow.compile.fails import BRANCHES
 from drivetrain.targets.kubeflow.compile.imports import free_name
 from drivetrain.targets.kubeflow.compile.machines import executor_resources, platform_of, resources_of
 from drivetrain.targets.kubeflow.compile.mounts import CHECKPOINTS, mounts_of, variables_of

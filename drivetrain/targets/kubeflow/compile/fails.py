@@ -16,10 +16,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import ConditionStep, FailStep, JobStep, RegisterStep, Step
+from drivetrain.steps.kubeflow.task import REGISTER
 from drivetrain.targets.target import Problem
 
 BRANCHES = ("then", "otherwise")
-REGISTER = "drivetrain.components.register_model:register_model"
 
 
 def held(graph: Graph) -> dict[str, tuple[str, ...]]:

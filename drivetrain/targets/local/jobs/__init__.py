@@ -231,17 +231,27 @@ def platform_environment(context: StepContext) -> dict[str, str]:
 
 def job_environment(context: StepContext, named: Mapping[str, str] | None = None) -> dict[str, str]:
     """A job's variables: those of the platform, those `named` for the kind of job, its own (which may name another
-    folder for decoded data, or none); and where on this machine the registry and the objects of S3 are."""
+    folder for decoded data, or none); and, if it asks the registry, where on this machine that and the objects of S3
+    are. No other job is told: it could change what another step wrote."""
     environment = {
         **platform_environment(context),
         "DRIVETRAIN_DECODED_CACHE": str(context.home.decoded),
         **(named or {}),
         **environment_of(context.arguments),
-        "DRIVETRAIN_OBJECT_STORE": str(context.home.objects),
     }
-    if environment.get(_REGISTRY, _REGISTRY_OF_PLATFORM) == _REGISTRY_OF_PLATFORM:
-        environment[_REGISTRY] = f"local:{context.home.ledger}"
+    if _asks_registry(context.arguments, environment):
+        environment["DRIVETRAIN_OBJECT_STORE"] = str(context.home.objects)
+        if environment.get(_REGISTRY, _REGISTRY_OF_PLATFORM) == _REGISTRY_OF_PLATFORM:
+            environment[_REGISTRY] = f"local:{context.home.ledger}"
     return environment
+
+
+def _asks_registry(arguments: Mapping[str, Any], environment: Mapping[str, str]) -> bool:
+    """Whether a job names a registry: in a variable, which compile writes for `registry: str = "auto"`, or in an
+    argument."""
+    programs = (object_in(arguments, name) for name in ("AppSpecification", "AlgorithmSpecification"))
+    words = [word for program in programs for word in program.get("ContainerArguments") or ()]
+    return _REGISTRY in environment or any(str(word).partition("=")[0] == "--registry" for word in words)
 
 
 def logged_warnings(logs: Path) -> str | None:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from drivetrain.steps.kubeflow.program import Log, command_of, start, tell
+from drivetrain.steps.kubeflow.program import Log, command_of, environment_of, start, tell
 from drivetrain.steps.kubeflow.reports import Reporter
-from drivetrain.steps.kubeflow.task import Task, TaskError, local_path, spelled, stored
+from drivetrain.steps.kubeflow.task import REGISTER, Task, TaskError, local_path, spelled, stored
 
 MODULE = """
 import os
@@ -290,6 +290,26 @@ def test_fail_and_select_need_no_program(store: Path) -> None:
 )
 def test_values_are_spelled_as_the_pipeline_has_them(value: Any, type: str, path: str, text: str) -> None:
     assert spelled(value, type, path) == text
+
+
+@pytest.mark.parametrize(
+    ("document", "is_told"),
+    [
+        ({"program": "own:work", "arguments": [{"option": ["--text", "a"]}]}, False),
+        ({"program": "own:work", "arguments": [{"option": ["--registry", "auto"]}]}, True),
+        ({"program": "own:work", "arguments": [], "environment": {"DRIVETRAIN_REGISTRY": "mlflow:x"}}, True),
+        ({"program": REGISTER, "arguments": []}, True),
+    ],
+)
+def test_only_a_program_that_asks_the_registry_is_told_where_it_is(
+    store: Path, monkeypatch: pytest.MonkeyPatch, document: dict[str, Any], is_told: bool
+) -> None:
+    monkeypatch.setenv("DRIVETRAIN_REGISTRY", "local:/home/ledger.db")
+    task = Task('{"outputs": {"outputFile": "o"}}', json.dumps(document))
+    found = environment_of(task, store / "failure")
+    assert [name in found for name in ("DRIVETRAIN_REGISTRY", "DRIVETRAIN_OBJECT_STORE")] == [is_told] * 2
+    monkeypatch.delenv("DRIVETRAIN_OBJECT_STORE")  # in a cluster the pod says what it says
+    assert environment_of(task, store / "failure")["DRIVETRAIN_REGISTRY"] == "local:/home/ledger.db"
 
 
 def test_places(monkeypatch: pytest.MonkeyPatch) -> None:
