@@ -206,8 +206,9 @@ def _prepare(folder: Path) -> None:
         sys.path[:] = [str(folder), *(entry for entry in sys.path if entry != str(folder))]
     if any(_hash_of(file) != seen for file, seen in _seen.get(folder, {}).values()):
         _forget(folder)
+    held = _names_in(folder)
     for other in [other for other in _seen if other != folder]:
-        if any(_holds(folder, name.partition(".")[0]) for name in _seen[other]):
+        if any(name.partition(".")[0] in held for name in _seen[other]):
             _forget(other)
     importlib.invalidate_caches()
 
@@ -236,7 +237,7 @@ def _modules(folder: Path) -> Iterator[tuple[str, Path | None]]:
     Left out are Drivetrain itself, the running program, modules that are still being imported, and what an environment
     within the folder holds.
     """
-    names = {entry.removesuffix(".py") for entry in os.listdir(folder)} | {*_seen.get(folder, {})}
+    names, within = _names_in(folder) | {*_seen.get(folder, {})}, f"{folder}{os.sep}"
     for name, module in list(sys.modules.items()):
         fields = getattr(module, "__dict__", {})
         top = name.partition(".")[0]
@@ -246,19 +247,21 @@ def _modules(folder: Path) -> Iterator[tuple[str, Path | None]]:
         place = file or next(iter(fields.get("__path__") or ()), None)
         if not isinstance(place, str):
             continue
-        found = Path(place)
-        if not place.startswith(f"{folder}{os.sep}"):
-            # The way to the folder may have links. Few modules are asked, since to resolve a path takes long.
-            found = found.resolve() if top in names else None
-        # A link in the folder is the folder's, wherever it leads.
-        if found is None or not found.is_relative_to(folder):
+        # There are thousands of modules, and to make a path of each takes long.
+        is_within = place.startswith(within)
+        if not is_within and top not in names:
+            continue
+        # The way to the folder may have links. A link in the folder is the folder's, wherever it leads.
+        found = Path(place) if is_within else Path(place).resolve()
+        if not found.is_relative_to(folder):
             continue
         if not any(part in _FOREIGN or part.startswith(".") for part in found.relative_to(folder).parts):
             yield name, found if file else None
 
 
-def _holds(folder: Path, name: str) -> bool:
-    return (folder / f"{name}.py").is_file() or (folder / name).is_dir()
+def _names_in(folder: Path) -> set[str]:
+    """The names that an import may find in a folder."""
+    return {entry.removesuffix(".py") for entry in os.listdir(folder)}
 
 
 def _hash_of(file: Path) -> bytes:
