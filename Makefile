@@ -28,7 +28,7 @@ SDK_TESTS = tests/sdk/test_conformance.py tests/sdk/test_sdk_pipeline.py tests/s
 TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_config_fields.py \
   tests/tensorflow/test_refusals.py tests/tensorflow/test_export.py \
   tests/tensorflow/test_parameter_server.py tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py \
-  tests/tensorflow/test_library_scripts.py tests/tensorflow/test_health.py
+  tests/tensorflow/test_library_scripts.py tests/tensorflow/test_health.py tests/tensorflow/test_layers.py
 SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py tests/contract/test_spark_jobs.py \
   tests/contract/test_step_types.py
 HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/test_horovod_scripts.py

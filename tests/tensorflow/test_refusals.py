@@ -43,7 +43,7 @@ CASES: list[tuple[dict[str, Any], str]] = [
     (
         {"recipe_options": '{"makes": "batch_norm"}', "accumulation": 3},
         "a batch of 16 samples cannot be dealt into 3 equal parts, and the model normalizes over samples "
-        "(BatchNormalization). Give drop_last=True",
+        "(BatchNormalization; GroupNormalization does not). Give drop_last=True",
     ),
     (
         {"world_size": 2},

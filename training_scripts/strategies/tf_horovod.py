@@ -73,6 +73,9 @@ class Strategy(strategy.Strategy):
     def num_replicas(self) -> int:
         return self.process.world_size
 
+    def replica(self) -> int:
+        return self.process.rank
+
     def _start_from_main(self) -> None:
         """All ranks begin with rank 0's model and optimizer."""
         of_optimizers = [each for part in self.parts for each in part.optimizer.variables]

@@ -59,6 +59,10 @@ class Strategy(strategy.Strategy):
         servers.check_chief(process.world_size)
         return tf.distribute.ParameterServerStrategy(tf.distribute.cluster_resolver.TFConfigClusterResolver())
 
+    def replica(self) -> Any:
+        # (Workers have no number within a step, and may read a generator's state at the same moment.)
+        return tf.random.uniform([], maxval=tf.int32.max, dtype=tf.int32)
+
     def train_step(self, batch: Batch, *, num_samples: int, num_global_samples: int, measure: bool = False) -> Step:
         """A global batch, of which each worker takes a step with the mean over its part. The norm is the mean of the
         parts'."""
@@ -70,8 +74,8 @@ class Strategy(strategy.Strategy):
             rows = self._rows_of(len(own), len(own) * self._workers)
             part = [self._dealt(tree, len(own), rows) for tree in trees.mapped(lambda one, own=own: one[own], given)]
             weighs = np.concatenate([weights[own], np.zeros(rows - len(own))])
-            scale = 1.0 / weighs.sum() if weighs.any() else 0.0
-            constants = (tf.constant(weighs), tf.constant(scale, self.precision.parameters))
+            self._dealt_out = len(own), rows
+            constants = (tf.constant(weighs), self._scale(weighs.sum(), len(own)))
             results.append(self._coordinator.schedule(self._step, args=(*part, *constants, measures, None)))
         self._coordinator.join()
         losses, norms = zip(*(result.fetch() for result in results), strict=True)

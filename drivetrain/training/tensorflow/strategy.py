@@ -2,16 +2,16 @@
 
 Gradients are those of sums of losses with one common scale, as with torch, so that uneven parts are exact. Each replica
 gets as many rows in every step: what is missing is filled up with the first row, which weighs nothing, so that a step
-is traced once. (Not where a layer looks across samples, which would see those rows: see `_rows_of`.)
+is traced once. (Not where a layer would see those rows: see `_rows_of`.)
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator
 from contextlib import contextmanager, nullcontext
 from typing import Any, ClassVar
 
-import keras  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 import numpy as np
 import tensorflow as tf  # pyright: ignore[reportMissingImports, reportMissingModuleSource]
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from drivetrain.training.layout import Layout, laid_out
 from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch, HasLossWeights, Recipe, wrong_answer
 from drivetrain.training.strategy import Step
+from drivetrain.training.tensorflow import layers as of_layers
 from drivetrain.training.tensorflow.average import MovingAverage
 from drivetrain.training.tensorflow.health.watcher import Watcher
 from drivetrain.training.tensorflow.optimizers import build_optimizers
@@ -70,9 +71,8 @@ class Strategy:
             self.parts = build_optimizers(recipe, self.model, config)
         self.average = MovingAverage(self.trained, config.ema_decay, self.distribution) if config.ema_decay else None
         self.scales = config.precision == "fp16"
-        self._looks_across = any(
-            isinstance(layer, keras.layers.BatchNormalization) for layer in self.model._flatten_layers()
-        )
+        of_layers.draw_apart(self.model, self.replica)
+        self._looks_across = bool(of_layers.why_across(self.model))
         part = -(-config.global_batch // self.layout.data_size)
         self._rows = -(-part // (self._replicas * config.accumulation)) * config.accumulation
         # XLA compiles what a replica computes by itself: not what it tells the others.
@@ -111,6 +111,10 @@ class Strategy:
         """Of all processes together: each gets as many rows of a global batch."""
         return self.distribution.num_replicas_in_sync
 
+    def replica(self) -> Any:
+        """The number of the replica that is computing, an integer or a tensor []."""
+        return tf.distribute.get_replica_context().replica_id_in_sync_group
+
     def summed(self, gradients: list[Any]) -> list[Any]:
         """The gradients summed over all replicas; called in each replica, where there are several."""
         return tf.distribute.get_replica_context().all_reduce(tf.distribute.ReduceOp.SUM, gradients)
@@ -135,7 +139,8 @@ class Strategy:
         given = [self._dealt(values, num_samples, rows) for values in (batch.inputs, batch.targets)]
         given.append(self._dealt(weights, len(weights), rows))
         weigh = num_global_samples if total is None else total
-        scale = tf.constant(1.0 / weigh if weigh else 0.0, self.precision.parameters)
+        scale = self._scale(weigh, num_global_samples)
+        self._dealt_out = num_global_samples, rows * self.num_replicas
         measures = measure or bool(self.config.clip_norm) or self.scales
         watcher = self.watcher
         looks = watcher.step_begins() if watcher else None
@@ -148,6 +153,11 @@ class Strategy:
                 "precision bf16, which has the range of fp32; or look for a loss that is not finite."
             )
         return Step(loss, norm if measures else None, total)
+
+    def _scale(self, weight: float, num_samples: int) -> Any:
+        """[2]: what sums of the recipe's losses and what sums over samples are multiplied by."""
+        factors = [1.0 / weight if weight else 0.0, 1.0 / num_samples]
+        return tf.constant(factors, self.precision.parameters)
 
     def forward(self, inputs: Any) -> Any:
         return self._cast(self.model(inputs, training=False))
@@ -206,6 +216,8 @@ class Strategy:
         loss, gradients, layers = self._gradients(inputs, targets, weights, scale * loss_scale, looks)
         if self.num_replicas > 1:
             gradients = self.summed(gradients)
+        if (penalties := of_layers.gradients_of_regularizers(self.model, loss_scale)) is not None:
+            gradients = [one + other for one, other in zip(gradients, penalties, strict=True)]
         whole = gradients
         norm = tf.zeros((), self.precision.parameters)
         if measures:
@@ -218,8 +230,8 @@ class Strategy:
         return loss, norm, whole if self.watcher else [], layers
 
     def _gradients(self, inputs: Any, targets: Any, weights: Any, scale: Any, looks: Any) -> tuple[Any, list[Any], Any]:
-        """The sum of a replica's losses, float64 []; the gradients of `scale` times it; and the sums of layers, piece
-        after piece."""
+        """The sum of a replica's losses, float64 []; the gradients of `scale` times it and what layers add; and the
+        sums of layers, piece after piece."""
         count = self.config.accumulation
         if count == 1:
             return self._of_piece(inputs, targets, weights, scale, looks)
@@ -247,7 +259,9 @@ class Strategy:
             if not tf.is_tensor(losses) or losses.shape != weights.shape:
                 raise wrong_answer(self.recipe, "losses", losses, f"one number a sample, shape {list(weights.shape)}")
             weighted = losses * tf.cast(weights, losses.dtype)
-            summed = tf.reduce_sum(weighted) * scale
+            summed = tf.reduce_sum(weighted) * scale[0]
+            for loss in self._losses_of_layers():
+                summed += tf.cast(loss, summed.dtype) * weights.shape[0] * scale[1]
         gradients: Any = tape.gradient(summed, variables, unconnected_gradients=tf.UnconnectedGradients.ZERO)
         loss, layers = tf.reduce_sum(tf.cast(weighted, tf.float64)), self._no_layers()
         if self.watcher and heard:
@@ -256,6 +270,17 @@ class Strategy:
         # (Of an embedding only some rows, some of them twice: their norm would be another.)
         return loss, [tf.convert_to_tensor(each) for each in gradients], layers
 
+    def _losses_of_layers(self) -> list[Any]:
+        """
+        Raises:
+            InputError: rows fill up the batch, and they would count.
+        """
+        found, (num_samples, num_rows) = of_layers.losses_of_samples(self.model), self._dealt_out
+        if found and num_rows > num_samples:
+            raise self._uneven(num_samples)
+        self._looks_across = self._looks_across or bool(found)
+        return found
+
     def _no_layers(self) -> Any:
         return tf.zeros((len(self.watcher.layers) if self.watcher else 0, len(LAYER_COLUMNS)), tf.float64)
 
@@ -263,18 +288,21 @@ class Strategy:
         """How many rows each replica gets.
 
         Raises:
-            InputError: rows would fill up a part, and a layer that normalizes over samples would see them.
+            InputError: rows would fill up a part, and a layer would count them.
         """
         # (By numbers that all processes know: they refuse together, and none waits for another.)
         if not self._looks_across or num_global_samples == self._rows * self.num_replicas:
             return self._rows
         if self.num_replicas == 1 and num_samples % self.config.accumulation == 0:
             return num_samples  # traced once more
+        raise self._uneven(num_global_samples)
+
+    def _uneven(self, num_samples: int) -> InputError:
         parts = self.num_replicas * self.config.accumulation
-        raise InputError(
-            f"a batch of {num_global_samples} samples cannot be dealt into {parts} equal parts, and the model "
-            "normalizes over samples (BatchNormalization). Give drop_last=True, which leaves out a smaller last batch, "
-            f"and a global_batch that is a multiple of {parts}; or use GroupNormalization."
+        return InputError(
+            f"a batch of {num_samples} samples cannot be dealt into {parts} equal parts, and the model "
+            f"{of_layers.why_across(self.model)}. Give drop_last=True, which leaves out a smaller last batch, and a "
+            f"global_batch that is a multiple of {parts}; or leave it out of the model."
         )
 
     def _cast(self, outputs: Tree) -> Tree:
@@ -309,8 +337,9 @@ class Strategy:
 
 
 def variables_of(model: Any) -> dict[str, Any]:
-    """By place and name: Keras numbers the names of layers by what a process has made before."""
-    return {f"{number:03d}.{variable.name}": variable for number, variable in enumerate(model.variables)}
+    """By place and name: Keras numbers layers, and variables without a name, by what a process has made before."""
+    named = ((re.sub(r"^variable_\d+$", "variable", variable.name), variable) for variable in model.variables)
+    return {f"{number:03d}.{name}": variable for number, (name, variable) in enumerate(named)}
 
 
 def _refuse(config: Config) -> None:
