@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+
 import pytest
 
 from drivetrain.base.errors import UserError
@@ -9,12 +11,17 @@ from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.kubeflow.deploy import objects as module
 from drivetrain.targets.kubeflow.deploy.objects import Objects
 from tests.fixtures.failing_proxy import closed_port
-from tests.fixtures.kubeflow_pipelines.place import Place
-from tests.fixtures.s3_server import environment, s3_server
+from tests.fixtures.s3_server import environment, make_bucket, s3_server, variables
 
 
-def test_what_is_missing_is_known_by_name_and_size(place: Place) -> None:
-    objects, root = Objects(s3_server()), f"s3://{place.bucket}/p"
+@pytest.fixture(autouse=True)
+def account() -> Generator[None]:
+    with environment(variables(s3_server())):
+        yield
+
+
+def test_what_is_missing_is_known_by_name_and_size() -> None:
+    objects, root = Objects(s3_server()), f"s3://{make_bucket(s3_server())}/p"
     assets = [Asset(f"{root}/a/{name}", "", content) for name, content in (("x", b"1"), ("deep/y", b"22"))]
     assert objects.missing(assets) == tuple(assets)
     objects.put(assets[0])
@@ -23,7 +30,7 @@ def test_what_is_missing_is_known_by_name_and_size(place: Place) -> None:
     assert objects.read(assets[0].uri) == b"1" and objects.read(f"{root}/none") is None
 
 
-def test_storage_that_refuses_or_is_gone_is_said(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_storage_that_refuses_or_is_gone_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UserError, match=r"refuses to list s3://no-such-bucket/p/: 404 NoSuchBucket") as refused:
         Objects(s3_server()).listed("s3://no-such-bucket/p/")
     assert "deployment.targets.kubeflow.root" in str(refused.value)
