@@ -82,7 +82,7 @@ def learn(recipe: Recipe, model: Any, data: Path) -> None:
 
 
 def fit(data: Path, folder: Path, change: dict[str, Any], weights: Path | None = None) -> dict[str, Any]:
-    given = {
+    given: dict[str, Any] = {
         "recipe": "tests.tensorflow.adding_recipe",
         "precision": "fp64",
         "schedule": "constant",
