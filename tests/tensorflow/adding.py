@@ -89,7 +89,8 @@ def fit(data: Path, folder: Path, change: dict[str, Any], weights: Path | None =
         "warmup_epochs": 0.0,
         "clip_norm": 0.0,
     }
-    config = Config(**given | {"learning_rate": RATE} | change)
+    fields: dict[str, Any] = given | {"learning_rate": RATE} | change
+    config = Config(**fields)
     train(config, Folders(train=data, model=folder / "model", output=folder, weights=weights), ALONE)
     return load_file(folder / "model/model.safetensors")
 
