@@ -26,6 +26,10 @@ def patch_schema() -> dict[str, Any]:
     for member, said in _SAID.items():
         members[member] = {"description": said}
         members[f"{member}-json"] = {"type": "string", "description": f"{said} As JSON, for what YAML cannot hold."}
+    members["like"] = {
+        "type": "string",
+        "description": "The step of the code of which a copy is added. Later edits say what differs.",
+    }
     edit = {
         "type": "object",
         "required": ["place"],

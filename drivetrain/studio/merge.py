@@ -16,10 +16,12 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.studio.generated import carried, renewed, unlike
 from drivetrain.targets.sagemaker.document.difference import place as places
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value, kind_of
-from drivetrain.targets.sagemaker.document.difference.difference import between
-from drivetrain.targets.sagemaker.document.difference.editing import NoSuchPlaceError, alike, find, put
+from drivetrain.targets.sagemaker.document.difference.difference import STEP, between, differing
+from drivetrain.targets.sagemaker.document.difference.editing import NoSuchPlaceError, alike, find, put, spot_at
+from drivetrain.targets.sagemaker.document.difference.entries import Spot
 from drivetrain.targets.sagemaker.document.difference.outline import Outline, assembled, outline
 from drivetrain.targets.sagemaker.document.difference.place import Place, Position
 from drivetrain.targets.sagemaker.document.difference.value_words import hidden, shown, without_secrets
@@ -47,7 +49,19 @@ class Conflict:
         if self.why:
             return f"{self.where}: {self.why}"
         was, code, studio = (shown(hidden(value, self.place)) for value in (self.applied, self.code, self.deployed))
+        if was == code:
+            first = self._first()
+            if first is None:  # the value is as it was, and stands elsewhere
+                return f"{self.where}: the code moved it, or changed what is around it; Studio has {studio}"
+            was, code = (shown(hidden(value, first.place)) for value in (first.old, first.new))
+            return f"{self.where}: at {first.where} was {was}, the code has {code}; Studio has {studio}"
         return f"{self.where}: was {was}, the code has {code}, Studio has {studio}"
+
+    def _first(self) -> Change | None:
+        """What the code changed first in it."""
+        spot = STEP if len(self.place) == 2 and self.place[0] == places.STEPS else Spot(str(self.place[-1]))
+        found = differing(renewed(self.applied, self.code, spot), self.code, self.place, spot)
+        return found[0] if found else None
 
     def to_json(self) -> dict[str, Any]:
         """A JSON object; what is ABSENT is left out of it, and what looks like a secret is masked."""
@@ -145,8 +159,9 @@ def _sorted_out(base: Outline, ours: Outline, theirs: Outline) -> tuple[list[Cha
             continue
         if alike(ours, change.place, here, change.new):
             continue
-        if alike(ours, change.place, here, change.old) and not _moved_about(change, base, ours):
-            edits.append(Change(change.place, here, change.new, change.kind))
+        if not unlike(ours, change.place, change.old) and not _moved_about(change, base, ours):
+            new = carried(change.new, change.old, here, spot_at(ours, change.place))
+            edits.append(Change(change.place, here, new, change.kind))
         else:
             conflicts.setdefault(change.place, Conflict(change.place, change.old, here, change.new))
     return edits, list(conflicts.values())
@@ -198,7 +213,7 @@ def _moved_about(change: Change, base: Outline, ours: Outline) -> bool:
     for n, segment in enumerate(place):
         if isinstance(segment, Position) and segment.count > 1:
             entry = place[: n + 1]
-            if not alike(ours, entry, _there(base, entry), _there(ours, entry)):
+            if unlike(ours, entry, _there(base, entry)):
                 return True
     return False
 

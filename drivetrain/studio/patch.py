@@ -4,13 +4,14 @@
     definition = patch.apply(compiled.definition)
 
 An edit says where it is, what the code has there and what to put in its place, so that one that no longer fits is seen
-at once instead of overwriting what somebody has changed since.
+at once instead of overwriting what somebody has changed since. What compiling generates is no part of it: `was` holds
+what the author wrote, and a step that was made from one of the code's follows that one (following.py).
 """
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
@@ -19,12 +20,15 @@ from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
 from drivetrain.studio import patch_text
 from drivetrain.studio.comments import NO_EDIT, comments
+from drivetrain.studio.deployment_texts import NO_TEXTS, DeploymentTexts
+from drivetrain.studio.following import Copy, brought_up, copy_of, follow, follows, laid, new_name, origin_of
+from drivetrain.studio.generated import as_edited, as_written, from_edit, generated, has_mark, unlike
 from drivetrain.targets.sagemaker.document.difference import place as places
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value, kind_of
 from drivetrain.targets.sagemaker.document.difference.change_words import added_steps, describe_all
-from drivetrain.targets.sagemaker.document.difference.difference import differences
+from drivetrain.targets.sagemaker.document.difference.difference import between as changes
 from drivetrain.targets.sagemaker.document.difference.editing import NoSuchPlaceError, alike, find, put
-from drivetrain.targets.sagemaker.document.difference.outline import assembled, outline
+from drivetrain.targets.sagemaker.document.difference.outline import Outline, assembled, outline
 from drivetrain.targets.sagemaker.document.difference.value_words import hidden, name_of, shown
 from drivetrain.targets.sagemaker.document.expressions import is_expression
 
@@ -37,11 +41,11 @@ _HEAD = """\
 # What was changed in SageMaker Studio in the pipeline `{pipeline}`. Every compile keeps it.
 # `drivetrain pull {pipeline}` writes this file: review it, and keep it in git. Each edit says where it is (place),
 # what the code has there (was) and what comes in its place (now). Without `was` something is added, without `now` it
-# is taken out. To undo an edit, delete it; `edits: []` keeps nothing.
+# is taken out. To undo an edit, delete it; `edits: []` keeps nothing. A step that is `like` one of the code follows it.
 """
 _PULLED = "# Hashes of what Studio had when it was pulled: by them the next pull tells what was edited since."
 _FIELDS = ("pipeline", "edits", "pulled")
-_MEMBERS = ("place", "was", "now", "was-json", "now-json")
+_MEMBERS = ("place", "was", "now", "was-json", "now-json", "like")
 
 
 @dataclass(frozen=True)
@@ -57,29 +61,33 @@ class Patch:
     comments: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]], compare=False)
     """Place of an edit -> what reviewers wrote beside it; `comments.NO_EDIT` for what belongs to none."""
 
-    def apply(self, definition: Mapping[str, Any], left_out: list[str] | None = None) -> dict[str, Any]:
+    def apply(
+        self,
+        definition: Mapping[str, Any],
+        left_out: list[str] | None = None,
+        texts: DeploymentTexts = NO_TEXTS,
+    ) -> dict[str, Any]:
         """The definition with every edit; one that it has already changes nothing.
 
         Args:
             definition: what the code alone gives.
             left_out: takes the messages about edits that do not fit, which are then left out instead of refused.
+            texts: of the deployment that is compiled.
 
         Raises:
-            UserError: an edit that does not fit: its place, what it expects there, what is there.
+            UserError: an edit that does not fit: the first field in which the code differs from what it expects.
         """
         before = outline(definition)
         after = before
         for edit in self.edits:
             try:
-                here = find(after, edit.place)
-                fits = alike(after, edit.place, here, edit.old)
-                if fits or alike(after, edit.place, here, edit.new):
-                    after = put(after, edit.place, edit.new) if fits else after
-                    continue
-                expected, there = (shown(hidden(value, edit.place)) for value in (edit.old, here))
-                why = f": it expects {expected}, and the code now has {there}."
+                after = self._laid(edit, after, before, texts)
             except NoSuchPlaceError as error:
                 why = f". {error}"
+            except _Unlike as error:
+                why = str(error)
+            else:
+                continue
             message = (
                 f"{self.source}: the edit at {edit.where} does not fit the code any more{why} Change its `was` to keep "
                 f"the edit, or give it up: drivetrain pull {self.pipeline} --give-up {shlex.quote(edit.where)}"
@@ -92,6 +100,33 @@ class Patch:
         except UserError as error:
             raise UserError(f"{self.source}: with its edits, {error}") from None
 
+    def _laid(self, edit: Change, parts: Outline, code: Outline, texts: DeploymentTexts) -> Outline:
+        """
+        Raises:
+            NoSuchPlaceError: nothing can stand there.
+            _Unlike: the author wrote something else there.
+        """
+        steps = parts.steps or {}
+        if follows(edit):
+            # Code that has the step itself has taken the edit over.
+            is_there = find(parts, edit.place) is not ABSENT if isinstance(edit, Copy) else edit.new in steps
+            return parts if is_there and edit.old not in steps else laid(edit, parts, code)
+        here = find(parts, edit.place)
+        try:
+            new = texts.resolved(from_edit(edit.new, here))
+        except UserError as error:
+            raise UserError(f"{self.source}: the edit at {edit.where}: {error}") from None
+        is_step = len(edit.place) == 2 and edit.place[0] == places.STEPS
+        if is_step and edit.old is ABSENT and (origin := origin_of(cast("Json", new), code)) is not None:
+            new = brought_up(str(edit.place[1]), cast("Json", new), origin, code)
+        if alike(parts, edit.place, here, new):
+            return parts
+        if is_step and new is ABSENT and _is_of_before(edit.old, here):
+            return put(parts, edit.place, new)
+        if differs := unlike(parts, edit.place, edit.old):
+            raise _Unlike(edit, differs[0])
+        return put(parts, edit.place, new)
+
     def without(self, names: Sequence[str]) -> tuple[Patch, tuple[Change, ...]]:
         """The patch without the edits at these places (or below them; `all`), and those edits.
 
@@ -103,7 +138,9 @@ class Patch:
                 raise UserError(
                     f"{self.source} has no edit at {name!r}. {did_you_mean(name, [edit.where for edit in self.edits])}"
                 )
-        gone = tuple(edit for edit in self.edits if places.is_named(edit.place, names))
+        steps = [new_name(edit) for edit in self.edits if follows(edit) and places.is_named(edit.place, names)]
+        below = [places.text((root, name)) for name in steps for root in (places.STEPS, places.BRANCHES)]
+        gone = tuple(edit for edit in self.edits if places.is_named(edit.place, [*names, *below]))
         return replace(self, edits=tuple(edit for edit in self.edits if edit not in gone)), gone
 
     def write(self, path: Path) -> None:
@@ -143,6 +180,22 @@ class Patch:
         if self.pulled:
             lines += [_PULLED, "pulled:", *(f"- {patch_text.scalar(mark)}" for mark in self.pulled)]
         return _HEAD.format(pipeline=self.pipeline) + "\n".join(lines) + "\n"
+
+
+class _Unlike(Exception):  # noqa: N818 - says what differs
+    """The author wrote something else than an edit expects: the first field that differs."""
+
+    def __init__(self, edit: Change, first: Change) -> None:
+        expected, there = (shown(hidden(value, first.place)) for value in (first.old, first.new))
+        at = "" if first.place == edit.place else f"at {first.where} "
+        super().__init__(f": {at}it expects {expected}, and the code now has {there}.")
+
+
+def _is_of_before(was: Value, here: Value) -> bool:
+    """Whether a step that is taken out was kept by an earlier version, with all that compiling generated then."""
+    if not isinstance(was, dict) or not isinstance(here, dict) or was.get("Type") != here.get("Type"):
+        return False
+    return not has_mark(was) and any(generated(here))
 
 
 def read(path: Path, pipeline: str | None = None) -> Patch:
@@ -214,17 +267,40 @@ def _says_the_same(comment: str, ours: str) -> bool:
 
 
 def _described(edit: Change) -> list[str]:
+    if isinstance(edit, Copy):
+        return [patch_text.comment(f"{edit.place[-1]} added, like {edit.like}")]
     return [patch_text.comment(said) for said in describe_all([edit])]
 
 
-def between(pipeline: str, code: Mapping[str, Any], merged: Mapping[str, Any], source: str = "patch") -> Patch:
-    """The patch that leads from what the code alone gives to a definition; later edits so take in earlier ones."""
-    return Patch(pipeline, differences(code, merged), source)
+def between(
+    pipeline: str,
+    code: Mapping[str, Any],
+    merged: Mapping[str, Any],
+    source: str = "patch",
+    *,
+    applied: Mapping[str, Any] | None = None,
+    kept: Iterable[Change] = (),
+    texts: DeploymentTexts = NO_TEXTS,
+) -> Patch:
+    """The patch that leads from what the code alone gives to a definition; later edits so take in earlier ones.
+
+    Args:
+        applied: what apply wrote last, from which steps that Studio added were made.
+        kept: the edits of the patch until now.
+        texts: of the deployment that was edited.
+    """
+    before = None if applied is None else outline(applied)
+    steps, parts, wanted = follow(outline(code), outline(merged), before, tuple(kept))
+    edits = (
+        Change(one.place, as_written(one.old), texts.named(as_edited(one.new, one.old)), one.kind)
+        for one in changes(parts, wanted)
+    )
+    return Patch(pipeline, (*steps, *edits), source)
 
 
 def _edit(given: Json, where: str) -> Change:
     if not isinstance(given, dict):
-        raise UserError(f"{where} is {shown(given)}. Allowed: place, was and now.")
+        raise UserError(f"{where} is {shown(given)}. Allowed: place, was and now, or place and like.")
     if unknown := next((key for key in given if key not in _MEMBERS), None):
         raise UserError(f"{where}: {unknown!r} is not known. {did_you_mean(unknown, _MEMBERS)}")
     if not isinstance(place := given.get("place"), str):
@@ -236,8 +312,12 @@ def _edit(given: Json, where: str) -> Change:
     if len(parsed) < 2 or parsed[0] not in places.ROOTS:
         raise UserError(f"{where}: place {place!r:.80}. {did_you_mean(str(parsed[:1] or place), places.ROOTS)}")
     old, new = _value(given, "was", where), _value(given, "now", where)
+    if "like" in given:
+        if not isinstance(like := given["like"], str) or old is not ABSENT or new is not ABSENT:
+            raise UserError(f"{where}: like is the name of a step of the code, and stands without was and now.")
+        return copy_of(parsed, like)
     if old is ABSENT and new is ABSENT:
-        raise UserError(f"{where}: neither was nor now is given.")
+        raise UserError(f"{where}: neither was nor now is given, nor like.")
     return Change(parsed, old, new, kind_of(parsed, old, new))
 
 
@@ -278,6 +358,8 @@ def _without_expressions(value: Any) -> Any:
 
 def _as_yaml(edit: Change) -> dict[str, Json]:
     written: dict[str, Json] = {"place": edit.where}
+    if isinstance(edit, Copy):
+        return {**written, "like": edit.like}
     for member, value in (("was", edit.old), ("now", edit.new)):
         if value is not ABSENT:
             fitting = patch_text.fits(value)

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.studio.deployment_texts import NO_TEXTS, DeploymentTexts
+from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.settings import Settings, settings_of
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ class Sides:
     is_definition: bool = False
     beside: tuple[str, ...] = ()
     """Lines about what was edited beside the definition, which no patch can keep."""
+    texts: DeploymentTexts = NO_TEXTS
+    """Of the deployment."""
 
     def merged(self, take: Mapping[str, Side]) -> Merged:
         """The code with what was edited.
@@ -54,7 +58,8 @@ class Sides:
         from drivetrain.studio.deployed_edits import is_known, seen
         from drivetrain.studio.merge import merge
 
-        edits, pulled = ((), ()) if self.patch is None else (self.patch.edits, self.patch.pulled)
+        edits = differences(self.alone, self.code)
+        pulled = () if self.patch is None else self.patch.pulled
         if self.applied is None:
             # Where nothing was edited since it was taken over, whatever differs now is the code's doing.
             base = self.deployed if is_known(self.deployed, pulled) else self.code
@@ -95,9 +100,12 @@ class Sides:
 
             write_text(self.file, write(from_json(merged.definition, str(self.file))))
             return
-        wanted = patches.between(self.name, self.alone, merged.definition)
-        before = () if self.patch is None else self.patch.pulled
-        wanted = replace(wanted, pulled=marks(wanted.edits, self.applied, self.deployed, before))
+        kept, before = ((), ()) if self.patch is None else (self.patch.edits, self.patch.pulled)
+        wanted = patches.between(
+            self.name, self.alone, merged.definition, applied=self.applied, kept=kept, texts=self.texts
+        )
+        edits = differences(self.alone, merged.definition)
+        wanted = replace(wanted, pulled=marks(edits, self.applied, self.deployed, before))
         (wanted if self.patch is None else replace(wanted, comments=self.patch.comments)).write(self.file)
 
 
@@ -112,6 +120,7 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
         UserError: nothing is deployed, or it is not ours and `adopt` is not given; a pipeline that cannot be compiled.
     """
     from drivetrain.studio import edits_file
+    from drivetrain.studio.deployment_texts import texts_of
     from drivetrain.studio.patch import read
     from drivetrain.targets.sagemaker.account import Account
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
@@ -125,10 +134,11 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     alone = dict(compile_pipeline(pipeline, loaded.source, loaded.base).definition)
     file = edits_file(loaded)
     patch = read(file, pipeline.name) if file.exists() else None
-    code = alone if patch is None else patch.apply(alone)
+    texts = texts_of(place)
+    code = alone if patch is None else patch.apply(alone, texts=texts)
     there, applied = _in_the_account(pipeline.name, place, given, adopt=adopt)
     beside = told_by_pull(edits_beside(Account(place.region), pipeline, there))
-    return Sides(pipeline.name, file, alone, code, there.definition, applied, patch, beside=beside)
+    return Sides(pipeline.name, file, alone, code, there.definition, applied, patch, beside=beside, texts=texts)
 
 
 def sides_of_definition(name: str, definition: Definition, file: Path, place: Settings, *, adopt: bool) -> Sides:

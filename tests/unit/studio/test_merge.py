@@ -168,7 +168,7 @@ def test_conflicts_are_settled_by_choosing(
         (
             lambda s: s["search"]["Arguments"].update(Tags=[{"Key": "a"}]),
             lambda s: s[""]["Steps"].remove(s["search"]),
-            "steps.search: was {Name, Type, Arguments}, the code has {Name, Type, Arguments}, Studio has nothing",
+            "steps.search: at steps.search.Arguments.Tags.a was nothing, the code has {Key}; Studio has nothing",
         ),
         (
             lambda s: s["prepare"]["Arguments"].pop("ProcessingOutputConfig"),
@@ -183,14 +183,14 @@ def test_conflicts_are_settled_by_choosing(
         (
             lambda s: s[""]["Steps"].append(s["gate"]["Arguments"]["IfSteps"].pop(0)),
             lambda s: s["gate"]["Arguments"]["IfSteps"].pop(0),
-            "steps.register: was {Name, Type, Arguments}, the code has {Name, Type, Arguments}, Studio has nothing",
+            "steps.register: the code moved it, or changed what is around it; Studio has nothing",
         ),
         (
             lambda s: s["register"]["Arguments"]["InferenceSpecification"]["Containers"].reverse(),
             lambda s: s["register"]["Arguments"]["InferenceSpecification"]["Containers"][0].update(
                 Environment={"a": "1"}
             ),
-            "steps.register.Arguments.InferenceSpecification.Containers[1 of 2].Environment.a: was nothing, the code",
+            "steps.register.Arguments.InferenceSpecification.Containers[1 of 2].Environment.a: the code moved it",
         ),
         (
             lambda s: s["prepare"]["Arguments"]["AppSpecification"]["ContainerArguments"].append("--verbose"),

@@ -48,6 +48,15 @@ NAME, TITLE = "sagemaker", "SageMaker Pipelines"
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
+class Generated(str):
+    """Text that compiling puts in, not the author: a place, role, image or hash of the deployment and its code.
+
+    It is written as any text. What was edited in Studio is told from it, and an edit follows it (studio/generated.py).
+    """
+
+    __slots__ = ()
+
+
 def get(path: str) -> dict[str, str]:
     return {"Get": path}
 

@@ -39,7 +39,7 @@ from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
 from drivetrain.targets.assets.image import Image, framework_of, missing, runs_on_spark, says_framework
-from drivetrain.targets.sagemaker.compile import TITLE, described_path, spell, text, unsupported
+from drivetrain.targets.sagemaker.compile import TITLE, Generated, described_path, spell, text, unsupported
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
@@ -147,7 +147,9 @@ class _Compiler:
             "Metadata": {},
             "Parameters": [_parameter(parameter) for parameter in self.pipeline.parameters],
             "PipelineExperimentConfig": {
-                "ExperimentName": self.place.experiment or {"Get": "Execution.PipelineName"},
+                "ExperimentName": Generated(self.place.experiment)
+                if self.place.experiment
+                else {"Get": Generated("Execution.PipelineName")},
                 "TrialName": {"Get": "Execution.PipelineExecutionId"},
             },
             **self.mlflow(),
@@ -167,7 +169,7 @@ class _Compiler:
             return {}
         from drivetrain.targets.sagemaker.compile.job_options import mlflow_fields
 
-        return {"MlflowConfig": mlflow_fields(mlflow)}
+        return {"MlflowConfig": {name: Generated(value) for name, value in mlflow_fields(mlflow).items()}}
 
     @blamed_on_place
     def step(self, step: Step) -> Json:
@@ -275,7 +277,7 @@ class _Compiler:
         if lacking not in self._code:
             self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
             self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
-        image = own or (stock.uri if stock else "")
+        image = step.image or Generated(self.place.image or (stock.uri if stock else ""))
         for kind in self.instance_types(step):
             if problem := machine_problem(image, kind):
                 raise SpecError(f"Step {step.name!r}: {problem}")
@@ -354,7 +356,7 @@ class _Compiler:
         if value not in self._data:
             self._data[value], assets = data_asset(self.root, value, self.base)
             self.assets |= {asset.uri: asset for asset in assets}
-        return self._data[value]
+        return Generated(self._data[value])
 
     def register_arguments(self, step: RegisterStep) -> Json:
         """CreateModelPackage's input."""

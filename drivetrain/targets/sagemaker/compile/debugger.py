@@ -8,6 +8,7 @@ from typing import Any
 from drivetrain.catalog.debugger_rules import OURS_ALONE, SERVICE_RULES, rules_image
 from drivetrain.rules.debugger_rules import rules_of
 from drivetrain.spec.steps import BaseStep, TrainingStep
+from drivetrain.targets.sagemaker.compile import Generated
 
 Json = dict[str, Any]
 
@@ -24,7 +25,7 @@ def debugger_fields(step: TrainingStep, folder: str, region: str) -> Json:
     debugger = step.options.debugger
     if debugger is None:
         return {}
-    place = f"{folder}/debugger"
+    place = Generated(f"{folder}/debugger")
     names = rules_of(step)
     of_tensors = [name for name in names if not SERVICE_RULES[name].of_machines]
     of_machines = [name for name in names if SERVICE_RULES[name].of_machines]
@@ -67,6 +68,6 @@ def _rule(name: str, region: str) -> Json:
     service = SERVICE_RULES[name]
     return {
         "RuleConfigurationName": name,
-        "RuleEvaluatorImage": rules_image(region),
+        "RuleEvaluatorImage": Generated(rules_image(region)),
         "RuleParameters": {"rule_to_invoke": service.name, **service.parameters},
     }

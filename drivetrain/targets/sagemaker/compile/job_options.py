@@ -12,7 +12,7 @@ from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import CachePolicy, Cluster, Mlflow, RetryCause, RetryPolicy, file_system
 from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.spec.values import OutputRef, Value
-from drivetrain.targets.sagemaker.compile import join, spell
+from drivetrain.targets.sagemaker.compile import Generated, join, spell
 from drivetrain.targets.sagemaker.settings import settings_of
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-retry-policy.html
@@ -84,7 +84,7 @@ def machines(step: JobStep, graph: Graph) -> Json:
 
         # A rule has seen to it that all of them have disks of their own or none.
         if not any(map(has_own_disk, instance_types(step, graph) or ())):
-            found["VolumeKmsKeyId"] = key
+            found["VolumeKmsKeyId"] = Generated(key)
     return found
 
 
@@ -107,7 +107,11 @@ def network_fields(step: JobStep, graph: Graph) -> Json:
     network = network_of(step, graph)
     found: Json = {}
     if network.subnets:
-        found["VpcConfig"] = {"SecurityGroupIds": list(network.security_groups), "Subnets": list(network.subnets)}
+        spelled = str if step.cluster.network else Generated
+        found["VpcConfig"] = {
+            "SecurityGroupIds": [*map(spelled, network.security_groups)],
+            "Subnets": [*map(spelled, network.subnets)],
+        }
     if network.isolated:
         found["EnableNetworkIsolation"] = True
     if network.encrypt_traffic:

@@ -13,7 +13,7 @@ from drivetrain.spec.steps import JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
 from drivetrain.steps import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT, START_COMMAND, spread
 from drivetrain.targets.assets.assets import Code
-from drivetrain.targets.sagemaker.compile import get, join, spell, text
+from drivetrain.targets.sagemaker.compile import Generated, get, join, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import (
     EFA_VARIABLES,
     channel,
@@ -52,7 +52,7 @@ class Site:
 
 def start(folder: str, sha256: str) -> list[str]:
     """Run the start file where it has this hash: whoever may write the code's folder does not decide what runs."""
-    return [*START_COMMAND, sha256, f"{folder}/start.py"]
+    return [*START_COMMAND, Generated(sha256), f"{folder}/start.py"]
 
 
 def output_prefix(step: JobStep, site: Site) -> Json:
@@ -63,7 +63,7 @@ def output_prefix(step: JobStep, site: Site) -> Json:
     """
     pipeline = site.graph.pipeline
     folder = f"{settings_of(pipeline.deployment).root}/{pipeline.name}/steps/{step.name}"
-    return join("/", folder, get("Execution.PipelineExecutionId"), *iteration(step, site.graph))
+    return join("/", Generated(folder), get("Execution.PipelineExecutionId"), *iteration(step, site.graph))
 
 
 def iteration(step: JobStep, graph: Graph) -> list[Any]:
@@ -90,7 +90,7 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
         "AppSpecification": {
             "ImageUri": site.image,
             "ContainerEntrypoint": entry_point,
-            "ContainerArguments": ["--code", site.code.sha256, *_command(step, graph)],
+            "ContainerArguments": ["--code", Generated(site.code.sha256), *_command(step, graph)],
         },
         "RoleArn": job_role(step, graph),
         "ProcessingInputs": [
@@ -109,7 +109,7 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
             for name, uri in [
                 *((name, site.uri(value)) for name, value in step.inputs.items()),
                 *(site.spark.inputs if site.spark else ()),
-                (CODE_CHANNEL, site.code.uri),
+                (CODE_CHANNEL, Generated(site.code.uri)),
             ]
         ],
         "StoppingCondition": {"MaxRuntimeInSeconds": step.cluster.max_run_seconds},
@@ -130,7 +130,7 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
             ]
         }
         if key := settings_of(graph.pipeline.deployment).keys.output:
-            output["KmsKeyId"] = key
+            output["KmsKeyId"] = Generated(key)
         arguments["ProcessingOutputConfig"] = output
     if network := network_fields(step, graph):
         arguments["NetworkConfig"] = network
@@ -156,7 +156,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
         "ContainerEntrypoint": start(TRAINING_CODE, site.code.start_sha256),
         "ContainerArguments": [
             "--code",
-            site.code.sha256,
+            Generated(site.code.sha256),
             "--training",
             *(("--folders", ",".join(folders)) if folders else ()),
             step.program.target if step.program.kind == "component" else f"script:{step.program.target}",
@@ -174,7 +174,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
         stopping["MaxPendingTimeInSeconds"] = step.options.max_pending_seconds
     output: Json = {"S3OutputPath": output_prefix(step, site)}
     if key := settings_of(graph.pipeline.deployment).keys.output:
-        output["KmsKeyId"] = key
+        output["KmsKeyId"] = Generated(key)
     arguments: Json = {
         "AlgorithmSpecification": algorithm,
         "RoleArn": job_role(step, graph),
@@ -186,7 +186,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
                 channel(name, site.uri(value), step.options.input_modes.get(name, step.options.input_mode), graph)
                 for name, value in step.inputs.items()
             ),
-            channel(CODE_CHANNEL, site.code.uri, "File", graph),
+            channel(CODE_CHANNEL, Generated(site.code.uri), "File", graph),
         ],
         "HyperParameters": {name: text(value, graph) for name, value in step.parameters.items()},
         "EnableManagedSpotTraining": cluster.spot is not None,
@@ -195,7 +195,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
         uri = step.checkpoint.uri
         arguments["CheckpointConfig"] = {
             "S3Uri": checkpoint_prefix(step, graph) if uri is None else spell(uri, graph),
-            "LocalPath": step.checkpoint.local_path or CHECKPOINTS,
+            "LocalPath": step.checkpoint.local_path or Generated(CHECKPOINTS),
         }
     prefix = output_prefix(step, site)["Std:Join"]["Values"]
     arguments |= network_fields(step, graph) | training_options(step, prefix)
@@ -215,7 +215,7 @@ def checkpoint_prefix(step: TrainingStep, graph: Graph) -> Any:
     folder = checkpoint_folder(step, {name: text(value, graph) for name, value in step.parameters.items()})
     prefix = f"{settings_of(pipeline.deployment).root}/{pipeline.name}/checkpoints/{folder}/"
     own = iteration(step, graph)
-    return join("/", prefix.rstrip("/"), *own, "") if own else prefix
+    return join("/", Generated(prefix.rstrip("/")), *own, "") if own else Generated(prefix)
 
 
 def _command(step: ProcessingStep, graph: Graph) -> list[Any]:
@@ -253,13 +253,14 @@ def job_role(step: JobStep, graph: Graph) -> str:
     """The IAM role that a job works under: its own, that of its kind, or the pipeline's."""
     place = settings_of(graph.pipeline.deployment)
     if step.name in place.roles.steps:
-        return place.roles.steps[step.name]
+        return Generated(place.roles.steps[step.name])
     if isinstance(step, TrainingStep):
-        return place.roles.training or place.role
+        return Generated(place.roles.training or place.role)
     asks_registry = REGISTRY_VARIABLE in _environment(step, graph)
-    return (place.roles.registry if asks_registry else place.roles.processing) or place.role
+    return Generated((place.roles.registry if asks_registry else place.roles.processing) or place.role)
 
 
 def _tags(step: JobStep, graph: Graph) -> Json:
-    tags = {**settings_of(graph.pipeline.deployment).tags, **step.tags}
+    given = settings_of(graph.pipeline.deployment).tags
+    tags = {**{Generated(key): Generated(value) for key, value in given.items()}, **step.tags}
     return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]} if tags else {}

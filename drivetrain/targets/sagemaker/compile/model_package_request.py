@@ -21,7 +21,7 @@ from drivetrain.spec.steps import TRAIN, JobStep, RegisterStep, TrainingStep
 from drivetrain.spec.values import IterationRef, OutputRef, PropertyRef, Reference
 from drivetrain.steps import METRICS_FILE
 from drivetrain.targets.assets.image import framework_of, says_framework
-from drivetrain.targets.sagemaker.compile import get, join, spell, text
+from drivetrain.targets.sagemaker.compile import Generated, get, join, spell, text
 from drivetrain.targets.sagemaker.images import SERVING_IMAGE, STOCK, has_gpu, inference_image, machine_problem
 from drivetrain.targets.sagemaker.settings import Settings
 
@@ -57,7 +57,7 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
         code: the hash of the code that trained it, where a step of the pipeline did.
     """
     producer = producer_of(step, graph)
-    container: Json = {"Image": image, "ModelDataUrl": spell(step.model, graph)}
+    container: Json = {"Image": image if step.image else Generated(image), "ModelDataUrl": spell(step.model, graph)}
     ours = producer is not None and producer.program.target == TRAIN
     if is_of_sklearn(producer, graph):
         container["Environment"] = dict(SERVING)
@@ -87,7 +87,7 @@ def register_arguments(step: RegisterStep, graph: Graph, *, image: str, code: st
         arguments["ModelMetrics"] = {"ModelQuality": {"Statistics": {"ContentType": JSON_TYPE, "S3Uri": uri}}}
     if card := _merged(_known_card(producer, graph), step.card or {}):
         content = json.dumps(card, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        arguments["ModelCard"] = {"ModelCardContent": content, "ModelCardStatus": "Draft"}
+        arguments["ModelCard"] = {"ModelCardContent": Generated(content), "ModelCardStatus": "Draft"}
     if metadata := _metadata(step, graph, producer, code):
         arguments["CustomerMetadataProperties"] = metadata
     return arguments
@@ -177,9 +177,9 @@ def _metadata(step: RegisterStep, graph: Graph, producer: JobStep | None, code: 
     """What is known of the version's making, the author's own words last: they count."""
     known: Json = {}
     if code is not None:
-        known[f"{LINEAGE}code"] = code
+        known[f"{LINEAGE}code"] = Generated(code)
     if producer is not None:
-        known[f"{LINEAGE}config"] = _configuration(producer, graph)
+        known[f"{LINEAGE}config"] = Generated(_configuration(producer, graph))
     if step.decision is not None:
         known[DECISION_URI] = join("/", spell(step.decision, graph), DECISION_FILE)
     return known | {name: text(value, graph) for name, value in step.metadata.items()}

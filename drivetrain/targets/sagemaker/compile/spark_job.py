@@ -18,6 +18,7 @@ from drivetrain.data.spark_settings import read_settings
 from drivetrain.spec.steps import JobStep
 from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.assets.image import SPARK_SUBMIT, Image, is_pyspark, missing
+from drivetrain.targets.sagemaker.compile import Generated
 from drivetrain.targets.sagemaker.images import has_gpu
 from drivetrain.targets.sagemaker.spark import is_spark_image, spark_image
 
@@ -34,7 +35,7 @@ _CHECKED = (
 def submit(folder: str, sha256: str) -> list[str]:
     """The entry point: give the start file to Spark, where it has this hash."""
     start = f"{folder}/start.py"
-    return [*_CHECKED, sha256, start, SPARK_SUBMIT, start]
+    return [*_CHECKED, Generated(sha256), start, SPARK_SUBMIT, start]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def spark_job(step: JobStep, root: str, image: str) -> SparkJob | None:
     content = json.dumps([{"Classification": "spark-defaults", "Properties": dict(settings)}], sort_keys=True).encode()
     sha256 = hashlib.sha256(content).hexdigest()
     uri = f"{root}/data/{sha256}/"  # where roles may read, and destroy looks
-    return SparkJob(((CONFIGURATION, uri),), (Asset(uri + FILE, sha256, content),))
+    return SparkJob(((CONFIGURATION, Generated(uri)),), (Asset(uri + FILE, sha256, content),))
 
 
 def image_for(step: JobStep, region: str, machines: Sequence[str]) -> tuple[Image, tuple[str, ...]]:

@@ -13,7 +13,7 @@ from typing import Any
 from drivetrain.spec.steps import TuningStep
 from drivetrain.spec.training_options import Between, OneOf, Search
 from drivetrain.spec.values import Scalar
-from drivetrain.targets.sagemaker.compile import spell, text
+from drivetrain.targets.sagemaker.compile import Generated, spell, text
 from drivetrain.targets.sagemaker.compile.jobs import TRAINING_CODE, Site, training_arguments
 
 Json = dict[str, Any]
@@ -35,7 +35,7 @@ def tuning_arguments(step: TuningStep, site: Site) -> Json:
         "sagemaker_program": "start.py",
         "sagemaker_submit_directory": TRAINING_CODE,
     }
-    job["Environment"] = {**job.get("Environment", {}), START_VARIABLE: json.dumps(words)}
+    job["Environment"] = {**job.get("Environment", {}), START_VARIABLE: Generated(json.dumps(words))}
     if step.cluster.alternatives:
         job["HyperParameterTuningResourceConfig"] = _flexible(job.pop("ResourceConfig"))
     limits: Json = {"MaxParallelTrainingJobs": spell(search.max_parallel, site.graph)}

@@ -141,6 +141,8 @@ def _described(change: Change) -> str:
 
 def _in_step(place: Place, old: Value, new: Value) -> str:
     field = place[-1]
+    if place == ("Name",):
+        return f"called {new}"
     if place[0] == "DependsOn" and len(place) == 2:
         if new is ABSENT:
             return f"no longer waits for {field}"

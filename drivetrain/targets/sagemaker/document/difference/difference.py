@@ -35,9 +35,14 @@ def differences(old: Mapping[str, Any] | None, new: Mapping[str, Any] | None) ->
 
 def same(old: Value, new: Value, spot: Spot) -> bool:
     """Whether two values that may stand at a spot mean the same."""
+    return not differing(old, new, (), spot)
+
+
+def differing(old: Value, new: Value, place: Place, spot: Spot) -> tuple[Change, ...]:
+    """What differs in two values that may stand at a place."""
     found: list[Change] = []
-    _compare(old, new, (), spot, found)
-    return not found
+    _compare(old, new, place, spot, found)
+    return tuple(found)
 
 
 def between(old: Outline, new: Outline) -> tuple[Change, ...]:

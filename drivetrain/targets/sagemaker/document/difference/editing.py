@@ -41,11 +41,7 @@ def find(parts: Outline, place: Place) -> Value:
     Raises:
         NoSuchPlaceError: where nothing can.
     """
-    value, spot, start = _start(parts, place)
-    for depth, segment in enumerate(place[start:], start):
-        seen = _open(value, spot, place, depth)
-        value, spot = seen.entries.get(segment, ABSENT), inside(spot, seen, segment)
-    return value
+    return _found(parts, place)[0]
 
 
 def alike(parts: Outline, place: Place, one: Value, other: Value) -> bool:
@@ -57,11 +53,24 @@ def alike(parts: Outline, place: Place, one: Value, other: Value) -> bool:
     if place in ((places.DEFINITION, STEPS_FIELD), (places.DEFINITION, PARAMETERS_FIELD)):
         first, second = ({} if given is ABSENT else {str(place[1]): given} for given in (one, other))
         return not differences(first, second)
+    return same(one, other, spot_at(parts, place))
+
+
+def spot_at(parts: Outline, place: Place) -> Spot:
+    """What is known of where a value stands at a place.
+
+    Raises:
+        NoSuchPlaceError: there is no such place.
+    """
+    return _found(parts, place)[1]
+
+
+def _found(parts: Outline, place: Place) -> tuple[Value, Spot]:
     value, spot, start = _start(parts, place)
     for depth, segment in enumerate(place[start:], start):
         seen = _open(value, spot, place, depth)
         value, spot = seen.entries.get(segment, ABSENT), inside(spot, seen, segment)
-    return same(one, other, spot)
+    return value, spot
 
 
 def put(parts: Outline, place: Place, new: Value) -> Outline:

@@ -1,0 +1,136 @@
+"""Each kind of edit of Studio, pulled and applied: then code, a setting or the account changes, and all goes on.
+
+72 kinds take 40 ms a compilation; all but some are slow.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.authoring.loading import load
+from drivetrain.base.json_text import parse, text_of
+from drivetrain.studio import compile_edited
+from drivetrain.studio import patch as patches
+from drivetrain.studio.deployment_texts import texts_of
+from drivetrain.studio.pulling import Sides
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.document.difference.difference import differences
+from drivetrain.targets.sagemaker.settings import settings_of
+from tests.fixtures.studio_edits import EDITS, PIPELINE, steps_of
+
+QUICK = ["rename middle", "delete branch step", "split step", "role change", "several"]
+DEV, PROD = "111111111111", "222222222222"
+
+
+def settings(account: str, **more: Any) -> str:
+    place = {
+        "bucket": f"models-{account}",
+        "prefix": "pipelines" if account == DEV else "vision/flows",
+        "role": f"arn:aws:iam::{account}:role/jobs-{account}",
+        "roles": {"training": f"arn:aws:iam::{account}:role/train-{account}"},
+        "region": "us-east-1" if account == DEV else "eu-central-1",
+        "tags": {"account": account},
+        "keys": {"output": "alias/dev"} if account == DEV else {},
+    }
+    return json.dumps({**more, "deployment": {"targets": {"sagemaker": place}}})
+
+
+def hashes(definition: dict[str, Any]) -> set[str]:
+    """Of code, data and configurations."""
+    return set(re.findall(r"[0-9a-f]{64}", text_of(definition)))
+
+
+class Studio:
+    """A pipeline with its settings, what is deployed of it and what apply wrote last."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.file = folder, folder / "flow.py"
+        self.file.write_text(PIPELINE)
+        (folder / "clean.py").write_text("print('clean')\n")
+        (folder / "raw").mkdir()
+        (folder / "raw" / "rows.csv").write_text("1\n")
+        self.set(DEV)
+        self.applied: dict[str, Any] = {}
+        self.deployed: dict[str, Any] = {}
+
+    def set(self, account: str, **more: Any) -> None:
+        (self.folder / "flow.yaml").write_text(settings(account, **more))
+
+    def edit_code(self) -> None:
+        self.file.write_text(self.file.read_text() + "# edited\n")
+        (self.folder / "clean.py").write_text("print('cleaner')\n")
+
+    def compile(self) -> dict[str, Any]:
+        return dict(compile_edited(load(str(self.file))).definition)
+
+    def alone(self) -> dict[str, Any]:
+        loaded = load(str(self.file))
+        return dict(compile_pipeline(loaded.pipeline, loaded.source, loaded.base).definition)
+
+    def apply(self) -> dict[str, Any]:
+        self.applied = self.deployed = read(text_of(self.compile()))
+        return self.deployed
+
+    def edit(self, kind: str) -> None:
+        edited = read(text_of(self.applied))
+        EDITS[kind](steps_of(edited))
+        self.deployed = edited
+
+    def pull(self) -> list[str]:
+        """Merge and keep; what is in conflict."""
+        loaded = load(str(self.file))
+        pipeline, file = loaded.pipeline, self.folder / "flow.studio.yaml"
+        texts = texts_of(settings_of(pipeline.deployment))
+        alone = self.alone()
+        patch = patches.read(file, "flow") if file.exists() else None
+        code = alone if patch is None else patch.apply(alone, texts=texts)
+        sides = Sides("flow", file, alone, code, self.deployed, self.applied, patch, texts=texts)
+        merged = sides.merged({})
+        if merged.edits and not merged.conflicts:
+            sides.keep(merged)
+        return (
+            [*map(str, merged.conflicts), *(edit.where for edit in merged.edits)]
+            if patch
+            else [str(conflict) for conflict in merged.conflicts]
+        )
+
+
+def read(text: str) -> dict[str, Any]:
+    found = parse(text, "definition")
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.fixture
+def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
+    monkeypatch.chdir(tmp_path)
+    return Studio(tmp_path)
+
+
+@pytest.mark.slow_cases(but=QUICK)
+@pytest.mark.parametrize("kind", EDITS)
+def test_an_edit_follows_code_settings_and_account(studio: Studio, kind: str) -> None:
+    studio.apply()
+    studio.edit(kind)
+    edited = studio.deployed
+    assert studio.pull() == []
+    assert differences(edited, studio.apply()) == ()
+    assert studio.pull() == []
+
+    studio.edit_code()
+    assert hashes(studio.apply()) <= hashes(studio.alone())
+    assert studio.pull() == []
+
+    studio.set(DEV, epochs=5)
+    assert hashes(studio.apply()) <= hashes(studio.alone())
+    assert studio.pull() == []
+
+    studio.set(PROD, epochs=5)
+    text = text_of(studio.apply())
+    assert DEV not in text and "alias/dev" not in text
+    assert studio.pull() == []
