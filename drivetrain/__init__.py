@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         step,
         when,
     )
+    from drivetrain.authoring.binding import fixed
     from drivetrain.authoring.for_each import current_item, for_each, largest, smallest
     from drivetrain.authoring.register import register
     from drivetrain.authoring.settings import Settings
@@ -57,6 +58,7 @@ _HOME = {
         ("call_lambda", "execution", "fail", "folder_in", "folder_out", "join", "script", "step", "when"),
         "authoring",
     ),
+    "fixed": "authoring.binding",
     "processing_instance_type": "catalog.instances",
     "Deployed": "client.deployed",
     **dict.fromkeys(("Model", "Registry", "models"), "client.models"),
@@ -116,6 +118,7 @@ __all__ = [
     "current_item",
     "execution",
     "fail",
+    "fixed",
     "folder_in",
     "folder_out",
     "for_each",

@@ -24,6 +24,7 @@ from drivetrain.authoring.binding import (
     refuse_other_kinds,
     refuse_unknown,
     retries,
+    without_fixed,
 )
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.rules.rules import check
@@ -86,7 +87,8 @@ def step(
     """Use a component as a step: its inputs and parameters are given by name.
 
     An input takes another step's output (`data["train"]`), an S3 URI, or a path on this machine, whose content is
-    uploaded under its hash. `after` adds edges that no reference makes.
+    uploaded under its hash; `fixed(...)` around one says that the data never change. `after` adds edges that no
+    reference makes.
 
     Returns:
         A ProcessingStep or TrainingStep, after the component's job.
@@ -106,6 +108,7 @@ def step(
         environment=(dict, environment),
         tags=(dict, tags),
     )
+    given, never_changing = without_fixed(given)
     inputs, parameters = bind(component, label, given)
     if not component.cached:
         if cache is not None and cache.enabled:
@@ -126,6 +129,7 @@ def step(
             libraries=_libraries(component),
         ),
         "inputs": inputs,
+        "fixed": never_changing,
         "parameters": parameters,
         "cluster": cluster or Cluster(),
         "image": image,
@@ -233,13 +237,15 @@ def script(
     if path.startswith("/") or ".." in path.split("/"):
         raise SpecError(f"{where}: give a path below the folder of the pipeline's file.")
     label = name or path.rpartition("/")[2].partition(".")[0].replace("_", "-")
+    read, never_changing = without_fixed(inputs or {})
     return ProcessingStep(
         name=label,
         display_name=display_name,
         description=description,
         depends_on=dependencies(after),
         program=Program(kind="script", target=path, needs=needs),
-        inputs={key: as_value(value) for key, value in (inputs or {}).items()},
+        inputs={key: as_value(value) for key, value in read.items()},
+        fixed=never_changing,
         outputs=outputs,
         arguments=tuple(a if isinstance(a, FolderPath) else as_value(a) for a in arguments),
         cluster=cluster or Cluster(),

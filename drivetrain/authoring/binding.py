@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from inspect import signature
 from typing import Any, cast, get_args
 
@@ -18,6 +19,31 @@ from drivetrain.steps.declaration import Component
 # By the target of their component, of those that steps were made of: a step itself is plain data.
 _DECLARED: dict[str, Mapping[str, ComponentParameter]] = {}
 _TYPE_NAMES: dict[type, ValueType] = {str: "String", int: "Integer", float: "Float", bool: "Boolean"}
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """What `fixed` gives: an input with the word that it never changes."""
+
+    value: Any
+
+
+def fixed(value: Any) -> Any:
+    """An input whose data never change: `step(prepare_data, raw=fixed("customers.csv"), key="id")`.
+
+    Nothing looks at it when a schedule or an event starts the pipeline, and a file or folder of this machine is taken
+    for a pipeline that is deployed with a schedule.
+
+    Args:
+        value: a path, an s3:// URI; of read_source, what it takes as `source`.
+    """
+    return Fixed(value)
+
+
+def without_fixed(given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What is given to a step, and the names of what never changes."""
+    plain = {name: value.value if isinstance(value, Fixed) else value for name, value in given.items()}
+    return plain, tuple(name for name, value in given.items() if isinstance(value, Fixed))
 
 
 def retries(label: str, given: Sequence[RetryPolicy]) -> tuple[RetryPolicy, ...]:

@@ -131,7 +131,8 @@ def summary(
     prices: Prices | None = None,
 ) -> str:
     """All of it, a paragraph each."""
-    blocks = ["\n".join([headline(run), *_labels(run)])]
+    news = [f"nothing new since {run.nothing_new_since}"] if run.nothing_new_since else []
+    blocks = ["\n".join([headline(run), *news, *_labels(run)])]
     if with_steps and run.steps:
         blocks.append(steps_table(run))
     blocks += ["\n".join(lines) for lines in (interrupted(run, prices), results(run), models(run)) if lines]
@@ -181,6 +182,7 @@ def as_json(run: RunFacts, prices: Prices | None = None) -> dict[str, Any]:
         "definition_hash": run.definition_hash,
         "code_hash": run.code_hash or None,
         "parameters": dict(run.parameters),
+        "nothing_new_since": run.nothing_new_since,
         "steps": [asdict(step) for step in run.steps],
         "metrics": _last_values(run),
         "ended_early": dict(run.ended_early),

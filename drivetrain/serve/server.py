@@ -20,7 +20,9 @@ from drivetrain.serve.local_events import Watch
 from drivetrain.serve.runs import QueuedStart, Runs, Served
 from drivetrain.spec.pipeline import EventTrigger, Schedule
 from drivetrain.targets.local.home import write_whole
+from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.options import region_of
+from drivetrain.targets.local.organising.news import nothing_new_since
 from drivetrain.triggers.replay import replay
 from drivetrain.triggers.resources import text
 from drivetrain.triggers.schedules import Clock, clock
@@ -70,6 +72,7 @@ class Server:
             raise UserError("This registry tells nothing of its changes, so events cannot be served. Give a local one.")
         self._scheduler = _scheduler(self._failed)
         self._served = tuple(served)
+        self._home = home
         self._tell = say
         folder: Path = home.root / "serving"
         folder.mkdir(parents=True, exist_ok=True)
@@ -178,10 +181,17 @@ class Server:
         self._say(f"{begun.served.pipeline.name} / {begun.name} waits for a run that an earlier server left behind")
 
     def _ended(self, begun: QueuedStart, code: int | OSError, log: Path) -> None:
-        how = "succeeded" if code == 0 else f"ended with exit code {code}"
+        how = self._success(begun) if code == 0 else f"ended with exit code {code}"
         if isinstance(code, OSError):
             how = f"could not be started ({code})"
         self._say(f"{begun.served.pipeline.name} / {begun.name} {how}: {log}")
+
+    def _success(self, begun: QueuedStart) -> str:
+        """What there is to say of a run that succeeded, which is the pipeline's latest."""
+        with Ledger(self._home) as ledger:
+            latest = ledger.executions(1, begun.served.pipeline.name)
+            found = nothing_new_since(ledger, latest[0].id) if latest else None
+        return f"found nothing new since {found}" if found else "succeeded"
 
 
 def _of_pipeline(one: Served) -> dict[str, Any]:

@@ -27,6 +27,9 @@ MODEL_LIBRARIES = frozenset(
 )
 """By their imports: the libraries by which models are made, which decide who can serve them."""
 
+READ_SOURCE = "drivetrain.components.read_source:read_source"
+SOURCE_VERSION = "drivetrain.components.source_version:source_version"
+
 
 class Program(Frozen, defer_build=False):
     """What runs: a component (`module:function`) or a script of the user's (a path below the source folder)."""

@@ -90,10 +90,11 @@ class BaseStep(Frozen):
 
 
 class JobStep(BaseStep):
-    """A step that runs a program on machines."""
+    """A step that runs a program on machines; `fixed` names inputs whose data never change."""
 
     program: Program
     inputs: FrozenMap[Value] = Field(default_factory=FrozenDict)
+    fixed: tuple[str, ...] = ()
     parameters: FrozenMap[Value] = Field(default_factory=FrozenDict)
     arguments: tuple[Annotated[EagerValue | FolderPath, Lazily()], ...] = ()
     """Further arguments of a script, in order."""
@@ -279,8 +280,7 @@ class ForEachStep(BaseStep):
     body: tuple[Step, ...]
     max_concurrency: Annotated[int, Field(ge=1, le=quotas.MAX_FOREACH_CONCURRENCY)]
     key: str = ""
-    """The field of an item that names its iteration in places of outputs and checkpoints; the item itself unless
-    given."""
+    """The field of an item that names its iteration in places of outputs and checkpoints; else the item itself."""
     selector: Selector | None = None
 
     @property

@@ -178,6 +178,8 @@ class RunFacts:
     """What the user calls it; `note` is what they wrote about it, `tags` what they marked it with."""
     note: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict[str, str])
+    nothing_new_since: str | None = None
+    """The execution from which all results came, where no step with a cache had to run."""
     can_go_on: bool = True
     """Whether the run can be resumed if it did not succeed."""
 

@@ -17,6 +17,7 @@ from drivetrain.report.content.given import changed_since_last, commands_of, set
 from drivetrain.report.dag import Dag, Node
 from drivetrain.targets.local.ledger.run_values import values_of
 from drivetrain.targets.local.options import why_not_resumed
+from drivetrain.targets.local.organising.news import nothing_new_since
 from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
@@ -99,6 +100,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         commands=commands_of(ledger, row),
         environment=_environment(ledger.home, row.id),
         trackers=_trackers(ledger.home, row.id),
+        nothing_new_since=nothing_new_since(ledger, row.id),
         can_go_on=why_not_resumed(ledger.home.run(row.id)) is None,
         written=time.time(),
     )

@@ -99,6 +99,10 @@ def compile_pipeline(
         UserError: data that is not there.
     """
     base = base or Path.cwd()
+    if pipeline.triggers:
+        from drivetrain.triggers.looking import with_looks  # most have none
+
+        pipeline = with_looks(pipeline)
     if here:
         pipeline = deployable.for_this_machine(pipeline)
     refuse([*checks.check(pipeline), *(() if here else deployable.problems(pipeline))], checks.TITLE)

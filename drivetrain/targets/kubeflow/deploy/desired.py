@@ -20,6 +20,7 @@ from drivetrain.targets.kubeflow.deploy.ownership import Owner
 from drivetrain.targets.kubeflow.deploy.service import part
 from drivetrain.targets.kubeflow.schedules import trigger_of
 from drivetrain.targets.kubeflow.settings import Settings, settings_of
+from drivetrain.triggers.looking import refuse_data_that_never_change
 
 Json = dict[str, Any]
 MAX_NAME = 100
@@ -123,6 +124,7 @@ def desired(compiled: Compiled) -> Desired:
     pipeline = compiled.pipeline
     settings = settings_of(pipeline.deployment)
     check_place(settings)
+    refuse_data_that_never_change(pipeline)
     if len(pipeline.name) > MAX_NAME:
         raise UserError(f"Pipeline {pipeline.name!r:.60}: {len(pipeline.name)} characters; at most {MAX_NAME} there.")
     root = f"{settings.root}/{pipeline.name}"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import WARNING, UserError
+from drivetrain.spec.resources import SOURCE_VERSION
 from drivetrain.targets.local.execution.context import RunPlan, StepContext
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.options import Options
@@ -243,6 +244,11 @@ def job_environment(context: StepContext, named: Mapping[str, str] | None = None
         environment["DRIVETRAIN_OBJECT_STORE"] = str(context.home.objects)
         if environment.get(_REGISTRY, _REGISTRY_OF_PLATFORM) == _REGISTRY_OF_PLATFORM:
             environment[_REGISTRY] = f"local:{context.home.ledger}"
+    if SOURCE_VERSION in (object_in(context.arguments, "AppSpecification").get("ContainerArguments") or ()):
+        # It looks at the inputs of other steps, which lie here, some as data of this machine.
+        environment["DRIVETRAIN_OBJECT_STORE"] = str(context.home.objects)
+        if elsewhere := {key: str(path) for key, path in context.store.elsewhere.items()}:
+            environment["DRIVETRAIN_LOCAL_DATA"] = _spelled(elsewhere)
     return environment
 
 

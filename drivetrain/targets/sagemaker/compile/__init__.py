@@ -12,6 +12,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.catalog.instances import find_instance
 from drivetrain.rules.rules import problems_on
 from drivetrain.spec.pipeline import Graph, Pipeline
+from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION
 from drivetrain.spec.steps import JobStep, Step, TrainingStep, TuningStep, flatten
 from drivetrain.spec.values import (
     BestRef,
@@ -41,8 +42,8 @@ _TRANSFORM = "drivetrain.components.transform_data:transform_data"
 _ON_ONE_HOST = (
     _TRANSFORM,
     "drivetrain.components.prepare_data:prepare_data",
-    "drivetrain.components.read_source:read_source",
-    "drivetrain.components.source_version:source_version",
+    READ_SOURCE,
+    SOURCE_VERSION,
 )
 NAME, TITLE = "sagemaker", "SageMaker Pipelines"
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

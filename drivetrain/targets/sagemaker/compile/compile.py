@@ -102,6 +102,10 @@ def compile_pipeline(
         SpecError: for what it cannot express or the service would refuse, naming the step and field.
         UserError: for data that is not there.
     """
+    if pipeline.triggers:
+        from drivetrain.triggers.looking import with_looks  # most have none
+
+        pipeline = with_looks(pipeline)
     refuse(unsupported(pipeline), TITLE)
     base = base or Path.cwd()
     notes: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ from typing import Any
 
 from drivetrain.rules.option_rules import MAIN_GROUP, instance_types, network_of
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import CachePolicy, Cluster, Mlflow, RetryCause, RetryPolicy, file_system
+from drivetrain.spec.resources import SOURCE_VERSION, CachePolicy, Cluster, Mlflow, RetryCause, RetryPolicy, file_system
 from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.spec.values import OutputRef, Value
 from drivetrain.targets.sagemaker.compile import Generated, join, spell
@@ -112,7 +112,7 @@ def network_fields(step: JobStep, graph: Graph) -> Json:
             "SecurityGroupIds": [*map(spelled, network.security_groups)],
             "Subnets": [*map(spelled, network.subnets)],
         }
-    if network.isolated:
+    if network.isolated and step.program.target != SOURCE_VERSION:  # which could not look at anything
         found["EnableNetworkIsolation"] = True
     if network.encrypt_traffic:
         found["EnableInterContainerTrafficEncryption"] = True

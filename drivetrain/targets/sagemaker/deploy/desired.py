@@ -17,6 +17,7 @@ from drivetrain.targets.sagemaker.deploy.planning.triggers import AccountTrigger
 from drivetrain.targets.sagemaker.deploy.wire import digest_of, wire_text
 from drivetrain.targets.sagemaker.permissions.names import role_account
 from drivetrain.targets.sagemaker.settings import Settings, settings_of
+from drivetrain.triggers.looking import refuse_data_that_never_change
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.account import Account
@@ -92,6 +93,7 @@ def desired(compiled: Compiled, account: Account, arn: str | None = None) -> Des
     """
     pipeline = compiled.pipeline
     place = settings_of(pipeline.deployment)
+    refuse_data_that_never_change(pipeline)
     arn = _checked(pipeline.name, place, pipeline.tags, account, arn)
     return Desired(
         name=pipeline.name,

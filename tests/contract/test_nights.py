@@ -1,0 +1,244 @@
+"""Seven nights of a pipeline that something starts by itself: it trains exactly when it should, whatever it reads, and
+whoever runs it.
+
+    night  what has happened since            trains
+    1      nothing                            yes
+    2      nothing                            no
+    3      new data                           yes, but fails
+    4      nothing: the third is made up      yes
+    5      a setting was edited               yes
+    6      nothing                            no
+    7      new data                           yes
+"""
+
+from __future__ import annotations
+
+import json
+import queue
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from drivetrain.authoring.loading import load
+from drivetrain.cli import main
+from drivetrain.registry.registry import open_registry
+from drivetrain.serve.runs import Served
+from drivetrain.serve.server import Server
+from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+PIPELINE = """
+from pathlib import Path
+
+from drivetrain import Pipeline, Schedule, Settings, step
+from drivetrain.components import Input, Output, component
+from drivetrain.components.read_source import read_source
+
+
+class Nightly(Settings):
+    source: str = ""
+    query: str = ""
+    watermark: str = ""
+    raw: str = ""
+    rate: float = 0.1
+    broken: str = ""
+
+
+@component(job="training")
+def fit(data: Input, model: Output, *, rate: float, broken: str) -> None:
+    if Path(broken).exists():
+        raise ValueError("a disk is full")
+    files = sorted(path for path in data.rglob("*") if path.is_file())
+    (model / "model.txt").write_text(f"{rate} {len(files)}")
+
+
+def nightly(settings: Nightly) -> Pipeline:
+    asked = {"source": settings.source, "query": settings.query, "watermark": settings.watermark}
+    table = [step(read_source, **asked)] if settings.source else []
+    trained = step(fit, data=table[0]["output"] if table else settings.raw, rate=settings.rate, broken=settings.broken)
+    return Pipeline(
+        name="nightly",
+        steps=[*table, trained],
+        triggers=[Schedule(name="night", rate="1 day")],
+        deployment=settings.deployment,
+    )
+"""
+
+
+class Place(Protocol):
+    settings: dict[str, str]
+
+    def append(self) -> None: ...
+
+
+class Prefix:
+    """`s3://lake/raw/` as the folders of a home have it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._count = folder / "home" / "s3" / "lake" / "raw", 0
+        self._folder.mkdir(parents=True)
+        self.settings = {"raw": "s3://lake/raw/"}
+
+    def append(self) -> None:
+        self._count += 1
+        (self._folder / f"{self._count}.csv").write_text(f"id\n{self._count}\n")
+
+
+class Folder(Prefix):
+    """A folder of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._count = folder / "raw", 0
+        self._folder.mkdir()
+        self.settings = {"raw": "raw"}
+
+
+class Delta:
+    def __init__(self, folder: Path) -> None:
+        self._place, self._count = folder / "orders", 0
+        self.settings = {"source": f"delta:{self._place}"}
+
+    def append(self) -> None:
+        import pyarrow as pa
+        from deltalake import write_deltalake
+
+        self._count += 1
+        write_deltalake(self._place, pa.table({"id": pa.array([self._count], pa.int64())}), mode="append")
+
+
+class Query:
+    """A query with a watermark."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path, self._count = folder / "shop.db", 0
+        self._run("create table orders (id integer)")
+        self.settings = {"source": f"sqlite:{self._path}", "query": "select * from orders", "watermark": "id"}
+
+    def append(self) -> None:
+        self._count += 1
+        self._run(f"insert into orders values ({self._count})")
+
+    def _run(self, sql: str) -> None:
+        with closing(sqlite3.connect(self._path)) as connection, connection:
+            connection.execute(sql)
+
+
+class Nights:
+    """A pipeline beside its data, and the nights in which it is started: by `drivetrain serve`, whose clock goes on by
+    a day each time."""
+
+    def __init__(self, folder: Path, place: Place) -> None:
+        self.folder, self.home = folder, Home(folder / "home")
+        self.home.create()
+        self.file = folder / "nightly.py"
+        self.file.write_text(PIPELINE)
+        self.broken = folder / "broken"
+        self.settings: dict[str, Any] = {**place.settings, "broken": str(self.broken)}
+        self.configure()
+
+    def configure(self, **changed: Any) -> None:
+        self.settings |= changed
+        (self.folder / "nightly.yaml").write_text(json.dumps(self.settings))
+
+    def trained(self) -> str:
+        """What became of the training of a night."""
+        self.start()
+        with Ledger(self.home) as ledger:
+            (last,) = ledger.executions(1, "nightly")
+            return str(ledger.step(last.id, "fit").status)
+
+    def start(self) -> None:
+        main.run(["run", str(self.file), "--home", str(self.home.root), "--quiet"])
+
+
+class Clock(datetime):
+    """The time that APScheduler sees."""
+
+    ahead = timedelta()
+
+    @classmethod
+    def now(cls, tz: Any = None) -> datetime:
+        return datetime.now(tz) + cls.ahead
+
+
+class Serving(Nights):
+    def __init__(self, folder: Path, place: Place) -> None:
+        super().__init__(folder, place)
+        self.said: queue.Queue[str] = queue.Queue()
+        served = [Served(load(str(self.file)).pipeline, (str(self.file), "--home", str(self.home.root)))]
+        self.server = Server(served, open_registry(f"local:{self.home.ledger}"), self.home, self.said.put, poll_s=0.02)
+        self.server.start()
+
+    def start(self) -> None:
+        Clock.ahead += timedelta(days=1, seconds=1)
+        assert "starts" in self.said.get(timeout=60)
+        self.last = self.said.get(timeout=60)
+
+
+class Exported(Nights):
+    """`run --definition` of the definition that was exported when the setting was last edited."""
+
+    def configure(self, **changed: Any) -> None:
+        super().configure(**changed)
+        loaded = load(str(self.file))
+        compiled = compile_pipeline(loaded.pipeline, loaded.source, loaded.base, here=True)
+        (self.folder / "nightly.json").write_text(compiled.text)
+        for asset in compiled.assets:
+            target = self.home.objects / asset.uri.removeprefix("s3://")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(asset.content if isinstance(asset.content, bytes) else asset.content.read_bytes())
+
+    def start(self) -> None:
+        main.run(["run", "-d", str(self.folder / "nightly.json"), "--home", str(self.home.root), "--quiet"])
+
+
+def seven(nights: Nights, place: Place) -> list[str]:
+    """What became of the trainings of the seven nights."""
+    found = [nights.trained(), nights.trained()]
+    place.append()
+    nights.broken.touch()
+    found.append(nights.trained())
+    nights.broken.unlink()
+    found.append(nights.trained())
+    nights.configure(rate=0.2)
+    found += [nights.trained(), nights.trained()]
+    place.append()
+    return [*found, nights.trained()]
+
+
+EXPECTED = ["Succeeded", "Cached", "Failed", "Succeeded", "Succeeded", "Cached", "Succeeded"]
+
+
+@pytest.mark.parametrize("place", [Prefix, Delta, Query, Folder])
+def test_nights_of_serve(tmp_path: Path, place: Callable[[Path], Place], monkeypatch: pytest.MonkeyPatch) -> None:
+    import apscheduler.schedulers.base
+
+    monkeypatch.setattr(apscheduler.schedulers.base, "datetime", Clock)
+    monkeypatch.setattr(Clock, "ahead", timedelta())
+    made = place(tmp_path)
+    made.append()
+    nights = Serving(tmp_path, made)
+    try:
+        assert seven(nights, made) == EXPECTED
+        assert "succeeded" in nights.last
+        nights.start()
+        with Ledger(nights.home) as ledger:
+            _, seventh = ledger.executions(2, "nightly")
+        assert f"found nothing new since {seventh.id}" in nights.last
+    finally:
+        nights.server.stop()
+
+
+@pytest.mark.parametrize("place", [Prefix, Delta, Query])
+def test_nights_of_the_exported_definition(tmp_path: Path, place: Callable[[Path], Place]) -> None:
+    made = place(tmp_path)
+    made.append()
+    assert seven(Exported(tmp_path, made), made) == EXPECTED
