@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.pipeline import Pipeline, Schedule
@@ -23,6 +24,7 @@ from drivetrain.spec.steps import (
     JobStep,
     ProcessingStep,
     Step,
+    TrainingStep,
     TuningStep,
     flatten,
 )
@@ -33,7 +35,11 @@ SOURCES_VARIABLE = "DRIVETRAIN_SOURCES"
 
 _READ_NEEDS = ("numpy", "pyarrow", "boto3")
 _LIST_NEEDS = ("boto3",)
+Job = TypeVar("Job", bound=JobStep)
 _NEW_EACH_TIME = CachePolicy(enabled=False)
+
+
+_Asked = tuple[tuple[str, Value], ...]
 
 
 def with_looks(pipeline: Pipeline) -> Pipeline:
@@ -53,8 +59,8 @@ def refuse_data_that_never_change(pipeline: Pipeline) -> None:
     clocks = [trigger.name for trigger in pipeline.triggers if isinstance(trigger, Schedule) and trigger.enabled]
     if not clocks:
         return
-    for step in flatten(pipeline.steps):
-        for name, value in step.inputs.items() if isinstance(step, JobStep) else ():
+    for step in (step for step in flatten(pipeline.steps) if isinstance(step, JobStep)):
+        for name, value in step.inputs.items():
             if isinstance(value, str) and not _is_far(value) and name not in step.fixed:
                 raise UserError(
                     f"Step {step.name!r} reads {value!r} of this machine as {name!r}, and schedule {clocks[0]!r} "
@@ -75,7 +81,7 @@ class _Looks:
 
     pipeline: Pipeline
     changed: bool = False
-    _known: dict[tuple[tuple[str, Value], ...], ProcessingStep] = field(default_factory=dict[object, ProcessingStep])  # type: ignore[assignment]
+    _known: dict[_Asked, ProcessingStep] = field(default_factory=dict[_Asked, ProcessingStep])
     _new: list[ProcessingStep] = field(default_factory=list[ProcessingStep])
     _names: set[str] = field(init=False)
 
@@ -97,7 +103,9 @@ class _Looks:
                 return self._nested(step, "then", "otherwise")
             case ForEachStep():
                 return self._nested(step, "body")
-            case JobStep() if (step.cache or self.pipeline.cache).enabled and SOURCES_VARIABLE not in step.environment:
+            case ProcessingStep() | TrainingStep() if (
+                step.cache or self.pipeline.cache
+            ).enabled and SOURCES_VARIABLE not in step.environment:
                 found = self._reader(step) if step.program.target == READ_SOURCE else self._inputs(step)
                 self.changed |= found is not step
                 return found
@@ -109,7 +117,7 @@ class _Looks:
         after = {name: tuple(map(self._inside, nested)) for name, nested in before.items()}
         return step.model_copy(update=after) if after != before else step
 
-    def _reader(self, step: JobStep) -> Step:
+    def _reader(self, step: Job) -> Job:
         """read_source, which is given the version that was seen, so that it reads that one."""
         given = step.parameters
         if given.get("version", "") != "" or "source" in step.fixed:
@@ -120,7 +128,7 @@ class _Looks:
         look = self._look(step, "source", asked, _READ_NEEDS)
         return step.model_copy(update={"parameters": {**given, "version": _version(look)}})
 
-    def _inputs(self, step: JobStep) -> Step:
+    def _inputs(self, step: Job) -> Job:
         """Another step, in whose environment the versions of what it reads stand."""
         read = {
             name: value

@@ -17,7 +17,7 @@ SAID = {
     "first_pipeline": ("customers version 1 is approved", "# customers version 1", "min_accuracy"),
     "own_training_script": ("epoch 5: loss=0.2000", "own version 2"),
     "kubeflow": ("customers succeeded in", "customers version 1"),
-    "schedule_and_approval": ("0 2 * * ? *", "nightly version 1 is approved", "nightly version 1 is rejected"),
+    "schedule_and_approval": ("0 2 * * ? *", "nightly version 1 is approved", "nothing new since", "nightly version 2"),
     "studio_round_trip": ("too many wrong guesses", "customers version 1"),
     "spot": ("interrupted 1 time", "it pays from", "good"),
 }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,7 +17,6 @@ from drivetrain.report.content.given import changed_since_last, commands_of, set
 from drivetrain.report.dag import Dag, Node
 from drivetrain.targets.local.ledger.run_values import values_of
 from drivetrain.targets.local.options import why_not_resumed
-from drivetrain.targets.local.organising.news import nothing_new_since
 from drivetrain.targets.sagemaker.document import object_in
 
 if TYPE_CHECKING:
@@ -100,10 +99,18 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         commands=commands_of(ledger, row),
         environment=_environment(ledger.home, row.id),
         trackers=_trackers(ledger.home, row.id),
-        nothing_new_since=nothing_new_since(ledger, row.id),
+        nothing_new_since=_nothing_new_since(ledger, row, rows),
         can_go_on=why_not_resumed(ledger.home.run(row.id)) is None,
         written=time.time(),
     )
+
+
+def _nothing_new_since(ledger: Ledger, row: ExecutionRow, rows: Sequence[StepRow]) -> str | None:
+    if not any(step.cache_of for step in rows):
+        return None
+    from drivetrain.targets.local.organising.news import nothing_new_since
+
+    return nothing_new_since(ledger, row.id)
 
 
 def _step(run: ExecutionRow, step: StepRow) -> StepFacts:

@@ -30,7 +30,7 @@ from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION
 from drivetrain.triggers.looking import SOURCES_VARIABLE, refuse_data_that_never_change, with_looks
 
-NETWORK = Network(subnets=["subnet-0ab12c34"], security_groups=["sg-0ab12c34"])
+NETWORK = Network(subnets=("subnet-0ab12c34",), security_groups=("sg-0ab12c34",))
 NIGHTLY = Schedule(name="night", cron="0 2 * * ? *")
 
 
@@ -101,7 +101,7 @@ def test_outputs_of_steps_and_data_that_are_fixed_are_not_looked_at() -> None:
 
 
 def test_read_source_reads_the_version_that_was_seen() -> None:
-    asked = {"source": "sqlite:/shop.db", "query": "select * from orders", "watermark": "id"}
+    asked: dict[str, Any] = {"source": "sqlite:/shop.db", "query": "select * from orders", "watermark": "id"}
     found = looked(step(read_source, **asked))
     (look,) = looks(found)
     assert looks(found)[look] == asked
