@@ -65,11 +65,12 @@ class Deployed:
         """`account 123456789012, us-east-1`, or the server and namespace."""
         return self._deployer.where
 
-    def start(self, *, name: str | None = None, **parameters: Any) -> DeployedRun:
+    def start(self, *, name: str | None = None, fresh: bool = False, **parameters: Any) -> DeployedRun:
         """Start it there; comes back at once.
 
         Args:
             name: what the run is called.
+            fresh: use nothing of earlier runs: no cached result, no checkpoint.
             parameters: of the pipeline; the rest are defaults.
 
         Raises:
@@ -78,8 +79,9 @@ class Deployed:
         from drivetrain.targets.deployer import StartRequest
 
         checked("start", str | None, name=name)
+        checked("start", bool, fresh=fresh)
         given = {key: value if isinstance(value, str) else _text(key, value) for key, value in parameters.items()}
-        handle = self._deployer.start(self.name, StartRequest(parameters=given, name=name))
+        handle = self._deployer.start(self.name, StartRequest(parameters=given, name=name, fresh=fresh))
         return DeployedRun(self._deployer, handle)
 
     def run(self, id: str = "latest") -> DeployedRun:

@@ -31,7 +31,8 @@ class Step:
 
     `status` is Succeeded, Cached, Failed, Stopped, NotExecuted, Executing, Waiting or Interrupted; `seconds` is wall
     time, retries included, None where it never ran. `settings` are the program's parameters and machine, `metrics` the
-    numbers that it returned, `why` what made it run instead of hitting the cache, `reason` what went wrong.
+    numbers that it returned, `why` what made it run instead of hitting the cache, `cache_of` the run whose result it
+    took, `reason` what went wrong.
     """
 
     name: str
@@ -40,6 +41,7 @@ class Step:
     attempts: int
     reason: str | None
     why: tuple[str, ...]
+    cache_of: str | None
     settings: Mapping[str, str]
     metrics: Mapping[str, float]
     outputs: Mapping[str, Path]
@@ -211,6 +213,7 @@ class Run:
             attempts=step.attempts,
             reason=step.reason,
             why=step.why,
+            cache_of=step.cache_of,
             settings=dict(step.settings),
             metrics=Named("metric", measured.get(step.name, {})),
             outputs=Named("output", places["output"]),
@@ -368,8 +371,9 @@ def run(
         parameters: values of the pipeline's parameters; their defaults unless given.
         config: a YAML file with settings.
         home: the folder of runs; $DRIVETRAIN_HOME, else `.drivetrain` in the working folder, unless given.
-        cache: whether unchanged steps are taken from the cache.
-        fresh: start anew, even where the same run was interrupted.
+        cache: whether unchanged steps are taken from the cache; else every step runs.
+        fresh: use nothing of earlier runs: no cached result, no checkpoint, and do not go on with a run that was
+            interrupted. Uploads are hashed. The registry stays as it is.
         quiet: print no progress.
         tags: marks to find the run by: {"team": "vision"}.
         settings: settings of the pipeline, such as `epochs=20`. None are taken by a Pipeline, which is built already.

@@ -27,6 +27,7 @@ from drivetrain.spec.values import (
     ValueType,
     value_type,
 )
+from drivetrain.steps import FRESH_PARAMETER
 
 rule = RuleBook()
 
@@ -80,6 +81,8 @@ def parameters_are_legal(graph: Graph) -> Iterator[str]:
     for parameter in graph.pipeline.parameters:
         if not PARAMETER_NAME.fullmatch(parameter.name):
             yield f"parameter name {parameter.name!r} is not allowed. Use up to 64 letters, digits, - and _."
+        if parameter.name == FRESH_PARAMETER:
+            yield f"parameter name {FRESH_PARAMETER!r} is taken by starts with --fresh. Give yours another name."
         for value in (*parameter.choices, *(() if parameter.default is None else (parameter.default,))):
             if not _fits(TYPE_OF_SCALAR[type(value)], parameter.type):
                 yield f"parameter {parameter.name!r} is {parameter.type}, but {value!r} is not."

@@ -12,6 +12,7 @@ from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import FolderPath
 from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.spec.values import ParameterRef, ValueType, value_type
+from drivetrain.steps import FRESH_VARIABLE
 
 rule = RuleBook()
 
@@ -24,6 +25,8 @@ def folders_fit_a_job(graph: Graph) -> Iterator[str]:
     for step in graph.steps:
         if not isinstance(step, JobStep):
             continue
+        if FRESH_VARIABLE in step.environment:
+            yield f"step {step.name!r}: the variable {FRESH_VARIABLE} is set by starts with --fresh. Leave it out."
         if "code" in step.inputs:
             yield f"step {step.name!r}: the input name 'code' is taken by the channel of the program."
         for flow, names in (("input", list(step.inputs)), ("output", list(step.output_names()))):

@@ -20,8 +20,9 @@ TAG_TEXT = re.compile(r"[\w .:/=+\-@]*")
 
 @rule
 def limits_are_kept(graph: Graph) -> Iterator[str]:
-    if (count := len(graph.pipeline.parameters)) > quotas.MAX_PARAMETERS_AT_START:
-        yield f"{count} parameters; at most {quotas.MAX_PARAMETERS_AT_START} can be given at start."
+    most = quotas.MAX_PARAMETERS_AT_START - 1  # beside that of --fresh
+    if (count := len(graph.pipeline.parameters)) > most:
+        yield f"{count} parameters; at most {most} can be given at start."
     for parameter in graph.pipeline.parameters:
         if (count := len(parameter.choices)) > quotas.MAX_CHOICES:
             yield (

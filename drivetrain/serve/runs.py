@@ -37,11 +37,13 @@ class QueuedStart:
     trigger: str
     name: str
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    fresh: bool = False
 
 
 def run_command(begun: QueuedStart) -> list[str]:
     """The command line of a run."""
     given = [part for name, value in begun.parameters.items() for part in ("--param", f"{name}={value}")]
+    given += ["--fresh"] if begun.fresh else []
     return [sys.executable, "-m", "drivetrain.cli.main", "run", *begun.served.arguments, *given]
 
 

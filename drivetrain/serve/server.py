@@ -10,6 +10,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import IO, TYPE_CHECKING, Any
 
@@ -61,9 +62,13 @@ class Server:
         say: Callable[[str], None],
         *,
         poll_s: float = POLL_S,
+        fresh: bool = False,
         command: Callable[[QueuedStart], Sequence[str]] | None = None,
     ) -> None:
         """Read what was started before; from here on events count.
+
+        Args:
+            fresh: let the first start of each pipeline use nothing of earlier runs.
 
         Raises:
             UserError: APScheduler is not installed, the registry keeps no history, or the home is served already.
@@ -73,6 +78,7 @@ class Server:
         self._scheduler = _scheduler(self._failed)
         self._served = tuple(served)
         self._home = home
+        self._to_be_fresh = {one.pipeline.name for one in served} if fresh else set[str]()
         self._tell = say
         folder: Path = home.root / "serving"
         folder.mkdir(parents=True, exist_ok=True)
@@ -165,8 +171,11 @@ class Server:
         self._begin(QueuedStart(one, trigger.name, start_name(trigger.name, digest), given), now)
 
     def _begin(self, begun: QueuedStart, now: datetime) -> None:
-        self._history.add(begun.served.pipeline.name, begun.name, now, begun.parameters)
-        self._say(f"{begun.served.pipeline.name} / {begun.trigger} starts {begun.name}")
+        name = begun.served.pipeline.name
+        begun = replace(begun, fresh=name in self._to_be_fresh)
+        self._to_be_fresh.discard(name)
+        self._history.add(name, begun.name, now, begun.parameters)
+        self._say(f"{name} / {begun.trigger} starts {begun.name}" + (" (--fresh)" if begun.fresh else ""))
         self._runs.start(begun)
 
     def _say(self, line: str) -> None:

@@ -56,6 +56,8 @@ TRAINING_OUTPUTS = ("model", "output")
 CHECKPOINTS = "checkpoints"
 # The channel that brings the program itself.
 CODE_CHANNEL = "code"
+# The pipeline parameter of a start with --fresh, its default, and the variable that tells a step its value.
+FRESH_PARAMETER, NOT_FRESH, FRESH_VARIABLE = "Fresh", "no", "DRIVETRAIN_FRESH"
 # How a container starts the step, followed by the start file's SHA-256, its path and its arguments. What runs first
 # stands in the definition itself, and reads the start file once: what it hashed is what it runs. (An entry point's word
 # may have 256 characters. The start file needs the standard library alone; without site-packages Python starts it a
@@ -217,6 +219,12 @@ class Declaration(NamedTuple, Generic[P, R]):
     def file(self) -> Path:
         """The source file, from which the folder that travels with the user's code is found."""
         return Path(cast(FunctionType, self.function).__code__.co_filename).resolve()
+
+
+def fresh_token(environment: Mapping[str, str]) -> str:
+    """The token of a start with --fresh; empty in a run that may use what earlier runs left."""
+    value = environment.get(FRESH_VARIABLE, "")
+    return "" if value == NOT_FRESH else value
 
 
 def listed(where: str, name: str, given: Any, example: str) -> tuple[Any, ...]:

@@ -48,7 +48,6 @@ class StartRequest:
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     """Name -> value as text; checked against what is deployed."""
     name: str | None = None
-    """What the execution is called."""
     select: Sequence[str] = ()
     """The steps to be run, where not all are."""
     source: str | None = None
@@ -58,6 +57,7 @@ class StartRequest:
     alias: str | None = None
     token: str | None = None
     """However often it is asked for with the same token, it is started once."""
+    fresh: bool = False
 
     def refuse(self, known: Iterable[str], title: str) -> None:
         """Refuse options that a target does not have.

@@ -20,7 +20,7 @@ def instance_of(definition: dict[str, Any]) -> dict[str, Any]:
 def test_the_whole_life(drivetrain: CommandLine) -> None:
     # A new pipeline: planned, kept, applied from the file.
     text = drivetrain("plan", "nightly.py", "--out", "plan.json")
-    assert "+ pipeline 'nightly'" in text and "3 steps, 1 parameters" in text
+    assert "+ pipeline 'nightly'" in text and "3 steps, 2 parameters" in text
     assert "+ schedule" in text and "+ rule" in text and "objects in the bucket" in text
     assert drivetrain.left() == NOTHING
     drivetrain("apply", "--plan", "plan.json")

@@ -43,7 +43,7 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     store = kubeflow.cluster.store
     # A new pipeline: planned, kept, applied from the file. Planning writes nothing.
     text = kubeflow("plan", "nightly.py", "--out", "plan.json")
-    assert "+ pipeline 'nightly' in namespace team-a" in text and "4 steps, 1 parameters" in text
+    assert "+ pipeline 'nightly' in namespace team-a" in text and "4 steps, 2 parameters" in text
     assert (
         "+ version 1-" in text and "+ schedule 'daily'\n    cron 0 0 2 ? * 1-5" in text and "objects in s3://" in text
     )

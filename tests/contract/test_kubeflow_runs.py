@@ -71,7 +71,7 @@ def test_a_run_with_a_loop(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     assert run(tmp_path, "swept") == 0
     printed = capsys.readouterr().out
     for line in (
-        "fit-2: started",
+        "fit-2: it has no cache, so it runs",
         "sweep: 6 steps in its iterations",
         "register-model: succeeded in",
         "swept version 1",
@@ -157,7 +157,7 @@ def started(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[tuple[su
     with subprocess.Popen(command, cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if "wait: started" in line:
+            if "wait: it has no cache" in line:
                 break
         deadline = time.monotonic() + 60
         while not (tmp_path / "pid").is_file() or not (tmp_path / "pid").read_text():
@@ -244,3 +244,10 @@ def test_a_run_whose_command_is_killed(started: tuple[subprocess.Popen[str], int
         time.sleep(0.02)
     with Ledger(Home(tmp_path / "home")) as ledger:
         assert ledger.execution("latest").status == "Interrupted"
+
+
+def test_a_fresh_run_tells_every_job_its_token(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(tmp_path, "quick", "--fresh", "--no-cache", "--json") == 0
+    summary = json.loads(capsys.readouterr().out.splitlines()[-1])
+    token = summary["parameters"]["Fresh"]
+    assert token != "no" and {step["why"][0] for step in summary["steps"] if step["seconds"]} == {"--fresh"}

@@ -559,7 +559,7 @@ MUTANTS: tuple[Mutant, ...] = (
         ("rules/test_rules.py",),
         ("rules: 50 tags", "tags)) > quotas.MAX_TAGS:", "tags)) >= quotas.MAX_TAGS:"),
         ("rules: 50 tags of a step", "len(step.tags) > quotas.MAX_TAGS:", "len(step.tags) >= quotas.MAX_TAGS:"),
-        ("rules: 200 parameters", "> quotas.MAX_PARAMETERS_AT_START:", ">= quotas.MAX_PARAMETERS_AT_START:"),
+        ("rules: 200 parameters", "parameters)) > most:", "parameters)) >= most:"),
         ("rules: an argument of 256 characters", "len(value) > limit:", "len(value) >= limit:"),
         ("rules: 100 arguments", "count > quotas.MAX_ARGUMENTS:", "count >= quotas.MAX_ARGUMENTS:"),
         (

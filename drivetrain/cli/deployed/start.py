@@ -31,6 +31,7 @@ def start(
     version: Annotated[int | None, Option("--version", min=1, metavar="N", help="A version of it.")] = None,
     alias: Annotated[str | None, Option("--alias", metavar="NAME", help="The version of that alias.")] = None,
     name: Annotated[str | None, Option("--name", metavar="NAME", help="What the execution is called.")] = None,
+    fresh: Annotated[bool, Option("--fresh", help="Use nothing of earlier ones: no result, no checkpoint.")] = False,
     follow: Annotated[bool, Option("--follow", "-f", help="Show how it goes, until it ends.")] = False,
     on: On = None,
     config: Config = None,
@@ -45,6 +46,7 @@ def start(
       drivetrain start retraining -c production.yaml --follow
       drivetrain start nightly --region eu-west-1 --param MinAccuracy=0.98
       drivetrain start nightly --select evaluate,compare --from latest
+      drivetrain start nightly --fresh
     """
     from drivetrain.cli import options
     from drivetrain.cli.deployed.deployment import deployer_of, follow_to_end, refuse_in_vain
@@ -65,6 +67,7 @@ def start(
             version=version,
             alias=alias,
             name=name,
+            fresh=fresh,
         ),
     )
     if follow:

@@ -51,7 +51,7 @@ def run(
     explain_cache: Annotated[
         bool, Option("--explain-cache", help="Say, field by field, why a step is taken from the cache or not.")
     ] = False,
-    fresh: Annotated[bool, Option("--fresh", help="Start anew, even where the same run was interrupted.")] = False,
+    fresh: Annotated[bool, Option("--fresh", help="Use nothing of earlier runs: no result, no checkpoint.")] = False,
     parallel: Annotated[
         int | None, Option("--parallel", min=1, metavar="N", help="Steps at a time  [default: processors]")
     ] = None,
@@ -97,7 +97,7 @@ def run(
     """Run a pipeline on this machine.
 
     It runs from the definition that would be deployed, without docker, network or account. A run that was killed goes
-    on where it was when the same command is given again.
+    on where it was when the same command is given again, unless that has --fresh.
 
     \b
     Examples:
@@ -124,7 +124,7 @@ def run(
     local_data, interruptions = options.data(data), options.interruptions(interrupt)
     loaded = _load(target, definition, config, set_, on)
     if loaded is not None and loaded[1] != DEFAULT:
-        given = {"--no-cache": no_cache, "--explain-cache": explain_cache, "--fresh": fresh, "--parallel": parallel}
+        given = {"--explain-cache": explain_cache, "--parallel": parallel}  # it has no cache: --no-cache goes with it
         given |= {"--select": select, "--stub": stub, "--image-command": image_command, "--lambda": function}
         given |= {
             "--callback": callback,
@@ -133,7 +133,7 @@ def run(
             "--paths": paths != "auto",
             "--tag": tag,
         }
-        return _run_on(*loaded, parameters, home, given, as_json=as_json, quiet=quiet)
+        return _run_on(*loaded, parameters, home, given, fresh=fresh, as_json=as_json, quiet=quiet)
     work = _work(target, definition, config, set_, None if loaded is None else loaded[0])
 
     def from_settings(given: Mapping[str, str]) -> list[str]:
@@ -226,6 +226,7 @@ def _run_on(
     home: Path | None,
     given: Mapping[str, object],
     *,
+    fresh: bool,
     as_json: bool,
     quiet: bool,
 ) -> int:
@@ -245,6 +246,10 @@ def _run_on(
         print(f"note: {note}", file=sys.stderr)
     if loaded.settings.local.trackers:
         print(f"note: local.trackers: runs by {found.TITLE}'s runner are not told to trackers.", file=sys.stderr)
+    if fresh:
+        from drivetrain.targets.fresh import made_fresh, new_token
+
+        parameters = made_fresh((one.name for one in built.pipeline.parameters), parameters, new_token())
     folder = local_home(home)
     return watch.watched(
         folder,

@@ -32,6 +32,7 @@ def serve(
     poll: Annotated[
         float, Option("--poll", min=1.0, max=3600.0, metavar="SECONDS", help="With --target: between two looks.")
     ] = 60.0,
+    fresh: Annotated[bool, Option("--fresh", help="The first start of each uses nothing of earlier runs.")] = False,
     as_json: JsonLines = False,
 ) -> None:
     """Start pipelines here: on schedules, approvals, ends of runs.
@@ -50,6 +51,8 @@ def serve(
     """
     say = Says(as_json=as_json)
     if on is not None:
+        if fresh:
+            raise UserError("--fresh does not go with --target. Start it once: drivetrain start PIPELINE --fresh")
         _serve_deployed(targets or [], config, set_ or [], on, poll, say)
         return
     import queue
@@ -62,7 +65,7 @@ def serve(
     place = local_home(home)
     served = _served(targets or [], config, set_ or [], place.root)
     place.create()
-    server = Server(served, opened("local", place.root), place, say)
+    server = Server(served, opened("local", place.root), place, say, fresh=fresh)
     ends: queue.SimpleQueue[int] = queue.SimpleQueue()  # a signal handler may put into it, which it may not an Event
 
     def end(number: int, frame: object) -> None:

@@ -93,7 +93,7 @@ def submit(
         Path | None,
         Option("--out", metavar="DIR", help="Copy the outputs there too, each into a folder of its name."),
     ] = None,
-    fresh: Annotated[bool, Option("--fresh", help="Start anew, even where the same job was interrupted.")] = False,
+    fresh: Annotated[bool, Option("--fresh", help="Use nothing of earlier runs: no result, no checkpoint.")] = False,
     no_cache: Annotated[bool, Option("--no-cache", help="Run it, even where it has run before.")] = False,
     home: Home = None,
     as_json: Annotated[bool, Option("--json", help="Print events as JSON lines, for scripts.")] = False,

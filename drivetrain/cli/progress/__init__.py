@@ -210,8 +210,8 @@ class PlainProgress:
                     f"{event.pipeline} {verb}: execution {event.execution}, {count(len(event.steps), 'step')}{done}"
                 ]
             case StepStarted():
-                if event.attempt > 1 and not event.why:
-                    return [f"{event.step}: attempt {event.attempt} started"]
+                if event.attempt > 1:
+                    return [f"{event.step}: attempt {event.attempt} started" + "".join(f", {why}" for why in event.why)]
                 if len(self.view.steps) > MANY_STEPS:
                     return []
                 return [f"{event.step}: {', '.join(event.why)}, so it runs" if event.why else f"{event.step}: started"]

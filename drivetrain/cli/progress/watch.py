@@ -60,7 +60,7 @@ def start(
     def run(runner: Runner) -> Summary:
         interrupted = None if fresh else runner.find_interrupted(text, parameters, options, source=source)
         if interrupted is None:
-            return runner.start(text, parameters, options, assets=assets, source=source)
+            return runner.start(text, parameters, options, assets=assets, source=source, fresh=fresh)
         if not quiet:
             said = f"The same run was interrupted: going on with {interrupted} (--fresh starts a new one)."
             say_to_user(said, as_json=as_json)

@@ -152,10 +152,11 @@ class Request:
     @property
     def hash(self) -> str:
         """Equal for requests that ask for the same run: pipeline, definition, parameters, selected steps and the
-        execution that the others are taken from."""
+        execution that the others are taken from, and whether every step is to run."""
         options = self.options
         selected = [sorted(options.selected), options.selected_from] if options.selected else []
-        text = json.dumps([self.options.pipeline, self.definition_hash, self.parameters, *selected], sort_keys=True)
+        more = [*selected, *([] if options.cache else ["every step"])]
+        text = json.dumps([self.options.pipeline, self.definition_hash, self.parameters, *more], sort_keys=True)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def masking(self) -> Masking:

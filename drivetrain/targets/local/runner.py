@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
+from drivetrain.steps import FRESH_PARAMETER
 from drivetrain.targets.events import Observer, Summary, ignore
 from drivetrain.targets.local.checks import check
 from drivetrain.targets.local.execution import Facts
@@ -53,6 +54,7 @@ class Runner:
         *,
         assets: Iterable[Asset] = (),
         source: str = "definition",
+        fresh: bool = False,
     ) -> Summary:
         """Run a definition from its beginning.
 
@@ -61,25 +63,35 @@ class Runner:
             parameters: given values; the rest are defaults.
             assets: objects to be put into the store first.
             source: where the text is from, for messages.
+            fresh: take nothing that earlier runs left: no cached result and no checkpoint; trust no time of a file.
 
         Raises:
             UserError: everything that is wrong with the definition, the parameters or the options, found before
                 anything starts; a full disk.
         """
         definition = read(text, source)
+        id = os.urandom(6).hex()
+        if fresh:
+            from drivetrain.targets.fresh import made_fresh
+
+            parameters = made_fresh((one.name for one in definition.parameters), parameters, id)
+            options = replace(options, cache=False)
         bound = _bound(definition, parameters)
         request = Request(text.decode("utf-8-sig") if isinstance(text, bytes) else text, bound, options)
-        id = os.urandom(6).hex()
         with no_space(str(self.home.root), "run it again"):
             self.home.create()
             store = ObjectStore(self.home.objects, options.data)
             if assets := tuple(assets):
                 with LedgerWriter(self.home) as ledger:
-                    put_assets(store, assets, ledger)
+                    put_assets(store, assets, ledger, verify=fresh)
             request = self._with_reference(request)
             self._select(definition, request, store)
         # The time of start is only known once the ledger has it; nothing that is checked depends on it.
         masking = self._check(definition, request, id, store)
+        if fresh:
+            from drivetrain.targets.local.execution.fresh import refuse_kept_checkpoints
+
+            refuse_kept_checkpoints(definition, self._scope(definition, request, id, store), store)
         with (
             no_space(str(self.home.root), "run it again"),
             LedgerWriter(self.home) as ledger,
@@ -300,8 +312,8 @@ def _bound(definition: Definition, given: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         UserError: as `bind`.
     """
-    if not definition.parameters and not given:
-        return {}
+    if not given and all(one.name == FRESH_PARAMETER for one in definition.parameters):
+        return {one.name: one.default for one in definition.parameters}
     from drivetrain.targets.sagemaker.document.parameters import bind
 
     return bind(definition, given)

@@ -519,6 +519,20 @@ def test_what_is_run() -> None:
     ]
 
 
+def test_the_first_start_of_each_pipeline_is_fresh_where_it_is_asked_for(world: World) -> None:
+    flags: list[bool] = []
+    first = world.serve(pipeline(APPROVED), fresh=True)
+    first._runs.start = lambda begun: flags.append(begun.fresh)
+    for digit in "ab":
+        world.approve(digit)
+        first.poll()
+    assert flags == [True, False]
+    assert world.next().endswith(" (--fresh)") and not world.next().endswith(" (--fresh)")
+    served = Served(pipeline(), ("again.py",))
+    assert run_command(QueuedStart(served, "t", "t-1", fresh=True))[-1] == "--fresh"
+    assert "--fresh" not in run_command(QueuedStart(served, "t", "t-1"))
+
+
 def begun(name: str, of: str = "p") -> QueuedStart:
     return QueuedStart(Served(pipeline(name=of), ()), "t", name)
 

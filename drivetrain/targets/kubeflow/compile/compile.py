@@ -33,6 +33,7 @@ from drivetrain.steps import METRICS_OUTPUT
 from drivetrain.steps.kubeflow.task import REGISTER
 from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code
+from drivetrain.targets.fresh import with_fresh
 from drivetrain.targets.kubeflow.compile import checks, deployable, fails, size
 from drivetrain.targets.kubeflow.compile.fails import BRANCHES
 from drivetrain.targets.kubeflow.compile.imports import free_name
@@ -106,6 +107,7 @@ def compile_pipeline(
     if here:
         pipeline = deployable.for_this_machine(pipeline)
     refuse([*checks.check(pipeline), *(() if here else deployable.problems(pipeline))], checks.TITLE)
+    pipeline = with_fresh(pipeline)
     notes = (*uncounted(pipeline), *(() if here else deployable.notes(pipeline)))
     if any(map(is_our_training, flatten(pipeline.steps))):
         from drivetrain.recommend.settle import settle  # of the others no estimate is asked

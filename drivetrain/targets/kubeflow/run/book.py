@@ -29,6 +29,7 @@ from drivetrain.targets.events import (
     StepRetrying,
     StepStarted,
 )
+from drivetrain.targets.fresh import is_fresh
 from drivetrain.targets.kubeflow.compile import checks, fails
 from drivetrain.targets.kubeflow.compile.retries import most_patient, policies_of
 from drivetrain.targets.kubeflow.run.conditions import holds
@@ -69,6 +70,8 @@ class Book:
         self.ledger, self.observer, self.code = ledger, observer, code
         self.recorded = Recorded(ledger.home)
         self.graph = Graph(pipeline)
+        self.why = ("--fresh",) if is_fresh(parameters) else ("it has no cache",)
+        """Why each step runs: the runner keeps no results."""
         self.settings = settings_of(pipeline.deployment)
         self.held = fails.held(self.graph)
         self.stopping = False
@@ -114,9 +117,9 @@ class Book:
             self.attempts[row] = self.ledger.retry_step(self.execution, row)
         else:
             arguments = arguments_of(step, self.arguments[row], self.code)
-            self.attempts[row] = self.ledger.start_step(self.execution, row, arguments=arguments)
+            self.attempts[row] = self.ledger.start_step(self.execution, row, arguments=arguments, why=self.why)
         self.status[row] = "Executing"
-        self.observer(StepStarted(row, self.attempts[row]))
+        self.observer(StepStarted(row, self.attempts[row], self.why if self.attempts[row] == 1 else ()))
 
     def _metric(self, report: Mapping[str, Any]) -> None:
         _, row = self.row(report)

@@ -20,6 +20,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.steps.start import unpack_code
 from drivetrain.targets.events import ExecutionFinished, ExecutionStarted, ExecutionStatus, Observer, Summary, ignore
+from drivetrain.targets.fresh import is_fresh
 from drivetrain.targets.kubeflow.compile.values import check_given
 from drivetrain.targets.kubeflow.run import kfp_process
 from drivetrain.targets.kubeflow.run.book import STOPPED, Book
@@ -82,7 +83,7 @@ class Runner:
             self.home.create()
             store = ObjectStore(self.home.objects)
             with LedgerWriter(self.home) as ledger:
-                put_assets(store, compiled.assets, ledger)
+                put_assets(store, compiled.assets, ledger, verify=is_fresh(bound))
         if lost := lost_inputs(pipeline, bound, store):
             raise UserError("\n".join(lost))
         with (

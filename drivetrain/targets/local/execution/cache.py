@@ -23,8 +23,10 @@ from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of,
 
 if TYPE_CHECKING:
     from drivetrain.targets.local.execution.cache_differences import Difference
+    from drivetrain.targets.local.execution.scope import ExecutionScope
     from drivetrain.targets.local.ledger import EarlierStep
     from drivetrain.targets.local.ledger.reader import Ledger
+    from drivetrain.targets.local.options import Options
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,17 @@ def look_up(
     return Explanation(True, (f"all key attributes equal those of {earlier.execution}",), (), warnings, earlier)
 
 
+def why_not_asked(step: StepNode, options: Options, scope: ExecutionScope) -> tuple[str, ...]:
+    """Why a step runs for which the cache is not asked; nothing of a stub, which does not run."""
+    if step.name in options.stubs:
+        return ()
+    if scope.fresh:
+        return ("--fresh",)
+    if not options.cache:
+        return ("the cache is off",)
+    return ("it has no cache",) if not step.cache.enabled else ("--interrupt",)
+
+
 def damaged(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> Iterator[str]:
     """The URIs that a step wrote whose content is gone or changed."""
     settled: list[ObjectEntry] = []
@@ -111,7 +124,7 @@ def _missed(
 ) -> Explanation:
     latest = ledger.earlier_success(pipeline, step.name)
     if latest is None:
-        return Explanation(False, ("it has not succeeded before",))
+        return Explanation(False, ("no earlier result",))
     from drivetrain.targets.local.execution.cache_differences import differences, reasons
 
     found = differences(latest.key_fields, masking(fields))

@@ -297,8 +297,7 @@ class Execution:
 
     def _start(self, ready: _Ready) -> None:
         step, explanation = ready.step, ready.explanation
-        was_there = explanation is not None and (explanation.fields or explanation.earlier)
-        why = explanation.reasons if explanation is not None and was_there else ()
+        why = cache.why_not_asked(step, self._options, self._scope) if explanation is None else explanation.reasons
         if lost := self._damaged.pop(step.name, None):
             why = (lost,)
         number = self._ledger.start_step(

@@ -252,11 +252,11 @@ class Uploads(Protocol):
     def transaction(self) -> AbstractContextManager[sqlite3.Connection]: ...
 
 
-def put_assets(store: ObjectStore, assets: Iterable[Asset], ledger: Uploads) -> None:
+def put_assets(store: ObjectStore, assets: Iterable[Asset], ledger: Uploads, *, verify: bool = False) -> None:
     """Put the objects into the store that are not there, or are there with other bytes than their names say.
 
     A name is not trusted: a loss of power, or a person, may have left other bytes there. An object that is there is
-    read once; from then on its size and times vouch for it.
+    read once; from then on its size and times vouch for it, but not with `verify`.
 
     Raises:
         UserError: a file has changed since the pipeline was compiled.
@@ -265,7 +265,7 @@ def put_assets(store: ObjectStore, assets: Iterable[Asset], ledger: Uploads) -> 
     for asset in assets:
         path = store.path(asset.uri)
         there = stored(path.name, asset.uri, path) if path.is_file() else None
-        if there is not None and ledger.checksum(there) == asset.sha256:
+        if there is not None and not verify and ledger.checksum(there) == asset.sha256:
             continue
         if there is None or sha256_of(path) != asset.sha256:
             content = asset.content

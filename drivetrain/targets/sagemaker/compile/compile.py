@@ -36,10 +36,12 @@ from drivetrain.spec.steps import (
     is_our_training,
 )
 from drivetrain.spec.values import ParameterRef, Value
+from drivetrain.steps import FRESH_PARAMETER
 from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
 from drivetrain.targets.assets.image import Image, framework_of, missing, runs_on_spark, says_framework
 from drivetrain.targets.sagemaker.compile import TITLE, Generated, described_path, spell, text, unsupported
+from drivetrain.targets.fresh import with_fresh
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
@@ -107,6 +109,7 @@ def compile_pipeline(
 
         pipeline = with_looks(pipeline)
     refuse(unsupported(pipeline), TITLE)
+    pipeline = with_fresh(pipeline)
     base = base or Path.cwd()
     notes: tuple[str, ...] = ()
     if any(map(is_our_training, flatten(pipeline.steps))):
@@ -254,7 +257,7 @@ class _Compiler:
         arguments = built.get("Arguments", {})
         checked = check_arguments(built["Type"], arguments, self._parameter_types, self._step_types)
         problems = [str(problem) for problem in checked]
-        if self.pipeline.parameters:
+        if any(parameter.name != FRESH_PARAMETER for parameter in self.pipeline.parameters):
             from drivetrain.targets.sagemaker.document.lengths import longest_values, too_long
 
             problems += too_long(built["Type"], arguments, longest_values(self.pipeline))

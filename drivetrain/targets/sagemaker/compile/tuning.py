@@ -13,11 +13,14 @@ from typing import Any
 from drivetrain.spec.steps import TuningStep
 from drivetrain.spec.training_options import Between, OneOf, Search
 from drivetrain.spec.values import Scalar
+from drivetrain.steps import FRESH_VARIABLE
 from drivetrain.targets.sagemaker.compile import Generated, spell, text
 from drivetrain.targets.sagemaker.compile.jobs import TRAINING_CODE, Site, training_arguments
 
 Json = dict[str, Any]
 START_VARIABLE = "DRIVETRAIN_START"
+# The service's key has no variables of a tuning. The toolkit keeps what begins so from the program's arguments.
+FRESH_HYPERPARAMETER = "sagemaker_drivetrain_fresh"
 
 
 def tuning_arguments(step: TuningStep, site: Site) -> Json:
@@ -34,6 +37,7 @@ def tuning_arguments(step: TuningStep, site: Site) -> Json:
         **job.pop("HyperParameters"),
         "sagemaker_program": "start.py",
         "sagemaker_submit_directory": TRAINING_CODE,
+        FRESH_HYPERPARAMETER: job["Environment"][FRESH_VARIABLE],
     }
     job["Environment"] = {**job.get("Environment", {}), START_VARIABLE: Generated(json.dumps(words))}
     if step.cluster.alternatives:

@@ -153,6 +153,7 @@ class SageMaker:
             alias=request.alias,
             name=request.name,
             token=request.token,
+            fresh=request.fresh,
         )
         return _handle(arn)
 

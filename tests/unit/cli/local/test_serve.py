@@ -111,7 +111,7 @@ class Served:
         self.pipelines: list[str] = []
         monkeypatch.setattr(server, "Server", self.make)
 
-    def make(self, served: Any, *rest: object) -> Served:
+    def make(self, served: Any, *rest: object, fresh: bool) -> Served:
         self.pipelines = [one.pipeline.name for one in served]
         return self
 

@@ -77,7 +77,7 @@ def test_a_step_whose_output_is_damaged_runs_again_and_what_needs_it(
     ran = go_on(runs)
     assert list(ran) == ["one", "two", "gate", "three"]
     uri = f"{BUCKET}/runs/{execution}/one/out/a"
-    assert ran["one"] == (f"{uri}, which {execution} wrote, is gone or changed",) and ran["two"] == ()
+    assert ran["one"] == (f"{uri}, which {execution} wrote, is gone or changed",) and ran["two"] == ("it has no cache",)
     assert written(runs, execution, "three", "b").read_text() == "content"
     with Ledger(runs.home) as ledger:
         assert {row.name: row.status for row in ledger.steps(execution)} == dict.fromkeys(ran, "Succeeded") | {

@@ -26,6 +26,7 @@ from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.compile.job_options import EFA_VARIABLES
 from drivetrain.targets.sagemaker.document.service import service
 
+FRESH = {"DRIVETRAIN_FRESH": {"Get": "Parameters.Fresh"}}
 SERVER = "arn:aws:sagemaker:eu-west-1:111122223333:mlflow-tracking-server/runs"
 VPC = Network(subnets=("subnet-0a1b", "subnet-2c3d"), security_groups=("sg-0e1f",))
 
@@ -139,7 +140,7 @@ def test_alternatives_with_one_count_and_with_their_own(kind: str) -> None:
 
 def test_adapters_are_taken_or_the_job_fails() -> None:
     cluster = Cluster(instance_type="ml.p4d.24xlarge", count=2, efa=True)
-    assert arguments(fitted(cluster))["Environment"] == EFA_VARIABLES
+    assert arguments(fitted(cluster))["Environment"] == {**FRESH, **EFA_VARIABLES}
     one = step(fit, data="s3://b/data/", cluster=cluster, environment={"FI_EFA_USE_DEVICE_RDMA": "0"})
     assert arguments(one)["Environment"]["FI_EFA_USE_DEVICE_RDMA"] == "0", "the author's own value stands"
 

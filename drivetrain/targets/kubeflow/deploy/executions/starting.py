@@ -8,6 +8,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.targets.deployer import StartRequest
+from drivetrain.targets.fresh import deployed_start
 from drivetrain.targets.kubeflow.compile.values import check_given
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.applying import ensure_experiment
@@ -41,12 +42,15 @@ def start(
     chosen = _chosen(api, there, request.version)
     token = request.token or uuid.uuid4().hex
     called = request.name or f"{name}-{token[:DIGITS]}"
+    parameters = request.parameters
+    if request.fresh:
+        parameters = deployed_start(parameters, _declared(chosen.spec), name, token)
     body: Json = {
         "display_name": called,
         "description": marked("", pipeline=name, token=token),
         "experiment_id": ensure_experiment(api, experiment)[0],
         "pipeline_version_reference": {"pipeline_id": there.id, "pipeline_version_id": chosen.id},
-        "runtime_config": {"parameters": bound(chosen.spec, request.parameters), "pipeline_root": pipeline_root(root)},
+        "runtime_config": {"parameters": bound(chosen.spec, parameters), "pipeline_root": pipeline_root(root)},
     }
     if service_account:
         body["service_account"] = service_account
@@ -94,6 +98,11 @@ def _chosen(api: Api, there: Deployed, number: int | None) -> Version:
 _TYPES = {"STRING": "String", "NUMBER_INTEGER": "Integer", "NUMBER_DOUBLE": "Float", "BOOLEAN": "Boolean"}
 
 
+def _declared(spec: Mapping[str, Any]) -> Json:
+    ir: Json = dict(spec.get("pipeline_spec", spec))
+    return ir.get("root", {}).get("inputDefinitions", {}).get("parameters", {})
+
+
 def bound(spec: Mapping[str, Any], given: Mapping[str, str]) -> Json:
     """Values of parameters, typed as what is deployed wants them.
 
@@ -101,8 +110,7 @@ def bound(spec: Mapping[str, Any], given: Mapping[str, str]) -> Json:
         UserError: one that it does not have, of another type, one that the platform cannot hold, or one that is
             missing.
     """
-    ir: Json = dict(spec.get("pipeline_spec", spec))
-    declared: Json = ir.get("root", {}).get("inputDefinitions", {}).get("parameters", {})
+    declared = _declared(spec)
     values: Json = {}
     for name, text in given.items():
         if name not in declared:

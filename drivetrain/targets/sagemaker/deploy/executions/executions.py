@@ -12,6 +12,7 @@ from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.deployer import runs_command
+from drivetrain.targets.fresh import deployed_start
 from drivetrain.targets.sagemaker.account import Account, members
 from drivetrain.targets.sagemaker.document import document
 from drivetrain.targets.sagemaker.document.document import Definition
@@ -258,6 +259,7 @@ def start(
     name: str | None = None,
     description: str | None = None,
     token: str | None = None,
+    fresh: bool = False,
 ) -> str:
     """Start an execution; gives its ARN.
 
@@ -268,6 +270,7 @@ def start(
         parallel: at most so many steps at a time.
         version: of the pipeline; else `alias`, else the latest.
         token: what is started with the same token is started once; 32 characters and more.
+        fresh: use nothing of earlier executions.
 
     Raises:
         UserError: a parameter or step that it does not have, or AWS refuses.
@@ -288,6 +291,9 @@ def start(
     of = "" if not which else f"version {version} of " if version is not None else f"version with alias {alias!r} of "
     said = account.call("sagemaker", "describe_pipeline", about=f"{of}{about}", PipelineName=pipeline, **which)
     definition = document.read(str(said["PipelineDefinition"]), about)
+    token = token or uuid.uuid4().hex  # one for all tries of this call: a lost answer does not start it twice
+    if fresh:
+        parameters = deployed_start(parameters, [one.name for one in definition.parameters], pipeline, token)
     values = bind(definition, parameters)
     for step in definition.all_steps:
         if not select or step.name in select:
@@ -308,13 +314,12 @@ def start(
     for key, value in (("PipelineExecutionDisplayName", name), ("PipelineExecutionDescription", description)):
         if value is not None:
             arguments[key] = value
-    # One token for all tries of this call: a lost answer does not start it twice.
     started = account.call(
         "sagemaker",
         "start_pipeline_execution",
         about=about,
         PipelineName=pipeline,
-        ClientRequestToken=token or uuid.uuid4().hex,
+        ClientRequestToken=token,
         **arguments,
     )
     return str(started["PipelineExecutionArn"])

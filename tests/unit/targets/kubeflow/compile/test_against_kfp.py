@@ -117,4 +117,4 @@ def test_kfp_takes_a_pipeline_that_is_called_like_its_step_for_the_pipeline() ->
     built = compiled(step(load, raw="s3://own/raw/"), name="load")
     assert built.ir["pipelineInfo"]["name"] == "load-2"
     loaded = components.load_component_from_text(built.text)
-    assert not loaded.component_spec.inputs, "the component takes the code"
+    assert list(loaded.component_spec.inputs) == ["Fresh"], "the component takes the code"

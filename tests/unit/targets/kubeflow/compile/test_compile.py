@@ -36,7 +36,20 @@ from drivetrain import (
 from drivetrain.pipelines.retraining import Retraining, retraining
 from drivetrain.targets.kubeflow.compile.compile import compile_pipeline
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline as compile_for_sagemaker
-from tests.fixtures.kubeflow_examples import compiled, container, document, fit, load, pipeline, score, tasks, trained
+from tests.fixtures.kubeflow_examples import (
+    FRESH,
+    FRESH_INPUT,
+    FRESH_PARAMETER,
+    compiled,
+    container,
+    document,
+    fit,
+    load,
+    pipeline,
+    score,
+    tasks,
+    trained,
+)
 from tests.fixtures.kubeflow_tasks import executor_input
 
 Json = dict[str, Any]
@@ -56,7 +69,10 @@ def test_a_step_is_a_task_a_component_and_an_executor() -> None:
     ir = built.ir
     assert ir["pipelineInfo"] == {"name": "p", "description": "What for.", "displayName": "Shown"}
     assert ir["root"]["inputDefinitions"] == {
-        "parameters": {"Rows": {"parameterType": "NUMBER_INTEGER", "defaultValue": 3, "isOptional": True}}
+        "parameters": {
+            "Rows": {"parameterType": "NUMBER_INTEGER", "defaultValue": 3, "isOptional": True},
+            **FRESH_PARAMETER,
+        }
     }
     assert tasks(built)["load-it"] == {
         "cachingOptions": {"enableCache": True},
@@ -67,14 +83,14 @@ def test_a_step_is_a_task_a_component_and_an_executor() -> None:
                 "code": {"taskOutputArtifact": {"outputArtifactKey": "artifact", "producerTask": "import-code"}},
                 "raw": {"taskOutputArtifact": {"outputArtifactKey": "artifact", "producerTask": "import-load-it-raw"}},
             },
-            "parameters": {"Rows": {"componentInputParameter": "Rows"}},
+            "parameters": {"Rows": {"componentInputParameter": "Rows"}, **FRESH_INPUT},
         },
         "taskInfo": {"name": "Load the data"},
     }
     component = ir["components"]["comp-load-it"]
     assert component["executorLabel"] == "exec-load-it"
     assert list(component["inputDefinitions"]["artifacts"]) == ["code", "raw"]
-    assert component["inputDefinitions"]["parameters"] == {"Rows": {"parameterType": "NUMBER_INTEGER"}}
+    assert component["inputDefinitions"]["parameters"]["Rows"] == {"parameterType": "NUMBER_INTEGER"}
     assert list(component["outputDefinitions"]["artifacts"]) == ["data", "metrics"]
     assert container(built, "load-it")["image"] == "drivetrain-cpu:latest"
 
@@ -96,7 +112,7 @@ def test_a_program_is_told_its_words() -> None:
     told = document(built, "load")
     assert told["program"] == "tests.fixtures.kubeflow_examples:load"
     assert told["step"] == "load" and told["outputs"] == ["data", "metrics"]
-    assert told["environment"] == {"MODE": "fast", "WHO": {"parameter": "Who", "type": "String"}}
+    assert told["environment"] == {"MODE": "fast", "WHO": {"parameter": "Who", "type": "String"}, **FRESH}
     assert told["arguments"] == [
         {"option": ["--raw", {"input": "raw"}]},
         {"option": ["--data", {"output": "data"}]},
@@ -140,6 +156,7 @@ def test_a_parameter_without_a_default_must_be_given() -> None:
         "B": {"parameterType": "NUMBER_DOUBLE"},
         "C": {"parameterType": "STRING"},
         "D": {"parameterType": "BOOLEAN", "defaultValue": False, "isOptional": True},
+        **FRESH_PARAMETER,
     }
 
 
@@ -163,7 +180,7 @@ def test_nothing_in_a_programs_words_means_anything_to_the_platform() -> None:
     built = compiled(step(load, raw=RAW, label=label, environment={"MODE": label}))
     variables = {each["name"]: each["value"] for each in container(built, "load")["env"]}
     assert not any(mark in value for value in variables.values() for mark in ("$", "{{"))
-    assert document(built, "load")["environment"] == {"MODE": label}
+    assert document(built, "load")["environment"] == {"MODE": label, **FRESH}
     assert ["--label", label] in [each["option"] for each in document(built, "load")["arguments"]]
 
 
@@ -192,7 +209,8 @@ def test_what_a_step_reads_of_another_one_orders_them() -> None:
         "taskOutputArtifact": {"outputArtifactKey": "data", "producerTask": "load"}
     }
     assert list(task["inputs"]["parameters"].values()) == [
-        {"taskOutputParameter": {"outputParameterKey": next(iter(_given(built, "load"))), "producerTask": "load"}}
+        {"taskOutputParameter": {"outputParameterKey": next(iter(_given(built, "load"))), "producerTask": "load"}},
+        FRESH_INPUT["Fresh"],
     ]
 
 
@@ -313,6 +331,7 @@ def test_the_place_of_an_iterations_output_is_a_text() -> None:
     assert document(built, "score")["environment"] == {
         "ONE": {"uri": "sweep-1-fit-model"},
         "BEST": {"join": ["", ["the best: ", {"uri": "sweep-selected-fit-model"}]]},
+        **FRESH,
     }
     taken = tasks(built)["score"]["inputs"]["artifacts"]
     producers = {name: source["taskOutputArtifact"]["producerTask"] for name, source in taken.items()}
@@ -481,7 +500,8 @@ def test_a_place_that_a_parameter_has_is_an_input_of_its_readers() -> None:
     place = Parameter.string("Place", default="s3://own/raw")
     looped = step(score, data=place, weight=current_item("Float"))
     built = compiled(step(load, raw=place), for_each([1.0], [looped], name="sweep"), parameters=[place])
-    assert tasks(built)["load"]["inputs"]["parameters"] == {"Place": {"componentInputParameter": "Place"}}
+    taken = tasks(built)["load"]["inputs"]["parameters"]
+    assert taken == {"Place": {"componentInputParameter": "Place"}, **FRESH_INPUT}
     inner = tasks(built, "comp-sweep")["score"]["inputs"]["parameters"]
     assert {"componentInputParameter": "pipelinechannel--Place"} in inner.values()
 

@@ -52,6 +52,16 @@ def test_the_same_token_starts_it_once(deployed: Place) -> None:
     assert set(deployed.cluster.store.runs) == {first.id, other.id}
 
 
+def test_a_fresh_start_has_a_value_of_its_own_which_its_token_decides(deployed: Place) -> None:
+    def value(**given: Any) -> str:
+        run = deployed.deployer().start("nightly", StartRequest(**given)).id
+        return deployed.cluster.store.runs[run]["runtime_config"].get("parameters", {}).get("Fresh", "")
+
+    one, other = value(fresh=True), value(fresh=True)
+    assert one and other and one != other and value() == ""
+    assert value(fresh=True, name="a-1", token=TOKEN) == value(fresh=True, name="a-1", token=TOKEN) == TOKEN
+
+
 def test_of_several_that_start_it_at_once_one_does(deployed: Place) -> None:
     gate = threading.Barrier(4)
     ids: list[str] = []

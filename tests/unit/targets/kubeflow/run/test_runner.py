@@ -48,7 +48,7 @@ def test_an_integer_that_is_rounded_there(tmp_path: Path, capsys: pytest.Capture
     )
 
 
-@pytest.mark.parametrize("words", [["--no-cache"], ["--select", "make"], ["--interrupt", "fit@step=1"], ["--fresh"]])
+@pytest.mark.parametrize("words", [["--explain-cache"], ["--select", "make"], ["--interrupt", "fit@step=1"]])
 def test_an_option_of_the_other_runner(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     error = refused(capsys, tmp_path / "home", f"{SMALL}:quick", *words)
     assert error.startswith(f"error: {words[0]} does not go with --target kubeflow: ") and error.count("\n") == 1

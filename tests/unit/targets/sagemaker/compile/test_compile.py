@@ -47,6 +47,7 @@ from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipel
 from drivetrain.targets.sagemaker.deploy.wire import wire_text
 
 RUN = {"Get": "Execution.PipelineExecutionId"}
+FRESH = {"DRIVETRAIN_FRESH": {"Get": "Parameters.Fresh"}}
 START = Path(start_file.__file__)
 
 
@@ -152,7 +153,7 @@ def test_a_training_step() -> None:
     assert arguments["HyperParameters"] == {"rate": "0.1", "epochs": "1"}
     assert arguments["EnableManagedSpotTraining"] is True
     assert arguments["StoppingCondition"] == {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 120}
-    assert arguments["Environment"] == {"DRIVETRAIN_PROCESSES": "2"}
+    assert arguments["Environment"] == {**FRESH, "DRIVETRAIN_PROCESSES": "2"}
     assert arguments["AlgorithmSpecification"]["MetricDefinitions"] == [{"Name": "loss", "Regex": "loss=([0-9.]+)"}]
     assert arguments["AlgorithmSpecification"]["ContainerArguments"][2:5] == [
         "--training",
@@ -234,7 +235,7 @@ def test_the_rest_of_a_step() -> None:
         "MaxAttempts": 3,
     }
     assert built["Arguments"]["Tags"] == [{"Key": "team", "Value": "vision"}]
-    assert built["Arguments"]["Environment"] == {"LEVEL": "3"}
+    assert built["Arguments"]["Environment"] == {"LEVEL": "3", **FRESH}
     assert built["Arguments"]["AppSpecification"]["ImageUri"].endswith("/mine:1")
 
 

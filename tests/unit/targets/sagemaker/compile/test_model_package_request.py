@@ -215,7 +215,8 @@ def test_the_registry_of_the_platform() -> None:
         step(judge, name="told", model="s3://b/m.tar.gz", environment={"DRIVETRAIN_REGISTRY": "local:x"}),
         step(measure, model="s3://b/m.tar.gz"),
     )
-    environments = {name: each["Arguments"].get("Environment", {}) for name, each in built.items()}
+    environments = {name: dict(each["Arguments"]["Environment"]) for name, each in built.items()}
+    assert all(each.pop("DRIVETRAIN_FRESH") for each in environments.values())
     assert environments["judge"] == {"DRIVETRAIN_REGISTRY": "sagemaker"}
     assert environments["named"] == environments["measure"] == {}
     assert environments["told"] == {"DRIVETRAIN_REGISTRY": "local:x"}

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import UserError
+from drivetrain.steps import fresh_token
 from drivetrain.targets.sagemaker.deploy.executions import executions
 from drivetrain.targets.sagemaker.refusals import AbsentError
 from tests.fixtures.sagemaker_service.playing import Playing
@@ -28,6 +29,21 @@ def test_a_start_passes_what_was_given(place: Place) -> None:
     assert said["ParallelismConfiguration"] == {"MaxParallelExecutionSteps": 2}
     assert said["PipelineVersionId"] == 1
     assert parameters == [{"Name": "MinAccuracy", "Value": "0.5"}]
+
+
+def test_a_fresh_start_has_a_value_of_its_own_or_is_refused(place: Place) -> None:
+    place.apply(place.wanted())
+    with pytest.raises(UserError, match=r"--fresh: .* has no parameter Fresh. Deploy it again \(drivetrain apply\)"):
+        executions.start(place.account, NAME, fresh=True)
+    more = {**definition(), "Parameters": [{"Name": "Fresh", "Type": "String", "DefaultValue": "no"}]}
+    place.apply(place.wanted(definition=more))
+    client, values = place.outside.client("sagemaker"), set[str]()
+    for _ in range(2):
+        arn = executions.start(place.account, NAME, fresh=True)
+        [given] = client.list_pipeline_parameters_for_execution(PipelineExecutionArn=arn)["PipelineParameters"]
+        assert given["Name"] == "Fresh" and fresh_token({"DRIVETRAIN_FRESH": given["Value"]})
+        values.add(given["Value"])
+    assert len(values) == 2
 
 
 @pytest.mark.slow

@@ -1,0 +1,28 @@
+"""What a fresh run of a definition that somebody else made cannot set aside."""
+
+from __future__ import annotations
+
+from drivetrain.base.errors import UserError
+from drivetrain.steps import FRESH_VARIABLE
+from drivetrain.targets.local.execution.scope import ExecutionScope, resolve_known
+from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.sagemaker.document.document import Definition
+
+
+def refuse_kept_checkpoints(definition: Definition, scope: ExecutionScope, store: ObjectStore) -> None:
+    """Refuse a training that would be given the checkpoints of an earlier run: one that is not told to start anew.
+
+    Raises:
+        UserError: there are such checkpoints.
+    """
+    for step in definition.walk():
+        given = step.arguments if step.type == "Training" else {}
+        uri = resolve_known((given.get("CheckpointConfig") or {}).get("S3Uri"), scope)
+        if not isinstance(uri, str) or FRESH_VARIABLE in (given.get("Environment") or {}):
+            continue
+        if count := len(store.find(uri.rstrip("/") + "/")):
+            raise UserError(
+                f"--fresh: step {step.name!r} would begin with {count} files that an earlier run kept as checkpoints "
+                f"in {uri}, for this definition has no parameter Fresh by which a training starts anew. Remove "
+                f"{store.path(uri)}, or compile the pipeline again."
+            )

@@ -1,0 +1,77 @@
+"""What a start with --fresh changes of what is compiled: each key of each platform's cache."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from drivetrain import CachePolicy, Pipeline, step
+from drivetrain.pipelines.retraining import Retraining, retraining
+from drivetrain.steps import fresh_token
+from drivetrain.targets.kubeflow.compile.compile import compile_pipeline as compile_for_kubeflow
+from drivetrain.targets.local.execution.scope import resolve_known
+from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.document.document import read
+from drivetrain.targets.sagemaker.document.expressions import ParameterScope
+from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of
+from tests.fixtures.kubeflow_examples import compiled, load, score, tasks
+from tests.golden.test_kubeflow import searches as searches_of_kubeflow
+from tests.golden.test_searches import pipeline as searches
+
+JOBS = {"Processing", "Training", "Tuning"}
+
+
+def keys(pipeline: Pipeline, fresh: str) -> dict[str, str]:
+    """Job -> the key of SageMaker's cache, as far as it is known before the run."""
+    built = compile_pipeline(pipeline)
+    values = {one.name: one.default for one in built.pipeline.parameters} | {"Fresh": fresh}
+    return {
+        one["Name"]: key_of(
+            one["Type"], key_fields(one["Type"], resolve_known(one["Arguments"], ParameterScope(values)))
+        )
+        for one in jobs(built.definition["Steps"])
+    }
+
+
+def jobs(steps: Any) -> Iterator[Any]:
+    """Those in loops and branches included."""
+    for each in steps:
+        if each["Type"] in JOBS:
+            yield each
+        for nested in ("IfSteps", "ElseSteps", "ForEachBody"):
+            yield from jobs(each["Arguments"].get(nested, ()))
+
+
+def test_every_key_of_the_service_differs_in_a_fresh_start() -> None:
+    """Those of a tuning and of steps in loops and branches, too."""
+    for pipeline in (searches(), retraining(Retraining())):
+        before, again, fresh = (keys(pipeline, value) for value in ("no", "no", "f1"))
+        assert before == again and len(before) >= 4
+        assert not before.items() & fresh.items()
+
+
+def test_every_task_of_kubeflow_takes_the_value_that_its_cache_compares() -> None:
+    for pipeline in (searches_of_kubeflow(), retraining(Retraining())):
+        ir = compile_for_kubeflow(pipeline, here=True).ir
+        dags = [each["dag"] for each in (ir["root"], *ir["components"].values()) if "dag" in each]
+        cached = [
+            task for dag in dags for task in dag["tasks"].values() if "enableCache" in task.get("cachingOptions", {})
+        ]
+        names = {task["componentRef"]["name"] for task in cached}
+        programs = [name for name in names if ir["components"][name].get("executorLabel") and "import" not in name]
+        assert len(programs) >= 3
+        assert all("Fresh" in ir["components"][name]["inputDefinitions"]["parameters"] for name in programs)
+
+
+def test_without_a_cached_step_and_a_training_nothing_is_declared() -> None:
+    data = step(load, raw="s3://own/raw/")
+    off = CachePolicy(enabled=False)
+    pipeline = Pipeline(name="p", steps=[data, step(score, data=data["data"])], cache=off)
+    assert read(compile_pipeline(pipeline).text).parameters == ()
+    built = compiled(data, cache=off)
+    assert "parameters" not in tasks(built)["load"].get("inputs", {}) and "inputDefinitions" not in built.ir["root"]
+
+
+def test_a_token_is_any_value_but_no_and_none() -> None:
+    assert [fresh_token(given) for given in ({}, {"DRIVETRAIN_FRESH": ""}, {"DRIVETRAIN_FRESH": "no"})] == [""] * 3
+    assert fresh_token({"DRIVETRAIN_FRESH": "a1"}) == "a1"
