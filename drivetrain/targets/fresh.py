@@ -1,4 +1,4 @@
-"""What `--fresh` is to a compiled pipeline: a parameter, whose value is in every job's environment.
+"""A start with `--fresh`: a value of the pipeline parameter that `with_fresh` (target.py) declares.
 
 A platform has no switch at a start for its cache, but compares the variables (SageMaker) and input parameters
 (Kubeflow) of a step with those of earlier ones. So there is no cached result for a value that no other start has. A
@@ -15,11 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.spec.pipeline import Parameter, Pipeline
-from drivetrain.spec.steps import ConditionStep, ForEachStep, JobStep, Step, TrainingStep, flatten
-from drivetrain.steps import FRESH_PARAMETER, FRESH_VARIABLE, NOT_FRESH, fresh_token
-
-_PARAMETER = Parameter.string(FRESH_PARAMETER, NOT_FRESH)
+from drivetrain.steps import FRESH_PARAMETER, FRESH_VARIABLE, fresh_token
 
 
 def is_fresh(parameters: Mapping[str, Any]) -> bool:
@@ -54,27 +50,3 @@ def deployed_start(parameters: Mapping[str, str], declared: Iterable[str], pipel
 def new_token() -> str:
     """A value that no other start has."""
     return secrets.token_hex(6)
-
-
-def with_fresh(pipeline: Pipeline) -> Pipeline:
-    """The pipeline with the parameter, and the variable in each job; as it is where no job is cached or trains."""
-    jobs = [step for step in flatten(pipeline.steps) if isinstance(step, JobStep)]
-    if not any(isinstance(job, TrainingStep) or (job.cache or pipeline.cache).enabled for job in jobs):
-        return pipeline
-    changed = {"parameters": (*pipeline.parameters, _PARAMETER), "steps": _told(pipeline.steps)}
-    # The spec's own: the rules hold for what the author wrote.
-    return Pipeline.model_copy(pipeline, update=changed)
-
-
-def _told(steps: Iterable[Step]) -> tuple[Step, ...]:
-    return tuple(map(_told_step, steps))
-
-
-def _told_step(step: Step) -> Step:
-    if isinstance(step, ConditionStep):
-        return step.model_copy(update={"then": _told(step.then), "otherwise": _told(step.otherwise)})
-    if isinstance(step, ForEachStep):
-        return step.model_copy(update={"body": _told(step.body)})
-    if not isinstance(step, JobStep):
-        return step
-    return step.model_copy(update={"environment": {**step.environment, FRESH_VARIABLE: _PARAMETER.ref()}})

@@ -28,7 +28,7 @@ from drivetrain.base.errors import SpecError, UserError, did_you_mean
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.spec.steps import JobStep, TrainingStep
+    from drivetrain.spec.steps import JobStep, Step, TrainingStep
     from drivetrain.targets.assets.assets import Asset
     from drivetrain.targets.events import Observer, Summary
 
@@ -268,3 +268,32 @@ def checkpoint_folder(step: TrainingStep, parameters: Mapping[str, Any]) -> str:
     }
     digest = hashlib.sha256(json.dumps(configuration, sort_keys=True).encode()).hexdigest()[:16]
     return f"{step.name}/{digest}"
+
+
+def with_fresh(pipeline: Pipeline) -> Pipeline:
+    """The pipeline with the parameter of starts with --fresh (fresh.py), and its value in the environment of each job;
+    as it is where no job is cached or trains."""
+    from drivetrain.spec.pipeline import Parameter, Pipeline
+    from drivetrain.spec.steps import ConditionStep, ForEachStep, JobStep, TrainingStep, flatten
+    from drivetrain.steps import FRESH_PARAMETER, FRESH_VARIABLE, NOT_FRESH
+
+    jobs = [step for step in flatten(pipeline.steps) if isinstance(step, JobStep)]
+    if not any(isinstance(job, TrainingStep) or (job.cache or pipeline.cache).enabled for job in jobs):
+        return pipeline
+    parameter = Parameter.string(FRESH_PARAMETER, NOT_FRESH)
+
+    def told(steps: Iterable[Step]) -> tuple[Step, ...]:
+        return tuple(map(told_step, steps))
+
+    def told_step(step: Step) -> Step:
+        if isinstance(step, ConditionStep):
+            return step.model_copy(update={"then": told(step.then), "otherwise": told(step.otherwise)})
+        if isinstance(step, ForEachStep):
+            return step.model_copy(update={"body": told(step.body)})
+        if not isinstance(step, JobStep):
+            return step
+        return step.model_copy(update={"environment": {**step.environment, FRESH_VARIABLE: parameter.ref()}})
+
+    changed = {"parameters": (*pipeline.parameters, parameter), "steps": told(pipeline.steps)}
+    # The spec's own: the rules hold for what the author wrote.
+    return Pipeline.model_copy(pipeline, update=changed)

@@ -33,7 +33,6 @@ from drivetrain.steps import METRICS_OUTPUT
 from drivetrain.steps.kubeflow.task import REGISTER
 from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code
-from drivetrain.targets.fresh import with_fresh
 from drivetrain.targets.kubeflow.compile import checks, deployable, fails, size
 from drivetrain.targets.kubeflow.compile.fails import BRANCHES
 from drivetrain.targets.kubeflow.compile.imports import free_name
@@ -53,7 +52,7 @@ from drivetrain.targets.kubeflow.compile.scopes import Channel, Scope
 from drivetrain.targets.kubeflow.compile.tasks import ITEM_INPUT, Task, arguments_of
 from drivetrain.targets.kubeflow.compile.train_job import num_nodes, train_job_of
 from drivetrain.targets.kubeflow.compile.words import Word, cel, negated, parameter_definition, word
-from drivetrain.targets.target import checkpoint_folder, environment_of, refuse
+from drivetrain.targets.target import checkpoint_folder, environment_of, refuse, with_fresh
 
 SCHEMA, SDK = "2.1.0", "kfp-2.17.0"
 

@@ -6,6 +6,7 @@ from drivetrain.base.errors import UserError
 from drivetrain.steps import FRESH_VARIABLE
 from drivetrain.targets.local.execution.scope import ExecutionScope, resolve_known
 from drivetrain.targets.local.storage.objects import ObjectStore
+from drivetrain.targets.sagemaker.document import object_in
 from drivetrain.targets.sagemaker.document.document import Definition
 
 
@@ -16,9 +17,10 @@ def refuse_kept_checkpoints(definition: Definition, scope: ExecutionScope, store
         UserError: there are such checkpoints.
     """
     for step in definition.walk():
-        given = step.arguments if step.type == "Training" else {}
-        uri = resolve_known((given.get("CheckpointConfig") or {}).get("S3Uri"), scope)
-        if not isinstance(uri, str) or FRESH_VARIABLE in (given.get("Environment") or {}):
+        if step.type != "Training" or FRESH_VARIABLE in object_in(step.arguments, "Environment"):
+            continue
+        uri = resolve_known(object_in(step.arguments, "CheckpointConfig").get("S3Uri"), scope)
+        if not isinstance(uri, str):
             continue
         if count := len(store.find(uri.rstrip("/") + "/")):
             raise UserError(

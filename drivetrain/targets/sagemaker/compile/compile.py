@@ -41,13 +41,12 @@ from drivetrain.targets.assets import check_program, source_files
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
 from drivetrain.targets.assets.image import Image, framework_of, missing, runs_on_spark, says_framework
 from drivetrain.targets.sagemaker.compile import TITLE, Generated, described_path, spell, text, unsupported
-from drivetrain.targets.fresh import with_fresh
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
 from drivetrain.targets.sagemaker.settings import settings_of
-from drivetrain.targets.target import refuse
+from drivetrain.targets.target import refuse, with_fresh
 
 if TYPE_CHECKING:
     from drivetrain.targets.assets.wheels import Wheel
