@@ -14,8 +14,11 @@ whoever runs it.
 from __future__ import annotations
 
 import json
+import os
 import queue
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime, timedelta
@@ -31,7 +34,10 @@ from drivetrain.serve.runs import Served
 from drivetrain.serve.server import Server
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.ledger.writer import LedgerWriter
+from drivetrain.targets.local.storage.objects import ObjectStore, put_assets
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.target import find_target
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -56,6 +62,8 @@ class Nightly(Settings):
 def fit(data: Input, model: Output, *, rate: float, broken: str) -> None:
     if Path(broken).exists():
         raise ValueError("a disk is full")
+    with Path(f"{broken}.trainings").open("a") as trainings:
+        trainings.write("trained\\n")
     files = sorted(path for path in data.rglob("*") if path.is_file())
     (model / "model.txt").write_text(f"{rate} {len(files)}")
 
@@ -200,6 +208,40 @@ class Exported(Nights):
         main.run(["run", "-d", str(self.folder / "nightly.json"), "--home", str(self.home.root), "--quiet"])
 
 
+class OnKubeflow(Nights):
+    """The IR by kfp's local runner, with kfp's own cache."""
+
+    def configure(self, **changed: Any) -> None:
+        super().configure(**changed)
+        loaded = load(str(self.file))
+        compiled = find_target("kubeflow").compile(loaded.pipeline, loaded.source, loaded.base, here=True)
+        (self.folder / "nightly.ir.yaml").write_text(compiled.text)
+        with LedgerWriter(self.home) as ledger:
+            put_assets(ObjectStore(self.home.objects), compiled.assets, ledger)
+
+    def trained(self) -> str:
+        trainings = self.broken.with_name("broken.trainings")
+        before = trainings.read_text() if trainings.exists() else ""
+        script = Path(__file__).parents[1] / "fixtures" / "kfp_with_cache.py"
+        outputs = self.home.objects / "outputs" / os.urandom(4).hex()
+        outputs.mkdir(parents=True)
+        done = subprocess.run(
+            [sys.executable, script, self.folder / "nightly.ir.yaml", outputs, self.folder / "cache"],
+            env={
+                "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+                "DRIVETRAIN_OBJECT_STORE": str(self.home.objects),
+            },
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if done.returncode:
+            assert "a disk is full" in done.stdout + done.stderr, done.stdout + done.stderr
+            return "Failed"
+        return "Cached" if trainings.read_text() == before else "Succeeded"
+
+
 def seven(nights: Nights, place: Place) -> list[str]:
     """What became of the trainings of the seven nights."""
     found = [nights.trained(), nights.trained()]
@@ -242,3 +284,10 @@ def test_nights_of_the_exported_definition(tmp_path: Path, place: Callable[[Path
     made = place(tmp_path)
     made.append()
     assert seven(Exported(tmp_path, made), made) == EXPECTED
+
+
+@pytest.mark.parametrize("place", [Prefix, Delta, Query])
+def test_nights_of_the_ir(tmp_path: Path, place: Callable[[Path], Place]) -> None:
+    made = place(tmp_path)
+    made.append()
+    assert seven(OnKubeflow(tmp_path, made), made) == EXPECTED

@@ -24,6 +24,7 @@ from drivetrain.steps.kubeflow.task import DOCUMENT, OBJECT_STORE, REGISTER, Jso
 LOGS = "DRIVETRAIN_TASK_LOGS"
 CALL = "drivetrain.steps.call"
 REGISTRY = "DRIVETRAIN_REGISTRY"
+LOOKS = "drivetrain.components.source_version:source_version"
 # Variables that no interpreter and no library reads as it is loaded.
 _OF_THE_PLATFORM = re.compile(r"PYTHONUNBUFFERED|(AWS|DRIVETRAIN|SM|SAGEMAKER|TRAINING|PROCESSING)_\w+")
 
@@ -110,14 +111,15 @@ def arguments_of(task: Task) -> list[str]:
 
 def environment_of(task: Task, failure: Path) -> dict[str, str]:
     """The program's variables: this process's, without what is the task's alone, and those of the document. A program
-    that asks no registry is not told where on this machine that and all objects are.
+    that asks no registry is not told where on this machine that and all objects are; but one that looks at the inputs of
+    others finds the objects.
 
     Args:
         failure: where the program says why it fails.
     """
     own = {DOCUMENT, REPORTS, LOGS}
     if OBJECT_STORE in os.environ and not _asks_registry(task.document):
-        own |= {OBJECT_STORE, REGISTRY}
+        own |= {REGISTRY} if task.document["program"] == LOOKS else {OBJECT_STORE, REGISTRY}
     environment = {name: value for name, value in os.environ.items() if name not in own}
     for name, word in task.document.get("environment", {}).items():
         if name != REGISTRY or name not in os.environ:  # whoever runs it here has a registry here
