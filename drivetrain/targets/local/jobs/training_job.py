@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.spec.steps import TRAIN
-from drivetrain.targets.events import StepInterrupted, StepRestarted
+from drivetrain.targets.events import StepInterrupted, StepNoted, StepRestarted
 from drivetrain.targets.local import jobs
 from drivetrain.targets.local.containers.mounts import host_path
 from drivetrain.targets.local.execution import StepFailedError, StepStoppedError
@@ -24,6 +24,7 @@ from drivetrain.targets.local.interruption_simulation.limits import limit
 from drivetrain.targets.local.interruption_simulation.simulation import Rehearsal
 from drivetrain.targets.local.interruption_simulation.transitions import Transitions
 from drivetrain.targets.local.jobs.logged_metrics import MetricReader
+from drivetrain.targets.local.jobs.starting_point import StartingPoint
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage import job_data
 from drivetrain.targets.local.storage.checkpoints import DEFAULT_PATH, CheckpointSync
@@ -81,6 +82,7 @@ class TrainingJob:
         algorithm = arguments["AlgorithmSpecification"]
         definitions = entries(algorithm, "MetricDefinitions")
         self._metrics = MetricReader(definitions, logs)
+        self._starting_point = StartingPoint(logs[0])
         self._looks = self._checkpoint is not None or bool(definitions) or stop_early is not None
         self._journal = journal.Journal(
             context.folder.parent,
@@ -135,7 +137,7 @@ class TrainingJob:
             value = self._rehearsal.in_a_word()
         else:
             value = self._journal.in_a_word() if self._journal.interruptions else self._exceeded
-        value = "; ".join(filter(None, (value, *self._warnings))) or None
+        value = "; ".join(filter(None, (self._starting_point.text, value, *self._warnings))) or None
         return Ran(
             hosts=hosts,
             inputs=inputs,
@@ -211,6 +213,9 @@ class TrainingJob:
             nonlocal hear_next
             self._watched_s = before_s + seconds
             context.log_metrics(self._metrics.read(self._watched_s, final=final))
+            if self._checkpoint is not None and (text := self._starting_point.read()):
+                self._note(text)
+                context.post(StepNoted(context.step.name, context.attempt, text))
             self._tell_warnings()
             if isinstance(sync, CheckpointSync) and not final:
                 sync.tick()

@@ -11,7 +11,15 @@ from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import FolderPath, Spot
 from drivetrain.spec.steps import JobStep, ProcessingStep, TrainingStep
 from drivetrain.spec.values import ItemRef, Value
-from drivetrain.steps import CODE_CHANNEL, METRICS_FILE, METRICS_OUTPUT, START_COMMAND, spread
+from drivetrain.steps import (
+    CODE_CHANNEL,
+    FRESH_PARAMETER,
+    FRESH_VARIABLE,
+    METRICS_FILE,
+    METRICS_OUTPUT,
+    START_COMMAND,
+    spread,
+)
 from drivetrain.targets.assets.assets import Code
 from drivetrain.targets.sagemaker.compile import Generated, get, join, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import (
@@ -243,6 +251,8 @@ def _folder(path: FolderPath) -> str:
 def _environment(step: JobStep, graph: Graph) -> Json:
     given = {name: text(value, graph) for name, value in step.environment.items()}
     environment = environment_of(step, given, REGISTRY)
+    if FRESH_VARIABLE in environment:
+        environment[FRESH_VARIABLE] = get(Generated(f"Parameters.{FRESH_PARAMETER}"))
     if step.cluster.efa:
         for name, value in EFA_VARIABLES.items():
             environment.setdefault(name, value)

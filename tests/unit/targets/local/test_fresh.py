@@ -10,7 +10,7 @@ import pytest
 
 import drivetrain as dt
 from drivetrain.base.errors import UserError
-from drivetrain.targets.events import StepStarted
+from drivetrain.targets.events import StepFinished, StepNoted, StepStarted
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.storage.objects import ObjectStore
 from tests.fixtures.local_runs import LocalRuns
@@ -123,3 +123,10 @@ def test_kept_checkpoints_of_a_definition_without_the_parameter_are_refused(runs
     runs.put("kept/last.pt", "weights")
     with pytest.raises(UserError, match=r"--fresh: step 'fit' would begin with 1 files .* in s3://bucket/kept"):
         runs.start(steps, fresh=True)
+
+
+def test_what_a_training_starts_from_stands_in_its_line(runs: LocalRuns) -> None:
+    said = "print('loading')\nprint('starts from: step 8 of this training')\nprint('starts from: 2')\nprint('done')"
+    runs.start([runs.training("fit", said, checkpoints="s3://bucket/kept/")])
+    assert [event.note for event in runs.of(StepNoted)] == ["starts from step 8 of this training"]
+    assert [event.value for event in runs.of(StepFinished)] == ["starts from step 8 of this training"]
