@@ -111,8 +111,8 @@ def arguments_of(task: Task) -> list[str]:
 
 def environment_of(task: Task, failure: Path) -> dict[str, str]:
     """The program's variables: this process's, without what is the task's alone, and those of the document. A program
-    that asks no registry is not told where on this machine that and all objects are; but one that looks at the inputs of
-    others finds the objects.
+    that asks no registry is not told where on this machine that and all objects are; one that looks at the inputs of
+    other steps finds the objects.
 
     Args:
         failure: where the program says why it fails.
