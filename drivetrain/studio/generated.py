@@ -13,11 +13,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, cast
 
 from drivetrain.base.json_text import Json
-from drivetrain.targets.sagemaker.compile import Generated
+from drivetrain.targets.sagemaker.compile import Constant, Generated
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value
 from drivetrain.targets.sagemaker.document.difference.difference import differing
 from drivetrain.targets.sagemaker.document.difference.editing import find, spot_at
 from drivetrain.targets.sagemaker.document.difference.entries import Spot, View, assembled, compatible, inside, view
+from drivetrain.targets.sagemaker.document.difference.meaning import says_nothing
 from drivetrain.targets.sagemaker.document.difference.outline import Outline
 from drivetrain.targets.sagemaker.document.difference.place import Place, Segment
 from drivetrain.targets.sagemaker.document.expressions import is_expression
@@ -46,9 +47,16 @@ def renewed(value: Value, here: Value, spot: Spot, follows: Follows = lambda val
         return here if is_text and follows(value, here) else value
     if value is ABSENT:
         is_left = here is not ABSENT and all(follows(ABSENT, text) for text in generated(here))
-        return here if is_left and _consists_of(here, lambda text: isinstance(text, Generated)) else ABSENT
+        return here if is_left and _consists_of(here, _is_generated) else ABSENT
     if here is ABSENT:
         return ABSENT if _consists_of(value, lambda text: text == MARK) else value
+    if (
+        isinstance(value, list)
+        and isinstance(here, list)
+        and len(value) != len(here)
+        and _consists_of(here, lambda text: isinstance(text, Generated) and follows(MARK, text))
+    ):
+        return here
     before, after = _entries(value, here, spot)
     if before is None or after is None:
         return value
@@ -67,7 +75,7 @@ def carried(new: Value, old: Value, here: Value, spot: Spot) -> Value:
     texts: dict[str, Generated] = {}
 
     def noted(value: Value, text: Generated) -> bool:
-        if isinstance(value, str):
+        if isinstance(value, str) and not isinstance(text, Constant):
             texts.setdefault(value, text)
         return True
 
@@ -75,15 +83,26 @@ def carried(new: Value, old: Value, here: Value, spot: Spot) -> Value:
     return replaced(new, lambda text: texts.get(text, text)) if texts else new
 
 
-def as_written(value: Value) -> Value:
-    """The value with a mark for each text that is generated."""
-    return replaced(value, lambda text: MARK if isinstance(text, Generated) else text)
+def as_written(value: Value, spot: Spot) -> Value:
+    """What the author wrote of a value: without what is generated, and with a mark where something must stand."""
+    if isinstance(value, Generated):
+        return MARK
+    seen = view(value, spot) if isinstance(value, dict | list) else None
+    if seen is None:
+        return replaced(value, lambda text: MARK if isinstance(text, Generated) else text)
+    made: dict[Segment, Value] = {}
+    for key, item in seen.entries.items():
+        within = _inside(spot, seen, key)
+        is_said = not (within.of_service and says_nothing(item, within.field))
+        if is_said and not _consists_of(item, _is_generated):
+            made[key] = as_written(item, within)
+    return assembled(seen.form, {key: item for key, item in made.items() if item is not ABSENT})
 
 
 def as_edited(new: Value, here: Value) -> Value:
     """What Studio wrote, with a mark for each text that is generated in `here`."""
     names = _named(here)
-    return replaced(new, lambda text: names.get(text, text) if isinstance(text, Generated) else text)
+    return replaced(new, lambda text: names.get(text, text) if _varies(text) else text)
 
 
 def from_edit(new: Value, here: Value) -> Value:
@@ -121,8 +140,17 @@ def replaced(value: Value, change: Callable[[str], str]) -> Value:
 
 def _named(here: Value) -> Mapping[str, str]:
     """Generated text -> its mark: by number, where there are several."""
-    texts = list(dict.fromkeys(generated(here)))
+    texts = list(dict.fromkeys(filter(_varies, generated(here))))
     return {text: MARK if len(texts) == 1 else f"{MARK[:-1]} {n}}}" for n, text in enumerate(texts, 1)}
+
+
+def _varies(text: str) -> bool:
+    return isinstance(text, Generated) and not isinstance(text, Constant)
+
+
+def _is_generated(value: Any) -> bool:
+    """Of a single value; false and null beside what is generated say as much as nothing."""
+    return isinstance(value, Generated) or value is False or value is None
 
 
 def _consists_of(value: Value, is_one: Callable[[Any], bool]) -> bool:

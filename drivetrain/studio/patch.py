@@ -27,7 +27,7 @@ from drivetrain.targets.sagemaker.document.difference import place as places
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value, kind_of
 from drivetrain.targets.sagemaker.document.difference.change_words import added_steps, describe_all
 from drivetrain.targets.sagemaker.document.difference.difference import between as changes
-from drivetrain.targets.sagemaker.document.difference.editing import NoSuchPlaceError, alike, find, put
+from drivetrain.targets.sagemaker.document.difference.editing import NoSuchPlaceError, alike, find, put, spot_at
 from drivetrain.targets.sagemaker.document.difference.outline import Outline, assembled, outline
 from drivetrain.targets.sagemaker.document.difference.value_words import hidden, name_of, shown
 from drivetrain.targets.sagemaker.document.expressions import is_expression
@@ -291,10 +291,10 @@ def between(
     """
     before = None if applied is None else outline(applied)
     steps, parts, wanted = follow(outline(code), outline(merged), before, tuple(kept))
-    edits = (
-        Change(one.place, as_written(one.old), texts.named(as_edited(one.new, one.old)), one.kind)
-        for one in changes(parts, wanted)
-    )
+    edits: list[Change] = []
+    for one in changes(parts, wanted):
+        old = ABSENT if one.old is ABSENT else as_written(one.old, spot_at(parts, one.place))
+        edits.append(Change(one.place, old, texts.named(as_edited(one.new, one.old)), one.kind))
     return Patch(pipeline, (*steps, *edits), source)
 
 

@@ -1,6 +1,6 @@
 """Each kind of edit of Studio, pulled and applied: then code, a setting or the account changes, and all goes on.
 
-72 kinds take 40 ms a compilation; all but some are slow.
+A kind takes five compilations, half a second; all but a few are slow.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from drivetrain.studio import compile_edited
 from drivetrain.studio import patch as patches
 from drivetrain.studio.deployment_texts import texts_of
 from drivetrain.studio.pulling import Sides
-from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.compile import compile as compiling
+from drivetrain.targets.sagemaker.compile.compile import Compiled, compile_pipeline
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 from drivetrain.targets.sagemaker.settings import settings_of
 from tests.fixtures.studio_edits import EDITS, PIPELINE, steps_of
@@ -70,7 +71,7 @@ class Studio:
 
     def alone(self) -> dict[str, Any]:
         loaded = load(str(self.file))
-        return dict(compile_pipeline(loaded.pipeline, loaded.source, loaded.base).definition)
+        return dict(compiling.compile_pipeline(loaded.pipeline, loaded.source, loaded.base).definition)
 
     def apply(self) -> dict[str, Any]:
         self.applied = self.deployed = read(text_of(self.compile()))
@@ -82,7 +83,7 @@ class Studio:
         self.deployed = edited
 
     def pull(self) -> list[str]:
-        """Merge and keep; what is in conflict."""
+        """Merge and keep; what is in conflict, and what is new beside a file that is there already."""
         loaded = load(str(self.file))
         pipeline, file = loaded.pipeline, self.folder / "flow.studio.yaml"
         texts = texts_of(settings_of(pipeline.deployment))
@@ -93,11 +94,8 @@ class Studio:
         merged = sides.merged({})
         if merged.edits and not merged.conflicts:
             sides.keep(merged)
-        return (
-            [*map(str, merged.conflicts), *(edit.where for edit in merged.edits)]
-            if patch
-            else [str(conflict) for conflict in merged.conflicts]
-        )
+        edits = [edit.where for edit in merged.edits] if patch is not None else []
+        return [*map(str, merged.conflicts), *edits]
 
 
 def read(text: str) -> dict[str, Any]:
@@ -108,7 +106,17 @@ def read(text: str) -> dict[str, Any]:
 
 @pytest.fixture
 def studio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Studio:
+    """Compiled once for each state of its files: what is compiled is the same for every command."""
     monkeypatch.chdir(tmp_path)
+    made: dict[bytes, Compiled] = {}
+
+    def compiled(*given: Any, **options: Any) -> Compiled:
+        state = b"".join(file.read_bytes() for file in sorted(tmp_path.rglob("*.*")) if file.name != "flow.studio.yaml")
+        if state not in made:
+            made[state] = compile_pipeline(*given, **options)
+        return made[state]
+
+    monkeypatch.setattr("drivetrain.targets.sagemaker.compile.compile.compile_pipeline", compiled)
     return Studio(tmp_path)
 
 

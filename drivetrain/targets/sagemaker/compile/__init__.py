@@ -58,6 +58,12 @@ class Generated(str):
     __slots__ = ()
 
 
+class Constant(Generated):
+    """Text that compiling puts in alike wherever a pipeline is deployed."""
+
+    __slots__ = ()
+
+
 def get(path: str) -> dict[str, str]:
     return {"Get": path}
 

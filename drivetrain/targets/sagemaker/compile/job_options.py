@@ -12,7 +12,7 @@ from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import SOURCE_VERSION, CachePolicy, Cluster, Mlflow, RetryCause, RetryPolicy, file_system
 from drivetrain.spec.steps import JobStep, TrainingStep
 from drivetrain.spec.values import OutputRef, Value
-from drivetrain.targets.sagemaker.compile import Generated, join, spell
+from drivetrain.targets.sagemaker.compile import Constant, Generated, join, spell
 from drivetrain.targets.sagemaker.settings import settings_of
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-retry-policy.html
@@ -131,9 +131,9 @@ def channel(name: str, uri: Value, mode: str, graph: Graph) -> Json:
         }
         return {"ChannelName": name, "DataSource": {"FileSystemDataSource": mounted}}
     source = {
-        "S3DataType": "S3Prefix",
+        "S3DataType": Constant("S3Prefix"),
         "S3Uri": input_uri(uri, graph),
-        "S3DataDistributionType": "FullyReplicated",
+        "S3DataDistributionType": Constant("FullyReplicated"),
     }
     return {"ChannelName": name, "DataSource": {"S3DataSource": source}, "InputMode": mode}
 

@@ -21,7 +21,7 @@ from drivetrain.steps import (
     spread,
 )
 from drivetrain.targets.assets.assets import Code
-from drivetrain.targets.sagemaker.compile import Generated, get, join, spell, text
+from drivetrain.targets.sagemaker.compile import Constant, Generated, get, join, spell, text
 from drivetrain.targets.sagemaker.compile.job_options import (
     EFA_VARIABLES,
     channel,
@@ -60,7 +60,7 @@ class Site:
 
 def start(folder: str, sha256: str) -> list[str]:
     """Run the start file where it has this hash: whoever may write the code's folder does not decide what runs."""
-    return [*START_COMMAND, Generated(sha256), f"{folder}/start.py"]
+    return [*map(Constant, START_COMMAND), Generated(sha256), Constant(f"{folder}/start.py")]
 
 
 def output_prefix(step: JobStep, site: Site) -> Json:
@@ -107,17 +107,17 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
                 "AppManaged": False,
                 "S3Input": {
                     "S3Uri": input_uri(uri, graph),
-                    "LocalPath": f"{PROCESSING_INPUT}/{name}",
-                    "S3DataType": "S3Prefix",
-                    "S3InputMode": "File",
-                    "S3DataDistributionType": "FullyReplicated",
-                    "S3CompressionType": "None",
+                    "LocalPath": Constant(f"{PROCESSING_INPUT}/{name}"),
+                    "S3DataType": Constant("S3Prefix"),
+                    "S3InputMode": Constant("File"),
+                    "S3DataDistributionType": Constant("FullyReplicated"),
+                    "S3CompressionType": Constant("None"),
                 },
             }
             for name, uri in [
                 *((name, site.uri(value)) for name, value in step.inputs.items()),
                 *(site.spark.inputs if site.spark else ()),
-                (CODE_CHANNEL, Generated(site.code.uri)),
+                (Constant(CODE_CHANNEL), Generated(site.code.uri)),
             ]
         ],
         "StoppingCondition": {"MaxRuntimeInSeconds": step.cluster.max_run_seconds},
@@ -130,8 +130,8 @@ def processing_arguments(step: ProcessingStep, site: Site) -> Json:
                     "AppManaged": False,
                     "S3Output": {
                         "S3Uri": join("/", *prefix, name),
-                        "LocalPath": f"{PROCESSING_OUTPUT}/{name}",
-                        "S3UploadMode": "EndOfJob",
+                        "LocalPath": Constant(f"{PROCESSING_OUTPUT}/{name}"),
+                        "S3UploadMode": Constant("EndOfJob"),
                     },
                 }
                 for name in outputs
@@ -160,7 +160,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
     folders = (*step.outputs, *(("checkpoints",) if step.checkpoint else ()))
     algorithm: Json = {
         "TrainingImage": site.image,
-        "TrainingInputMode": "File",
+        "TrainingInputMode": Constant("File"),
         "ContainerEntrypoint": start(TRAINING_CODE, site.code.start_sha256),
         "ContainerArguments": [
             "--code",
@@ -194,7 +194,7 @@ def training_arguments(step: TrainingStep, site: Site) -> Json:
                 channel(name, site.uri(value), step.options.input_modes.get(name, step.options.input_mode), graph)
                 for name, value in step.inputs.items()
             ),
-            channel(CODE_CHANNEL, Generated(site.code.uri), "File", graph),
+            channel(Constant(CODE_CHANNEL), Generated(site.code.uri), Constant("File"), graph),
         ],
         "HyperParameters": {name: text(value, graph) for name, value in step.parameters.items()},
         "EnableManagedSpotTraining": cluster.spot is not None,
@@ -236,7 +236,7 @@ def _command(step: ProcessingStep, graph: Graph) -> list[Any]:
     words = [step.program.target]
     for flow, names in (("input", step.inputs), ("output", step.output_names())):
         for name in names:
-            words += [flag(name), f"/opt/ml/processing/{flow}/{name}"]
+            words += [flag(name), Constant(f"/opt/ml/processing/{flow}/{name}")]
     for name, value in step.parameters.items():
         spelled = text(value, graph)
         is_text = isinstance(spelled, str)
@@ -245,7 +245,7 @@ def _command(step: ProcessingStep, graph: Graph) -> list[Any]:
 
 
 def _folder(path: FolderPath) -> str:
-    return f"/opt/ml/processing/{path.flow}/{path.name}"
+    return Constant(f"/opt/ml/processing/{path.flow}/{path.name}")
 
 
 def _environment(step: JobStep, graph: Graph) -> Json:

@@ -18,7 +18,7 @@ from drivetrain.data.spark_settings import read_settings
 from drivetrain.spec.steps import JobStep
 from drivetrain.targets.assets.assets import Asset
 from drivetrain.targets.assets.image import SPARK_SUBMIT, Image, is_pyspark, missing
-from drivetrain.targets.sagemaker.compile import Generated
+from drivetrain.targets.sagemaker.compile import Constant, Generated
 from drivetrain.targets.sagemaker.images import has_gpu
 from drivetrain.targets.sagemaker.spark import is_spark_image, spark_image
 
@@ -35,7 +35,7 @@ _CHECKED = (
 def submit(folder: str, sha256: str) -> list[str]:
     """The entry point: give the start file to Spark, where it has this hash."""
     start = f"{folder}/start.py"
-    return [*_CHECKED, Generated(sha256), start, SPARK_SUBMIT, start]
+    return [*map(Constant, _CHECKED), Generated(sha256), *map(Constant, (start, SPARK_SUBMIT, start))]
 
 
 @dataclass(frozen=True)

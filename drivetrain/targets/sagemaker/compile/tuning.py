@@ -14,7 +14,7 @@ from drivetrain.spec.steps import TuningStep
 from drivetrain.spec.training_options import Between, OneOf, Search
 from drivetrain.spec.values import Scalar
 from drivetrain.steps import FRESH_VARIABLE
-from drivetrain.targets.sagemaker.compile import Generated, spell, text
+from drivetrain.targets.sagemaker.compile import Constant, Generated, spell, text
 from drivetrain.targets.sagemaker.compile.jobs import TRAINING_CODE, Site, training_arguments
 
 Json = dict[str, Any]
@@ -35,8 +35,8 @@ def tuning_arguments(step: TuningStep, site: Site) -> Json:
     words = algorithm.pop("ContainerArguments")
     static = {
         **job.pop("HyperParameters"),
-        "sagemaker_program": "start.py",
-        "sagemaker_submit_directory": TRAINING_CODE,
+        "sagemaker_program": Constant("start.py"),
+        "sagemaker_submit_directory": Constant(TRAINING_CODE),
         FRESH_HYPERPARAMETER: job["Environment"][FRESH_VARIABLE],
     }
     job["Environment"] = {**job.get("Environment", {}), START_VARIABLE: Generated(json.dumps(words))}
