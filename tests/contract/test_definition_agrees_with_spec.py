@@ -21,7 +21,8 @@ def test_read_back(name: str) -> None:
     graph.check(definition)
     assert [step.name for step in definition.walk()] == [step.name for step in spec.steps]
     assert graph.dependencies(definition) == {step.name: spec.waits_for(step.name) for step in spec.steps}
-    assert [parameter.name for parameter in definition.parameters] == [one.name for one in pipeline.parameters]
+    own = [one.name for one in pipeline.parameters]
+    assert [parameter.name for parameter in definition.parameters] == [*own, "Fresh"]
     branches = {
         step.name: tuple(f"{c}:{'then' if b else 'otherwise'}" for c, b in step.branch) for step in definition.walk()
     }
