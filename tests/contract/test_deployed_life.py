@@ -170,3 +170,34 @@ def test_a_definition_of_others_is_deployed_and_a_pipeline_of_others_adopted(dri
     drivetrain("apply", "nightly.py", "--yes")
     assert instance_of(json.loads(drivetrain.definition()))["InstanceType"] == "ml.c5.xlarge"
     assert drivetrain.json("plan", "nightly.py")["action"] == "none"
+
+
+@pytest.mark.slow
+def test_steps_of_studio_follow_code_settings_and_role(drivetrain: CommandLine) -> None:
+    """A copy and a renamed step, through the command line: plan, apply and pull go on after each change."""
+
+    def edited(read: dict[str, Any]) -> None:
+        copied = json.loads(json.dumps(read["Steps"][0]))
+        copied["Name"] = "prepare-more"
+        instance_of({"Steps": [copied]})["InstanceType"] = "ml.m5.xlarge"
+        renamed = json.loads(json.dumps(read["Steps"]).replace("Steps.evaluate.", "Steps.score."))
+        renamed[1]["Name"] = "score"
+        read["Steps"] = [*renamed, copied]
+
+    drivetrain("apply", "nightly.py", "--yes")
+    drivetrain.edit(edited)
+    drivetrain("pull", "nightly.py")
+    assert "like: prepare" in (drivetrain.folder / "nightly.studio.yaml").read_text()
+    drivetrain("apply", "nightly.py", "--yes")
+    code = drivetrain.folder / "nightly.py"
+    role = f"arn:aws:iam::{drivetrain.account.number}:role/others"
+    code.write_text(code.read_text() + "\n# edited\n")
+    for given in ((), ("--set", "rows=20"), ("--set", f"deployment.targets.sagemaker.role={role}")):
+        text = drivetrain("plan", "nightly.py", *given)
+        assert "refuse" not in text
+        drivetrain("apply", "nightly.py", "--yes", *given)
+        assert "Nothing to pull" in drivetrain("pull", "nightly.py", *given)
+        prepare, score, _, more = json.loads(drivetrain.definition())["Steps"]
+        words = [step["Arguments"]["AppSpecification"]["ContainerArguments"] for step in (prepare, more)]
+        assert score["Name"] == "score" and words[0] == words[1]
+    assert role == more["Arguments"]["RoleArn"] == score["Arguments"]["RoleArn"]

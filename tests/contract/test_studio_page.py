@@ -43,7 +43,8 @@ def test_its_file_is_one_and_is_written_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    [block] = blocks("yaml")
+    block, following = blocks("yaml")
+    assert patches.parse(f"pipeline: retraining\nedits:\n{following}").text().endswith(following)
     patch = patches.parse(block)
     assert patch.text().endswith(block)
     assert main.run(["compile", "retraining"]) == 0
