@@ -62,7 +62,7 @@ def start(
     def begin(runner: Runner) -> Summary:
         interrupted = None if fresh else runner.find_interrupted(built.text, parameters, options)
         if interrupted is not None:
-            return runner.resume(interrupted, options)
+            return runner.resume(interrupted, options, assets=built.assets)
         return runner.start(built.text, parameters, options, assets=built.assets, fresh=fresh)
 
     return _watched(home, begin, quiet=quiet).execution

@@ -64,7 +64,7 @@ def start(
         if not quiet:
             said = f"The same run was interrupted: going on with {interrupted} (--fresh starts a new one)."
             say_to_user(said, as_json=as_json)
-        return runner.resume(interrupted, options)
+        return runner.resume(interrupted, options, assets=assets)
 
     tracked = bool(options.trackers)
     return _watch(home, run, as_json=as_json, quiet=quiet, home_option=home_option, tracked=tracked)

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets import HOME_MARK
-from drivetrain.targets.local.storage import NO_SPACE
+from drivetrain.targets.local.storage import NO_SPACE, make_durable, make_folders_durable
 
 VARIABLE = "DRIVETRAIN_HOME"
 DEFAULT = ".drivetrain"
@@ -89,6 +89,7 @@ class Home:
             self.runs.mkdir(mode=0o700, exist_ok=True)
             if fresh:  # like a virtual environment's, so that nobody commits runs by accident
                 (self.root / ".gitignore").write_text("*\n", encoding="utf-8")
+                make_folders_durable(self.root, self.root.parent)
         except OSError as error:
             if error.errno in NO_SPACE:
                 raise
@@ -174,9 +175,12 @@ def _held(path: Path, holder: str) -> Generator[str | None]:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file that only its owner may read, whole or not at all."""
+    """Write a file that only its owner may read, whole or not at all, also where the power goes."""
     beside = path.with_name(f"{path.name}.part")
     descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with open(descriptor, "w", encoding="utf-8") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
     beside.replace(path)
+    make_durable(path.parent)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
 from drivetrain.targets.local.home import write_whole
+from drivetrain.targets.local.storage import make_folders_durable
 
 if TYPE_CHECKING:
     from drivetrain.spec.deployment import Deployment
@@ -172,6 +173,12 @@ class Request:
         write_whole(folder / _DEFINITION, self.text)
         given = {"parameters": dict(self.parameters), "options": self.options.to_json()}
         write_whole(folder / _REQUEST, json.dumps(given, indent=1))
+        make_folders_durable(folder.parent, folder.parents[1])
+
+    @staticmethod
+    def is_kept(folder: Path) -> bool:
+        """Whether `load` finds something."""
+        return (folder / _DEFINITION).is_file() and (folder / _REQUEST).is_file()
 
     @staticmethod
     def load(folder: Path) -> Request:

@@ -212,7 +212,7 @@ class Runner:
         self, text: str | bytes, parameters: Mapping[str, Any], options: Options, *, source: str = "definition"
     ) -> str | None:
         """The latest execution of the same definition, parameters, pipeline, selected steps and execution that the
-        others are taken from, if its runner died.
+        others are taken from, if its runner died; None where its folder was removed.
 
         Raises:
             UserError: the execution that steps which are not selected are to be taken from is not there.
@@ -224,7 +224,8 @@ class Runner:
                 options = replace(options, selected_from=self._source(options, ledger))
                 request = replace(request, options=options)
             id = ledger.latest_unfinished(request.hash)
-        return id if id is not None and not self.home.is_running(id) else None
+        can_go_on = id is not None and Request.is_kept(self.home.run(id)) and not self.home.is_running(id)
+        return id if can_go_on else None
 
     def _source(self, options: Options, ledger: Ledger) -> str | None:
         """The execution that steps which are not selected are taken from, should one that has them go on: of the

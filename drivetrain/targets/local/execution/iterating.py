@@ -7,7 +7,6 @@ began, also where they came from a file that has changed since or from the time 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from drivetrain.targets.events import StepStatus
 from drivetrain.targets.local.execution.context import Ended
 from drivetrain.targets.local.execution.scheduler import DONE, Loop, Scheduler
 from drivetrain.targets.local.execution.scope import ExecutionScope, IterationScope
-from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.home import Home, write_whole
 from drivetrain.targets.local.ledger import Child
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document import for_each
@@ -48,11 +47,7 @@ def items_of(step: StepNode, scope: ExecutionScope, file: Path) -> list[Json]:
     if len(items) * len(step.body) > for_each.MAX_CHILDREN:
         raise UserError(for_each.too_many(items, step))
     file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_suffix(".part")
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as out:
-        json.dump(items, out)
-    beside.replace(file)
+    write_whole(file, json.dumps(items))
     return items
 
 

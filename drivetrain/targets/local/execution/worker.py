@@ -27,7 +27,7 @@ from drivetrain.targets.local.ledger.schema import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
 from drivetrain.targets.local.step_types import find
-from drivetrain.targets.local.storage import DiskFullError, go_on, no_space
+from drivetrain.targets.local.storage import DiskFullError, go_on, make_durable, no_space
 from drivetrain.targets.local.storage.job_data import STAGE
 from drivetrain.targets.local.storage.objects import ObjectStore, stored
 from drivetrain.targets.sagemaker.document.document import Retry, StepNode
@@ -179,6 +179,11 @@ class Worker:
                 self.store.check_place(context.folder / move.staged, move.uri)
             except UserError as error:
                 raise StepFailedError(str(error)) from error
+        run = self.home.run(self.facts.id)
+        staged = {folder for move in moves for folder in (context.folder / move.staged).parents}
+        for folder in staged:
+            if folder.is_relative_to(run):
+                make_durable(folder)
         self.ledger.publish(
             self.facts.id,
             context.step.name,
@@ -220,6 +225,8 @@ def settle_outputs(execution: str, step: str, store: ObjectStore, ledger: Ledger
     settled: list[ObjectEntry] = []
     for written in ledger.written(execution, step):
         path = store.path(written.uri)
+        if not path.exists():  # lost since with the machine's power: whoever takes up the run finds that out
+            continue
         item = stored(path.name, written.uri, path)
         if (item.bytes, item.mtime_ns) == (written.bytes, written.mtime_ns):
             settled.append(replace(written, ctime_ns=item.ctime_ns))

@@ -11,12 +11,13 @@ no description, and the job that goes on from its checkpoint is the same trainin
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from drivetrain.targets.local.home import write_whole
 
 FILE = "journal.json"
 
@@ -166,9 +167,7 @@ class Journal:
         number = len(self._attempts)
         self._attempts[-1] = {**self.present.record(), "number": number, "job": self._job, "spot": self._spot}
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = self._path.with_suffix(".unfinished")
-        unfinished.write_text(json.dumps(self._kept), encoding="utf-8")
-        os.replace(unfinished, self._path)
+        write_whole(self._path, json.dumps(self._kept))
 
 
 def own_training(folder: Path) -> str | None:

@@ -57,6 +57,16 @@ class LedgerWriter(Ledger):
                     self._connection.execute("ROLLBACK")
                 raise
 
+    @contextmanager
+    def durably(self) -> Generator[None]:
+        """What is committed inside outlasts the machine's power; else the last commits may be lost with it."""
+        with self._guard:
+            self._connection.execute("PRAGMA synchronous=FULL")
+            try:
+                yield
+            finally:
+                self._connection.execute("PRAGMA synchronous=NORMAL")
+
     def begin(
         self,
         execution: str,
@@ -206,8 +216,8 @@ class LedgerWriter(Ledger):
         artifacts: Iterable[ArtifactEntry],
         objects: Iterable[ObjectEntry],
     ) -> None:
-        """The step has succeeded: enter its result and where its outputs go."""
-        with self.transaction() as db:
+        """The step has succeeded: enter its result and where its outputs go. The disk has it before they move."""
+        with self.durably(), self.transaction() as db:
             db.execute(
                 "UPDATE attempts SET status = 'Publishing', moves = ? WHERE execution = ? AND step = ? AND number = ?",
                 (dump([asdict(move) for move in moves]), execution, step, number),

@@ -80,6 +80,14 @@ def make_durable(path: Path) -> None:
         os.close(descriptor)
 
 
+def make_folders_durable(folder: Path, top: Path) -> None:
+    """Make the names in a folder durable, and its own in the folders above it, up to `top`."""
+    for each in (folder, *folder.parents):
+        make_durable(each)
+        if each == top:
+            return
+
+
 @contextmanager
 def no_space(what: str, then: str) -> Generator[None]:
     """Say of a full disk what could not be written and what to do `then`.

@@ -254,7 +254,7 @@ class Publication:
             checksum = sha256_of(path)
             found.append((item, checksum))
             self.objects.append(ObjectEntry(item.uri, checksum, item.bytes, item.mtime_ns))
-        for folder in (*_folders(staged), staged.parent):
+        for folder in _folders(staged):
             make_durable(folder)
         objects = sorted((item for item, _ in found), key=lambda item: item.name)
         self.moves.append(Move(str(staged.relative_to(self.folder)), uri))

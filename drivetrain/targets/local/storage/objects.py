@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.ledger import ObjectEntry
-from drivetrain.targets.local.storage import copy, copy_and_hash, decompress, make_durable
+from drivetrain.targets.local.storage import copy, copy_and_hash, decompress, make_durable, make_folders_durable
 
 if TYPE_CHECKING:
     import sqlite3
@@ -273,7 +273,7 @@ def put_assets(store: ObjectStore, assets: Iterable[Asset], ledger: Uploads, *, 
             if isinstance(content, Path) and sha256_of(path) != asset.sha256:
                 path.unlink()
                 raise UserError(f"{content} has changed while it was copied to {asset.uri}. Run it again.")
-            make_durable(path.parent)
+            make_folders_durable(path.parent, store.root)
             there = stored(path.name, asset.uri, path)
         entries.append(ObjectEntry(asset.uri, asset.sha256, there.bytes, there.mtime_ns, there.ctime_ns))
     if entries:

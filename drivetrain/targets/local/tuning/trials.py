@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from drivetrain.targets.local.home import write_whole
 from drivetrain.targets.local.ledger import ArtifactEntry, Move, ObjectEntry
 from drivetrain.targets.local.storage.job_data import Publication
 from drivetrain.targets.local.storage.objects import ObjectStore
@@ -166,9 +166,4 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
-    beside = path.with_suffix(".part")
-    # Hyperparameters may hold what is for the owner's eyes alone.
-    descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with open(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-    os.replace(beside, path)
+    write_whole(path, json.dumps(content))
