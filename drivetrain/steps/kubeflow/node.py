@@ -51,7 +51,7 @@ def main(executor_input: str) -> int:
     finally:
         if os.getpid() == own:  # the program, which goes on in a fork, reads these folders
             shutil.rmtree(copies, ignore_errors=True)
-            shutil.rmtree(task.folder, ignore_errors=True)
+            task.clean_up()
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:

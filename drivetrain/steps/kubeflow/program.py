@@ -130,8 +130,8 @@ def environment_of(task: Task, failure: Path) -> dict[str, str]:
 def _asks_registry(document: Json) -> bool:
     if document["program"] == REGISTER or REGISTRY in document.get("environment", {}):
         return True
-    options = (word["option"][0] for word in document["arguments"] if isinstance(word, dict) and "option" in word)
-    return "--registry" in options
+    words = cast("list[Json | str]", document["arguments"])
+    return any("--registry" in word.get("option", ()) for word in words if isinstance(word, dict))
 
 
 def reason_of(code: int, failure: Path) -> str:

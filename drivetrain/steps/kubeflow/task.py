@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -16,6 +19,9 @@ REGISTER = "drivetrain.components.register_model:register_model"
 COPIES = "DRIVETRAIN_COPIES"
 # Where KFP's own library has the objects of a scheme (kfp.dsl.types.artifact_types).
 _FOLDERS = {"s3": "/s3/", "minio": "/minio/", "gs": "/gcs/"}
+
+# A task's own folder; one that is older than this, and that no process holds, was left by one that was killed.
+_FOLDER, _STALE_S = "drivetrain-task-", 86_400
 
 Json = dict[str, Any]
 
@@ -48,14 +54,30 @@ class Task:
         named = self.document.get("outputs") or self.document.get("select", {}).get("outputs", ())
         self.made: dict[str, Json] = {name: outputs[name]["artifacts"][0] for name in named}
         # tempfile takes longer to import than all of this
-        self.folder = Path(os.environ.get("TMPDIR") or "/tmp", f"drivetrain-task-{os.urandom(8).hex()}")
-        self.folder.mkdir(mode=0o700)
+        self._folder = Path(os.environ.get("TMPDIR") or "/tmp", f"{_FOLDER}{os.urandom(8).hex()}")
+        self._lock: int | None = None
+
+    @property
+    def folder(self) -> Path:
+        """This process's own, made when it is needed: for links to inputs, and the reason of a failure. It is held by a
+        lock, which ends with the process, and its forks, however they end."""
+        if self._lock is None:
+            self._folder.mkdir(mode=0o700)
+            self._lock = os.open(self._folder, os.O_RDONLY)
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+        return self._folder
 
     def clean_up(self) -> None:
-        """Remove what lay in this process's own folder: links to inputs, and the reason of a failure."""
-        for path in sorted(self.folder.rglob("*"), reverse=True):
-            path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
-        self.folder.rmdir()
+        """Remove its folder, and those beside it that killed processes have left."""
+        if self._lock is None:
+            return
+        _remove(self._folder)
+        os.close(self._lock)
+        self._lock = None
+        for left in self._folder.parent.glob(f"{_FOLDER}*"):
+            with contextlib.suppress(OSError):  # another process's, or another user's
+                if time.time() - left.stat().st_mtime > _STALE_S:
+                    _remove_unheld(left)
 
     @property
     def step(self) -> str:
@@ -124,6 +146,25 @@ class Task:
         if not link.is_symlink():
             link.symlink_to(path)
         return folder
+
+
+def _remove(folder: Path) -> None:
+    for path in sorted(folder.rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() and not path.is_symlink() else path.unlink()
+    folder.rmdir()
+
+
+def _remove_unheld(folder: Path) -> None:
+    """
+    Raises:
+        BlockingIOError: a process holds it.
+    """
+    held = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _remove(folder)
+    finally:
+        os.close(held)
 
 
 def local_path(uri: str) -> Path:

@@ -312,6 +312,27 @@ def test_only_a_program_that_asks_the_registry_is_told_where_it_is(
     assert environment_of(task, store / "failure")["DRIVETRAIN_REGISTRY"] == "local:/home/ledger.db"
 
 
+def test_a_task_removes_what_killed_ones_left(tmp_path: Path) -> None:
+    def a_task() -> Task:
+        return Task('{"outputs": {"outputFile": "o"}}', "{}")
+
+    at_work, killed, young = a_task(), a_task(), a_task()
+    for task in (at_work, killed, young):
+        (task.folder / "failure").touch()
+        if task is not young:
+            os.utime(task.folder, (0, 0))
+    assert killed._lock is not None
+    os.close(killed._lock)  # as the kernel does for a process that ends
+    assert young._lock is not None
+    os.close(young._lock)
+    last = a_task()
+    last.clean_up()
+    assert killed.folder.exists(), "a task that needed no folder looks for none"
+    assert last.folder.is_dir()
+    last.clean_up()
+    assert set(tmp_path.glob("drivetrain-task-*")) == {at_work.folder, young.folder}
+
+
 def test_places(monkeypatch: pytest.MonkeyPatch) -> None:
     assert local_path("s3://bucket/a") == Path("/s3/bucket/a") and stored("/s3/x") == "/s3/x"
     monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", "/home/s3")
