@@ -28,6 +28,7 @@ GROUPS: dict[str, dict[str, str]] = {
         "attach": "training.attach",
         "evaluations": "runs.evaluations",
         "models": "models.models",
+        "home": "local.home",
     },
     "Write pipelines": {
         "init": "project.init",

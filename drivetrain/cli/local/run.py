@@ -51,6 +51,9 @@ def run(
     explain_cache: Annotated[
         bool, Option("--explain-cache", help="Say, field by field, why a step is taken from the cache or not.")
     ] = False,
+    verify: Annotated[
+        bool, Option("--verify", help="First read all stored files; what is damaged is made again.")
+    ] = False,
     fresh: Annotated[bool, Option("--fresh", help="Use nothing of earlier runs: no result, no checkpoint.")] = False,
     parallel: Annotated[
         int | None, Option("--parallel", min=1, metavar="N", help="Steps at a time  [default: processors]")
@@ -131,6 +134,7 @@ def run(
             "--data": data,
             "--interrupt": interrupt,
             "--paths": paths != "auto",
+            "--verify": verify,
             "--tag": tag,
         }
         return _run_on(*loaded, parameters, home, given, fresh=fresh, as_json=as_json, quiet=quiet)
@@ -167,6 +171,10 @@ def run(
         trackers=options.trackers(work.local.trackers),
         region=work.region,
     )
+    if verify:
+        from drivetrain.cli.local.home import tell_damages
+
+        tell_damages(local_home(home))
     return watch.start(
         local_home(home),
         work.text,

@@ -1,0 +1,128 @@
+"""`drivetrain home`: look after the folder of runs and models."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any
+
+from drivetrain.cli import local_home
+from drivetrain.cli.declared import App, Option
+from drivetrain.cli.options import Home, Json
+
+if TYPE_CHECKING:
+    from drivetrain.targets.local import home as homes
+    from drivetrain.targets.local.organising.verifying import Damage
+
+app = App(help="Look after the folder of runs and models.")
+
+_DAMAGED = 1
+# Seconds between two lines about how far it is.
+_TOLD_EVERY_S = 5.0
+
+
+@app.command()
+def verify(
+    no_checkpoints: Annotated[bool, Option("--no-checkpoints", help="Leave checkpoints out.")] = False,
+    home: Home = None,
+    as_json: Json = False,
+) -> int:
+    """Read every stored file, and say what is damaged and whom it touches.
+
+    Runs trust a file whose size and times are as they were; this reads the bytes. Exit code 1 where one is damaged: the
+    next run then makes it again, where it can.
+
+    \b
+    Examples:
+      drivetrain home verify
+      drivetrain home verify --json
+    """
+    from dataclasses import asdict
+
+    from drivetrain.base.formatting import count, size
+    from drivetrain.cli.terminal import say, say_json
+    from drivetrain.targets.local.organising.verifying import verify as verify_objects
+
+    place = local_home(home)
+    found = verify_objects(place, Told())
+    checkpoints = [] if no_checkpoints else list(_checkpoints(place))
+    damages = [*found.damages, *(damage for _, each in checkpoints for damage in each)]
+    if as_json:
+        num_checkpoints = sum(number for number, _ in checkpoints)
+        say_json({**asdict(found), "checkpoints": num_checkpoints, "damages": [asdict(each) for each in damages]})
+    elif not place.ledger.exists():
+        say(place.nothing_run())
+    else:
+        for damage in damages:
+            say(text_of(damage))
+            say()
+        read = f"{count(found.files, 'file')} ({size(found.bytes)})"
+        if not no_checkpoints:
+            read += f" and {count(sum(number for number, _ in checkpoints), 'checkpoint')}"
+        say(f"Read {read}: " + (f"{len(damages):,} damaged." if damages else "all as they were written."))
+        if found.unknown:
+            say(f"Of {count(found.unknown, 'more file')} no hash is kept: checkpoints, and what was put there by hand.")
+    return _DAMAGED if damages else 0
+
+
+def tell_damages(home: homes.Home) -> None:
+    """Read every stored file before a run, and say on stderr what is damaged: the run does not trust it."""
+    from drivetrain.targets.local.organising.verifying import verify as verify_objects
+
+    for damage in verify_objects(home, Told()).damages:
+        print(text_of(damage), file=sys.stderr)
+
+
+class Told:
+    """Says on stderr how far it is, where that takes longer than some seconds."""
+
+    def __init__(self) -> None:
+        self._last = time.monotonic()
+
+    def __call__(self, done: int, total: int) -> None:
+        from drivetrain.base.formatting import size
+
+        if time.monotonic() - self._last > _TOLD_EVERY_S:
+            self._last = time.monotonic()
+            print(f"read {size(done)} of {size(total)}", file=sys.stderr, flush=True)
+
+
+def text_of(damage: Damage) -> str:
+    """What is damaged, whom it touches and what to do, a line each."""
+    lines = [f"{damage.what}: {damage.problem}", f"  file:     {damage.path}"]
+    if damage.runs:
+        lines.append(f"  runs:     {', '.join(damage.runs)}")
+    if damage.versions:
+        lines.append(f"  versions: {', '.join(damage.versions)}")
+    return "\n".join([*lines, f"  {damage.advice}"])
+
+
+def _checkpoints(home: homes.Home) -> Iterator[tuple[int, list[Damage]]]:
+    """Of each place of checkpoints how many were read, and what is damaged. Those of a script of one's own have no
+    manifest, and so no hash."""
+    from drivetrain.cli.training.checkpoint_places import PROGRAM
+    from drivetrain.targets.local.organising.verifying import Damage, checkpoint_places
+
+    for uri, folder in checkpoint_places(home):
+        command = [sys.executable, "-P", "-m", PROGRAM, "verify", "--all", "--json", "--", str(folder)]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        if done.returncode not in (0, _DAMAGED):
+            continue  # there is none
+        verdicts: list[dict[str, Any]] = [verdict for verdict in json.loads(done.stdout) if verdict["counts"]]
+        yield (
+            len(verdicts),
+            [
+                Damage(
+                    what=f"{uri}, checkpoint of step {verdict['step']}",
+                    path=str(folder),
+                    problem="; ".join(f"{each['file']}: {each['problem']}" for each in verdict["problems"]),
+                    advice="A training passes it by and goes on from an older one. Set it aside: "
+                    f"drivetrain checkpoints verify {folder} --all --quarantine",
+                )
+                for verdict in verdicts
+                if verdict["state"] != "good"
+            ],
+        )
