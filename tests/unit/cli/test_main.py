@@ -95,7 +95,7 @@ def test_an_option_at_the_wrong_place_says_which_is_right(drivetrain, words: lis
     assert said in drivetrain.error(*words)
 
 
-GROUPS = ("checkpoints", "data", "evaluations", "health", "models", "prices", "runs", "schema", "triggers")
+GROUPS = ("checkpoints", "data", "evaluations", "health", "home", "models", "prices", "runs", "schema", "triggers")
 
 
 def listed(text: str) -> list[str]:

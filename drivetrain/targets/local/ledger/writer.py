@@ -45,8 +45,10 @@ class LedgerWriter(Ledger):
         return open_to_write(self.home.ledger)
 
     @contextmanager
-    def transaction(self) -> Generator[sqlite3.Connection]:
+    def transaction(self, *, durable: bool = False) -> Generator[sqlite3.Connection]:
+        """`durable`: the commit outlasts the machine's power, with which else the last ones may go."""
         with self._guard, full_ledger_errors(self.home.ledger):
+            self._connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
             self._connection.execute("BEGIN IMMEDIATE")
             try:
                 yield self._connection
@@ -56,16 +58,6 @@ class LedgerWriter(Ledger):
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-
-    @contextmanager
-    def durably(self) -> Generator[None]:
-        """What is committed inside outlasts the machine's power; else the last commits may be lost with it."""
-        with self._guard:
-            self._connection.execute("PRAGMA synchronous=FULL")
-            try:
-                yield
-            finally:
-                self._connection.execute("PRAGMA synchronous=NORMAL")
 
     def begin(
         self,
@@ -217,7 +209,7 @@ class LedgerWriter(Ledger):
         objects: Iterable[ObjectEntry],
     ) -> None:
         """The step has succeeded: enter its result and where its outputs go. The disk has it before they move."""
-        with self.durably(), self.transaction() as db:
+        with self.transaction(durable=True) as db:
             db.execute(
                 "UPDATE attempts SET status = 'Publishing', moves = ? WHERE execution = ? AND step = ? AND number = ?",
                 (dump([asdict(move) for move in moves]), execution, step, number),

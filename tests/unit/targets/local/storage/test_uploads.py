@@ -86,8 +86,12 @@ def test_a_file_that_changes_while_it_is_copied_is_refused(given: Uploads) -> No
 
 def test_an_object_is_durable_before_it_is_named(given: Uploads, monkeypatch: pytest.MonkeyPatch) -> None:
     happened: list[str] = []
-    replace, make_durable = os.replace, objects.make_durable
+    replace, make_durable, names = os.replace, objects.make_durable, objects.make_folders_durable
     monkeypatch.setattr(os, "replace", lambda *paths: (happened.append("named"), replace(*paths))[1])
     monkeypatch.setattr(objects, "make_durable", lambda path: (happened.append("durable"), make_durable(path))[1])
+    monkeypatch.setattr(
+        objects, "make_folders_durable", lambda *given: (happened.append(f"names {given}"), names(*given))[1]
+    )
     given.put()
-    assert happened == ["durable", "named", "durable"]  # the bytes, and at the end the folder with the name
+    folders = given.place.parent, given.store.root
+    assert happened == ["durable", "named", f"names {folders}"]  # the bytes, and at the end the folders with the name
