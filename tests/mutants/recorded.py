@@ -555,6 +555,22 @@ MUTANTS: tuple[Mutant, ...] = (
         ("rules: texts cannot be equal", "elif ordered and a not in NUMBERS:", "elif a not in NUMBERS:"),
     ),
     *_of(
+        "drivetrain/targets/target.py",
+        ("targets/test_fresh.py",),
+        ("fresh: steps of loops are not told", 'update={"body": told(step.body)}', 'update={"body": step.body}'),
+        ("fresh: declared though nothing is cached", "(job.cache or pipeline.cache).enabled for", "True for"),
+    ),
+    *_of(
+        "drivetrain/targets/sagemaker/compile/tuning.py",
+        ("targets/test_fresh.py",),
+        ("fresh: the key of a tuning is the same", "FRESH_HYPERPARAMETER: job", "# FRESH_HYPERPARAMETER: job"),
+    ),
+    *_of(
+        "drivetrain/targets/local/storage/objects.py",
+        ("targets/local/test_fresh.py",),
+        ("fresh: times vouch for an upload", "and not verify and", "and"),
+    ),
+    *_of(
         "drivetrain/rules/limit_rules.py",
         ("rules/test_rules.py",),
         ("rules: 50 tags", "tags)) > quotas.MAX_TAGS:", "tags)) >= quotas.MAX_TAGS:"),

@@ -12,6 +12,7 @@ import drivetrain as dt
 from drivetrain.base.errors import UserError
 from drivetrain.targets.events import StepFinished, StepNoted, StepStarted
 from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.options import Options, Request
 from drivetrain.targets.local.storage.objects import ObjectStore
 from tests.fixtures.local_runs import LocalRuns
 
@@ -82,6 +83,11 @@ def test_without_the_cache_every_step_runs_and_replaces_what_was_cached(place: P
     off = dt.run("two.py", cache=False, quiet=True)
     assert set(whys(off).values()) == {("Succeeded", ("the cache is off",))} and tokens(off) == {"no"}
     assert {step.cache_of for step in dt.run("two.py", quiet=True).steps.values()} == {off.id}
+
+
+def test_a_run_of_every_step_goes_on_with_no_run_that_asked_the_cache() -> None:
+    asked, off = (Request("{}", {}, Options(pipeline="p", cache=cache)) for cache in (True, False))
+    assert asked.hash != off.hash
 
 
 def test_a_fresh_run_that_failed_goes_on_with_its_token(place: Path, first: dt.Run) -> None:
