@@ -1,4 +1,4 @@
-"""Seven nights of a pipeline that something starts by itself: it trains exactly when it should, whatever it reads, and
+"""Nights of a pipeline that something starts by itself: it trains exactly when it should, whatever it reads, and
 whoever runs it.
 
     night  what has happened since            trains
@@ -9,6 +9,7 @@ whoever runs it.
     5      a setting was edited               yes
     6      nothing                            no
     7      new data                           yes
+    8      nothing, but it is started fresh   yes
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import queue
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import pytest
@@ -30,8 +33,9 @@ import pytest
 from drivetrain.authoring.loading import load
 from drivetrain.cli import main
 from drivetrain.registry.registry import open_registry
-from drivetrain.serve.runs import Served
+from drivetrain.serve.runs import Served, run_command
 from drivetrain.serve.server import Server
+from drivetrain.targets.local.execution import cache
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.writer import LedgerWriter
@@ -149,6 +153,7 @@ class Nights:
         self.file = folder / "nightly.py"
         self.file.write_text(PIPELINE)
         self.broken = folder / "broken"
+        self.words: tuple[str, ...] = ()
         self.settings: dict[str, Any] = {**place.settings, "broken": str(self.broken)}
         self.configure()
 
@@ -164,7 +169,7 @@ class Nights:
             return str(ledger.step(last.id, "fit").status)
 
     def start(self) -> None:
-        main.run(["run", str(self.file), "--home", str(self.home.root), "--quiet"])
+        main.run(["run", str(self.file), "--home", str(self.home.root), "--quiet", *self.words])
 
 
 class Clock(datetime):
@@ -182,7 +187,15 @@ class Serving(Nights):
         super().__init__(folder, place)
         self.said: queue.Queue[str] = queue.Queue()
         served = [Served(load(str(self.file)).pipeline, (str(self.file), "--home", str(self.home.root)))]
-        self.server = Server(served, open_registry(f"local:{self.home.ledger}"), self.home, self.said.put, poll_s=0.02)
+        registry = open_registry(f"local:{self.home.ledger}")
+        self.server = Server(
+            served,
+            registry,
+            self.home,
+            self.said.put,
+            poll_s=0.02,
+            command=lambda begun: [*run_command(begun), *self.words],
+        )
         self.server.start()
 
     def start(self) -> None:
@@ -205,7 +218,8 @@ class Exported(Nights):
             target.write_bytes(asset.content if isinstance(asset.content, bytes) else asset.content.read_bytes())
 
     def start(self) -> None:
-        main.run(["run", "-d", str(self.folder / "nightly.json"), "--home", str(self.home.root), "--quiet"])
+        words = ["--home", str(self.home.root), "--quiet", *self.words]
+        main.run(["run", "-d", str(self.folder / "nightly.json"), *words])
 
 
 class OnKubeflow(Nights):
@@ -226,7 +240,7 @@ class OnKubeflow(Nights):
         outputs = self.home.objects / "outputs" / os.urandom(4).hex()
         outputs.mkdir(parents=True)
         done = subprocess.run(
-            [sys.executable, script, self.folder / "nightly.ir.yaml", outputs, self.folder / "cache"],
+            [sys.executable, script, self.folder / "nightly.ir.yaml", outputs, self.folder / "cache", *self.words],
             env={
                 "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
                 "DRIVETRAIN_OBJECT_STORE": str(self.home.objects),
@@ -242,8 +256,8 @@ class OnKubeflow(Nights):
         return "Cached" if trainings.read_text() == before else "Succeeded"
 
 
-def seven(nights: Nights, place: Place) -> list[str]:
-    """What became of the trainings of the seven nights."""
+def eight(nights: Nights, place: Place) -> list[str]:
+    """What became of the trainings of the nights."""
     found = [nights.trained(), nights.trained()]
     place.append()
     nights.broken.touch()
@@ -253,10 +267,12 @@ def seven(nights: Nights, place: Place) -> list[str]:
     nights.configure(rate=0.2)
     found += [nights.trained(), nights.trained()]
     place.append()
+    found.append(nights.trained())
+    nights.words = ("--fresh",)
     return [*found, nights.trained()]
 
 
-EXPECTED = ["Succeeded", "Cached", "Failed", "Succeeded", "Succeeded", "Cached", "Succeeded"]
+EXPECTED = ["Succeeded", "Cached", "Failed", "Succeeded", "Succeeded", "Cached", "Succeeded", "Succeeded"]
 
 
 @pytest.mark.parametrize("place", [Prefix, Delta, Query, Folder])
@@ -269,11 +285,12 @@ def test_nights_of_serve(tmp_path: Path, place: Callable[[Path], Place], monkeyp
     made.append()
     nights = Serving(tmp_path, made)
     try:
-        assert seven(nights, made) == EXPECTED
+        assert eight(nights, made) == EXPECTED
         assert "succeeded" in nights.last
+        nights.words = ()
         nights.start()
         with Ledger(nights.home) as ledger:
-            _, seventh = ledger.executions(2, "nightly")
+            *_, seventh = ledger.executions(3, "nightly")  # a fresh start's results are for no other
         assert f"found nothing new since {seventh.id}" in nights.last
     finally:
         nights.server.stop()
@@ -283,11 +300,56 @@ def test_nights_of_serve(tmp_path: Path, place: Callable[[Path], Place], monkeyp
 def test_nights_of_the_exported_definition(tmp_path: Path, place: Callable[[Path], Place]) -> None:
     made = place(tmp_path)
     made.append()
-    assert seven(Exported(tmp_path, made), made) == EXPECTED
+    assert eight(Exported(tmp_path, made), made) == EXPECTED
 
 
 @pytest.mark.parametrize("place", [Prefix, Delta, Query])
 def test_nights_of_the_ir(tmp_path: Path, place: Callable[[Path], Place]) -> None:
     made = place(tmp_path)
     made.append()
-    assert seven(OnKubeflow(tmp_path, made), made) == EXPECTED
+    assert eight(OnKubeflow(tmp_path, made), made) == EXPECTED
+
+
+TWO = """
+from drivetrain import CachePolicy, Pipeline, Schedule, step
+from drivetrain.components import Input, Output, component
+
+
+@component
+def read(raw: Input, table: Output) -> None:
+    (table / "rows.txt").write_text(" ".join(sorted(path.name for path in raw.iterdir())))
+
+
+def two() -> Pipeline:
+    one, other = (step(read, name=name, raw=f"s3://lake/{name}/") for name in ("one", "other"))
+    return Pipeline(
+        name="two",
+        steps=[one, other],
+        cache=CachePolicy(expire_after="7d"),
+        triggers=[Schedule(name="night", rate="1 day")],
+    )
+"""
+
+
+def test_of_two_sources_the_new_one_is_read_and_a_result_that_is_too_old_is_made_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "two.py").write_text(TWO)
+    home = Home(tmp_path / "home")
+    for name in ("one", "other"):
+        (home.objects / "lake" / name).mkdir(parents=True)
+        (home.objects / "lake" / name / "1.csv").touch()
+
+    def night() -> dict[str, str | None]:
+        assert main.run(["run", str(tmp_path / "two.py"), "--home", str(home.root), "--quiet"]) == 0
+        with Ledger(home) as ledger:
+            (last,) = ledger.executions(1, "two")
+            return {name: ledger.step(last.id, name).status for name in ("one", "other")}
+
+    assert night() == {"one": "Succeeded", "other": "Succeeded"}
+    (home.objects / "lake" / "other" / "2.csv").touch()
+    assert night() == {"one": "Cached", "other": "Succeeded"}
+    assert night() == {"one": "Cached", "other": "Cached"}
+    late = SimpleNamespace(time=lambda: time.time() + 8 * 86_400)
+    monkeypatch.setattr(cache, "time", late)
+    assert night() == {"one": "Succeeded", "other": "Succeeded"}

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from drivetrain.base.json_text import Json
+from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION
 from drivetrain.targets.sagemaker.compile.jobs import REGISTRY, REGISTRY_VARIABLE
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.step_types import is_processing, step_type
@@ -124,6 +125,7 @@ class _Reader(DataLookup):
             roles=self.job_roles(step, arguments.get("RoleArn")),
             reads=(
                 *self.places((item.get("S3Uri") for item in inputs), step, "an input"),
+                *self.places(_sources(words), step, "a source"),
                 *rows,
                 *(place for group in groups for place in self.champions(group)),
             ),
@@ -346,3 +348,14 @@ class _Reader(DataLookup):
                 f"group {group!r}: its models are registered elsewhere, so no place is allowed for them."
             )
         return tuple(self.model_places(containers, None, f"the models of group {group!r}"))
+
+
+def _sources(words: list[Json]) -> list[Json]:
+    """What a step that looks at a source, or reads it by itself, finds in S3."""
+    if not {SOURCE_VERSION, READ_SOURCE}.intersection(word for word in words if isinstance(word, str)):
+        return []
+    given = words[words.index("--source") + 1]
+    if isinstance(given, str):
+        given = given.removeprefix("delta:")
+        return [given] if given.startswith("s3://") else []
+    return [given] if "--of-input" in words else []
