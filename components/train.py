@@ -38,6 +38,7 @@ def train(
     train: Input,
     validation: Input | None,
     weights: Input | None,
+    continue_from: Input | None,
     model: Output,
     output: Output,
     checkpoints: Checkpoints,
@@ -54,7 +55,9 @@ def train(
         train: the data to learn from.
         validation: data to measure on while training.
         weights: a file to start from (safetensors, or a torch state dict), or the output `model` of a training.
-        model: gets model.safetensors and model.json.
+        continue_from: an earlier model whose training goes on, as fetch_previous writes it: its optimizer, averages,
+            random numbers and steps, or its weights where it was published without its training state.
+        model: gets model.safetensors and model.json; with continue_from also training/, for a later one.
         output: gets history.json (the metrics of each validation), metrics.jsonl, tensorboard/, health/ and
             profile/.
         checkpoints: kept between attempts; a restart on the same data goes on from the newest checkpoint. With
@@ -62,6 +65,7 @@ def train(
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
     """
     folders: dict[str, Path | None] = {"train": train, "validation": validation, "weights": weights}
+    folders["continue_from"] = continue_from
     folders |= {"model": model, "output": output, "checkpoints": checkpoints}
     if TENSORBOARD_FOLDER in os.environ:
         folders["tensorboard"] = Path(os.environ[TENSORBOARD_FOLDER])

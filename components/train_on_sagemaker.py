@@ -60,6 +60,7 @@ def train_on_sagemaker(
     name: str = "train",
     train: str = "",
     validation: str = "",
+    continue_from: str = "",
     output_path: str = "",
     execution: str = "",
     region: str = "",
@@ -72,6 +73,7 @@ def train_on_sagemaker(
         name: begins the job's name.
         train: the S3 URI of the channel train, in place of the request's.
         validation: the S3 URI of the channel validation, in place of the request's.
+        continue_from: the S3 URI of the channel continue_from: what fetch_previous wrote of an earlier model.
         output_path: the S3 URI below which the job writes, in place of the request's.
         execution: the run, in a pipeline execution("PipelineExecutionId"); without one the same request is one job.
         region: the job's; that of the environment unless given.
@@ -80,7 +82,8 @@ def train_on_sagemaker(
         InputError: no such request, what it lacks, or what AWS refuses: no credentials, no rights, a wrong field.
         RuntimeError: the job failed, with its reason.
     """
-    body = _body(request, {"train": train, "validation": validation}, output_path)
+    channels = {"train": train, "validation": validation, "continue_from": continue_from}
+    body = _body(request, channels, output_path)
     job = _Job(_Clients(region), body, job_name(name, body, execution))
     with _stopping(job):
         described = job.follow_to_its_end()

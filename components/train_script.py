@@ -44,6 +44,7 @@ def train_script(
     validation: Input | None,
     test: Input | None,
     source: Input | None,
+    continue_from: Input | None,
     model: Output,
     output: Output,
     checkpoints: Checkpoints,
@@ -63,7 +64,9 @@ def train_script(
         validation: the channel `validation`.
         test: the channel `test`.
         source: the script's folder with all that lies in it; else the Python files that travel with the pipeline.
-        model: what the script writes to SM_MODEL_DIR.
+        continue_from: an earlier model whose training goes on, as fetch_previous writes it: what its script left in
+            its folder of checkpoints lies in this one's before its first start.
+        model: what the script writes to SM_MODEL_DIR; with continue_from also training/, for a later one.
         output: what the script writes to SM_OUTPUT_DATA_DIR.
         checkpoints: the folder at /opt/ml/checkpoints, also in SM_CHECKPOINT_DIR; kept between attempts.
         script: the script's path in its folder, such as train.py or bin/train.sh.
@@ -79,6 +82,8 @@ def train_script(
     check_script(script, folder)
     inputs = {"train": train, "validation": validation, "test": test}
     named = _channels({name: path for name, path in inputs.items() if path is not None}, channels)
+    if continue_from is not None:
+        _continue(continue_from, checkpoints, model)
     values, told = _hyperparameters(hyperparameters), read(distribution)
     values |= told.hyperparameters
     job = _job(script, folder, named, values, model=model, output=output)._replace(framework=told.framework)
@@ -94,6 +99,7 @@ def train_script(
         *(sys.executable, "-m", "drivetrain.training_scripts.launch"),
         *(f"--launcher={told.launcher or launcher}", f"--processes={processes or told.processes}"),
         f"--checkpoints={checkpoints.resolve()}",
+        *([f"--publish={model.resolve()}"] if continue_from is not None else []),
         *(
             [f"--port={_port(job.resources['hosts'])}"]
             if launcher == "python" and not told.launcher and _PORT_VARIABLE not in os.environ
@@ -105,6 +111,22 @@ def train_script(
     ]
     hand_over = programs.become if programs.is_the_step("drivetrain.components.train_script") else programs.run
     hand_over(command, folder=folder, environment=environment)
+
+
+def _continue(given: Path, checkpoints: Path, model: Path) -> None:
+    """Put the earlier training's checkpoints where the script looks for them, and say with the model what it was."""
+    from drivetrain.registry.model_package import CONTINUES_FILE
+    from drivetrain.training.continuation import read_continuation, restore_state
+
+    continuation = read_continuation(given)
+    if continuation.state is None:
+        why = f"{continuation.name} has no training state" if continuation.model else "there is no earlier model"
+        print(f"starts from: nothing ({why})", flush=True)
+        return
+    if restore_state(continuation, checkpoints):
+        print(f"starts from: the checkpoints of {continuation.name}", flush=True)
+    model.mkdir(parents=True, exist_ok=True)
+    (model / CONTINUES_FILE).write_text(json.dumps(dict(continuation.about), sort_keys=True) + "\n", encoding="utf-8")
 
 
 def _port(hosts: Sequence[str]) -> int:

@@ -47,6 +47,8 @@ class Retraining(Settings):
     """How it is distributed: single, ddp, fsdp, tp, pp, ... (docs/training.md), or auto."""
     strategy_options: str = "{}"
     """A JSON object, such as {"tensor": 2}."""
+    continue_from: str = ""
+    """An earlier model whose training goes on: previous (the approved version), or a version's number."""
     epochs: int = 20
     """How often the training data is gone through."""
     global_batch: int = 64
@@ -112,6 +114,7 @@ def retraining(settings: Retraining) -> Pipeline:
         train,
         train=data["train"],
         validation=data["validation"],
+        continue_from=settings.continue_from,
         recipe=settings.recipe,
         strategy=settings.strategy,
         strategy_options=settings.strategy_options,

@@ -26,6 +26,7 @@ from pathlib import Path
 from drivetrain.base.errors import InputError
 from drivetrain.steps.forked import Forked, forked
 from drivetrain.training import plugins
+from drivetrain.training.continuation import publish_files
 from drivetrain.training.errors import LostHostError
 from drivetrain.training.launch import network
 from drivetrain.training.launch.arguments import are_processes_named, num_processes, parse, read_options
@@ -77,6 +78,8 @@ def main() -> None:
         waiting = forked(cluster.processes if forks else 0, _rank())
         with counted(options, is_first=cluster.host_index == 0) as start:
             code = launch(cluster, program, options, waiting)
+            if code == 0 and options.publish:
+                publish_files(Path(options.checkpoints), Path(options.publish))
             start.end(code)
         sys.exit(code)
     except InputError as error:

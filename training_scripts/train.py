@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NoReturn
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.model_package import CONTINUES
 from drivetrain.training.checkpointing.store.retention import watched as watched_before
 from drivetrain.training.class_weights import weigh_classes
 from drivetrain.training.config import Config, Folders, parser
+from drivetrain.training.continuation import STATE, Continuation, read_continuation
 from drivetrain.training.health.monitor import Health
 from drivetrain.training.health.opening import open_health
 from drivetrain.training.health.rule import Finding
@@ -27,6 +29,7 @@ from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.launch.processes.parent import die_with_parent
 from drivetrain.training.loop import setup
+from drivetrain.training.loop.continuing import Start, find_start, load_start
 from drivetrain.training.loop.divergence import refuse_divergence, refuse_infinite_loss
 from drivetrain.training.loop.identity import Identity, training_identity
 from drivetrain.training.loop.journal import Journal
@@ -57,8 +60,10 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     watched = setup.is_watched(config, folders)
     refuse_other_framework(config.recipe, config.strategy)
     recipe = load_recipe(config.recipe, parse_options(config.recipe_options, "recipe"))
-    if isinstance(recipe, HasFolder) and folders.weights:
-        recipe = recipe.started_from(folders.weights)
+    given = read_continuation(folders.continue_from) if folders.continue_from else Continuation()
+    weights = folders.weights if given.state or given.model is None else given.model
+    if isinstance(recipe, HasFolder) and weights:
+        recipe = recipe.started_from(weights)
     strategy_class, options = load_strategy(config.strategy, parse_options(config.strategy_options, "strategy"))
     framework = strategy_class.framework
     strategy_class.set_up(process, options)
@@ -68,18 +73,18 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     order = setup.build_order(config, dataset)
     schedule = schedules_of(recipe, setup.build_schedule(config, order.steps_per_epoch))
 
-    identity = training_identity(config, dataset, recipe, folders.weights, process)
-    earlier = find_training(folders.checkpoints, identity, config, schedule.total_steps, process)
+    identity = training_identity(config, dataset, recipe, weights, process)
+    identity = replace(identity, continues=given.about.get("content_hash", ""))
+    start = find_start(given, identity)
+    identity, total_steps = replace(identity, first_step=start.first_step), start.first_step + schedule.total_steps
+    earlier = find_training(folders.checkpoints, identity, config, total_steps, process)
     higher_is_better = direction(recipe, config.monitor.removeprefix(PREFIX))
-    journal = Journal(
-        process, folders.output, folders.tensorboard, epochs=config.epochs, total_steps=schedule.total_steps
-    )
+    journal = Journal(process, folders.output, folders.tensorboard, epochs=config.epochs, total_steps=total_steps)
     greater = bool(higher_is_better)  # (where nobody knows, `watch.check` refuses to choose)
     with Saving(config, earlier.place, process, greater_is_better=greater, say=journal.say) as saving:
         framework.seed_everything(config.seed)
         model = framework.build_model(recipe)
-        weights = None if isinstance(recipe, HasFolder) else folders.weights
-        about_weights = framework.load_weights(model, weights) if weights else []
+        about_weights = framework.load_weights(model, weights) if weights and not isinstance(recipe, HasFolder) else []
         weighing = weigh_classes(recipe, dataset) if config.class_weights == "balanced" else recipe
         strategy = strategy_class(weighing, model, process, config, options)
         state = State(
@@ -95,6 +100,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             validation=validation,
             order=order,
             schedule=schedule,
+            start=start,
             identity=identity,
             watched=watched,
             journal=journal,
@@ -105,10 +111,14 @@ def train(config: Config, folders: Folders, process: Process) -> None:
 
         journal.say(*earlier.lines)
         saved = saving.load_newest(strategy, best=state.best, check=earlier.check)
+        if folders.continue_from and not saved:
+            journal.say(f"starts from: {start.line(total_steps, config.epochs)}")
+            state.step = start.step
+            saved = load_start(start, strategy, state.best, process, config.seed, journal.say)
         if saved:
             state.load(saved, config)
             health.load_state(saved)
-        finished = state.watch.gives_up or (state.step == schedule.total_steps and not state.pending_report)
+        finished = state.watch.gives_up or (state.step >= total_steps and not state.pending_report)
         if validation and not finished:
             training.try_validation(validation)
         end = state.consumed if finished else setup.samples_until(schedule.total_steps, order)
@@ -138,8 +148,10 @@ def train(config: Config, folders: Folders, process: Process) -> None:
 
         weights = framework.gather(strategy, state.best) if state.best else framework.gather_model(strategy)
         if process.is_main:
-            about = health.about_model()
+            about = {**health.about_model(), **training.about}
             save_result(framework, config, folders, process, dataset, weights, state.history, state.watch, about)
+        if folders.continue_from:
+            saving.publish(folders.model / STATE, start.place)
 
 
 @dataclass(kw_only=True)
@@ -153,6 +165,7 @@ class Training:
     validation: Dataset | None
     order: Order
     schedule: Schedules
+    start: Start
     identity: Identity
     watched: bool
     journal: Journal
@@ -166,7 +179,13 @@ class Training:
         framework, device = self.strategy.framework, self.process.device
         self._seeds = framework.step_seeds(device, self.config.seed, self.strategy.layout.data_rank)
         self._on_host = framework.device_kind(device) == "cpu"
-        self._total_steps = self.schedule.total_steps
+        self._first_step = self.start.first_step
+        self._total_steps = self._first_step + self.schedule.total_steps
+
+    @property
+    def about(self) -> dict[str, Any]:
+        """What model.json says of where the training began."""
+        return {CONTINUES: self.start.about} if self.start.about else {}
 
     def position(self) -> setup.Position:
         """Where the training is after the steps that it has taken, at least one."""
@@ -183,7 +202,7 @@ class Training:
             state.losses.start_epoch()
         state.step, state.consumed = state.step + 1, state.consumed + batch.num_global_samples
         at = self.position()
-        factor, *others = self.schedule.factors(state.step - 1)
+        factor, *others = self.schedule.factors(state.step - 1 - self._first_step)
         learning_rate = strategy.set_learning_rate(factor, *others)
         self._seeds.start(state.step)
         if state.step >= self.health.due:
@@ -207,7 +226,7 @@ class Training:
             factor=factor,
         )
         state.losses.add(loss, batch.num_global_samples, taken.weight)
-        if state.step == 1:
+        if state.step == self._first_step + 1:
             refuse_infinite_loss(float(loss), self.process, self.health.why_not_finite)
         state.pending_report = None
         if at.reports:
@@ -284,7 +303,8 @@ class Training:
                 state.history,
                 state.watch,
                 steps=state.step,
-            ),
+            )
+            | self.about,
         }
         validated = state.history[-1] if state.history and state.history[-1]["step"] == state.step else {}
         self.saving.save(state.step, values, self.strategy, best=state.best, metrics=validated, finished=finished)

@@ -26,6 +26,7 @@ from drivetrain.authoring.binding import (
     retries,
     without_fixed,
 )
+from drivetrain.authoring.continuing import with_previous
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.rules.rules import check
 from drivetrain.spec import pipeline as spec
@@ -341,7 +342,7 @@ class Pipeline(spec.Pipeline, defer_build=False):
     def __init__(self, *positional: Never, **fields: Any) -> None:
         # Not a pydantic validator: those wrap what they raise, and an author should read the one message alone.
         if "steps" in fields:
-            fields["steps"] = listed_steps("Pipeline", "steps", fields["steps"])
+            fields["steps"] = with_previous(listed_steps("Pipeline", "steps", fields["steps"]), step)
         super().__init__(*positional, **fields)
         check(self)
 

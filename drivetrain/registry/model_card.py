@@ -87,7 +87,13 @@ def _training(model: Mapping[str, Any]) -> dict[str, Any]:
     data = _mapping(model.get("data"))
     if (rows := data.get("rows")) is not None:
         described += f", {rows} rows"
-    observed = f"Trained by drivetrain: {described}."
+    observed = f"Trained by drivetrain: {described}." if described else "Trained by a script of its own."
+    if continues := _mapping(model.get("continues")):
+        named = (
+            f"{continues.get('group')} version {continues.get('version')}" if "version" in continues else "the model"
+        )
+        observed += f" Continues {named} (content {str(continues.get('content_hash'))[:12]})"
+        observed += f" from step {continues['step']}." if "step" in continues else "."
     for rule, text in _mapping(_mapping(model.get("health")).get("failed")).items():
         observed += f" Health rule {rule}: {text}."
     known = {"rows": rows, "content": data.get("content_hash"), "reader": data.get("reader")}

@@ -26,6 +26,9 @@ from drivetrain.base.bounds import is_number
 
 CONTENT_HASH = "drivetrain-content-hash"
 CONTENT_SAID = "content sha256:"
+CONTINUES, CONTINUES_FILE = "continues", "continues.json"
+"""Which earlier model the training went on from (group, version, content_hash, step): a field of model.json, or of a
+script's model a file of its own."""
 LINEAGE = "drivetrain-lineage-"
 DECISION = "drivetrain-decision-"
 # Under this name of a decision's property stands the URI of decision.json.

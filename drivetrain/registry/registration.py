@@ -18,6 +18,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.registry import model_package
 from drivetrain.registry.content_hash import ARCHIVE, hash_of_files
 from drivetrain.registry.model_card import Card, as_package_card, model_card
+from drivetrain.registry.model_package import CONTINUES, CONTINUES_FILE
 from drivetrain.registry.record import ModelRecord, Serving
 
 EVALUATION_FILE = "evaluation.json"
@@ -102,24 +103,30 @@ def read_decision(folder: Path) -> dict[str, Any]:
 
 
 def describe(model: Path) -> dict[str, Any] | None:
-    """What model.json in a model's folder or archive says; None of a model without one."""
+    """What model.json in a model's folder or archive says; None of a model without one. Of a script's model that has
+    continues.json alone, what it continues."""
     if model.is_dir() and not (model / DESCRIPTION_FILE).is_file() and (model / ARCHIVE).is_file():
         model = model / ARCHIVE
     if model.is_dir():
-        if not (model / DESCRIPTION_FILE).is_file():
-            return None
-        return read_json(model, DESCRIPTION_FILE, "Give the output `model` of a training step.")
+        advice = "Give the output `model` of a training step."
+        if (model / DESCRIPTION_FILE).is_file():
+            return read_json(model, DESCRIPTION_FILE, advice)
+        return {CONTINUES: read_json(model, CONTINUES_FILE, advice)} if (model / CONTINUES_FILE).is_file() else None
+    continues: dict[str, Any] | None = None
     try:
         with tarfile.open(model, mode="r|gz") as archive:
             for member in archive:
                 name = member.name.removeprefix("./")
-                if name == DESCRIPTION_FILE and member.isreg() and member.size <= MOST_BYTES:
+                if name in (DESCRIPTION_FILE, CONTINUES_FILE) and member.isreg() and member.size <= MOST_BYTES:
                     file = archive.extractfile(member)
                     content: Any = json.loads(file.read()) if file is not None else None
-                    return cast("dict[str, Any]", content) if isinstance(content, dict) else None
+                    found = cast("dict[str, Any]", content) if isinstance(content, dict) else None
+                    if name == DESCRIPTION_FILE:
+                        return found
+                    continues = None if found is None else {CONTINUES: found}
     except (tarfile.TarError, EOFError, zlib.error, OSError, ValueError, RecursionError) as error:
         raise InputError(f"{model}: its {DESCRIPTION_FILE} cannot be read: {error}.") from None
-    return None
+    return continues
 
 
 def checked_evidence(evidence: Evidence, content_hash: str) -> Evidence:
@@ -174,13 +181,15 @@ def lineage_of(files: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
         files: those of the model, name -> SHA-256.
 
     Returns:
-        `data` of the training's, `test-data` of the evaluation's manifest; `config` of recipe and settings; `code` of
-        the modules that lie in the model's code/ folder. What is not known is left out.
+        `data` of the training's, `test-data` of the evaluation's manifest; `continues` of the files of the earlier
+        model that the training went on from; `config` of recipe and settings; `code` of the modules that lie in the
+        model's code/ folder. What is not known is left out.
     """
     description = evidence.description or {}
     found = {
         "data": _within(description, "data").get("content_hash"),
         "test-data": _within(evidence.evaluation, "data").get("content_hash"),
+        CONTINUES: _within(description, CONTINUES).get("content_hash"),
     }
     names = ("recipe", "recipe_options", "precision", "training")
     if config := {name: description[name] for name in names if name in description}:

@@ -207,6 +207,8 @@ class Folders:
         model: gets the model: model.safetensors and model.json.
         validation: data to measure on while training.
         weights: what the model starts from: a file of weights, or a folder with one.
+        continue_from: an earlier model to go on from, as fetch_previous writes it: with its training state, if it was
+            published with one, else with its weights.
         output: gets history.json, metrics.jsonl, tensorboard/, health/ and profile/.
         checkpoints: kept between attempts; a restart goes on from the newest checkpoint. A folder, or
             s3://BUCKET/PREFIX.
@@ -218,6 +220,7 @@ class Folders:
     model: Path
     validation: Path | None = None
     weights: Path | None = None
+    continue_from: Path | None = None
     output: Path | None = None
     checkpoints: Path | str | None = None
     tensorboard: Path | None = None

@@ -23,11 +23,16 @@ import pytest
 from drivetrain import Pipeline, step
 from drivetrain.authoring.loading import load
 from drivetrain.components.batch_predict import batch_predict
+from drivetrain.components.fetch_previous import fetch_previous
+from drivetrain.components.find_previous import find_previous
 from drivetrain.components.read_source import read_source
 from drivetrain.components.source_version import source_version
 from drivetrain.components.train_on_sagemaker import job_name, train_on_sagemaker
 from drivetrain.components.train_script import train_script
 from drivetrain.components.transform_data import transform_data
+from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.record import ModelRecord
+from drivetrain.registry.registry import open_registry
 from drivetrain.steps.declaration import Component
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.options import Options
@@ -233,6 +238,42 @@ def test_read_source(read: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     shell("read_source", output=tmp_path / "output", **read[1])
     (found,) = (read[0] / "read-source").glob("*/output")
     assert contents(tmp_path / "output") == contents(found) != {}
+
+
+@pytest.fixture(scope="module")
+def earlier(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A run before whose training an approved version is found and fetched: its steps' outputs, and the registry."""
+    root = tmp_path_factory.mktemp("earlier")
+    (root / "model").mkdir()
+    (root / "model" / "weights").write_text("1")
+    home = Home(root / "home")
+    home.ledger.parent.mkdir(parents=True)
+    url = f"local:{home.ledger}"
+    record = ModelRecord(artifact=(root / "model").as_uri())
+    open_registry(url).register("own", content_hash(root / "model"), record, approval="Approved")
+    steps: list[Any] = [found := step(find_previous, group="own")]
+    told = {name: found.text(name) for name in ("version", "content_hash")}
+    steps.append(step(fetch_previous, group="own", registry="auto", **told))
+    compiled = compile_pipeline(Pipeline(name="going-on", steps=steps), here=True)
+    summary = Runner(home).start(compiled.text, {}, Options(pipeline="going-on"), assets=compiled.assets)
+    assert summary.status == "Succeeded", summary.reason
+    return home.objects / BUCKET / "pipelines" / "going-on" / "steps", url
+
+
+@pytest.mark.slow
+def test_find_previous(earlier: tuple[Path, str], tmp_path: Path) -> None:
+    shell("find_previous", metrics=tmp_path / "metrics", group="own", registry=earlier[1])
+    (found,) = (earlier[0] / "find-previous").glob("*/metrics")
+    assert contents(tmp_path / "metrics") == contents(found) != {}
+
+
+@pytest.mark.slow
+def test_fetch_previous(earlier: tuple[Path, str], tmp_path: Path) -> None:
+    (found,) = (earlier[0] / "find-previous").glob("*/metrics/metrics.json")
+    told = json.loads(found.read_text())
+    shell("fetch_previous", previous=tmp_path / "previous", group="own", registry=earlier[1], **told)
+    (fetched,) = (earlier[0] / "fetch-previous").glob("*/previous")
+    assert contents(tmp_path / "previous") == contents(fetched) != {}
 
 
 @pytest.mark.slow

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 def comparison(a: ModelVersion, b: ModelVersion) -> dict[str, Any]:
-    """The metrics of both with the differences b - a, and of the lineage what differs, for scripts."""
+    """The metrics of both with the differences b - a, of the lineage what differs, and which of them continued the
+    other ([later, earlier]), for scripts."""
     ours, theirs = measures_of(a), measures_of(b)
     paired = _paired(a, b)
     metrics: list[dict[str, Any]] = []
@@ -40,8 +41,13 @@ def comparison(a: ModelVersion, b: ModelVersion) -> dict[str, Any]:
         if a.lineage.get(name) != b.lineage.get(name)
     }
     same = bool(a.content_hash) and a.content_hash == b.content_hash
+    continued = [[one.version, other.version] for one, other in ((b, a), (a, b)) if _continues(one, other)]
     return {"group": a.group, "a": a.version, "b": b.version, "same_content": same, "metrics": metrics,
-            "lineage": lineage}  # fmt: skip
+            "lineage": lineage, "continued": continued[0] if continued else None}  # fmt: skip
+
+
+def _continues(later: ModelVersion, earlier: ModelVersion) -> bool:
+    return bool(earlier.content_hash) and later.lineage.get("continues") == earlier.content_hash
 
 
 def comparison_text(a: ModelVersion, b: ModelVersion) -> str:
@@ -69,6 +75,9 @@ def comparison_text(a: ModelVersion, b: ModelVersion) -> str:
     blocks.append(table(heads, shown) if shown else "Neither version has metrics.")
     if found["same_content"]:
         blocks.append("Both have the same content.")
+    if found["continued"]:
+        later, earlier = found["continued"]
+        blocks.append(f"The training of version {later} continued from version {earlier}.")
     if found["lineage"]:
         lines = [
             f"  {printable(name)}: {printable(one or '–')} -> {printable(other or '–')}"

@@ -122,11 +122,10 @@ class Checkpointer:
         if loaded is None:
             return None
         self.say(f"resuming from {self.place.uri}/{loaded.folder}")
-        found = strategy.framework.adopt(strategy, loaded.tensors, loaded.values["strategy"])
+        found = adopt(loaded, strategy, self.process, self.options.seed, self.say)
         if best is not None:
             best.clear()
             best.update(found)
-        self._set_generators(strategy.framework, loaded)
         return loaded.values
 
     def save(
@@ -272,19 +271,6 @@ class Checkpointer:
                 f"checkpoint {job.step} could not be saved: {problem}. Training continues; the one before it remains."
             )
 
-    def _set_generators(self, framework: Framework, loaded: Loaded) -> None:
-        prefix, rank = f"{GENERATORS}{self.process.rank:05d}/", self.process.rank
-        states = {n.removeprefix(prefix): state for n, state in loaded.tensors.items() if n.startswith(prefix)}
-        if states:
-            if said := framework.restore_generators(states, self.process.device):
-                self.say(said)
-            return
-        was = loaded.manifest.values.get("world_size")
-        self.say(
-            f"random numbers are seeded anew: {was} processes wrote the checkpoint, now {self.process.world_size} run"
-        )
-        framework.seed_everything(self.options.seed, rank, loaded.manifest.step)
-
     def _take_lock(self) -> Lock | None:
         lock = Lock(self.place) if self.keeps_folder else None
         problem = ""
@@ -315,6 +301,24 @@ class Checkpointer:
         if self._buffer is not None:
             self._buffer.release()
             self._buffer = None
+
+
+def adopt(
+    loaded: Loaded, strategy: Strategy, process: Process, seed: int, say: Callable[[str], None]
+) -> dict[str, Any]:
+    """Set the strategy's tensors and this rank's generators; returns this rank's parts of the best model so far."""
+    framework = strategy.framework
+    best = framework.adopt(strategy, loaded.tensors, loaded.values["strategy"])
+    prefix = f"{GENERATORS}{process.rank:05d}/"
+    states = {n.removeprefix(prefix): state for n, state in loaded.tensors.items() if n.startswith(prefix)}
+    if states:
+        if said := framework.restore_generators(states, process.device):
+            say(said)
+        return best
+    was = loaded.manifest.values.get("world_size")
+    say(f"random numbers are seeded anew: {was} processes wrote the checkpoint, now {process.world_size} run")
+    framework.seed_everything(seed, process.rank, loaded.manifest.step)
+    return best
 
 
 def _held(framework: Framework, tensors: Mapping[str, Any]) -> list[Piece]:

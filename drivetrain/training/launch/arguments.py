@@ -63,6 +63,7 @@ _HELP = {
     "last_call": "seconds to wait for more than the least number of hosts",
     "stop_timeout": "seconds from SIGTERM to SIGKILL",
     "checkpoints": "the folder or URI that outlives a start, for max-interruptions",
+    "publish": "the model's folder, which gets the files in checkpoints when the program has ended well",
     "max_interruptions": "how often in a row the job may be interrupted; 0: any number of times",
     "roles": "with tf_config: what the processes of all hosts are, such as chief=1,worker=2,ps=1",
     "spot_notice": "ask the machine whether it is about to be taken away: on, off or auto",

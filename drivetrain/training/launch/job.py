@@ -80,6 +80,8 @@ class Options:
     for torchrun, for us, and for the platform's own clock."""
     checkpoints: str = ""
     """The folder or URI that outlives a start: interruptions are counted there."""
+    publish: str = ""
+    """The model's folder, which gets the files in `checkpoints` when the program has ended well."""
     max_interruptions: int = 0
     """How often in a row the job may be interrupted and started again; 0: any number of times."""
     spot_notice: str = "auto"

@@ -38,12 +38,16 @@ class Identity:
         fields: all fields of its Config.
         code: SHA-256, cut short, of each module of the recipe.
         weights: the hash of what the model starts from, or "".
+        continues: the hash of the earlier model that it goes on from, or "".
+        first_step: the steps that were taken before the first one on this data.
     """
 
     data: str
     fields: Mapping[str, Any]
     code: Mapping[str, str]
     weights: str = ""
+    continues: str = ""
+    first_step: int = 0
 
     @property
     def name(self) -> str:
@@ -54,13 +58,21 @@ class Identity:
             for name, value in self.fields.items()
             if name not in MAY_CHANGE and not (name in since and since[name] == value)
         }
-        text = json.dumps([fixed, dict(self.code), self.weights], sort_keys=True)
+        given = [fixed, dict(self.code), self.weights, *([self.continues] if self.continues else [])]
+        text = json.dumps(given, sort_keys=True)
         return f"{self.data}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
     @property
     def saved(self) -> dict[str, Any]:
         """As it is written into a checkpoint: plain JSON."""
-        return {**self.fields, "code": dict(self.code), "weights": self.weights}
+        return {
+            **self.fields,
+            "code": dict(self.code),
+            "weights": self.weights,
+            "data": self.data,
+            "continues": self.continues,
+            "first_step": self.first_step,
+        }
 
 
 def training_identity(

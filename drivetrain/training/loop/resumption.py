@@ -217,6 +217,8 @@ def changes(saved: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
             lines.append(f"code of {module} {'new' if module not in was else 'edited' if module in code else 'gone'}")
     if saved.get("weights", "") != now["weights"]:
         lines.append("weights to start from")
+    if saved.get("continues", "") != now["continues"]:
+        lines.append("the earlier model to go on from")
     return lines
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -32,6 +33,7 @@ from drivetrain.training.launch.job import Options
 from drivetrain.training.launch.processes.failure import is_lost_peer
 from drivetrain.training.loop.agreement import Agreement
 from drivetrain.training.loop.cadence import Cadence
+from drivetrain.training.loop.continuing import publish_state
 from drivetrain.training.loop.interruption_simulation import Rehearsal
 from drivetrain.training.loop.setup import Position
 from drivetrain.training.process import Process
@@ -116,6 +118,18 @@ class Saving:
             return None
         strategy.framework.values_of(strategy)  # which tells it before the first step, and on every rank
         return self._checkpoints.load_newest(strategy, best=best, check=check)
+
+    def publish(self, folder: Path, given: Place | None) -> None:
+        """Copy the newest checkpoint beside the model, each host what it has of it. Where no step was taken, and so
+        nothing saved, it is the one that was `given`."""
+        if (
+            self._checkpoints is not None
+            and self._checkpoints.keeps_folder
+            and publish_state(self._checkpoints.place, folder, keeps_common=self._process.is_main)
+        ):
+            return
+        if given is not None and self._process.is_main:
+            publish_state(given, folder, keeps_common=True)
 
     def begin(self, step: int) -> None:
         """Steps begin; `step` of them have been taken before.

@@ -20,8 +20,8 @@ from drivetrain.training.config import LOOKS_ON, MAY_CHANGE, Config
 
 def test_declaration() -> None:
     assert train.job == "training"
-    assert list(train.inputs) == ["train", "validation", "weights"]
-    assert train.inputs["validation"].optional and train.inputs["weights"].optional
+    assert list(train.inputs) == ["train", "validation", "weights", "continue_from"]
+    assert all(train.inputs[name].optional for name in ("validation", "weights", "continue_from"))
     assert list(train.outputs) == ["model", "output"]
     assert train.checkpoints is not None
     assert train.metrics == ()

@@ -60,7 +60,7 @@ FOLDERS = ["--train", "data/train", "--model", "m", "--output", "o", "--checkpoi
 def test_declaration() -> None:
     assert train_script.job == "training"
     assert {name: folder.optional for name, folder in train_script.inputs.items()} == {
-        "train": False, "validation": True, "test": True, "source": True,
+        "train": False, "validation": True, "test": True, "source": True, "continue_from": True,
     }  # fmt: skip
     assert list(train_script.outputs) == ["model", "output"]
     assert train_script.checkpoints is not None
@@ -83,6 +83,47 @@ def test_as_a_step_it_becomes_the_launcher(
         *("--epochs", "3", "--flag", "True"),
     ]
     assert "DRIVETRAIN_PARENT_PID" not in call.environment
+
+
+def earlier(folder: Path, state: str = "") -> Path:
+    """What fetch_previous writes of a script's model; without a state of one that published none."""
+    (folder / "model").mkdir(parents=True)
+    about = {"group": "own", "version": "7", "content_hash": "0a" * 32}
+    (folder / "continues.json").write_text(json.dumps(about))
+    if state:
+        (folder / "model" / "training" / "deep").mkdir(parents=True)
+        (folder / "model" / "training" / "deep" / "last.pt").write_text(state)
+    return folder
+
+
+def test_a_script_finds_the_earlier_ones_checkpoints_once(
+    started: list[Started], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*FOLDERS, "--continue-from", str(earlier(tmp_path / "earlier", "epoch 3"))]
+    last = tmp_path / "c" / "deep" / "last.pt"
+    last.parent.mkdir(parents=True)
+    last.write_text("half of what a start that was killed had copied")
+    train_script(**read(train_script, words))
+    assert last.read_text() == "epoch 3"
+    assert capsys.readouterr().out == "starts from: the checkpoints of own version 7\n"
+    assert f"--publish={tmp_path / 'm'}" in started[0].command
+    assert json.loads((tmp_path / "m" / "continues.json").read_bytes())["version"] == "7"
+    last.write_text("epoch 4, which the script saved")
+    train_script(**read(train_script, words))
+    assert last.read_text() == "epoch 4, which the script saved" and capsys.readouterr().out == ""
+
+
+def test_a_script_starts_anew_where_there_is_nothing_to_continue(
+    started: list[Started], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train_script(**read(train_script, [*FOLDERS, "--continue-from", str(earlier(tmp_path / "earlier"))]))
+    assert capsys.readouterr().out == "starts from: nothing (own version 7 has no training state)\n"
+    assert "--publish=" in " ".join(started[0].command), "the next one can go on from this one"
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / "continues.json").write_text("{}")
+    train_script(**read(train_script, [*FOLDERS, "--continue-from", str(tmp_path / "none")]))
+    assert capsys.readouterr().out == "starts from: nothing (there is no earlier model)\n"
+    assert not (tmp_path / "m" / "continues.json").exists()
 
 
 def test_roles_are_the_launchers(started: list[Started]) -> None:

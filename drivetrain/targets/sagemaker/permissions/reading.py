@@ -19,8 +19,12 @@ from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import Resolver, Run, S3Place
 from drivetrain.targets.sagemaker.permissions.uses import Reading, Use
 
-READS_REGISTRY = "drivetrain.components.compare:compare"
-"""The program that asks the registry and never writes there."""
+READS_REGISTRY = (
+    "drivetrain.components.compare:compare",
+    "drivetrain.components.find_previous:find_previous",
+    "drivetrain.components.fetch_previous:fetch_previous",
+)
+"""The programs that ask the registry and never write there."""
 
 _GROUP_FLAG = "--group"
 
@@ -332,7 +336,7 @@ class _Reader(DataLookup):
             return (), False
         place = words.index(_GROUP_FLAG) + 1
         groups = self.groups(words[place], step) if place < len(words) else ()
-        return groups, READS_REGISTRY not in words
+        return groups, not any(program in words for program in READS_REGISTRY)
 
     def champions(self, group: str) -> tuple[S3Place, ...]:
         """Where the models lie that the pipeline registers in a group; of another pipeline's, nothing is known here."""

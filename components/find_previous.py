@@ -1,0 +1,76 @@
+"""Which earlier model a training goes on from: the approved version of a group, a version by its number, or none.
+
+    python -m drivetrain.components.find_previous --group retraining
+
+A pipeline need not name it: `continue_from="previous"` of a training step puts it, and fetch_previous, before the
+training. It runs in each execution, and its answer is a parameter of fetch_previous, so that the cache knows it: the
+same version is a hit, another one is fetched and trained from.
+"""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from drivetrain.base.errors import InputError
+from drivetrain.steps.declaration import component
+
+NONE = "none"
+
+
+class Found(TypedDict):
+    """The version's number and the hash of its files; both are the word `none` where the training starts anew."""
+
+    version: str
+    content_hash: str
+
+
+@component(cached=False, needs=("boto3",))
+def find_previous(group: str, which: str = "previous", registry: str = "auto") -> Found:
+    """Find out which registered version a training goes on from.
+
+    Args:
+        group: the model's name in the registry.
+        which: previous for the newest approved version, if there is one; or the number of a version.
+        registry: KIND:LOCATION, or auto for the registry of the platform.
+
+    Raises:
+        InputError: no such version, a rejected one, one without a content hash; a registry that cannot be asked.
+    """
+    import os
+
+    from drivetrain.registry.registry import checked_group, open_registry
+    from drivetrain.steps import fresh_token
+
+    checked_group(group)
+    if fresh_token(os.environ):
+        return _anew("--fresh")
+    opened = open_registry(registry)
+    if which == "previous":
+        version = opened.champion(group)
+        if version is None:
+            return _anew(f"{group} has no approved version")
+    elif which.isdecimal():
+        version = opened.version(group, int(which))
+        if version.status == "Rejected":
+            raise InputError(
+                f"{group} version {which} is rejected, so nothing goes on from it. Approve it (drivetrain models "
+                f"approve {group} {which}), or give another version, or previous for the approved one."
+            )
+    else:
+        raise InputError(f"which is {which!r}. Allowed: previous, or the number of a version of {group}.")
+    if not version.content_hash:
+        raise InputError(
+            f"{group} version {version.version} was registered without the hash of its content, so nobody knows "
+            "whether its files are still those. Register it again with drivetrain, or give another version."
+        )
+    print(f"continues {group} version {version.version} (content {version.content_hash[:12]})", flush=True)
+    return {"version": str(version.version), "content_hash": version.content_hash}
+
+
+def _anew(why: str) -> Found:
+    print(f"starts anew: {why}", flush=True)
+    return {"version": NONE, "content_hash": NONE}
+
+
+if __name__ == "__main__":
+    find_previous.main()

@@ -1,0 +1,141 @@
+"""The two steps before a training that goes on: which version it is, and its files."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.components.fetch_previous import fetch_previous
+from drivetrain.components.find_previous import find_previous
+from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.package_mapping import record_of
+from drivetrain.registry.registry import open_registry
+from drivetrain.training.continuation import read_continuation
+
+NONE = {"version": "none", "content_hash": "none"}
+
+
+class Group:
+    """The group `digits` in a registry, with models of one file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.url = folder, f"local:{folder}/ledger.db"
+        self.registry = open_registry(self.url)
+
+    def add(self, weights: str, status: str) -> str:
+        model = self.folder / weights
+        (model / "training").mkdir(parents=True)
+        (model / "weights").write_text(weights)
+        (model / "training" / "last.pt").write_text(f"state of {weights}")
+        package = record_of({"SourceUri": model.as_uri()})
+        self.registry.register("digits", content_hash(model), package, approval=status)
+        return content_hash(model)
+
+    def find(self, which: str = "previous") -> dict[str, Any]:
+        return dict(find_previous("digits", which, self.url))
+
+    def fetch(self, **given: Any) -> Path:
+        folder = self.folder / "previous"
+        fetch_previous(None, folder, group="digits", registry=self.url, **given)
+        return folder
+
+
+@pytest.fixture
+def group(tmp_path: Path) -> Group:
+    return Group(tmp_path)
+
+
+def test_the_declarations() -> None:
+    assert not find_previous.cached and find_previous.texts == ("version", "content_hash")
+    assert fetch_previous.cached and list(fetch_previous.outputs) == ["previous"]
+    helped = (*find_previous.parameters.values(), *fetch_previous.parameters.values(), *fetch_previous.inputs.values())
+    assert all(each.help for each in helped)
+
+
+def test_it_is_the_approved_version(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
+    assert group.find() == NONE
+    assert capsys.readouterr().out == "starts anew: digits has no approved version\n"
+    approved = group.add("first", "Approved")
+    group.add("second", "PendingManualApproval")
+    group.add("third", "Rejected")
+    assert group.find() == {"version": "1", "content_hash": approved}
+    assert capsys.readouterr().out == f"continues digits version 1 (content {approved[:12]})\n"
+    group.registry.set_status("digits", 1, "Rejected")
+    assert group.find() == NONE
+
+
+def test_it_is_the_version_that_was_named(group: Group) -> None:
+    group.add("first", "Rejected")
+    second = group.add("second", "PendingManualApproval")
+    assert group.find("2") == {"version": "2", "content_hash": second}
+    with pytest.raises(
+        InputError, match=r"digits version 1 is rejected, so nothing goes on from it\. Approve it \(driv"
+    ):
+        group.find("1")
+    with pytest.raises(InputError, match="9"):
+        group.find("9")
+    with pytest.raises(
+        InputError, match=r"which is 'newest'\. Allowed: previous, or the number of a version of digits"
+    ):
+        group.find("newest")
+
+
+@pytest.mark.parametrize("which", ["previous", "1"])
+def test_a_fresh_start_has_none(
+    group: Group, which: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    group.add("first", "Approved")
+    monkeypatch.setenv("DRIVETRAIN_FRESH", "0a1b")
+    assert group.find(which) == NONE
+    assert capsys.readouterr().out == "starts anew: --fresh\n"
+
+
+def test_the_files_of_a_version(group: Group) -> None:
+    approved = group.add("first", "Approved")
+    given = read_continuation(group.fetch(**group.find()))
+    assert given.about == {"group": "digits", "version": "1", "content_hash": approved}
+    assert given.name == "digits version 1"
+    assert given.model is not None and content_hash(given.model) == approved
+    assert given.state is not None and (given.state / "last.pt").read_text() == "state of first"
+
+
+def test_none_is_a_folder_that_says_so(group: Group) -> None:
+    folder = group.fetch(**NONE)
+    assert [path.name for path in folder.iterdir()] == ["continues.json"], "no channel is empty"
+    assert read_continuation(folder).model is None
+
+
+def test_files_that_have_changed_since_are_refused(group: Group) -> None:
+    group.add("first", "Approved")
+    (group.folder / "first" / "weights").write_text("other")
+    with pytest.raises(InputError, match="does not hold the files that digits version 1 was registered with"):
+        group.fetch(**group.find())
+
+
+def test_a_model_that_is_given_as_a_platform_packs_it(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "weights").write_text("mine")
+    with tarfile.open(tmp_path / "model" / "model.tar.gz", "w:gz") as archive:
+        archive.add(tmp_path / "weights", "weights")
+    fetch_previous(tmp_path / "model", tmp_path / "previous")
+    given = read_continuation(tmp_path / "previous")
+    assert given.model is not None and (given.model / "weights").read_text() == "mine"
+    assert given.name == f"the model {content_hash(given.model)[:12]}" and given.state is None
+
+
+def test_neither_or_both_is_refused(tmp_path: Path) -> None:
+    for model, version in ((None, ""), (tmp_path, "1")):
+        with pytest.raises(InputError, match="give either the folder of a model, or a version"):
+            fetch_previous(model, tmp_path / "previous", version=version)
+
+
+@pytest.mark.parametrize("text", [None, "[]", "{", '{"version": "1"}', '{"content_hash": 1}', '{"content_hash": "0a"}'])
+def test_another_folder_is_refused(tmp_path: Path, text: str | None) -> None:
+    if text is not None:
+        (tmp_path / "continues.json").write_text(text)
+    with pytest.raises(InputError, match=r"Give|cannot be read"):
+        read_continuation(tmp_path)
