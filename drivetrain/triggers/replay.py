@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, cast
 
+from drivetrain.base import partition_of
 from drivetrain.base.errors import UserError
-from drivetrain.base.partitions import partition_of
 from drivetrain.spec.pipeline import EventTrigger, Trigger
 from drivetrain.triggers.event_pattern import explain
 from drivetrain.triggers.patterns import Where, pattern

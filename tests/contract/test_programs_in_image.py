@@ -79,7 +79,7 @@ def channel(tmp_path_factory: pytest.TempPathFactory) -> Channel:
         pytest.skip("no .venvs/image: run `make test-image`")
     needs = {need for component in COMPONENTS for need in component.needs}
     wheels = find_wheels(missing(needs, IMAGE), IMAGE, None, REPOSITORY)
-    code = code_channel("s3://bucket", None, wheels)
+    code = code_channel("s3://bucket", wheels=wheels)
     folder = tmp_path_factory.mktemp("code")
     for asset in code.assets:
         content = asset.content if isinstance(asset.content, bytes) else asset.content.read_bytes()

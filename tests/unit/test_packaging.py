@@ -362,7 +362,7 @@ def test_a_wheel_holds_every_file(tmp_path: Path) -> None:
 
     def code() -> str:
         run = "import sys; sys.path.insert(0, sys.argv[1]); from drivetrain.targets.assets import assets; "
-        run += "print(assets.__file__); print(assets.code_channel('s3://bucket', None).sha256)"
+        run += "print(assets.__file__); print(assets.code_channel('s3://bucket').sha256)"
         place = tmp_path / "installed"
         command = [sys.executable, "-c", run, str(place)]
         file, sha256 = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout.split()
@@ -372,7 +372,7 @@ def test_a_wheel_holds_every_file(tmp_path: Path) -> None:
     from drivetrain.targets.assets.assets import code_channel
 
     first = code()
-    assert first == code_channel("s3://bucket", None).sha256
+    assert first == code_channel("s3://bucket").sha256
     with (tmp_path / "installed" / "drivetrain" / "cli" / "main.py").open("a") as stays:
         stays.write("# edited\n")
     assert code() == first
@@ -402,7 +402,7 @@ def test_these_rooms_travel_and_no_others() -> None:
 
     from drivetrain.targets.assets.assets import CodeArchive
 
-    with tarfile.open(fileobj=io.BytesIO(CodeArchive(None).content)) as archive:
+    with tarfile.open(fileobj=io.BytesIO(CodeArchive().content)) as archive:
         names = {name for name in archive.getnames() if name.endswith(".py")}
     files = {
         f"{module.replace('.', '/')}{'/__init__' if path.name == '__init__.py' else ''}.py": module

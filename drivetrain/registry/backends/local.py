@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from drivetrain.base.partitions import partition_of
+from drivetrain.base import partition_of
 from drivetrain.registry.backends._selection import chosen, no_group
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord

@@ -68,6 +68,8 @@ if __name__ == "__main__":
     assert given is not None
     with open(given, "rb") as file:
         executor_input, environment = marshal.load(file)  # kfp's runner wrote it  # nosec B302
+    # The code of this task, after the package, which is loaded.
+    sys.path[2:2] = environment["PYTHONPATH"].split(os.pathsep)[1:]
     os.environ.clear()
     os.environ.update(environment)
     sys.argv[1:] = [executor_input]

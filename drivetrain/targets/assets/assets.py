@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import drivetrain
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.steps.start import plain_header
-from drivetrain.targets.assets import source_files
+from drivetrain.targets.assets.step_code import NOTHING, Used
 
 if TYPE_CHECKING:
     from drivetrain.targets.assets.wheels import Wheel
@@ -120,6 +120,8 @@ def _remove_oldest(folder: str) -> None:
 
 
 EXAMPLES = "example:"
+# In an archive that holds all of the user's files: why.
+WHOLE_FOLDER = "whole_folder.txt"
 # The rooms of the package that travel.
 _ROOMS = ("base", "components", "data", "decision", "registry", "steps", "training", "training_scripts")
 _PACKAGE_FILES = (".py", ".json", ".yaml")
@@ -156,17 +158,17 @@ class Code:
     assets: tuple[Asset, ...]
 
 
-def code_channel(root: str, source: Path | None, wheels: tuple[Wheel, ...] = ()) -> Code:
-    """The folder that travels into a container: start file, archive of our package and the user's source, wheels.
+def code_channel(root: str, used: Used = NOTHING, wheels: tuple[Wheel, ...] = ()) -> Code:
+    """The folder that travels into a container: start file, archive of our package and the user's files, wheels.
 
     Args:
         root: URI of the pipeline's own folder, below which this one is put.
-        source: the folder of the user's pipeline file; its Python files travel.
+        used: the user's files.
         wheels: distributions that the image lacks.
     """
     files: dict[str, bytes | CodeArchive | Path] = {wheel.name: wheel.content for wheel in wheels}
     hashes = {wheel.name: _sha256(wheel.content) for wheel in wheels}
-    archive = CodeArchive(source, hashes)
+    archive = CodeArchive(used, hashes)
     digest, start = archive.sha256, _start_file()
     files |= {"start.py": start, f"{digest}.tar": archive}
     hashes |= {"start.py": _sha256(start), f"{digest}.tar": digest}
@@ -186,16 +188,16 @@ class CodeArchive:
     hash was worked out; the user's files are read each time.
 
     Args:
-        source: the folder of the user's pipeline file.
+        used: the user's files.
         wheels: name of each wheel -> its SHA-256.
     """
 
-    def __init__(self, source: Path | None, wheels: Mapping[str, str] | None = None) -> None:
-        files: dict[str, bytes] = {}
+    def __init__(self, used: Used = NOTHING, wheels: Mapping[str, str] | None = None) -> None:
+        files = {f"source/{name}": content for name, content in used.files.items()}
         if wheels:
             files["wheels.sha256"] = "".join(f"{wheels[name]}  {name}\n" for name in sorted(wheels)).encode()
-        if source is not None:
-            files.update({f"source/{path.relative_to(source)}": path.read_bytes() for path in source_files(source)})
+        if used.whole:
+            files[WHOLE_FOLDER] = f"{used.whole}\n".encode()
         self._beside_own = b"".join(part for name in sorted(files) for part in _member(name, files[name]))
 
     @cached_property

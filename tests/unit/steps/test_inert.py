@@ -12,6 +12,7 @@ import drivetrain
 import drivetrain.components  # before the stand-in takes the package's place
 from drivetrain.steps import inert
 from drivetrain.targets.assets.assets import CodeArchive
+from tests.fixtures.used_files import used_files
 
 FILE = """
 from drivetrain.components import Input, Output, component
@@ -55,7 +56,7 @@ def test_import_star_finds_the_names_that_it_finds_at_home(tmp_path: Path) -> No
         "def pipe() -> Pipeline:\n    return Pipeline(name='pipe', steps=[])\n\n"
         "print(Pipeline.__module__, component.__module__)\n"
     )
-    with tarfile.open(fileobj=io.BytesIO(CodeArchive(tmp_path / "source").content)) as archive:
+    with tarfile.open(fileobj=io.BytesIO(CodeArchive(used_files(tmp_path / "source")).content)) as archive:
         archive.extractall(tmp_path / "code", filter="data")
     code = tmp_path / "code"
     run = f"import sys; sys.path[:0] = [{str(code)!r}, {str(code / 'source')!r}]; import stars"

@@ -31,7 +31,7 @@ from drivetrain.spec.steps import (
 from drivetrain.spec.values import ExecutionRef, ItemRef, ParameterRef, Reference
 from drivetrain.steps import METRICS_OUTPUT
 from drivetrain.steps.kubeflow.task import REGISTER
-from drivetrain.targets.assets import check_program, source_files
+from drivetrain.targets.assets import check_program
 from drivetrain.targets.assets.assets import Asset, Code
 from drivetrain.targets.kubeflow.compile import checks, deployable, fails, size
 from drivetrain.targets.kubeflow.compile.fails import BRANCHES
@@ -68,8 +68,8 @@ class Compiled:
     platform: Mapping[str, Any]
     """The Kubernetes platform's part; empty where nothing is asked of it."""
     assets: tuple[Asset, ...]
-    code: Code
-    """The code archive, which is among them."""
+    codes: Mapping[str, Code]
+    """Step -> its code archive, which is among them; "" -> that of a task which is no step."""
     notes: tuple[str, ...] = ()
 
     @cached_property
@@ -129,13 +129,6 @@ class _Compiler(References):
         self.moved = fails.moved(self.graph, [fail for fail, steps in self.held.items() if steps])
         """Condition -> the fail steps that stand beside it, and not in its branches."""
 
-    @cached_property
-    def travelling(self) -> frozenset[str]:
-        """The user's files that travel, by their paths in the source folder."""
-        if self.source is None:
-            return frozenset()
-        return frozenset(file.relative_to(self.source).as_posix() for file in source_files(self.source))
-
     def compile(self, notes: Sequence[str]) -> Compiled:
         if self.scope is not self.outermost:
             self.outermost.add(STEPS, {"componentRef": {"name": f"comp-{STEPS}"}, "taskInfo": {"name": STEPS}})
@@ -173,7 +166,9 @@ class _Compiler(References):
             executors = dict(sorted(self.platform.items()))
             platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
         assets = tuple(self.imports.assets[uri] for uri in sorted(self.imports.assets))
-        return Compiled(self.pipeline, ir, platform, assets, self.imports.code, (*notes, *size.notes(ir, platform)))
+        codes = {"" if task.step is None else task.step.name: task.code for task in self.tasks.values()}
+        said = (*notes, *self.step_code.notes(), *size.notes(ir, platform))
+        return Compiled(self.pipeline, ir, platform, assets, codes, said)
 
     def fill_notices(self, secret: str) -> None:
         """All steps in one task, and one that says how it ended."""
@@ -253,7 +248,7 @@ class _Compiler(References):
 
     def fill_job(self, step: JobStep) -> None:
         """A step that runs a program."""
-        check_program(step, self.source, self.travelling, own_image=step.image is not None)
+        check_program(step, self.source, self.step_code.travelling, own_image=step.image is not None)
         task = self.task(step)
         task.artifacts = step.output_names()
         for input_name, value in step.inputs.items():
@@ -278,7 +273,7 @@ class _Compiler(References):
                 step,
                 self.settings,
                 image=step.image or self.settings.image,
-                code=self.imports.code,
+                code=task.code,
             )
         task.cached = (step.cache or self.pipeline.cache).enabled
 
@@ -370,7 +365,7 @@ class _Compiler(References):
             step = None  # the pod of the task itself only follows the TrainJob
         resources = executor_resources(Resources() if step is None else resources_of(step, self.settings))
         self.executors[executor] = task.executor(
-            image, self.imports.code, variables_of(self.settings), resources, self.imports.places(task.inputs.values())
+            image, variables_of(self.settings), resources, self.imports.places(task.inputs.values())
         )
         checkpoint = None if step is None else checks.checkpoints_of(step)
         platform = platform_of(step, self.settings, checkpoints=checkpoint is not None and checkpoint.uri is None)

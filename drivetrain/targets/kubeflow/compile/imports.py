@@ -8,6 +8,7 @@ from typing import Any
 
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
+from drivetrain.targets.assets.step_code import Used
 from drivetrain.targets.kubeflow.compile.checks import task_name
 from drivetrain.targets.kubeflow.compile.scopes import ARTIFACT, Channel, Scope
 
@@ -19,23 +20,28 @@ class Imports:
 
     Args:
         root: URI of the pipeline's own folder.
-        source: folder of the user's pipeline file.
         base: folder that relative data paths start from.
         names: those of all tasks, in whatever DAG they stand; the importers' are added.
     """
 
-    def __init__(self, scope: Scope, root: str, source: Path | None, base: Path, names: set[str]) -> None:
+    def __init__(self, scope: Scope, root: str, base: Path, names: set[str]) -> None:
         self.scope, self.root, self.base, self.names = scope, root, base, names
         self.assets: dict[str, Asset] = {}
         self.components: Json = {}
         self.executors: Json = {}
         self._known: dict[str, Channel] = {}
-        self.code: Code = code_channel(root, source)
-        self.assets |= {asset.uri: asset for asset in self.code.assets}
+        self._code: dict[int, Code] = {}
 
-    def code_channel(self) -> Channel:
-        """The folder of the code archive."""
-        return self._imported(self.code.uri, "code")
+    def code(self, used: Used) -> Code:
+        """The code archive with these files of the user's."""
+        if id(used) not in self._code:
+            code = self._code[id(used)] = code_channel(self.root, used)
+            self.assets |= {asset.uri: asset for asset in code.assets}
+        return self._code[id(used)]
+
+    def code_channel(self, code: Code) -> Channel:
+        """The folder of a code archive."""
+        return self._imported(code.uri, "code")
 
     def input(self, value: Value, called: str) -> Channel:
         """What lies at a URI, at a path of this machine, or at the URI that a parameter has.

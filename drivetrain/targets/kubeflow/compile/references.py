@@ -18,6 +18,7 @@ from drivetrain.spec.values import (
     ParameterRef,
     Reference,
 )
+from drivetrain.targets.assets.step_code import StepCode
 from drivetrain.targets.kubeflow.compile import checks
 from drivetrain.targets.kubeflow.compile.imports import Imports, free_name
 from drivetrain.targets.kubeflow.compile.notices import STEPS
@@ -49,7 +50,8 @@ class References:
         self.tasks: dict[str, Task] = {}
         # Components have one list of names for all DAGs, so that tasks have one, too.
         self.names = set(checks.task_names(self.graph))
-        self.imports = Imports(self.scope, self.root, source, base, self.names)
+        self.imports = Imports(self.scope, self.root, base, self.names)
+        self.step_code = StepCode(source, self.graph)
 
     def inside(self, scope: Scope, task: str) -> Scope:
         """The DAG that a task of another one runs."""
@@ -99,8 +101,8 @@ class References:
         return self.tasks[step.name]
 
     def new_task(self, scope: Scope, name: str, step: BaseStep | None, called: str) -> Task:
-        task = Task(scope, name, step, {"step": called})
-        task.take(CODE_INPUT, self.imports.code_channel())
+        task = Task(scope, name, step, self.imports.code(self.step_code.of(step)), {"step": called})
+        task.take(CODE_INPUT, self.imports.code_channel(task.code))
         return task
 
     def selection(self, loop: ForEachStep, index: int | None) -> Task:

@@ -39,6 +39,7 @@ class Task:
     scope: Scope
     name: str
     step: BaseStep | None
+    code: Code
     document: Json = field(default_factory=dict[str, Any])
     parameters: dict[str, str] = field(default_factory=dict[str, str])
     artifacts: tuple[str, ...] = ()
@@ -98,9 +99,7 @@ class Task:
             built["outputDefinitions"] = made
         return built
 
-    def executor(
-        self, image: str, code: Code, environment: Mapping[str, str], resources: Json, places: Iterable[str] = ()
-    ) -> Json:
+    def executor(self, image: str, environment: Mapping[str, str], resources: Json, places: Iterable[str] = ()) -> Json:
         """The container that runs the task.
 
         Args:
@@ -111,7 +110,7 @@ class Task:
         told = hashlib.sha256("\n".join([document, *sorted(places)]).encode()).hexdigest()
         container: Json = {
             "args": ["{{$}}"],
-            "command": ["sh", "-c", start_command(code, told)],
+            "command": ["sh", "-c", start_command(self.code, told)],
             "env": [{"name": name, "value": value} for name, value in {**environment, DOCUMENT: document}.items()],
             "image": image,
         }

@@ -7,7 +7,7 @@ follows from that.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import (
@@ -41,6 +41,9 @@ from drivetrain.targets.local.ledger import Child
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.step_types.for_each import reason_of
 
+if TYPE_CHECKING:
+    from drivetrain.targets.assets.assets import Code
+
 Json = dict[str, Any]
 LOG_NAME = "algo-1.log"
 STOPPED, REACHED = "stopped by the user", "the pipeline's Fail step was reached"
@@ -60,14 +63,14 @@ class Book:
         parameters: Mapping[str, Any],
         ledger: LedgerWriter,
         observer: Observer,
-        code: str,
+        codes: Mapping[str, Code],
     ) -> None:
         """
         Args:
-            code: the SHA-256 of the archive with the steps' programs.
+            codes: step -> the archive with its program.
         """
         self.pipeline, self.execution, self.parameters = pipeline, execution, parameters
-        self.ledger, self.observer, self.code = ledger, observer, code
+        self.ledger, self.observer, self.codes = ledger, observer, codes
         self.recorded = Recorded(ledger.home)
         self.graph = Graph(pipeline)
         self.why = ("--fresh",) if is_fresh(parameters) else ("it has no cache",)
@@ -116,7 +119,7 @@ class Book:
         if row in self.attempts:  # kfp tries again
             self.attempts[row] = self.ledger.retry_step(self.execution, row)
         else:
-            arguments = arguments_of(step, self.arguments[row], self.code)
+            arguments = arguments_of(step, self.arguments[row], self.codes[step.name].sha256)
             self.attempts[row] = self.ledger.start_step(self.execution, row, arguments=arguments, why=self.why)
         self.status[row] = "Executing"
         self.observer(StepStarted(row, self.attempts[row], self.why if self.attempts[row] == 1 else ()))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import importlib
 import re
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from drivetrain.targets.kubeflow.run.task_forks import TaskForks
@@ -85,8 +85,11 @@ def _has_failed(io_store: Any, task: str) -> bool:
         return False
 
 
-def mend() -> TaskForks:
+def mend(unpacked: Mapping[str, Sequence[str]]) -> TaskForks:
     """Put ours in the place of kfp's; gives what runs the tasks, which is to be ended.
+
+    Args:
+        unpacked: the SHA-256 of each archive of code -> the folders from which its tasks import.
 
     Raises:
         GapError: this kfp has no such functions.
@@ -101,7 +104,7 @@ def mend() -> TaskForks:
         _ = evaluator.evaluate_condition, plain.run_dag
     except (ImportError, AttributeError) as error:
         raise GapError(f"this kfp is not as 2.17 is: {error}") from None
-    forks = TaskForks(run_process)
+    forks = TaskForks(run_process, unpacked)
     handler.run_local_subprocess = forks.run
     evaluator.evaluate_condition = staticmethod(holds)
     enhanced.execute_task = strict(execute_task, failure)

@@ -24,8 +24,9 @@ from drivetrain.targets.local.containers import TOKEN_VARIABLE, with_token
 from drivetrain.targets.local.containers.namespaces import set_parent_death_signal
 
 FAILED, REFUSED = 1, 3
-TASK_PATH = "DRIVETRAIN_TASK_PATH"
-"""Where tasks import from; this process has its own places."""
+UNPACKED = "DRIVETRAIN_UNPACKED_CODE"
+"""The SHA-256 of each archive of code -> the folders from which its tasks import, the user's source the second, as
+JSON; this process has its own places."""
 
 
 def end_all(number: int, frame: FrameType | None) -> NoReturn:
@@ -42,7 +43,7 @@ def main() -> NoReturn:
     set_parent_death_signal(signal.SIGTERM)
     # kfp orders tasks by sets of their names; the runner fixes that order, and for kfp alone.
     os.environ.pop("PYTHONHASHSEED", None)
-    os.environ["PYTHONPATH"] = os.environ.pop(TASK_PATH)
+    unpacked: dict[str, list[str]] = json.loads(os.environ.pop(UNPACKED))
     pipeline, arguments, folder = map(Path, sys.argv[1:])
     # A task's resources and image mean nothing here.
     warnings.filterwarnings("ignore", module="kfp")
@@ -53,7 +54,7 @@ def main() -> NoReturn:
         print(f"kfp cannot be imported: {error}", file=sys.stderr)
         sys.exit(REFUSED)
     try:
-        forks = kfp_gaps.mend()
+        forks = kfp_gaps.mend(unpacked)
     except kfp_gaps.GapError as error:
         print(f"{error}. Install one that is: pip install 'drivetrain[kubeflow]'.", file=sys.stderr)
         sys.exit(REFUSED)

@@ -107,7 +107,7 @@ class Runner:
                 steps=steps,
             )
             self.observer(ExecutionStarted(id, pipeline.name, tuple(steps)))
-            book = Book(pipeline, id, bound, ledger, self.observer, compiled.code.sha256)
+            book = Book(pipeline, id, bound, ledger, self.observer, compiled.codes)
             status, reason = self._run(compiled, id, folder, book)
             status, said = book.end(status)
             reason = said or reason
@@ -117,7 +117,7 @@ class Runner:
         return Summary(id, status, seconds, reason)
 
     def _unpacked(self, code: Code, folder: Path) -> list[str]:
-        """The folders from which all tasks of the run import, the user's source the second."""
+        """The folders from which all tasks with this code import, the user's source the second."""
         place = _made(folder / f"drivetrain-code-{code.sha256}")
         return unpack_code(str(self.home.objects / code.uri.removeprefix("s3://")), code.sha256, str(place))
 
@@ -126,7 +126,8 @@ class Runner:
         says it."""
         settings = settings_of(compiled.pipeline.deployment)
         outputs = self.home.objects / settings.root.removeprefix("s3://") / compiled.pipeline.name / "kubeflow" / id
-        code = self._unpacked(compiled.code, folder / "tmp")
+        codes = {code.sha256: code for code in compiled.codes.values()}
+        unpacked = {sha256: self._unpacked(code, folder / "tmp") for sha256, code in codes.items()}
         with _pipe(folder / "reports") as pipe, (folder / LOG).open("wb") as log, _stopping() as stop:
             environment = {
                 # As the containers of other runs here: of what the user's shell has, nothing that may be secret.
@@ -135,9 +136,7 @@ class Runner:
                 "PYTHONHASHSEED": "0",
                 TOKEN_VARIABLE: (token := secrets.token_hex(8)),
                 "TMPDIR": str(_made(folder / "tmp")),
-                "DRIVETRAIN_UNPACKED": compiled.code.sha256,
-                "DRIVETRAIN_SOURCE": code[1],
-                kfp_process.TASK_PATH: os.pathsep.join(code),
+                kfp_process.UNPACKED: json.dumps(unpacked),
                 "DRIVETRAIN_OBJECT_STORE": str(self.home.objects),
                 "DRIVETRAIN_REGISTRY": f"local:{self.home.ledger}",
                 "DRIVETRAIN_EXECUTION": id,

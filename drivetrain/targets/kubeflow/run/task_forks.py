@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import marshal
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -14,6 +15,8 @@ from drivetrain.targets.kubeflow.compile.tasks import DOCUMENT
 
 Run = Callable[[Sequence[str], Mapping[str, str]], int]
 PROGRAM = "drivetrain.steps.kubeflow.forks"
+# The beginning of every task's command (start_command of ../compile/tasks.py).
+_CODE = re.compile(r'c=([0-9a-f]{64}); test "\$DRIVETRAIN_UNPACKED" = \$c ')
 
 
 class TaskForks:
@@ -21,13 +24,17 @@ class TaskForks:
 
     Args:
         otherwise: kfp's way, for all other commands, and where the interpreter is gone.
+        unpacked: the SHA-256 of each archive of code -> the folders from which its tasks import, the package's first,
+            the user's source the second. The package is the same in all.
     """
 
-    def __init__(self, otherwise: Run) -> None:
-        self.otherwise = otherwise
+    def __init__(self, otherwise: Run, unpacked: Mapping[str, Sequence[str]]) -> None:
+        self.otherwise, self.unpacked = otherwise, unpacked
+        package = next(iter(unpacked.values()))[0]
         self.requests, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         command = [sys.executable, "-m", PROGRAM, str(theirs.fileno())]
-        self.process = subprocess.Popen(command, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
+        environment = {**os.environ, "PYTHONPATH": package}
+        self.process = subprocess.Popen(command, env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
         theirs.close()
 
     def run(self, full_command: Sequence[str], env_vars: Mapping[str, str]) -> int:
@@ -37,11 +44,18 @@ class TaskForks:
             full_command: `sh -c TEXT EXECUTOR-INPUT`.
             env_vars: the container's.
         """
-        unpacked = f'test "$DRIVETRAIN_UNPACKED" = {os.environ.get("DRIVETRAIN_UNPACKED")} '
-        if DOCUMENT not in env_vars or not full_command[2].startswith(unpacked):
+        code = _CODE.match(full_command[2]) if DOCUMENT in env_vars else None
+        if code is None or code[1] not in self.unpacked:
             return self.otherwise(full_command, env_vars)
-        code = self._forked(full_command[3], {**os.environ, **env_vars})
-        return self.otherwise(full_command, env_vars) if code is None else code
+        folders = self.unpacked[code[1]]
+        env_vars = {
+            **env_vars,
+            "DRIVETRAIN_UNPACKED": code[1],
+            "DRIVETRAIN_SOURCE": folders[1],
+            "PYTHONPATH": os.pathsep.join(folders),
+        }
+        ended = self._forked(full_command[3], {**os.environ, **env_vars})
+        return self.otherwise(full_command, env_vars) if ended is None else ended
 
     def _forked(self, executor_input: str, environment: Mapping[str, str]) -> int | None:
         """None where the interpreter is gone, and nothing has begun."""

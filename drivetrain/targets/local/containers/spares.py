@@ -64,19 +64,37 @@ def loaded_ahead(arguments: Mapping[str, Any], store: ObjectStore) -> tuple[str,
     Args:
         arguments: those of the step, as the definition has them.
     """
+    given = _words(arguments)
+    target = next((word for word in given if ":" in word and not word.startswith("-")), "")
+    if target in _OF_OURS:
+        return _OF_OURS[target]
+    module, _, function = target.partition(":")
+    archive = archive_of(arguments, store)
+    return () if archive is None else _imports_of(archive, f"source/{module.replace('.', '/')}.py", function)
+
+
+def archive_of(arguments: Mapping[str, Any], store: ObjectStore) -> Path | None:
+    """The archive of a job's code; None where the definition does not say it in one word.
+
+    Args:
+        arguments: those of the step, as the definition has them.
+    """
+    words = _words(arguments)
+    for uri in _code(arguments) if words else ():
+        try:
+            return store.path(f"{uri.rstrip('/')}/{words[words.index('--code') + 1]}.tar")
+        except UserError:  # no URI of an object; the job itself will say so
+            return None
+    return None
+
+
+def _words(arguments: Mapping[str, Any]) -> list[str]:
+    """The command line of a job that begins with our start file."""
     for app in ("AppSpecification", "AlgorithmSpecification"):
         words = object_in(arguments, app).get("ContainerArguments")
-        if not isinstance(words, list) or "--code" not in words[:-1]:
-            continue
-        given = [str(word) for word in cast("list[Any]", words)]
-        sha256 = given[given.index("--code") + 1]
-        target = next((word for word in given if ":" in word and not word.startswith("-")), "")
-        if target in _OF_OURS:
-            return _OF_OURS[target]
-        module, _, function = target.partition(":")
-        for uri in _code(arguments):
-            return _imports_of(_archive(store, uri, sha256), f"source/{module.replace('.', '/')}.py", function)
-    return ()
+        if isinstance(words, list) and "--code" in words[:-1]:
+            return [str(word) for word in cast("list[Any]", words)]
+    return []
 
 
 def _code(arguments: Mapping[str, Any]) -> Iterator[str]:
@@ -89,13 +107,6 @@ def _code(arguments: Mapping[str, Any]) -> Iterator[str]:
         uri = object_in(object_in(channel, "DataSource"), "S3DataSource").get("S3Uri")
         if channel.get("ChannelName") == CODE_CHANNEL and isinstance(uri, str):
             yield uri
-
-
-def _archive(store: ObjectStore, uri: str, sha256: str) -> Path:
-    try:
-        return store.path(f"{uri.rstrip('/')}/{sha256}.tar")
-    except UserError:  # no URI of an object; the job itself will say so
-        return Path()
 
 
 @cache

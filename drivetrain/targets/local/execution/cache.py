@@ -72,7 +72,7 @@ def look_up(
     key = key_of(step.type, fields)
     earlier = ledger.earlier_success(pipeline, step.name, key)
     if earlier is None:
-        return _missed(step, fields, execution, pipeline, ledger, masking)
+        return _missed(step, fields, execution, pipeline, ledger, store, masking)
     age = (time.time() if now is None else now) - earlier.ended
     limit = step.cache.expire_after_seconds
     if limit is not None and age > limit:
@@ -120,7 +120,13 @@ def gone_or_changed(uri: str, execution: str) -> str:
 
 
 def _missed(
-    step: StepNode, fields: Mapping[str, Any], execution: str, pipeline: str, ledger: Ledger, masking: Masking
+    step: StepNode,
+    fields: Mapping[str, Any],
+    execution: str,
+    pipeline: str,
+    ledger: Ledger,
+    store: ObjectStore,
+    masking: Masking,
 ) -> Explanation:
     latest = ledger.earlier_success(pipeline, step.name)
     if latest is None:
@@ -133,7 +139,14 @@ def _missed(
         writer_execution, writer_step = ledger.writer_of(uri)
         return writer_step if writer_execution == execution else None
 
-    told = reasons(found, ran_again) or ("a value that is not kept, since it looks like a secret, has changed",)
+    def what_changed() -> str:
+        from drivetrain.targets.local.execution.code_differences import changed_code
+
+        return changed_code(latest.key_fields, fields, store)
+
+    told = reasons(found, ran_again, what_changed) or (
+        "a value that is not kept, since it looks like a secret, has changed",
+    )
     return Explanation(False, told, found)
 
 

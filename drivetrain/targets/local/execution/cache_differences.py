@@ -38,14 +38,21 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> tuple[Differe
     return tuple(_differences((), _with_flags(old), _with_flags(new)))
 
 
-def reasons(found: Sequence[Difference], ran_again: Callable[[str], str | None]) -> tuple[str, ...]:
+CODE = "code changed"
+
+
+def reasons(
+    found: Sequence[Difference], ran_again: Callable[[str], str | None], changed_code: Callable[[], str] = lambda: CODE
+) -> tuple[str, ...]:
     """The differences as people would say them: `max_digits 4 -> 3`, `input data: upstream prepare re-ran`.
 
-    `ran_again` gives the step that wrote a URI in this execution.
+    `ran_again` gives the step that wrote a URI in this execution; `changed_code` says what of the code changed.
     """
     told: dict[str, None] = {}
     for difference in found:
         told[_reason(difference, ran_again)] = None
+    if CODE in told:
+        told = {changed_code() if text == CODE else text: None for text in told}
     # The checkpoints' folder is named after the configuration: it only repeats what the others say.
     others = [text for text in told if not text.startswith("CheckpointConfig")]
     return tuple(others or told)
@@ -71,7 +78,7 @@ def _reason(difference: Difference, ran_again: Callable[[str], str | None]) -> s
     root, last = path[0], path[-1]
     if "ContainerArguments" in path:
         if last == "code":
-            return "code changed"
+            return CODE
         name = last.replace("-", "_") if last != "ContainerArguments" else "arguments"
         return _change(name, old, new)
     if last == "ContainerEntrypoint" or "ContainerEntrypoint" in path:
@@ -85,7 +92,7 @@ def _reason(difference: Difference, ran_again: Callable[[str], str | None]) -> s
     if root in _INPUTS:
         name = path[1] if len(path) > 1 else root
         if name == "code":
-            return "code changed"
+            return CODE
         if last == "S3Uri" and isinstance(new, str):
             writer = ran_again(new)
             if writer is not None:

@@ -37,9 +37,10 @@ from drivetrain.spec.steps import (
 )
 from drivetrain.spec.values import ParameterRef, Value
 from drivetrain.steps import FRESH_PARAMETER
-from drivetrain.targets.assets import check_program, source_files
+from drivetrain.targets.assets import check_program
 from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_asset
 from drivetrain.targets.assets.image import Image, framework_of, missing, runs_on_spark, says_framework
+from drivetrain.targets.assets.step_code import StepCode
 from drivetrain.targets.sagemaker.compile import TITLE, Generated, described_path, spell, text, unsupported
 from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
@@ -134,18 +135,13 @@ class _Compiler:
         self.here = here
         self.assets: dict[str, Asset] = {}
         self.notes: list[str] = list(notes)
-        self._code: dict[tuple[str, ...], Code] = {}
+        self.step_code = StepCode(source, self.graph)
+        self._wheels: dict[tuple[str, ...], tuple[Wheel, ...]] = {}
+        self._code: dict[tuple[tuple[str, ...], int], Code] = {}
         self._data: dict[str, str] = {}
         self._stock: dict[tuple[bool, str], Image] = {}
         self._parameter_types = {parameter.name: parameter.type for parameter in pipeline.parameters}
         self._step_types = {step.name: type_name(step) for step in self.graph.steps}
-
-    @cached_property
-    def travelling(self) -> frozenset[str]:
-        """The user's files that travel into the containers, by their paths in the source folder."""
-        if self.source is None:
-            return frozenset()
-        return frozenset(file.relative_to(self.source).as_posix() for file in source_files(self.source))
 
     def compile(self) -> Compiled:
         definition: Json = {
@@ -166,6 +162,7 @@ class _Compiler:
             from drivetrain.targets.sagemaker.compile.debugger import debugger_notes
 
             self.notes += debugger_notes(self.graph.steps)
+        self.notes += self.step_code.notes()
         return Compiled(self.pipeline, definition, assets, tuple(self.notes))
 
     def mlflow(self) -> Json:
@@ -267,7 +264,7 @@ class _Compiler:
     def site(self, step: JobStep) -> Site:
         """The job's image and code, found once for all steps alike."""
         own = step.image or self.place.image
-        check_program(step, self.source, self.travelling, own_image=own is not None)
+        check_program(step, self.source, self.step_code.travelling, own_image=own is not None)
         # The user's own image holds what the user put there; of a stock image it is documented.
         stock, lacking, on_spark = None, (), runs_on_spark(step)
         if own is None and on_spark:
@@ -280,9 +277,12 @@ class _Compiler:
             except UserError as error:
                 raise SpecError(f"Step {step.name!r}: {error}") from None
             lacking = missing(self.needs(step, framework, stock), stock)
-        if lacking not in self._code:
-            self._code[lacking] = code_channel(self.root, self.source, self.wheels(lacking, stock))
-            self.assets |= {asset.uri: asset for asset in self._code[lacking].assets}
+        used = self.step_code.of(step)
+        if (key := (lacking, id(used))) not in self._code:
+            if lacking not in self._wheels:
+                self._wheels[lacking] = self.wheels(lacking, stock)
+            self._code[key] = code_channel(self.root, used, self._wheels[lacking])
+            self.assets |= {asset.uri: asset for asset in self._code[key].assets}
         image = step.image or Generated(self.place.image or (stock.uri if stock else ""))
         for kind in self.instance_types(step):
             if problem := machine_problem(image, kind):
@@ -293,7 +293,7 @@ class _Compiler:
 
             spark = spark_job(step, self.root, image)
             self.assets |= {asset.uri: asset for asset in (spark.assets if spark else ())}
-        return Site(self.graph, image, self._code[lacking], self.uri, spark)
+        return Site(self.graph, image, self._code[key], self.uri, spark)
 
     def framework_and_image(self, step: JobStep) -> tuple[str, Image]:
         """The framework that a step runs on, and the stock image that holds it."""

@@ -10,6 +10,7 @@ import pytest
 
 from drivetrain.steps.start import plain_files
 from drivetrain.targets.assets.assets import CodeArchive
+from tests.fixtures.used_files import used_files
 
 
 @pytest.mark.parametrize("wheels", [None, {"a.whl": "0" * 64}])
@@ -23,7 +24,7 @@ def test_an_archive_is_what_tarfile_writes_of_its_members(wheels: dict[str, str]
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
-    archive = CodeArchive(tmp_path, wheels).content
+    archive = CodeArchive(used_files(tmp_path), wheels).content
     again = io.BytesIO()
     with (
         tarfile.open(fileobj=io.BytesIO(archive)) as given,
@@ -42,7 +43,7 @@ def test_an_archive_is_what_tarfile_writes_of_its_members(wheels: dict[str, str]
 
 def test_the_start_file_reads_an_archive_without_tarfile(tmp_path: Path) -> None:
     (tmp_path / "one.py").write_text("x = 1\n", encoding="utf-8")
-    content = CodeArchive(tmp_path, {"tiny.whl": "0" * 64}).content
+    content = CodeArchive(used_files(tmp_path), {"tiny.whl": "0" * 64}).content
     assert isinstance(content, bytes)
     files = plain_files(content)
     assert files is not None

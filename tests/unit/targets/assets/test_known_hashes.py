@@ -12,6 +12,7 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets import assets
 from drivetrain.targets.assets.assets import CodeArchive, keep_hash, known_hash, stamp_of
+from tests.fixtures.used_files import used_files
 
 HASH = "0123456789abcdef" * 4
 ROOMS = ("base", "components", "data", "decision", "registry", "steps", "training", "training_scripts")
@@ -56,10 +57,10 @@ def refuse_reading(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_package_that_has_not_changed_is_not_read_again(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     later(monkeypatch)
-    first = CodeArchive(None)
+    first = CodeArchive()
     sha256, content = first.sha256, first.content
     another_process()
-    again = CodeArchive(None)
+    again = CodeArchive()
     with monkeypatch.context() as patch:
         refuse_reading(patch)
         assert again.sha256 == sha256
@@ -70,17 +71,17 @@ def test_an_edit_of_equal_size_and_time_is_noticed(package: Path, monkeypatch: p
     file = package / "base" / "code.py"
     before = file.stat()
     later(monkeypatch)
-    first = CodeArchive(None).sha256
+    first = CodeArchive().sha256
     time.sleep(0.02)  # ticks of the clock that stamps files
     file.write_text("y = 2\n")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert file.stat().st_size == before.st_size and file.stat().st_mtime_ns == before.st_mtime_ns
     another_process()
-    assert CodeArchive(None).sha256 != first
+    assert CodeArchive().sha256 != first
 
 
 def test_no_hash_is_kept_of_a_file_that_could_change_within_its_tick(package: Path, kept: Path) -> None:
-    assert CodeArchive(None).sha256
+    assert CodeArchive().sha256
     assert not kept.exists()
 
 
@@ -96,7 +97,7 @@ def test_no_hash_is_kept_of_a_package_that_changes_while_it_is_read(
         return read(path)
 
     monkeypatch.setattr(assets, "_content", edited)
-    assert CodeArchive(None).sha256
+    assert CodeArchive().sha256
     assert not kept.exists()
 
 
@@ -105,20 +106,20 @@ def test_a_source_file_is_read_each_time(package: Path, tmp_path: Path, monkeypa
     file.parent.mkdir()
     file.write_text("z = 1\n")
     later(monkeypatch)
-    first = CodeArchive(file.parent).sha256
+    first = CodeArchive(used_files(file.parent)).sha256
     before = file.stat()
     file.write_text("z = 2\n")
     os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert CodeArchive(file.parent).sha256 != first
+    assert CodeArchive(used_files(file.parent)).sha256 != first
 
 
 def test_code_that_has_changed_since_its_hash_was_found_is_refused(
     package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     later(monkeypatch)
-    assert CodeArchive(None).sha256
+    assert CodeArchive().sha256
     another_process()
-    archive = CodeArchive(None)
+    archive = CodeArchive()
     assert archive.sha256
     (package / "base" / "code.py").write_text("y = 2\n")
     with pytest.raises(UserError, match="has changed while this process used it"):

@@ -13,6 +13,7 @@ from drivetrain.targets import assets
 from drivetrain.targets.assets import IGNORE_FILE, source_files
 from drivetrain.targets.assets.assets import CodeArchive
 from drivetrain.targets.local.home import Home
+from tests.fixtures.used_files import used_files
 
 OWN = """
 from drivetrain.components import component
@@ -41,12 +42,12 @@ def names(folder: Path) -> list[str]:
 @pytest.mark.parametrize("place", ["work", "deep/below/home"])
 def test_a_home_in_the_folder_does_not_travel(place: str, tmp_path: Path) -> None:
     write(tmp_path / "own.py")
-    before = CodeArchive(tmp_path).content
+    before = CodeArchive(used_files(tmp_path)).content
     home = Home(tmp_path / place)
     home.create()
     write(home.objects / "bucket" / "model" / "code" / "evil.py")
     assert names(tmp_path) == ["own.py"]
-    assert CodeArchive(tmp_path).content == before
+    assert CodeArchive(used_files(tmp_path)).content == before
 
 
 def test_a_home_of_an_earlier_version_does_not_travel(tmp_path: Path) -> None:

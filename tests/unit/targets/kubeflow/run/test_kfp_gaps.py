@@ -166,7 +166,7 @@ def test_mend_puts_ours_in_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = handler.run_local_subprocess
     monkeypatch.setattr(handler, "run_local_subprocess", theirs)
     monkeypatch.setattr(enhanced, "execute_task", enhanced.execute_task)
-    forks = kfp_gaps.mend()
+    forks = kfp_gaps.mend({"0" * 64: ["package", "source"]})
     forks.end()
     assert handler.run_local_subprocess == forks.run and forks.otherwise is theirs
     assert "run_local_subprocess(" in inspect.getsource(handler.SubprocessTaskHandler.run)
@@ -212,7 +212,7 @@ def test_what_waits_for_a_task_that_did_not_run_does_not_run() -> None:
 def test_a_kfp_without_what_is_mended_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(kfp("local.orchestrator.dag_orchestrator"), "run_dag")
     with pytest.raises(kfp_gaps.GapError, match=r"not as 2\.17 is: .*run_dag"):
-        kfp_gaps.mend()
+        kfp_gaps.mend({"0" * 64: ["package", "source"]})
 
 
 def test_retries_use_one_output_folder() -> None:

@@ -13,7 +13,7 @@ from drivetrain.targets.kubeflow.run.task_forks import TaskForks
 from tests.unit.steps.kubeflow.test_task_program import MODULE, given, working
 
 SHA = "0" * 64
-COMMAND = f'test "$DRIVETRAIN_UNPACKED" = {SHA} && exec "python3" -m drivetrain.steps.kubeflow "$0"'
+COMMAND = f'c={SHA}; test "$DRIVETRAIN_UNPACKED" = $c && exec "python3" -m drivetrain.steps.kubeflow "$0"'
 OTHERWISE = 99
 
 
@@ -24,8 +24,6 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "worked.py").write_text(MODULE)
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", str(tmp_path / "s3"))
-    monkeypatch.setenv("DRIVETRAIN_UNPACKED", SHA)
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     return tmp_path
 
 
@@ -35,7 +33,7 @@ def otherwise(full_command: Sequence[str], env_vars: Mapping[str, str]) -> int:
 
 @pytest.fixture
 def forks(store: Path) -> Iterator[TaskForks]:
-    found = TaskForks(otherwise)
+    found = TaskForks(otherwise, {SHA: [str(store / "package"), str(store)]})
     yield found
     found.end()
 

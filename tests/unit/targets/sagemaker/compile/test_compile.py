@@ -300,7 +300,7 @@ def test_the_archive_depends_on_content_alone(tmp_path: Path) -> None:
 
     for name in ("one", "two"):
         (tmp_path / name / "sub").mkdir(parents=True)
-        (tmp_path / name / "steps.py").write_text("x = 1\n")
+        (tmp_path / name / "steps.py").write_text("import sub.more\n")
         (tmp_path / name / "sub" / "more.py").write_text("y = 1\n")
     (tmp_path / "two" / "steps.py").touch()
     (tmp_path / "two" / ".venv").mkdir()
