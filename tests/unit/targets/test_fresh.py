@@ -25,12 +25,8 @@ def keys(pipeline: Pipeline, fresh: str) -> dict[str, str]:
     """Job -> the key of SageMaker's cache, as far as it is known before the run."""
     built = compile_pipeline(pipeline)
     values = {one.name: one.default for one in built.pipeline.parameters} | {"Fresh": fresh}
-    return {
-        one["Name"]: key_of(
-            one["Type"], key_fields(one["Type"], resolve_known(one["Arguments"], ParameterScope(values)))
-        )
-        for one in jobs(built.definition["Steps"])
-    }
+    known = ((one, resolve_known(one["Arguments"], ParameterScope(values))) for one in jobs(built.definition["Steps"]))
+    return {one["Name"]: key_of(one["Type"], key_fields(one["Type"], given) or {}) for one, given in known}
 
 
 def jobs(steps: Any) -> Iterator[Any]:
