@@ -14,7 +14,7 @@ what Studio changed of it, so that they have its code, role and places wherever 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -39,6 +39,8 @@ _VARYING = (
     re.compile(r"^/opt/ml/.*"),
     re.compile(r"[0-9a-f]{16,}|[0-9]{12}|[a-z]{2}(?:-[a-z]+)+-[0-9]"),
 )
+
+_PROGRAM = re.compile(r"[A-Za-z_][\w.]*:[\w./-]+")
 
 
 @dataclass(frozen=True)
@@ -193,8 +195,9 @@ def _as_now(edit: Change, parts: Outline, merged: Outline, before: Outline | Non
 
 
 def _origin(step: Json, code: Outline, before: Outline | None) -> str | None:
-    """The step of the code that shares most values with this one; None where no one shares enough."""
-    best, most = None, 0.0
+    """The step of the code that shares most values with this one, and runs its program if one does; None where no one
+    shares enough."""
+    best, most = None, (False, 0.0)
     own = dict(_leaves(step, STEP))
     for name, written in (code.steps or {}).items():
         seen = (before.steps or {}).get(name, written) if before is not None else written
@@ -203,9 +206,15 @@ def _origin(step: Json, code: Outline, before: Outline | None) -> str | None:
         leaves = dict(_leaves(seen, STEP))
         shared = sum(place in own and own[place] == value for place, value in leaves.items())
         share = shared / max(len(own), len(leaves), 1)
-        if share >= _LEAST_SHARED and share > most:
-            best, most = name, share
+        likeness = (_programs(own) == _programs(leaves), share)
+        if share >= _LEAST_SHARED and likeness > most:
+            best, most = name, likeness
     return best
+
+
+def _programs(leaves: Mapping[tuple[str, ...], Json]) -> set[Json]:
+    """The program that a job runs, `module:function` or `script:path`: its code is that of a step with the same one."""
+    return {word for place, word in leaves.items() if "ContainerArguments" in place and _PROGRAM.fullmatch(str(word))}
 
 
 def _leaves(value: Json, spot: Spot, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:
