@@ -14,7 +14,7 @@ what Studio changed of it, so that they have its code, role and places wherever 
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -117,7 +117,8 @@ def follow(
     gone = {*code.steps} - {*merged.steps} - {str(edit.place[1]) for edit in again if is_renaming(edit)}
     fresh: list[Change] = []
     for name in merged.steps:
-        origin = None if name in code.steps or name in known else _origin(merged.steps[name], code, before)
+        place = (places.STEPS, name)
+        origin = None if name in code.steps or name in known else _origin(merged.steps[name], place, code, before)
         if origin in gone:
             gone.remove(origin)
             fresh.append(Change((places.STEPS, origin, "Name"), origin, name, "text"))
@@ -141,25 +142,45 @@ def laid(edit: Change, parts: Outline, code: Outline) -> Outline:
     """
     if not isinstance(edit, Copy):
         return renamed(parts, str(edit.place[1]), str(edit.new))
-    made = edit.made(code)
+    made = edit.made(code if len(edit.place) == 2 else parts)
     if made is None:
         raise NoSuchPlaceError((*edit.place[:-1], edit.like), len(edit.place), "is not there")
     return put(parts, edit.place, made)
 
 
-def origin_of(step: Json, code: Outline) -> str | None:
-    """The step of the code from which a step was made that an edit of an earlier version holds as a whole."""
-    origin = _origin(step, code, None)
-    return origin if origin is not None and any(generated((code.steps or {})[origin])) else None
+def in_loop(change: Change, code: Outline, before: Outline | None) -> tuple[Change, ...]:
+    """The edits of a step that is added to a loop, where it follows one that stands there; else the change itself."""
+    copy = None
+    if change.old is ABSENT and len(change.place) > 2 and spot_at(code, change.place).step:
+        copy = copied(change.place, change.new, code, before)
+    made = None if copy is None else copy.made(code)
+    if copy is None or made is None:
+        return (change,)
+    step = brought_up(change.new, made, before)
+    return (copy, *differing(cast("Json", made), step, change.place, STEP))
 
 
-def brought_up(name: str, step: Json, origin: str, code: Outline, texts: Container[str] = ()) -> Json:
-    """A step with what is generated now in the step that it was made from, for what was generated when it was kept."""
+def copied(place: Place, step: Value, code: Outline, before: Outline | None = None) -> Copy | None:
+    """The edit by which a step follows the one of the code that it was made from."""
+    origin = _origin(step, place, code, before)
+    is_followed = origin is not None and any(generated(_beside(place, code)[origin]))
+    return copy_of(place, origin) if is_followed and origin is not None else None
+
+
+def brought_up(step: Value, made: Value, before: Outline | None = None) -> Json:
+    """A step with what is generated now in what it was made from, for what was generated then.
+
+    That is what apply wrote `before`; of a step that an earlier version kept, what is alike but for hashes and names of
+    deployments.
+    """
+    texts = set(_texts(list((before.steps or {}).values()))) if before is not None else set[str]()
 
     def follows(value: Value, text: Generated) -> bool:
-        return not isinstance(value, str) or value in texts or _shape(value) == _shape(text)
+        if before is not None:
+            return value == text or value in texts
+        return not isinstance(value, str) or _shape(value) == _shape(text)
 
-    return cast("Json", renewed(step, _called((code.steps or {})[origin], name), STEP, follows))
+    return cast("Json", renewed(step, made, STEP, follows))
 
 
 def _again(kept: Iterable[Change], code: Outline, merged: Outline) -> list[Change]:
@@ -181,8 +202,7 @@ def _as_now(edit: Change, parts: Outline, merged: Outline, before: Outline | Non
     step = (merged.steps or {})[name]
     base = None if before is None else (before.steps or {}).get(origin)
     if base is None:
-        texts = set(_texts(list((before.steps or {}).values()))) if before is not None else set[str]()
-        return brought_up(name, step, name, parts, texts)
+        return brought_up(step, (parts.steps or {})[name], before)
     made = parts
     for change in differing(_called(base, name), step, (places.STEPS, name), STEP):
         try:
@@ -194,13 +214,25 @@ def _as_now(edit: Change, parts: Outline, merged: Outline, before: Outline | Non
     return (made.steps or {})[name]
 
 
-def _origin(step: Json, code: Outline, before: Outline | None) -> str | None:
+def _beside(place: Place, parts: Outline) -> Mapping[str, Json]:
+    """The steps beside a place: all but those of loops, or those of its loop."""
+    if len(place) == 2:
+        return parts.steps or {}
+    try:
+        seen = view(cast("Json", find(parts, place[:-1])), spot_at(parts, place[:-1]))
+    except NoSuchPlaceError:
+        return {}
+    return {} if seen is None else {str(name): step for name, step in seen.entries.items()}
+
+
+def _origin(step: Value, place: Place, code: Outline, before: Outline | None) -> str | None:
     """The step of the code that shares most values with this one, and runs its program if one does; None where no one
     shares enough."""
     best, most = None, (False, 0.0)
-    own = dict(_leaves(step, STEP))
-    for name, written in (code.steps or {}).items():
-        seen = (before.steps or {}).get(name, written) if before is not None else written
+    own = dict(_leaves(cast("Json", step), STEP))
+    there: Mapping[str, Json] = {} if before is None else _beside(place, before)
+    for name, written in _beside(place, code).items():
+        seen = there.get(name, written)
         if not isinstance(step, dict) or not isinstance(seen, dict) or step.get("Type") != seen.get("Type"):
             continue
         leaves = dict(_leaves(seen, STEP))
@@ -212,9 +244,10 @@ def _origin(step: Json, code: Outline, before: Outline | None) -> str | None:
     return best
 
 
-def _programs(leaves: Mapping[tuple[str, ...], Json]) -> set[Json]:
+def _programs(leaves: Mapping[tuple[str, ...], Json]) -> set[str]:
     """The program that a job runs, `module:function` or `script:path`: its code is that of a step with the same one."""
-    return {word for place, word in leaves.items() if "ContainerArguments" in place and _PROGRAM.fullmatch(str(word))}
+    words = (str(word) for place, word in leaves.items() if "ContainerArguments" in place)
+    return {word for word in words if _PROGRAM.fullmatch(word)}
 
 
 def _leaves(value: Json, spot: Spot, place: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Json]]:

@@ -21,7 +21,7 @@ from drivetrain.base.json_text import Json
 from drivetrain.studio import patch_text
 from drivetrain.studio.comments import NO_EDIT, comments
 from drivetrain.studio.deployment_texts import NO_TEXTS, DeploymentTexts
-from drivetrain.studio.following import Copy, brought_up, copy_of, follow, follows, laid, new_name, origin_of
+from drivetrain.studio.following import Copy, brought_up, copied, copy_of, follow, follows, in_loop, laid, new_name
 from drivetrain.studio.generated import as_edited, as_written, from_edit, generated, has_mark, unlike
 from drivetrain.targets.sagemaker.document.difference import place as places
 from drivetrain.targets.sagemaker.document.difference.change import ABSENT, Change, Value, kind_of
@@ -116,9 +116,10 @@ class Patch:
             new = texts.resolved(from_edit(edit.new, here))
         except UserError as error:
             raise UserError(f"{self.source}: the edit at {edit.where}: {error}") from None
-        is_step = len(edit.place) == 2 and edit.place[0] == places.STEPS
-        if is_step and edit.old is ABSENT and (origin := origin_of(cast("Json", new), code)) is not None:
-            new = brought_up(str(edit.place[1]), cast("Json", new), origin, code)
+        is_step = spot_at(parts, edit.place).step
+        beside = code if len(edit.place) == 2 else parts
+        if is_step and edit.old is ABSENT and (copy := copied(edit.place, new, beside)) is not None:
+            new = brought_up(new, copy.made(beside))
         if alike(parts, edit.place, here, new):
             return parts
         if is_step and new is ABSENT and _is_of_before(edit.old, here):
@@ -290,11 +291,16 @@ def between(
         texts: of the deployment that was edited.
     """
     before = None if applied is None else outline(applied)
-    steps, parts, wanted = follow(outline(code), outline(merged), before, tuple(kept))
+    alone = outline(code)
+    steps, parts, wanted = follow(alone, outline(merged), before, tuple(kept))
     edits: list[Change] = []
-    for one in changes(parts, wanted):
-        old = ABSENT if one.old is ABSENT else as_written(one.old, spot_at(parts, one.place))
-        edits.append(Change(one.place, old, texts.named(as_edited(one.new, one.old)), one.kind))
+    for one in (edit for change in changes(parts, wanted) for edit in in_loop(change, parts, before)):
+        if isinstance(one, Copy):
+            parts = laid(one, parts, alone)
+        else:
+            old = ABSENT if one.old is ABSENT else as_written(one.old, spot_at(parts, one.place))
+            one = Change(one.place, old, texts.named(as_edited(one.new, one.old)), one.kind)
+        edits.append(one)
     return Patch(pipeline, (*steps, *edits), source)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from drivetrain.base.errors import UserError
 from drivetrain.studio import patch as patches
+from drivetrain.studio.merge import merge
 from drivetrain.targets.sagemaker.compile import Generated
 from drivetrain.targets.sagemaker.document.difference.difference import differences
 from tests.fixtures.studio_edits import EDITS, steps_of
@@ -118,3 +119,25 @@ def test_what_refers_to_a_renamed_step_in_new_code_follows(studio: Studio) -> No
     studio.file.write_text(text.replace('fail("not good enough")', more))
     gate = steps_of(studio.compile())["good-enough"]
     assert [step["Name"] for step in gate["Arguments"]["ElseSteps"]] == ["stop", "y"]
+
+
+def test_a_copy_within_a_loop_follows_too() -> None:
+    def flow(role: str, *more: str) -> dict[str, Any]:
+        def fit(name: str) -> dict[str, Any]:
+            words = ["--code", Generated(role * 16), "--rate", "0.1"]
+            algorithm = {"TrainingImage": Generated(role), "ContainerArguments": words}
+            arguments = {"RoleArn": Generated(role), "AlgorithmSpecification": algorithm, "HyperParameters": {"a": "1"}}
+            return {"Name": name, "Type": "Training", "Arguments": arguments}
+
+        body = [fit(name) for name in ("fit", *more)]
+        return {"Steps": [{"Name": "each", "Type": "ForEach", "Arguments": {"ForEachBody": body}}]}
+
+    applied, deployed = read(json.dumps(flow("dev"))), read(json.dumps(flow("dev", "again")))
+    deployed["Steps"][0]["Arguments"]["ForEachBody"][1]["Arguments"]["HyperParameters"]["a"] = "2"
+    merged = merge(applied, flow("dev"), deployed)
+    patch = patches.parse(patches.between("p", flow("dev"), merged.definition, applied=applied).text())
+    assert "dev" not in patch.text()
+    for role in ("dev", "new"):
+        wanted = flow(role, "again")
+        wanted["Steps"][0]["Arguments"]["ForEachBody"][1]["Arguments"]["HyperParameters"]["a"] = "2"
+        assert differences(patch.apply(flow(role)), wanted) == ()
