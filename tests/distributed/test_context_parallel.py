@@ -84,7 +84,7 @@ class Whole(decoder_lm.Recipe):
 
 @pytest.mark.parametrize(
     ("kind", "world_size"),
-    [(Uneven, 2), (Padded, 2), (Whole, 2), pytest.param(Uneven, 4, marks=pytest.mark.slow)],
+    [(Uneven, 2), (Padded, 2), *(pytest.param(*dear, marks=pytest.mark.slow) for dear in ((Whole, 2), (Uneven, 4)))],
 )
 def test_tokens_that_do_not_count_and_losses_of_whole_sequences(kind: Any, world_size: int, pooled: Any) -> None:
     recipe = kind(**vars(MODEL))

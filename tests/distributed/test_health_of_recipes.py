@@ -20,7 +20,7 @@ from tests.fixtures.shipped_recipes import ROWS, STEPS, config_of
 NAMES = [name for name in plugins.of_framework("recipes", "torch") if name != "huggingface"]
 SEEDS = 20
 # Which the quick suite trains, with two seeds; the others take seconds a training.
-QUICK = {"digits_cnn", "decoder_lm", "imdb_sentiment"}
+QUICK = {"digits_cnn"}
 
 
 def fit(process: Process, name: str, seeds: list[int], folder: Path) -> list[dict[str, Any]]:

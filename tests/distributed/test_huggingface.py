@@ -23,6 +23,9 @@ from drivetrain.training_scripts import evaluate, predict
 from drivetrain.training_scripts.train import train
 from tests.fixtures import tiny_transformers as tiny
 
+# transformers is dear to import; what the recipe does is shown by tests/unit/training_scripts/recipes.
+pytestmark = pytest.mark.slow
+
 Forked = Callable[..., list[Any]]
 ALONE = Process(0, 1, 0, 1, torch.device("cpu"))
 # 49 rows in batches of 16: the last one of an epoch has 1, so that a rank of two has none; 5 epochs are 20 steps.

@@ -214,6 +214,7 @@ def test_a_restart_loses_nothing(pooled: Any, digits: Path, tmp_path: Path) -> N
     assert again == plain
 
 
+@pytest.mark.slow_cases("2")
 @pytest.mark.parametrize("world_size", [1, 2])
 def test_a_restart_in_the_middle_of_an_epoch(world_size: int, pooled: Any, digits: Path, tmp_path: Path) -> None:
     """The samples, what dropout draws and the epoch's mean loss are those of a training that was never stopped."""

@@ -66,6 +66,7 @@ def read_kept(
     return read(process, "imdb", folder, options, columns)[:2], bool(decodes)
 
 
+@pytest.mark.slow_cases("1")
 @pytest.mark.parametrize("hosts", [1, 2])
 def test_the_ranks_share_what_was_kept_decoded(hosts: int, forked: Any, tmp_path: Path) -> None:
     """One host without its entry: all decode, for the ranks wait for each other."""
@@ -82,7 +83,7 @@ def test_the_ranks_share_what_was_kept_decoded(hosts: int, forked: Any, tmp_path
     assert [len(list(cache.glob("*.safetensors"))) for cache in caches] == [1] * hosts
 
 
-@pytest.mark.slow_cases("image_folder", "npz", "mnist", "text")
+@pytest.mark.slow_cases("image_folder", "npz", "mnist", "text", "huggingface", "webdataset", "tokenized")
 @pytest.mark.parametrize("name", plugins.names("readers"))
 def test_one_copy_a_host_the_same_everywhere(
     name: str, forked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -112,7 +112,7 @@ def recorded() -> dict[str, Any]:
     return found
 
 
-@pytest.mark.slow_cases("pp_ddp")
+@pytest.mark.slow_cases("pp_ddp", "tp", "pp")
 @pytest.mark.parametrize("name", RUNS)
 def test_bits_are_those_of_the_recording(name: str, pooled: Any, digits: Path, tmp_path: Path) -> None:
     expected = recorded()["digests"][name]

@@ -131,7 +131,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("whole")
 
 
-@pytest.mark.slow_cases("writing-who5", "validation-who3", "last step-who6")
+@pytest.mark.slow_cases("writing-who5", "validation-who3", "last step-who6", "save-who4")
 @pytest.mark.parametrize(
     ("when", "who"),
     [
