@@ -138,16 +138,32 @@ def own_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]
     be undone after all other fixtures, and bring back what they have set meanwhile.
     """
     settings = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("DRIVETRAIN_")}
-    # (Thousands of modules, before and after each test: a set of their names takes four times as long as a copy.)
-    before, path = sys.modules.copy(), list(sys.path)
+    path = list(sys.path)
+    _new_modules()
     yield
     sys.path[:] = path
     folder = f"{tmp_path_factory.getbasetemp()}{os.sep}"
-    imported = () if sys.modules.keys() <= before.keys() else sys.modules.keys() - before.keys()
-    for name in imported:
+    for name in _new_modules():
         if str(getattr(sys.modules[name], "__file__", None) or "").startswith(folder):
             del sys.modules[name]
     os.environ.update(settings)
+
+
+_known: set[str] = set()
+_seen: tuple[int, str] | None = None
+
+
+def _new_modules() -> set[str]:
+    """Names of modules that were imported since the last call.
+
+    There are thousands, and most tests import none: as many as before, of which the same was the last, are the same.
+    """
+    global _known, _seen
+    now = len(sys.modules), next(reversed(sys.modules))
+    if now == _seen:
+        return set()
+    new, _known, _seen = sys.modules.keys() - _known, set(sys.modules), now
+    return new
 
 
 @pytest.fixture(autouse=True, scope="module")
