@@ -276,6 +276,7 @@ def test_window(engine: str, memory: int, tmp_path: Path) -> None:
     compared(found, sorted(expected, key=lambda row: row["id"]))
 
 
+@pytest.mark.slow_cases("polars-left-512", "polars-semi-512")
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("how", ["inner", "left", "semi", "anti"])
 @pytest.mark.parametrize("engine", ENGINES)

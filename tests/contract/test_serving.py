@@ -229,6 +229,7 @@ def test_a_row_alone_is_answered_as_in_a_batch_but_for_rounding(name: str, folde
             np.testing.assert_allclose(alone.scores[0], together.scores[row], rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow_cases("cifar10_resnet")
 @EACH
 def test_its_modules_are_the_ones_of_the_archive(
     name: str, folders: dict[str, Path], served: dict[str, dict[str, Any]]

@@ -31,8 +31,8 @@ def rows(start: int, stop: int) -> pa.Table:
     )
 
 
-# A server is started for each test.
-DEAR = {"postgresql": pytest.mark.slow}
+# A server is started for each test; pyiceberg takes a second to import.
+DEAR = {"postgresql": pytest.mark.slow, "iceberg": pytest.mark.slow}
 
 
 @pytest.fixture(params=[pytest.param(name, marks=DEAR.get(name, ())) for name in sources.names()])

@@ -123,6 +123,7 @@ def test_cases_can_be_slow(tmp_path: Path) -> None:
 REFUSED = 'test_it[a]: allowed are slow_cases("a", "b") and slow_cases(but=["c"])'
 
 
+@pytest.mark.slow
 def test_a_marker_of_cases_that_says_nothing_ends_the_suite(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = slow\n  slow_cases\n")
     (tmp_path / "conftest.py").write_bytes((ROOT / "tests/conftest.py").read_bytes())
