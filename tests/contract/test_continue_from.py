@@ -16,6 +16,7 @@ from drivetrain.components.train import train
 from drivetrain.components.train_script import train_script
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.registry import ModelVersion
+from drivetrain.steps import FRESH_PARAMETER
 from drivetrain.targets.events import Event, StepFinished
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.options import Options
@@ -50,11 +51,11 @@ class Place:
     def __init__(self, folder: Path, group: str) -> None:
         self.home, self.group, self.registry = Home(folder), group, LocalRegistry(Home(folder).ledger)
 
-    def run(self, pipeline: Pipeline, source: Path | None = None) -> Night:
+    def run(self, pipeline: Pipeline, source: Path | None = None, fresh: str = "no") -> Night:
         compiled = compile_pipeline(pipeline, source, here=True)
         events: list[Event] = []
         summary = Runner(self.home, events.append).start(
-            compiled.text, {}, Options(pipeline=pipeline.name), assets=compiled.assets
+            compiled.text, {FRESH_PARAMETER: fresh}, Options(pipeline=pipeline.name), assets=compiled.assets
         )
         assert summary.status == "Succeeded", summary.reason
         statuses = {event.step: event.status for event in events if isinstance(event, StepFinished)}
@@ -142,3 +143,6 @@ def test_a_script_goes_on_from_the_checkpoints_that_it_left(tmp_path: Path) -> N
     ]
     assert place.newest().lineage["continues"] == place.registry.version("own", 2).content_hash
     assert "Continues own version 2 (content " in json.dumps(place.newest().card)
+    fresh = place.run(own(), tmp_path / "code", fresh="0a1b")
+    assert "starts anew: --fresh" in fresh.logs["fit-previous"]
+    assert fresh.starts("fit") == "nothing (there is no earlier model)"

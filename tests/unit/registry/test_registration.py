@@ -160,6 +160,29 @@ def test_an_archive_describes_itself_as_its_folder_does(model: Path, tmp_path: P
     assert registration.describe(tmp_path / "handed") == DESCRIPTION
 
 
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("by_script", [False, True])
+def test_what_a_training_went_on_from_is_registered(by_script: bool, packed: bool, model: Path, tmp_path: Path) -> None:
+    """In model.json, or beside a script's model in a file of its own."""
+    about = {"group": "digits", "version": "7", "content_hash": "a" * 64}
+    if by_script:
+        (model / "model.json").unlink()
+        (model / "continues.json").write_text(json.dumps(about))
+    else:
+        about["step"] = "450"
+        (model / "model.json").write_text(json.dumps({**DESCRIPTION, "continues": about}))
+    place = model
+    if packed:
+        place = tmp_path / "model.tar.gz"
+        with tarfile.open(place, "w:gz") as archive:
+            archive.add(model, ".")
+    evidence = Evidence(registration.describe(place))
+    record = registration.model_record(files_in(place), evidence, {}, artifact="s3://models/model.tar.gz")
+    assert record.lineage["continues"] == "a" * 64
+    said = "Continues digits version 7 (content aaaaaaaaaaaa)" + ("." if by_script else " from step 450.")
+    assert said in json.dumps(record.card)
+
+
 def test_a_model_of_somebody_elses_has_no_description(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").write_bytes(b"x")
     assert registration.describe(tmp_path) is None
