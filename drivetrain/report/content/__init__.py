@@ -4,6 +4,7 @@ plain values, wherever they came from.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -128,8 +129,8 @@ class Changed:
 class RunFacts:
     """One execution of a pipeline.
 
-    `parameters` are masked already; `environment` says on what and with what the run was made; `code_hash` is that of
-    the archive with the steps' programs, `definition_hash` that of the compiled definition.
+    `parameters` are masked already; `environment` says on what and with what the run was made; `codes` has for each
+    step the hash of the archive with its program, `definition_hash` is that of the compiled definition.
     """
 
     id: str
@@ -143,7 +144,7 @@ class RunFacts:
     """Seconds between an interruption or an end and the moment at which it went on."""
     reason: str | None = None
     definition_hash: str = ""
-    code_hash: str = ""
+    codes: Mapping[str, str] = field(default_factory=dict[str, str])
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     steps: tuple[StepFacts, ...] = ()
     dag: Dag = field(default_factory=lambda: Dag((), ()))
@@ -182,6 +183,14 @@ class RunFacts:
     """The execution from which all results came, where no step with a cache had to run."""
     can_go_on: bool = True
     """Whether the run can be resumed if it did not succeed."""
+
+    @property
+    def code_hash(self) -> str:
+        """The hash of all steps' code: that of the archive where all have one; "" where no step has any."""
+        found = sorted(set(self.codes.values()))
+        if len(found) < 2:
+            return "".join(found)
+        return hashlib.sha256("\n".join(found).encode()).hexdigest()
 
     @property
     def seconds(self) -> float:

@@ -70,9 +70,13 @@ class Comparison:
 
     @property
     def same_code(self) -> bool | None:
-        """Whether the programs of all runs had the same code; None where a run does not say what it had."""
-        known = {run.facts.code_hash for run in self.runs}
-        return len(known) == 1 if len(known - {""}) > 1 or "" not in known else None
+        """Whether the steps that several runs have had the same code there; None where a run does not say what it
+        had."""
+        codes = [run.facts.codes for run in self.runs]
+        steps = {step for each in codes for step in each}
+        if any(len({each[step] for each in codes if step in each}) > 1 for step in steps):
+            return False
+        return True if all(codes) else None
 
 
 def _differ(values: Iterable[tuple[bool, str] | None]) -> bool:

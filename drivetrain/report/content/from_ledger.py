@@ -60,7 +60,7 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         idle=row.idle,
         reason=row.reason,
         definition_hash=row.definition_hash,
-        code_hash=next((found for step in rows for found in [_code_hash(step)] if found), ""),
+        codes={step.name: found for step in rows for found in [_code_hash(step)] if found},
         parameters=row.parameters,
         name=row.name,
         note=row.note,

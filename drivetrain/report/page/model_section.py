@@ -20,11 +20,13 @@ def _model(run: RunFacts, model: ModelFacts) -> Markup:
     rows: list[tuple[str, Content]] = [("Status", approval_words(model.status))]
     if model.registered_by and model.registered_by != run.id:
         rows.append(("Registered by", [el("code", model.registered_by), " (the same content, so one version)"]))
+    made = next((item.step for item in run.artifacts if item.flow == "output" and item.uri == model.model_uri), "")
+    code = run.codes.get(made, run.code_hash)
     rows += [
         ("Model", place_code(model.model_uri) if model.model_uri else None),
         ("Content", el("code", model.content_hash) if model.content_hash else None),
         ("Execution", el("code", run.id)),
-        ("Code", el("code", run.code_hash) if run.code_hash else None),
+        ("Code", el("code", code) if code else None),
     ]
     data = [item for item in run.artifacts if item.flow == "input" and item.from_step is None and item.name != "code"]
     rows += [

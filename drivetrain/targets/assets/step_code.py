@@ -31,7 +31,7 @@ _NAME_MODULES = frozenset(("recipe", "reader", "health_rules", "scoring", "plan"
 # Of our components those that load a model, whose recipe its folder names, and the input by which it comes.
 _LOAD_MODELS = {f"drivetrain.components.{name}:{name}": "model" for name in ("batch_predict", "evaluate")}
 # These bring models from elsewhere, and this one loads such: whatever pipeline made one, its recipe may be any file.
-_BRING_MODELS = frozenset(f"drivetrain.components.{name}:{name}" for name in ("fetch_model", "train_on_sagemaker"))
+_BRING_MODELS = frozenset(f"drivetrain.components.{name}:{name}" for name in ("fetch_previous", "train_on_sagemaker"))
 _COMPARE = "drivetrain.components.compare:compare"
 _WORDS = re.compile(r"[A-Za-z_][\w./-]*")
 # Python imports them by itself.

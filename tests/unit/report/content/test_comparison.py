@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from drivetrain.cli.runs.compare import comparison_text
 from drivetrain.client.comparison import Comparison as Shown
@@ -23,7 +24,13 @@ def run(id: str, code: str, target: str = "sagemaker", **read: str) -> Compared:
         for name, (uri, digest) in given.items()
     )
     facts = RunFacts(
-        id=id, pipeline="p", status="Succeeded", started=0.0, ended=1.0, code_hash=code, artifacts=artifacts
+        id=id,
+        pipeline="p",
+        status="Succeeded",
+        started=0.0,
+        ended=1.0,
+        codes={"look": code} if code else {},
+        artifacts=artifacts,
     )
     return Compared(facts=facts, target=target, given={"epochs": 2 if target == "sagemaker" else 3})
 
@@ -52,3 +59,16 @@ def test_of_three_runs_two_that_differ_are_enough() -> None:
     assert Comparison(runs=(*runs, more)).data == {"look.data": ("d", "e", None, "f")}
     alike = Comparison(runs=(runs[0], runs[0]))
     assert (alike.data, alike.data_not_comparable, alike.same_code, alike.settings) == ({}, (), True, {})
+
+
+def test_code_is_compared_step_by_step() -> None:
+    """A branch that one run did not take has no code there, and says nothing of the others."""
+    one, two = (replace(run(name, "").facts, codes=codes) for name, codes in CODES.items())
+    assert one.code_hash not in ("a", "b", two.code_hash) and two.code_hash == "a"
+    compared = tuple(Compared(facts=facts, target="local", given={}) for facts in (one, two))
+    assert Comparison(runs=compared).same_code is True
+    other = Compared(facts=replace(two, codes={"train": "b"}), target="local", given={})
+    assert Comparison(runs=(*compared, other)).same_code is False
+
+
+CODES = {"one": {"train": "a", "register": "b"}, "two": {"train": "a"}}

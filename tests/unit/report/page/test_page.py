@@ -78,7 +78,7 @@ def run(**changes: Any) -> RunFacts:
         started=START,
         ended=START + 26.1,
         definition_hash="d" * 64,
-        code_hash="c" * 64,
+        codes={"train": "c" * 64},
         parameters={"MinAccuracy": 0.97, "ApiToken": "***"},
         steps=steps,
         dag=dag,
