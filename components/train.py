@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from drivetrain.steps import Checkpoints, Input, Output, programs
+from drivetrain.steps import CheckpointsOfAll, Input, Output, programs
 from drivetrain.steps.declaration import component
 from drivetrain.training.config import RESUMABLE, Config
 
@@ -41,7 +41,7 @@ def train(
     continue_from: Input | None,
     model: Output,
     output: Output,
-    checkpoints: Checkpoints,
+    checkpoints: CheckpointsOfAll,
     *,
     recipe: str = "digits_cnn",
     processes: int = 0,
@@ -60,8 +60,9 @@ def train(
         model: gets model.safetensors and model.json; with continue_from also training/, for a later one.
         output: gets history.json (the metrics of each validation), metrics.jsonl, tensorboard/, health/ and
             profile/.
-        checkpoints: kept between attempts; a restart on the same data goes on from the newest checkpoint. With
-            DRIVETRAIN_MAX_INTERRUPTIONS the launcher counts there how often in a row it was interrupted.
+        checkpoints: kept between attempts, a folder for each training; an interrupted one goes on from its newest
+            checkpoint. With DRIVETRAIN_MAX_INTERRUPTIONS the launcher counts there how often in a row it was
+            interrupted.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
     """
     folders: dict[str, Path | None] = {"train": train, "validation": validation, "weights": weights}

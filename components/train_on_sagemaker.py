@@ -30,6 +30,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 from drivetrain.base.errors import InputError
 from drivetrain.steps import Input, Output
 from drivetrain.steps.declaration import component
+from drivetrain.steps.trainings import EXECUTION
 
 LOG_GROUP = "/aws/sagemaker/TrainingJobs"
 POLL_S = 15.0
@@ -84,7 +85,10 @@ def train_on_sagemaker(
     """
     channels = {"train": train, "validation": validation, "continue_from": continue_from}
     body = _body(request, channels, output_path)
-    job = _Job(_Clients(region), body, job_name(name, body, execution))
+    first = job_name(name, body, execution)
+    # Jobs that follow one another train for one execution, whatever they are called.
+    body["Environment"] = {EXECUTION: execution or first, **body.get("Environment", {})}
+    job = _Job(_Clients(region), body, first)
     with _stopping(job):
         described = job.follow_to_its_end()
     uri = str(described["ModelArtifacts"]["S3ModelArtifacts"])

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps import Checkpoints, Input, Output, Since, programs, script_mode
+from drivetrain.steps import CheckpointsOfAll, Input, Output, Since, programs, script_mode, trainings
 from drivetrain.steps.declaration import component
 from drivetrain.steps.distribution import read
 from drivetrain.steps.user_code import check_script, code_folder
@@ -47,7 +47,7 @@ def train_script(
     continue_from: Input | None,
     model: Output,
     output: Output,
-    checkpoints: Checkpoints,
+    checkpoints: CheckpointsOfAll,
     *,
     script: str,
     launcher: Literal["torchrun", "mpirun", "horovodrun", "deepspeed", "tf_config", "python"] = "torchrun",
@@ -68,7 +68,8 @@ def train_script(
             its folder of checkpoints lies in this one's before its first start.
         model: what the script writes to SM_MODEL_DIR; with continue_from also training/, for a later one.
         output: what the script writes to SM_OUTPUT_DATA_DIR.
-        checkpoints: the folder at /opt/ml/checkpoints, also in SM_CHECKPOINT_DIR; kept between attempts.
+        checkpoints: kept between attempts, a folder for each training, which is the one at /opt/ml/checkpoints and in
+            SM_CHECKPOINT_DIR.
         script: the script's path in its folder, such as train.py or bin/train.sh.
         launcher: torchrun, mpirun, horovodrun, deepspeed and tf_config start its processes; python starts it once on
             each host, as it is.
@@ -78,27 +79,36 @@ def train_script(
         channels: the script's own names for the channels, a JSON object such as {"train": "training"}.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
     """
+    parts = trainings.parts_of(train_script, locals())
     folder = code_folder(source)
     check_script(script, folder)
     inputs = {"train": train, "validation": validation, "test": test}
     named = _channels({name: path for name, path in inputs.items() if path is not None}, channels)
-    if continue_from is not None:
-        _continue(continue_from, checkpoints, model)
     values, told = _hyperparameters(hyperparameters), read(distribution)
     values |= told.hyperparameters
+    parts |= trainings.script_code(script, folder) if source is None else {}
+    from drivetrain.training.launch.cluster import read_cluster
+
+    cluster = read_cluster(os.environ, processes=processes or told.processes or 0)
+    if not cluster.is_elastic:  # files may be cut by rank
+        parts["processes"] = cluster.world_size
+    goes_on = continue_from is not None
+    kept = Path(trainings.begin(checkpoints.resolve(), parts, is_first=cluster.host_index == 0, goes_on=goes_on))
+    if continue_from is not None:
+        _continue(continue_from, kept, model)
     job = _job(script, folder, named, values, model=model, output=output)._replace(framework=told.framework)
     environment = {
         **os.environ,
         **script_mode.variables(job, os.environ),
         "SAGEMAKER_JOB_NAME": os.environ.get("TRAINING_JOB_NAME", ""),
         "SAGEMAKER_REGION": os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION", ""),
-        "SM_CHECKPOINT_DIR": str(checkpoints.resolve()),
+        "SM_CHECKPOINT_DIR": str(kept),
         "PYTHONPATH": _importable(folder, os.environ.get("PYTHONPATH", "")),
     }
     command = [
         *(sys.executable, "-m", "drivetrain.training_scripts.launch"),
         *(f"--launcher={told.launcher or launcher}", f"--processes={processes or told.processes}"),
-        f"--checkpoints={checkpoints.resolve()}",
+        f"--checkpoints={kept}",
         *([f"--publish={model.resolve()}"] if continue_from is not None else []),
         *(
             [f"--port={_port(job.resources['hosts'])}"]
@@ -121,7 +131,8 @@ def _continue(given: Path, checkpoints: Path, model: Path) -> None:
     continuation = read_continuation(given)
     if continuation.state is None:
         why = f"{continuation.name} has no training state" if continuation.model else "there is no earlier model"
-        print(f"starts from: nothing ({why})", flush=True)
+        if trainings.is_empty(checkpoints):
+            print(f"starts from: nothing ({why})", flush=True)
         return
     if restore_state(continuation, checkpoints):
         print(f"starts from: the checkpoints of {continuation.name}", flush=True)

@@ -24,6 +24,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from drivetrain.base.errors import InputError
+from drivetrain.steps import trainings
 from drivetrain.steps.forked import Forked, forked
 from drivetrain.training import plugins
 from drivetrain.training.continuation import publish_files
@@ -81,6 +82,8 @@ def main() -> None:
             if code == 0 and options.publish:
                 publish_files(Path(options.checkpoints), Path(options.publish))
             start.end(code)
+        if code == 0 and options.checkpoints and "://" not in options.checkpoints and cluster.host_index == 0:
+            trainings.end(Path(options.checkpoints))
         sys.exit(code)
     except InputError as error:
         _fail(f"error: {error}")

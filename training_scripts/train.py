@@ -54,7 +54,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     """Train on all processes together; rank 0 prints, keeps checkpoints and writes the model folder.
 
     Raises:
-        InputError: a field, a file or a folder that cannot be, a loss that is no number, another training in the way.
+        InputError: a field, a file or a folder that cannot be, a loss that is no number.
         StoppedError: by SIGTERM, after all ranks have saved the same step.
     """
     watched = setup.is_watched(config, folders)
@@ -77,7 +77,7 @@ def train(config: Config, folders: Folders, process: Process) -> None:
     identity = replace(identity, continues=given.about.get("content_hash", ""))
     start = find_start(given, identity)
     identity, total_steps = replace(identity, first_step=start.first_step), start.first_step + schedule.total_steps
-    earlier = find_training(folders.checkpoints, identity, config, total_steps, process)
+    earlier = find_training(folders.checkpoints, identity, total_steps, process)
     higher_is_better = direction(recipe, config.monitor.removeprefix(PREFIX))
     journal = Journal(process, folders.output, folders.tensorboard, epochs=config.epochs, total_steps=total_steps)
     greater = bool(higher_is_better)  # (where nobody knows, `watch.check` refuses to choose)
@@ -115,6 +115,8 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             journal.say(f"starts from: {start.line(total_steps, config.epochs)}")
             state.step = start.step
             saved = load_start(start, strategy, state.best, process, config.seed, journal.say)
+        else:
+            journal.say(f"starts from: {earlier.starts(saved['step'] if saved else 0)}")
         if saved:
             state.load(saved, config)
             health.load_state(saved)
@@ -152,6 +154,8 @@ def train(config: Config, folders: Folders, process: Process) -> None:
             save_result(framework, config, folders, process, dataset, weights, state.history, state.watch, about)
         if folders.continue_from:
             saving.publish(folders.model / STATE, start.place)
+        if process.is_main:
+            earlier.end()
 
 
 @dataclass(kw_only=True)

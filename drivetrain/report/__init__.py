@@ -33,10 +33,10 @@ _BEGIN = rf"(?<!{_IN_PATH})/{_IN_PATH}*"
 # below /opt/ml the user named the channels, inputs and outputs alone.
 _BASE = rf"(?:(?<![\w/.~+-])/opt/ml|{_BEGIN}/hosts/127(?:\.\d+){{3}})"
 _CHANNEL = re.compile(rf"{_BASE}/(?:input/data|processing/(?:input|output))/(?=\w)")
-# A training's own folder below the checkpoints is a name of two hashes, which says nothing to anyone.
-_TRAINING = r"(?:/[0-9a-f]{40,}(?:-[0-9a-f]+)?)?"
-_CHECKPOINT = re.compile(rf"{_BASE}/checkpoints{_TRAINING}/(?=\w)(?![0-9a-f]{{40}})")
-_CHECKPOINTS = re.compile(rf"{_BASE}/checkpoints{_TRAINING}/?(?![\w/])")
+# A training's own folder below the checkpoints is a name of hashes, which says nothing to anyone.
+_TRAINING = r"/(?:checkpoints|trainings)(?:/[0-9a-f]{32,}(?:-[0-9a-f]+)*)?"
+_CHECKPOINT = re.compile(rf"{_BASE}{_TRAINING}/(?=\w)(?![0-9a-f]{{32}})")
+_CHECKPOINTS = re.compile(rf"{_BASE}{_TRAINING}/?(?![\w/])")
 # Where drivetrain/steps/start.py unpacks the user's files (source/) and our own (drivetrain/).
 _CODE = re.compile(rf"{_BEGIN}/drivetrain-code-[0-9a-f]+/code/(?:source/)?(?=\w)")
 

@@ -163,7 +163,7 @@ class TrainingStep(JobStep):
     logs: FrozenMap[str] = Field(default_factory=FrozenDict)
     """Training metrics: name -> regular expression with one group that finds it in the log."""
     resumable_parameters: tuple[str, ...] = ()
-    """Parameters that may change between a run and its resumption, such as the number of epochs."""
+    """Parameters that a resumed run may change, such as the number of epochs."""
     options: TrainingOptions = TrainingOptions()
 
     def output_names(self) -> tuple[str, ...]:

@@ -33,16 +33,19 @@ Scalar = str | int | float | bool
 class Folder(NamedTuple):
     """Marks a Path parameter as a folder that the platform fills (`input`) or collects (`output`, `checkpoints`).
 
-    With `value` the folder holds a Python value, and the function takes or returns the value (values.py).
+    With `value` the folder holds a Python value, and the function takes or returns the value (values.py). With `shared`
+    the function is given the place of all trainings, and tells its own apart from the others (trainings.py).
     """
 
     flow: Literal["input", "output", "checkpoints"]
     value: bool = False
+    shared: bool = False
 
 
 Input = Annotated[Path, Folder("input")]
 Output = Annotated[Path, Folder("output")]
 Checkpoints = Annotated[Path, Folder("checkpoints")]
+CheckpointsOfAll = Annotated[Path, Folder("checkpoints", shared=True)]
 Value = Annotated[V, Folder("input", value=True)]
 
 # The output in which a returned Value travels.
@@ -153,13 +156,15 @@ class ComponentParameter(NamedTuple):
 class ComponentFolder(NamedTuple):
     """One folder of a component; an optional input may be left unconnected and then arrives as None.
 
-    `value` says that the function takes or returns the Python value in the folder, not its path.
+    `value` says that the function takes or returns the Python value in the folder, not its path; `shared` that it takes
+    the place of all trainings.
     """
 
     name: str
     optional: bool = False
     help: str = ""
     value: bool = False
+    shared: bool = False
 
     @property
     def flag(self) -> str:
@@ -174,8 +179,8 @@ class Declaration(NamedTuple, Generic[P, R]):
     `cached` says whether an earlier result may stand in for a run: not where the program asks something that is not
     among its inputs. `needs` lists distributions the program imports. `logs` maps the
     name of a training metric to the regular expression that finds it in the job's log, as SageMaker's
-    MetricDefinitions do. `resumable` names the parameters of a training job that may change between a run and its
-    resumption (epochs may grow), so that they do not move the checkpoints elsewhere.
+    MetricDefinitions do. `resumable` names the parameters of a training job that a resumed run may change (epochs may
+    grow): with them it goes on from its checkpoints. In any other run their values make it another training.
     """
 
     function: Callable[P, R]

@@ -42,7 +42,12 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
             if values[name] is not None and not values[name].exists():
                 raise InputError(f"--{name.replace('_', '-')} {values[name]}: no such file or folder.")
         value_folder: Path | None = values.pop(RETURNED) if _returns_value(component) else None
+        own = _own_training(component, values)
         returned = component.function(**_with_values(component, values))
+        if own is not None:
+            from drivetrain.steps.trainings import end
+
+            end(own)
         if value_folder is not None:
             from drivetrain.steps.values import save
 
@@ -66,6 +71,19 @@ def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None
         fail(f"error: {error}", code=2)
     except Exception as error:
         _fail_by(error)
+
+
+def _own_training(component: Declaration[..., Any], values: dict[str, Any]) -> Path | None:
+    """The folder of its own in which a training keeps its checkpoints, of which `values` is told; None where it keeps
+    none, or keeps its trainings apart itself, or where only the program can reach it."""
+    if component.checkpoints is None or component.checkpoints.shared:
+        return None
+    from drivetrain.steps import trainings
+
+    name = component.checkpoints.name
+    parts = trainings.parts_of(component, values) | trainings.component_code(component)
+    values[name] = trainings.begin(values[name], parts, may_change=component.resumable)
+    return values[name] if isinstance(values[name], Path) else None
 
 
 def _returns_value(component: Declaration[..., Any]) -> bool:

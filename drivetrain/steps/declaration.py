@@ -70,7 +70,7 @@ def component(
             are `model` and `output`).
         needs: distributions the program imports; those the image lacks travel with the code.
         logs: metric name -> regular expression with one group, for a training job's curves.
-        resumable: parameters that may change when a training job is resumed.
+        resumable: parameters that `runs resume ID --set` may change: the training goes on with them.
         cached: False for a program that looks at more than its inputs (a registry, the time): its steps run each time,
             whatever the pipeline says of caching.
         name: the step's default name; the function's name unless given.

@@ -117,7 +117,7 @@ def declare(
                 f"{where}: folder {parameter.name!r} defaults to {parameter.default!r}; the platform gives folders. "
                 "Allowed: no default, or a type with `| None` and the default None."
             )
-        declared = ComponentFolder(parameter.name, optional=optional, help=help_text, value=folder.value)
+        declared = ComponentFolder(parameter.name, optional, help_text, folder.value, folder.shared)
         if folder.flow == "input":
             inputs[parameter.name] = declared
         elif folder.flow == "output":

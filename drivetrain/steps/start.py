@@ -50,7 +50,7 @@ SHARED_MEMORY = "/dev/shm"
 
 CODE_CHANNEL = "code"
 WHEELS = "wheels.sha256"
-FOLDERS = {"model": "model", "output": "output/data", "checkpoints": "checkpoints"}
+FOLDERS = {"model": "model", "output": "output/data", "checkpoints": "trainings"}
 FAILURE_CHARACTERS = 1024
 BAD_INPUT = 2
 

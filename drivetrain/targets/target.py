@@ -255,9 +255,9 @@ def environment_of(step: JobStep, given: Mapping[str, Any], registry: str | None
 def checkpoint_folder(step: TrainingStep, parameters: Mapping[str, Any]) -> str:
     """`<step>/<digest>`: where a training's checkpoints lie below its pipeline's.
 
-    No execution id: a retried or repeated training finds its checkpoints, and the cache key stays the same. The
-    launcher works in a subfolder named by the data, so that new data starts fresh. Parameters that may grow between
-    a run and its resumption do not count.
+    No execution id: a retried training finds its checkpoints, and the cache key stays the same. What makes a training
+    what it is, is known when it runs: it works in a subfolder of its own (drivetrain/steps/trainings.py). Parameters
+    that a resumed run may change do not count.
 
     Args:
         parameters: the step's, as the target spells them.

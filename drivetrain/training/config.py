@@ -27,25 +27,22 @@ Schedule = Literal["cosine", "constant", "linear", "sgdr"]
 ClassWeights = Literal["none", "balanced"]
 Scaling = Literal["none", "linear", "sqrt"]
 Precision = Literal["fp32", "fp64", "tf32", "bf16", "fp16"]
-OnChange = Literal["refuse", "resume", "fresh"]
 
 # What only looks on, or says how the state is kept.
 LOOKS_ON = (
     *("log_every", "profile", "prefetch", "workers", "collective_timeout"),
     *("health", "health_cost", "health_rules"),
     *("checkpoint_every", "mtbf_hours", "keep_last", "keep_best_n", "keep_every_hours", "async_checkpoints"),
-    "on_change",
 )
-# A longer training may go on from a checkpoint of a shorter one, and any strategy from that of any other.
-RESUMABLE = (*LOOKS_ON, "epochs", "max_steps", "strategy", "strategy_options")
-# These two decide which model comes out of the same steps: a step's checkpoints are kept apart by them, and yet a
-# training may go on with others.
-MAY_CHANGE = (*RESUMABLE, "early_stopping", "validate_every")
+# With another one of these it is the same training: any strategy goes on from a checkpoint of any other.
+SAME_TRAINING = (*LOOKS_ON, "strategy", "strategy_options")
+# What a resumed run may change: a longer training goes on from what a shorter one has kept where somebody asks for it.
+RESUMABLE = (*SAME_TRAINING, "epochs", "max_steps")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Config:
-    """What is trained, and how. Everything but the fields of `MAY_CHANGE` is fixed for the life of a training.
+    """What is trained, and how. Another value of a field that is not in `SAME_TRAINING` makes another training.
 
     Attributes:
         recipe: what is learnt: a recipe of the package, or a module of your own.
@@ -105,8 +102,6 @@ class Config:
         keep_best_n: checkpoints that are kept beside them: those of the best validations by `monitor`.
         keep_every_hours: keep one checkpoint for each so many hours, too; 0 for none.
         async_checkpoints: write checkpoints while training goes on.
-        on_change: what to do with an unfinished training of the same data by other code or fields: refuse, resume or
-            fresh.
 
     Raises:
         InputError: a value that cannot be, or two that do not go together.
@@ -161,7 +156,6 @@ class Config:
     keep_best_n: Annotated[int, Bounds(0)] = 0
     keep_every_hours: Annotated[float, Bounds(0)] = 0.0
     async_checkpoints: bool = True
-    on_change: OnChange = "refuse"
 
     def __post_init__(self) -> None:
         from drivetrain.training.checkpointing.interval import parse_every

@@ -13,11 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from drivetrain.steps.trainings import EXECUTION
 from drivetrain.training.loop.appended import AppendedFile
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
@@ -67,7 +69,8 @@ def fit(
         checkpoints=checkpoints,
         tensorboard=target / "more",
     )
-    train(config, folders, process)
+    with patch.dict(os.environ, {EXECUTION: "one"}):  # which may train for longer
+        train(config, folders, process)
 
 
 @pytest.fixture(autouse=True)
@@ -234,7 +237,9 @@ def test_a_longer_training_goes_on_but_a_shorter_one_is_refused(
     pooled(2, fit, CONFIG, digits, tmp_path / "interrupted", tmp_path / "more")
     (folder,) = (tmp_path / "more").iterdir()
     shutil.rmtree(folder / "step-00000016")
-    with pytest.raises(AssertionError, match="at step 12, and this training ends at step 8: epochs or max_steps are f"):
+    with pytest.raises(
+        AssertionError, match="has taken 12 steps, and this one ends at step 8: epochs or max_steps are f"
+    ):
         forked(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "shorter", tmp_path / "more")
 
 

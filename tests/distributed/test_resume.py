@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 from safetensors.torch import load_file
 
+from drivetrain.steps.trainings import EXECUTION, RECORD
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
 
@@ -25,9 +27,10 @@ CONFIG = Config(
 )
 
 
-def fit(process: Process, config: Config, data: Path, target: Path, checkpoints: Path) -> None:
+def fit(process: Process, config: Config, data: Path, target: Path, checkpoints: Path, execution: str = "") -> None:
     folders = Folders(train=data, validation=data, model=target / "model", output=target, checkpoints=checkpoints)
-    train(config, folders, process)
+    with patch.dict(os.environ, {EXECUTION: execution}):
+        train(config, folders, process)
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -51,10 +54,11 @@ def test_resumed_equals_uninterrupted(
     # What a training killed in its third epoch leaves: two checkpoints, and one that was being written.
     shutil.rmtree(data_folder / "step-00000016")
     (data_folder / "step-00000012" / "manifest.json").unlink()
+    (data_folder / RECORD).unlink()
     pooled(world_size, fit, CONFIG, digits, tmp_path / "resumed", kept)
 
     printed = capfd.readouterr().out
-    assert "resuming from" in printed
+    assert "resuming from" in printed and "starts from: step 8 of this training (interrupted)\n" in printed
     assert "step-00000008" in printed
     assert "epoch 2/4" not in printed
     assert "epoch 3/4" in printed
@@ -62,16 +66,20 @@ def test_resumed_equals_uninterrupted(
 
 
 @pytest.mark.slow
-def test_a_finished_training_writes_its_model_again(pooled: Any, digits: Path, tmp_path: Path) -> None:
-    for name in ("first", "again"):
-        pooled(2, fit, CONFIG, digits, tmp_path / name, tmp_path / "checkpoints")
-    assert files(tmp_path / "again") == files(tmp_path / "first")
+def test_a_finished_training_writes_its_model_again_in_its_own_execution(
+    pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for name, execution in (("first", "one"), ("again", "one"), ("later", "two")):
+        capfd.readouterr()
+        pooled(2, fit, CONFIG, digits, tmp_path / name, tmp_path / "checkpoints", execution)
+        assert ("epoch 1/4" in capfd.readouterr().out) is (name != "again")
+        assert files(tmp_path / name) == files(tmp_path / "first")
 
 
 @pytest.mark.slow
 def test_another_world_size_goes_on(pooled: Any, digits: Path, tmp_path: Path) -> None:
-    pooled(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "two", tmp_path / "checkpoints")
-    pooled(1, fit, replace(CONFIG, epochs=3), digits, tmp_path / "one", tmp_path / "checkpoints")
+    pooled(2, fit, replace(CONFIG, epochs=2), digits, tmp_path / "two", tmp_path / "checkpoints", "run")
+    pooled(1, fit, replace(CONFIG, epochs=3), digits, tmp_path / "one", tmp_path / "checkpoints", "run")
     (data_folder,) = (tmp_path / "checkpoints").iterdir()
     assert (data_folder / "step-00000012").is_dir()
 
@@ -90,68 +98,41 @@ def interrupted(pooled: Any, digits: Path, tmp_path: Path, config: Config = CONF
     pooled(2, fit, config, digits, tmp_path / "first", tmp_path / "checkpoints")
     (folder,) = (tmp_path / "checkpoints").iterdir()
     shutil.rmtree(folder / "step-00000016")
+    (folder / RECORD).unlink()
     return folder
 
 
-def test_changed_fields_are_refused_by_an_unfinished_training(
-    pooled: Any, forked: Any, digits: Path, tmp_path: Path
+def test_more_epochs_are_another_training(
+    pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    folder = interrupted(pooled, digits, tmp_path)
-    changed = replace(CONFIG, learning_rate=0.5, epochs=9)
-    with pytest.raises(AssertionError, match=r"at step 12, and these changed since: learning_rate 0\.003 -> 0\.5\. Un"):
-        forked(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")
-    assert list((tmp_path / "checkpoints").iterdir()) == [folder]
+    """Whose learning rate takes another way: it is the one that it would be alone."""
+    for epochs in (1, 2):
+        config = replace(CONFIG, epochs=epochs)
+        pooled(1, fit, config, digits, tmp_path / f"of-{epochs}", tmp_path / "checkpoints", f"run {epochs}")
+    assert capfd.readouterr().out.count("starts from: nothing (a new training)\n") == 2
+    pooled(1, fit, config, digits, tmp_path / "alone", tmp_path / "elsewhere", "run 3")
+    assert files(tmp_path / "of-2") == files(tmp_path / "alone")
 
 
 @pytest.mark.slow
-def test_changed_fields_may_start_afresh_beside_an_unfinished_training(
-    pooled: Any, digits: Path, tmp_path: Path
+def test_another_training_starts_anew_beside_an_unfinished_one(
+    pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    interrupted(pooled, digits, tmp_path)
-    changed = replace(CONFIG, learning_rate=0.5, epochs=9)
-    pooled(2, fit, replace(changed, on_change="fresh"), digits, tmp_path / "second", tmp_path / "checkpoints")
+    pooled(2, fit, CONFIG, digits, tmp_path / "first", tmp_path / "checkpoints")
+    (record,) = (tmp_path / "checkpoints").glob(f"*/{RECORD}")
+    record.write_text(record.read_text().replace('"ended": true', '"ended": false'))
+    shutil.rmtree(record.parents[1] / "step-00000016")
+    changed = replace(CONFIG, learning_rate=0.5)
+    capfd.readouterr()
+    pooled(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")
+    said = capfd.readouterr().out
+    assert "It differs in: learning_rate 0.003 -> 0.5\n" in said and "starts from: nothing (a new training)\n" in said
     pooled(2, fit, changed, digits, tmp_path / "alone", tmp_path / "elsewhere")
     assert files(tmp_path / "second") == files(tmp_path / "alone")
     # And the first one is still there to go on with.
     pooled(2, fit, CONFIG, digits, tmp_path / "resumed", tmp_path / "checkpoints")
+    assert "starts from: step 12 of this training (interrupted)\n" in capfd.readouterr().out
     assert files(tmp_path / "resumed") == files(tmp_path / "first")
-
-
-def test_changed_fields_can_be_resumed_with_and_then_need_no_more_words(
-    pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    folder = interrupted(pooled, digits, tmp_path)
-    changed = replace(CONFIG, learning_rate=0.5, on_change="resume", max_steps=14)
-    capfd.readouterr()
-    pooled(2, fit, changed, digits, tmp_path / "second", tmp_path / "checkpoints")
-    printed = capfd.readouterr().out
-    assert "going on although these changed since: learning_rate 0.003 -> 0.5\n" in printed
-    assert "resuming from" in printed and "epoch 4/4 step 14" in printed
-    # An interruption later it is what the folder holds.
-    pooled(2, fit, replace(CONFIG, learning_rate=0.5), digits, tmp_path / "third", tmp_path / "checkpoints")
-    assert list((tmp_path / "checkpoints").iterdir()) == [folder]
-
-
-@pytest.mark.slow
-def test_what_was_best_by_another_measure_is_forgotten(pooled: Any, digits: Path, tmp_path: Path) -> None:
-    # It learns nothing that accuracy would show: by that the first validation stays the best.
-    config = replace(CONFIG, keep_best=True, monitor="validation_accuracy", learning_rate=3.0, warmup_epochs=2.0)
-    pooled(1, fit, config, digits, tmp_path / "first", tmp_path / "interrupted")
-    (folder,) = (tmp_path / "interrupted").iterdir()
-    for step in ("step-00000012", "step-00000016"):
-        shutil.rmtree(folder / step)
-    shutil.copytree(tmp_path / "interrupted", tmp_path / "interrupted too")
-    last = replace(config, keep_best=False, on_change="resume")
-    pooled(1, fit, last, digits, tmp_path / "last", tmp_path / "interrupted")
-    pooled(1, fit, last, digits, tmp_path / "whole", tmp_path / "nothing here")
-    model, right = (tmp_path / name / "model/model.safetensors" for name in ("last", "whole"))
-    assert model.read_bytes() == right.read_bytes()
-    by_loss = replace(config, monitor="validation_loss", on_change="resume")
-    pooled(1, fit, by_loss, digits, tmp_path / "by loss", tmp_path / "interrupted too")
-    best = json.loads((tmp_path / "by loss/model/model.json").read_text())["best"]
-    history = json.loads((tmp_path / "by loss/history.json").read_text())
-    found = min((entry for entry in history if entry["step"] > 8), key=lambda entry: entry["validation_loss"])
-    assert (best["value"], best["step"]) == (found["validation_loss"], found["step"])
 
 
 @pytest.mark.slow
@@ -161,7 +142,7 @@ def test_a_finished_training_does_not_stand_in_the_way(pooled: Any, digits: Path
         pooled(1, fit, changed, digits, tmp_path / "beside", tmp_path / "checkpoints")
         pooled(1, fit, changed, digits, tmp_path / "alone", tmp_path / f"nothing-here-yet-{number}")
         assert files(tmp_path / "beside") == files(tmp_path / "alone")
-        assert len(list((tmp_path / "checkpoints").iterdir())) == number
+        assert len(list((tmp_path / "checkpoints").iterdir())) == 2  # of those that have ended the last one stays
 
 
 @pytest.mark.slow
@@ -182,19 +163,6 @@ def write_recipe(path: Path, channels: int) -> None:
         "class Recipe(digits_cnn.Recipe):\n"
         f"    channels: int = {channels}\n"
     )
-
-
-def test_an_edited_recipe_is_refused_by_an_unfinished_training(
-    forked: Any, digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Its checkpoints would make the edit a training that never happened."""
-    monkeypatch.syspath_prepend(tmp_path)
-    config = replace(CONFIG, recipe="edited_recipe", recipe_options="{}")
-    write_recipe(tmp_path / "edited_recipe.py", 3)
-    interrupted(forked, digits, tmp_path, config)
-    write_recipe(tmp_path / "edited_recipe.py", 5)  # ranks are forked: each imports the file as it is now
-    with pytest.raises(AssertionError, match=r"these changed since: code of edited_recipe edited\. Undo that, or give"):
-        forked(2, fit, config, digits, tmp_path / "second", tmp_path / "checkpoints")
 
 
 def test_an_edited_recipe_starts_afresh_beside_a_finished_training(

@@ -1,7 +1,8 @@
-"""An unfinished training is started again with another field, another file of its recipe, or more epochs."""
+"""A training is killed, and started again with another field, another file of its recipe, or other epochs."""
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 from collections import Counter
@@ -10,19 +11,19 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from drivetrain.steps.trainings import EXECUTION
 from tests.faults.harness.families import Found, Trial
 
 if TYPE_CHECKING:
     from tests.faults.harness.ranks import Event
     from tests.faults.harness.training import Reference
 
-FAULT = "resumed with another field or code: refused, named, nothing lost; resume, fresh, longer as asked"
+FAULT = "started again with another field or code: anew, the other named, nothing lost; a resumed run trains longer"
 TRIALS, QUICK, AT_ONCE = 100, 6, 2
 PRELOAD = ("tests.faults.harness.training",)
 PATIENCE_S = 400.0
 
 _EVERY = 3
-_BAD_INPUT = 2
 _LONGER = 11
 # Another value of each field that makes a training what it is.
 _CHANGES = {
@@ -40,11 +41,9 @@ _CHANGES = {
     "precision": "bf16",
     "recipe_options": '{"hidden": 24}',
 }
-# What a state of the old ones can be gone on with, where somebody asks for it.
-_RESUMABLE = ("learning_rate", "weight_decay", "seed", "clip_norm", "schedule", "warmup_epochs", "accumulation")
 _CODE = "recipe code"
 _RECIPE = "recipe_of_ones_own"
-_WAYS = ("refuse", "refuse", "resume", "fresh", "longer", "shorter")
+_WAYS = ("another", "another", "another", "longer", "longer in its run", "shorter")
 
 
 @dataclass(frozen=True)
@@ -81,42 +80,45 @@ def trial(given: Trial, shared: Shared) -> Found:
         steps -= event.rank == 0 and event.begins and event.phase == "step"
         return steps < 0
 
-    with training.start(case, shared.data, place, 0, change=same) as ranks:
+    with training.start(case, shared.data, place, 0, change=_in_run(same, "the first")) as ranks:
         if not ranks.until(reached, training.PATIENCE_S):
             return Found([f"the first start ended early: {training.logs(place, 0)}"])
         ranks.send(signal.SIGKILL)
         ranks.wait(training.PATIENCE_S)
     way = draw.choice(_WAYS)
-    fields = [*(_RESUMABLE if way == "resume" else _CHANGES), _CODE]
-    field = {"longer": "epochs", "shorter": "epochs"}.get(way) or draw.choice(fields)
-    value = {"longer": str(_LONGER), "shorter": "1"}.get(way) or _CHANGES.get(field, "")
-    options = {**case.options} if field == _CODE else {**case.options, field: value}
-    if way in ("resume", "fresh"):
-        options["on_change"] = way
-    changed = replace(case, options=options)
-    with training.start(changed, shared.data, place, 1, change=edited if field == _CODE else same) as ranks:
+    field = draw.choice([*_CHANGES, _CODE]) if way == "another" else "epochs"
+    value = "1" if way == "shorter" else _CHANGES.get(field, str(_LONGER))
+    changed = replace(case, options={**case.options} if field == _CODE else {**case.options, field: value})
+    run = "the first" if way == "longer in its run" else "another"
+    with training.start(
+        changed, shared.data, place, 1, change=_in_run(edited if field == _CODE else same, run)
+    ) as ranks:
         codes = ranks.wait(training.PATIENCE_S)
-    log, first = training.logs(place, 1), _first_step(place, 1)
+    log, first = training.logs(place, 1, last=100_000), _first_step(place, 1)
     did, told = Counter([way]), f"{way}, {field}"
-    if way == "longer":
+    if way == "longer in its run":
         violations = training.differences(place, 2, shared.wholes[1])
         return Found([f"{told}: {text}" for text in violations], did)
-    if way in ("resume", "fresh"):
-        right = first == 1 if way == "fresh" else first is not None and first > 1
-        if codes != {0: 0, 1: 0} or not right:
-            return Found([f"{told}: it began with step {first} and ended with {codes}: {log}"], did)
-        return Found([], did)
     violations: list[str] = []
-    if codes != {0: _BAD_INPUT, 1: _BAD_INPUT} or first is not None:
+    if codes != {0: 0, 1: 0} or first != 1:
         violations.append(f"{told}: it began with step {first} and ended with {codes}: {log}")
-    named = _RECIPE if field == _CODE else "step" if way == "shorter" else field
-    if named not in log:
+    named = _RECIPE if field == _CODE else field
+    if "differs in: " not in log or named not in log.partition("differs in: ")[2].partition("\n")[0]:
         violations.append(f"{told}: {named} is not named: {log}")
-    # What was refused has left everything as it was.
-    with training.start(case, shared.data, place, 2, change=same) as ranks:
+    # The first one lies where it was, and comes to the same end.
+    with training.start(case, shared.data, place, 2, change=_in_run(same, "the first")) as ranks:
         ranks.wait(training.PATIENCE_S)
-    violations += [*training.differences(place, 3, whole), *training.lost_too_much(place, 3, whole)]
-    return Found([text if text.startswith(told) else f"{told}: {text}" for text in violations], did)
+    if not (_first_step(place, 2) or 0) > 1:
+        violations.append(f"{told}: the first one began anew: {training.logs(place, 2)}")
+    return Found(violations, did)
+
+
+def _in_run(change: Callable[[int], None], run: str) -> Callable[[int], None]:
+    def told(rank: int) -> None:
+        os.environ[EXECUTION] = run
+        change(rank)
+
+    return told
 
 
 def _first_step(place: Path, attempt: int) -> int | None:

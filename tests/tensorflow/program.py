@@ -8,6 +8,7 @@ The last line is a JSON object: what is noted of each run (or why it was refused
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.steps.trainings import EXECUTION
 from drivetrain.training.config import Config, Folders
 from drivetrain.training.process import Process, join_group
 from drivetrain.training_scripts import evaluate, predict
@@ -25,6 +27,7 @@ from drivetrain.training_scripts.train import train
 def main() -> None:
     given: dict[str, Any] = json.loads(sys.argv[1])
     data = Path(given["data"])
+    os.environ[EXECUTION] = "one"  # in which a training may be made longer
     found: dict[str, Any] = {"runs": [], "evaluations": [], "shards": [], "exports": []}
     with join_group(given.get("timeout", 60.0), "tensorflow") as process:
         for run in given.get("runs", []):

@@ -70,7 +70,7 @@ RUNS: dict[str, dict[str, Any]] = {
     "repeated": {"global_batch": sum(REPEATED), "max_steps": 1, "clip_norm": 0.0},
 }
 # In the folders of before.
-AGAIN = {"average_resumed": RUNS["average"], "fresh": {"seed": 0, "max_steps": 1, "on_change": "fresh"}}
+AGAIN = {"average_resumed": RUNS["average"], "fresh": {"seed": 0, "max_steps": 1}}
 # Which start from the weights of "plain".
 FROM_WEIGHTS = {"started": NO_STEP, "other_head": NO_STEP | {"recipe_options": '{"num_classes": 9}'}}
 WITHOUT_VALIDATION = ("dropped", "other_seed", "when_needed", "windows", "balanced", "weighted", "npz")
@@ -207,7 +207,7 @@ def shown_checkpoints(work: Work, noted: Any) -> None:
     assert [row["step"] for row in work.steps("kept")] == [3, 4, 6, 8]
 
 
-def shown_on_change(work: Work, noted: Any) -> None:
+def shown_max_steps(work: Work, noted: Any) -> None:
     assert work.distance("fresh", "first_step") == 0.0
 
 
@@ -293,7 +293,7 @@ SHOWN: dict[str, Callable[[Work, Any], None]] = {
         shown_checkpoints,
     ),
     **dict.fromkeys(("log_every", "collective_timeout"), shown_checkpoints),
-    **dict.fromkeys(("on_change", "max_steps"), shown_on_change),
+    "max_steps": shown_max_steps,
     "profile": shown_profile,
     **dict.fromkeys(("health", "health_cost", "health_rules"), shown_health),
     **dict.fromkeys(

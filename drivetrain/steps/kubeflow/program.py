@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn, TextIO, cast
 
 from drivetrain.steps.kubeflow.reports import REPORTS, Reporter
-from drivetrain.steps.kubeflow.task import DOCUMENT, OBJECT_STORE, REGISTER, Json, Task, TaskError
+from drivetrain.steps.kubeflow.task import DOCUMENT, EXECUTION, OBJECT_STORE, REGISTER, Json, Task, TaskError
 
 LOGS = "DRIVETRAIN_TASK_LOGS"
 CALL = "drivetrain.steps.call"
@@ -121,6 +121,7 @@ def environment_of(task: Task, failure: Path) -> dict[str, str]:
     if OBJECT_STORE in os.environ and not _asks_registry(task.document):
         own |= {REGISTRY} if task.document["program"] == LOOKS else {OBJECT_STORE, REGISTRY}
     environment = {name: value for name, value in os.environ.items() if name not in own}
+    environment.setdefault(EXECUTION, task.run)
     for name, word in task.document.get("environment", {}).items():
         if name != REGISTRY or name not in os.environ:  # whoever runs it here has a registry here
             environment[name] = task.text(word)

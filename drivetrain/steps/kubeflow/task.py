@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,8 @@ _FOLDERS = {"s3": "/s3/", "minio": "/minio/", "gs": "/gcs/"}
 
 # A task's own folder; one that is older than this, and that no process holds, was left by one that was killed.
 _FOLDER, _STALE_S = "drivetrain-task-", 86_400
+# KFP keeps outputs at ROOT/PIPELINE/RUN/TASK/..., and a run's id is a UUID.
+_RUN = re.compile(r"/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/")
 
 Json = dict[str, Any]
 
@@ -82,6 +85,13 @@ class Task:
     @property
     def step(self) -> str:
         return str(self.document.get("step", "task"))
+
+    @property
+    def run(self) -> str:
+        """The run's id, as the places of its outputs have it: told as a parameter it would be part of the cache's key;
+        "" where nothing is made."""
+        ids = (_RUN.search(str(artifact["uri"])) for artifact in self.made.values())
+        return next((found[1] for found in ids if found), "")
 
     @property
     def output_file(self) -> Path:

@@ -15,7 +15,7 @@ from drivetrain.components.train import train
 from drivetrain.steps import programs, start
 from drivetrain.steps.command_line import read
 from drivetrain.steps.signature import parameters_of
-from drivetrain.training.config import LOOKS_ON, MAY_CHANGE, Config
+from drivetrain.training.config import LOOKS_ON, SAME_TRAINING, Config
 
 
 def test_declaration() -> None:
@@ -44,10 +44,8 @@ def test_a_training_job_can_carry_them() -> None:
 
 
 def test_what_may_change_in_a_resumed_training_keeps_the_place_of_its_checkpoints() -> None:
-    assert set(LOOKS_ON) < set(train.resumable) < set(MAY_CHANGE)
-    assert {"epochs", "max_steps", "strategy", "strategy_options"} <= set(train.resumable)
-    # These decide which model comes out of the same steps, so they get checkpoints of their own.
-    assert {"early_stopping", "validate_every"} == set(MAY_CHANGE) - set(train.resumable)
+    assert set(LOOKS_ON) < set(SAME_TRAINING) < set(train.resumable)
+    assert {"epochs", "max_steps"} == set(train.resumable) - set(SAME_TRAINING)
 
 
 def test_the_help_names_every_strategy_and_reader() -> None:

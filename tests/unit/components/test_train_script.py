@@ -78,9 +78,10 @@ def test_as_a_step_it_becomes_the_launcher(
         train_script(**read(train_script, [*FOLDERS, *words]))
     (call,) = started
     assert (call.how, call.folder) == ("exec", str(tmp_path))
+    (kept,) = (tmp_path / "c").iterdir()
     assert call.command == [
         *(sys.executable, "-m", "drivetrain.training_scripts.launch"),
-        *("--launcher=mpirun", "--processes=2", f"--checkpoints={tmp_path / 'c'}", "--script=train.py"),
+        *("--launcher=mpirun", "--processes=2", f"--checkpoints={kept}", "--script=train.py"),
         *("--epochs", "3", "--flag", "True"),
     ]
     assert "DRIVETRAIN_PARENT_PID" not in call.environment
@@ -173,7 +174,7 @@ def test_what_the_script_is_told_in_a_shell(started: list[Started], tmp_path: Pa
     assert not {"SM_CHANNEL_TRAIN", "SM_CHANNEL_VALIDATION", "SM_CHANNEL_SOURCE"} & set(found)
     assert found["SM_MODEL_DIR"] == str(tmp_path / "m")
     assert found["SM_OUTPUT_DATA_DIR"] == str(tmp_path / "o")
-    assert found["SM_CHECKPOINT_DIR"] == str(tmp_path / "c")
+    assert [found["SM_CHECKPOINT_DIR"]] == [str(folder) for folder in (tmp_path / "c").iterdir()]
     assert found["SM_MODULE_DIR"] == found["PYTHONPATH"] == str(tmp_path)
     assert (found["SM_HOSTS"], found["SM_CURRENT_HOST"]) == ('["127.0.0.1"]', "127.0.0.1")
     assert (found["SM_CURRENT_INSTANCE_TYPE"], found["SM_NETWORK_INTERFACE_NAME"]) == ("local", "lo")
@@ -290,7 +291,7 @@ def test_the_compiled_step() -> None:
         *("--training", "--folders", "model,output,checkpoints"),
         "drivetrain.components.train_script:train_script",
     ]
-    assert arguments["CheckpointConfig"]["LocalPath"] == "/opt/ml/checkpoints"
+    assert arguments["CheckpointConfig"]["LocalPath"] == "/opt/ml/trainings"
     assert [channel["ChannelName"] for channel in arguments["InputDataConfig"]] == ["train", "code"]
     assert arguments["ResourceConfig"]["InstanceCount"] == 2
     (archive,) = [asset for asset in compiled.assets if asset.uri.endswith(".tar")]

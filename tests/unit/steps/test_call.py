@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.steps import Checkpoints, Input, Output, call, gather, spread
 from drivetrain.steps.call import find
 from drivetrain.steps.declaration import Component, component
+from drivetrain.steps.trainings import RECORD
 
 # What the components of this file were called with, and what they are to do.
 SEEN: dict[str, Any] = {}
@@ -246,9 +248,12 @@ def test_help_lists_folders_and_parameters(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_training_job_gets_its_checkpoints_and_no_metrics_flag(tmp_path: Path) -> None:
-    arguments = ["--data", tmp_path, "--model", tmp_path / "m", "--checkpoints", tmp_path / "c"]
+    (data := tmp_path / "data").mkdir()
+    arguments = ["--data", data, "--model", tmp_path / "m", "--checkpoints", tmp_path / "c"]
     assert run(fit, *arguments) == 0
-    assert {"data": tmp_path, "model": tmp_path / "m", "checkpoints": tmp_path / "c"} == SEEN
+    (kept,) = (tmp_path / "c").iterdir()
+    assert {"data": data, "model": tmp_path / "m", "checkpoints": kept} == SEEN
+    assert json.loads((kept / RECORD).read_text())["ended"] is True
     assert (tmp_path / "m").is_dir() and (tmp_path / "c").is_dir()
     assert run(fit, *arguments, "--metrics", tmp_path) == 2
 
@@ -257,7 +262,7 @@ def test_checkpoints_may_be_a_uri_that_the_program_reaches(tmp_path: Path, monke
     """A path would make `s3:/bucket` of it, a folder that is lost with the container."""
     monkeypatch.chdir(tmp_path)
     assert run(fit, "--data", tmp_path, "--model", tmp_path / "m", "--checkpoints", "s3://bucket/run") == 0
-    assert SEEN["checkpoints"] == "s3://bucket/run"
+    assert re.fullmatch("s3://bucket/run/[0-9a-f]{32}", SEEN["checkpoints"])
     assert [path.name for path in tmp_path.iterdir()] == ["m"]
 
 

@@ -155,7 +155,7 @@ def test_training_reads_the_platforms_files(tmp_path: Path) -> None:
     assert arguments == [
         "--own", "1", "--lr=-1e-5", "--max-digits", "3", "--note=--x",
         "--extra", f"{base}/input/data/extra", "--train-data", f"{base}/input/data/train_data",
-        "--model", f"{base}/model", "--output", f"{base}/output/data", "--checkpoints", f"{base}/checkpoints",
+        "--model", f"{base}/model", "--output", f"{base}/output/data", "--checkpoints", f"{base}/trainings",
     ]  # fmt: skip
     assert environment["DRIVETRAIN_HOSTS"] == "algo-1,algo-2"
     assert environment["DRIVETRAIN_HOST"] == "algo-2"

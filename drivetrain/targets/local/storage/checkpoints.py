@@ -42,6 +42,7 @@ class CheckpointSync:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 copy(item.path, target)
                 self._copied[target] = _version(target)
+            self._stored.update(item.name for item in objects)
         return len(objects)
 
     def finish(self) -> None:
@@ -49,7 +50,7 @@ class CheckpointSync:
         self.copy_back(final=True)
 
     def forget_removed(self) -> None:
-        """The job has succeeded: what it has itself brought to the store, and removed since, goes from there, too."""
+        """The job has succeeded: what it found or brought, and has removed since, goes from the store, too."""
         gone = {name for name in self._stored if not any((folder / name).exists() for folder in self._folders)}
         # A checkpoint is none without its manifest: nobody finds one of which a part is missing.
         for name in sorted(gone, key=lambda name: (not name.endswith(_MANIFEST), name)):

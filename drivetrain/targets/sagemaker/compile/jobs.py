@@ -41,7 +41,8 @@ Json = dict[str, Any]
 PROCESSING_INPUT = "/opt/ml/processing/input"
 PROCESSING_OUTPUT = "/opt/ml/processing/output"
 TRAINING_CODE = f"/opt/ml/input/data/{CODE_CHANNEL}"
-CHECKPOINTS = "/opt/ml/checkpoints"
+# The place of all trainings of a step; /opt/ml/checkpoints becomes a link to the folder of the present one.
+CHECKPOINTS = "/opt/ml/trainings"
 REGISTRY = "sagemaker"
 
 

@@ -32,7 +32,6 @@ OTHERWISE = {
     "keep_best_n": 1,
     "keep_every_hours": 1.0,
     "async_checkpoints": False,
-    "on_change": "fresh",
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import zlib
 from collections.abc import Callable
@@ -10,10 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 
+from drivetrain.steps.trainings import EXECUTION
 from drivetrain.training.checkpointing.store.manifest import FileEntry, Manifest
 from drivetrain.training.config import Config, Folders
 from drivetrain.training.process import Process
@@ -89,7 +92,8 @@ def trained(prepared_data: ModuleType, tmp_path_factory: pytest.TempPathFactory)
 
 def fit(folder: Path, config: Config) -> None:
     data = folder / "data"
-    train(config, Folders(train=data, model=folder / "model", checkpoints=folder / "checkpoints"), ALONE)
+    with patch.dict(os.environ, {EXECUTION: "one"}):  # which may train for longer
+        train(config, Folders(train=data, model=folder / "model", checkpoints=folder / "checkpoints"), ALONE)
 
 
 def newest(folder: Path) -> Path:
