@@ -26,7 +26,6 @@ from drivetrain.authoring.binding import (
     retries,
     without_fixed,
 )
-from drivetrain.authoring.continuing import with_previous
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.rules.rules import check
 from drivetrain.spec import pipeline as spec
@@ -48,6 +47,7 @@ from drivetrain.spec.steps import (
     ProcessingStep,
     Step,
     TrainingStep,
+    flatten,
 )
 from drivetrain.spec.training_options import TrainingOptions
 from drivetrain.spec.values import (
@@ -342,7 +342,7 @@ class Pipeline(spec.Pipeline, defer_build=False):
     def __init__(self, *positional: Never, **fields: Any) -> None:
         # Not a pydantic validator: those wrap what they raise, and an author should read the one message alone.
         if "steps" in fields:
-            fields["steps"] = with_previous(listed_steps("Pipeline", "steps", fields["steps"]), step)
+            fields["steps"] = _with_previous(listed_steps("Pipeline", "steps", fields["steps"]))
         super().__init__(*positional, **fields)
         check(self)
 
@@ -356,3 +356,12 @@ class Pipeline(spec.Pipeline, defer_build=False):
         import importlib
 
         return str(importlib.import_module("drivetrain.client.pictures").of_pipeline(self))
+
+
+def _with_previous(steps: tuple[Any, ...]) -> tuple[Any, ...]:
+    """With the steps that `continue_from` stands for, which few pipelines have."""
+    if not any("continue_from" in getattr(one, "inputs", ()) for one in flatten(steps)):
+        return steps
+    from drivetrain.authoring.continuing import with_previous
+
+    return with_previous(steps, step)

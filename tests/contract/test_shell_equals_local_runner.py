@@ -190,7 +190,7 @@ def test_train_script(tmp_path: Path) -> None:
     summary = Runner(home).start(compiled.text, {}, Options(pipeline="own"), assets=compiled.assets)
     assert summary.status == "Succeeded", summary.reason
     (archive,) = home.objects.rglob("model.tar.gz")
-    folders = {name: tmp_path / name for name in ("model", "output", "checkpoints")}
+    folders: dict[str, Any] = {name: tmp_path / name for name in ("model", "output", "checkpoints")}
     shell("train_script", train=data, source=scripts, script="report.py", **folders)
     assert contents(tmp_path / "model") == contents(unpacked(archive, tmp_path / "runner"))
     assert "gate.json" in (tmp_path / "model" / "model.txt").read_text()

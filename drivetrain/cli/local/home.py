@@ -30,7 +30,7 @@ def verify(
     home: Home = None,
     as_json: Json = False,
 ) -> int:
-    """Read every stored file, and say what is damaged and whom it touches.
+    """Read every stored file, and say what is damaged.
 
     Runs trust a file whose size and times are as they were; this reads the bytes. Exit code 1 where one is damaged: the
     next run then makes it again, where it can.
