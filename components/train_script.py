@@ -131,11 +131,10 @@ def _continue(given: Path, checkpoints: Path, model: Path) -> None:
     continuation = read_continuation(given)
     if continuation.state is None:
         why = f"{continuation.name} has no training state" if continuation.model else "there is no earlier model"
-        if trainings.is_empty(checkpoints):
-            print(f"starts from: nothing ({why})", flush=True)
+        print(f"starts from: {f'nothing ({why})' if trainings.is_empty(checkpoints) else trainings.KEPT}", flush=True)
         return
-    if restore_state(continuation, checkpoints):
-        print(f"starts from: the checkpoints of {continuation.name}", flush=True)
+    restored = restore_state(continuation, checkpoints)
+    print(f"starts from: {f'the checkpoints of {continuation.name}' if restored else trainings.KEPT}", flush=True)
     model.mkdir(parents=True, exist_ok=True)
     (model / CONTINUES_FILE).write_text(json.dumps(dict(continuation.about), sort_keys=True) + "\n", encoding="utf-8")
 

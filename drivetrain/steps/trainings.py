@@ -31,6 +31,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.steps import Declaration, fresh_token, script_mode
 
 RECORD = ".drivetrain/training.json"
+KEPT = "what this training has kept"
 EXECUTION, JOB = "DRIVETRAIN_EXECUTION", "TRAINING_JOB_NAME"
 KEPT_S = 30 * 86_400.0
 # A pipeline's job is called `pipelines-<execution>-<step>-<random>`.
@@ -184,7 +185,7 @@ def begin(
 
     Args:
         is_first: whether this host is the first one, which tells people.
-        goes_on: whether an empty folder gets what an earlier model's training has kept, of which others tell.
+        goes_on: whether others tell what it starts from, since it goes on from an earlier model.
     """
     execution = execution_of(environment)
     if isinstance(place, str):
@@ -202,9 +203,8 @@ def begin(
     if is_first:
         for line in (*choice.lines, *about_removed(choice.going)):
             print(line, flush=True)
-        if not starts_anew or not goes_on:
-            kept = nothing(environment) if starts_anew else "what this training has kept"
-            print(f"starts from: {kept}", flush=True)
+        if not goes_on:
+            print(f"starts from: {nothing(environment) if starts_anew else KEPT}", flush=True)
     _link(folder, Path(environment.get(script_mode.BASE_VARIABLE, script_mode.BASE)))
     return folder
 

@@ -102,9 +102,11 @@ def test_a_script_finds_the_earlier_ones_checkpoints_once(
     started: list[Started], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = [*FOLDERS, "--continue-from", str(earlier(tmp_path / "earlier", "epoch 3"))]
-    last = tmp_path / "c" / "deep" / "last.pt"
-    last.parent.mkdir(parents=True)
+    train_script(**read(train_script, words))
+    (last,) = (tmp_path / "c").rglob("last.pt")
     last.write_text("half of what a start that was killed had copied")
+    next((tmp_path / "c").rglob("continued")).unlink()
+    capsys.readouterr()
     train_script(**read(train_script, words))
     assert last.read_text() == "epoch 3"
     assert capsys.readouterr().out == "starts from: the checkpoints of own version 7\n"
@@ -112,7 +114,8 @@ def test_a_script_finds_the_earlier_ones_checkpoints_once(
     assert json.loads((tmp_path / "m" / "continues.json").read_bytes())["version"] == "7"
     last.write_text("epoch 4, which the script saved")
     train_script(**read(train_script, words))
-    assert last.read_text() == "epoch 4, which the script saved" and capsys.readouterr().out == ""
+    assert last.read_text() == "epoch 4, which the script saved"
+    assert capsys.readouterr().out == "starts from: what this training has kept\n"
 
 
 def test_a_script_starts_anew_where_there_is_nothing_to_continue(
@@ -124,7 +127,7 @@ def test_a_script_starts_anew_where_there_is_nothing_to_continue(
     (tmp_path / "none").mkdir()
     (tmp_path / "none" / "continues.json").write_text("{}")
     train_script(**read(train_script, [*FOLDERS, "--continue-from", str(tmp_path / "none")]))
-    assert capsys.readouterr().out == "starts from: nothing (there is no earlier model)\n"
+    assert capsys.readouterr().out.endswith("\nstarts from: nothing (there is no earlier model)\n")
     assert not (tmp_path / "m" / "continues.json").exists()
 
 

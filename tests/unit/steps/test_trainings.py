@@ -110,7 +110,13 @@ def test_data_that_no_host_has_whole_are_those_of_the_execution(told: dict[str, 
     (tmp_path / "input/config/inputdataconfig.json").write_text(json.dumps({"train": told}))
     (tmp_path / "data").mkdir()
     values = {name: declared.default for name, declared in train_script.parameters.items()}
-    values |= {"train": tmp_path / "data", "validation": tmp_path / "data", "test": None, "source": None}
+    values |= {
+        "train": tmp_path / "data",
+        "validation": tmp_path / "data",
+        "test": None,
+        "source": None,
+        "continue_from": None,
+    }
     environment = {"SAGEMAKER_BASE_DIR": str(tmp_path), "DRIVETRAIN_EXECUTION": "e1"}
     parts = trainings.parts_of(train_script, values, environment)
     assert parts["data of train"] == "only in run e1"
