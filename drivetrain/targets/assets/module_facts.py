@@ -84,7 +84,9 @@ class _Reader:
 
     def facts(self) -> ModuleFacts:
         self.unpickles += [(line, f"{name}.{loader}") for name, line, loader in self.loaders if name in self.picklers]
-        return ModuleFacts(tuple(self.imports), tuple(self.files), _first(self.loads_any), _first(self.unpickles))
+        anything = [found for found in self.unpickles if not is_value(found[1])]
+        unpickles = _first(anything or self.unpickles)
+        return ModuleFacts(tuple(self.imports), tuple(self.files), _first(self.loads_any), unpickles)
 
     def read(self, tree: ast.AST) -> None:
         pending = [tree]
@@ -180,6 +182,11 @@ class _Reader:
                     self.loads_any.append((line, repr(text[:40])))
                 else:
                     self.files[name] = None
+
+
+def is_value(unpickles: str) -> bool:
+    """Whether it is our type `Value`: it loads what an input hands over, and nothing else."""
+    return unpickles.rpartition(" ")[2].rpartition(".")[2] == "Value"
 
 
 def _first(found: list[tuple[int, str]]) -> str:

@@ -142,6 +142,8 @@ class StepCode:
         for name, value in inputs.items():
             if not self._comes_from_a_program(value):
                 return frozenset(), f"{why}, and its input {name!r} comes from outside of the pipeline"
+        if not inputs and _severity(why)[0]:
+            return self._own(step).files, ""
         if not inputs:
             return frozenset(), f"{why}, from outside of the pipeline"
         return self._with_all_before(step)
@@ -219,7 +221,7 @@ class StepCode:
                 pending |= set(self._imported(name, facts.imports, place))
                 pending |= {each for file in facts.files for each in self._files_called(file)}
                 pending |= set(self._packages(name))
-            found = _Reach(frozenset(seen), min(loads_any, default=""), min(unpickles, default=""))
+            found = _Reach(frozenset(seen), min(loads_any, default=""), min(unpickles, key=_severity, default=""))
             self._reached[roots, place] = found
         return self._reached[roots, place]
 
@@ -266,6 +268,13 @@ def _is_child(file: str, folder: str) -> bool:
     """Whether it is a module or a package directly in a folder."""
     below = file.removeprefix(folder)
     return file.startswith(folder) and ("/" not in below or (below.count("/") == 1 and below.endswith("/__init__.py")))
+
+
+def _severity(unpickles: str) -> tuple[bool, str]:
+    """Sorts what loads objects from anywhere before our type `Value`, which loads an input alone."""
+    from drivetrain.targets.assets.module_facts import is_value
+
+    return is_value(unpickles), unpickles
 
 
 def _given(step: JobStep) -> Iterator[tuple[str, Any]]:

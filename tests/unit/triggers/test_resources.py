@@ -44,13 +44,13 @@ PARAMETERS = (
     Parameter.string("Model_Arn", "none"),
     Parameter.string("Mode", "full", choices=("full", "quick")),
     Parameter.integer("Rows", 3),
-    Parameter.boolean("Fresh", False),
+    Parameter.boolean("Anew", False),
     Parameter.number("Share", 0.5),
 )
 APPROVED = RegistryEvent(
     name="approved",
     group="digits",
-    parameters={"Model_Arn": "$.detail.ModelPackageArn", "Mode": "quick", "Rows": 7, "Fresh": True},
+    parameters={"Model_Arn": "$.detail.ModelPackageArn", "Mode": "quick", "Rows": 7, "Anew": True},
     limit=Limit(starts=2, every="6 hours"),
 )
 NIGHTLY = Schedule(
@@ -60,7 +60,7 @@ NIGHTLY = Schedule(
     start="2026-03-01",
     end="2026-06-01T00:00:00Z",
     flexible_minutes=15,
-    parameters={"Share": 0.25, "Mode": "quick", "Fresh": True},
+    parameters={"Share": 0.25, "Mode": "quick", "Anew": True},
 )
 DATA = Upload(name="data", bucket="arrivals", prefix="in/*/", suffix=".csv", once_per="10 minutes")
 FEATURES = PipelineFinished(name="features", pipeline="Features", outcome="Succeeded")
@@ -164,7 +164,7 @@ def test_the_schedule() -> None:
             "RetryPolicy": {"MaximumEventAgeInSeconds": 3_600, "MaximumRetryAttempts": 20},
             "SageMakerPipelineParameters": {
                 "PipelineParameterList": [
-                    {"Name": "Fresh", "Value": "true"},
+                    {"Name": "Anew", "Value": "true"},
                     {"Name": "Mode", "Value": "quick"},
                     {"Name": "Share", "Value": "0.25"},
                 ]
@@ -212,7 +212,7 @@ def test_the_rule_and_what_travels_in_it() -> None:
         "Model_Arn": ("String", "$.detail.ModelPackageArn", ()),
         "Mode": ("String", "quick", ("full", "quick")),
         "Rows": ("Integer", "7", ()),
-        "Fresh": ("Boolean", "true", ()),
+        "Anew": ("Boolean", "true", ()),
     }
 
 

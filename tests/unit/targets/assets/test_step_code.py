@@ -176,6 +176,12 @@ def test_a_step_that_loads_objects_has_the_modules_of_the_steps_that_made_them(t
         assert sorted(used(tmp_path, outside, files=writes).files) == ["a.py"]
 
 
+def test_a_step_that_only_returns_objects_has_its_own_code(tmp_path: Path) -> None:
+    returns = "from drivetrain.components import Value\ndef run() -> Value: ..."
+    assert sorted(used(tmp_path, own(), files={"a": returns, "other": ""}).files) == ["a.py"]
+    assert "from outside" in used(tmp_path, own(), files={"a": f"from joblib import load\n{returns}"}).whole
+
+
 def test_a_model_from_outside_may_name_any_recipe(tmp_path: Path) -> None:
     scored = own(EVALUATE, inputs={"model": "s3://bucket/model/", "data": "s3://bucket/test/"})
     assert "'model' comes from outside" in used(tmp_path, scored, files={"a": "", "b": ""}).whole

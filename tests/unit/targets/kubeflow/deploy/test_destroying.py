@@ -90,9 +90,9 @@ def test_objects_of_an_unknown_owner_go_only_when_asked_for(place: Place) -> Non
     deployer.objects.delete([uri_of(f"s3://{place.bucket}/pipelines/nightly")])
     assert place.deployer().plan(place.wanted()).uploads, "the next apply records the owner"
     place.cluster.store.pipelines.clear()
-    with pytest.raises(UserError, match=r"has 2 objects without a record of whose they are .*: --foreign"):
+    with pytest.raises(UserError, match=r"has 4 objects without a record of whose they are .*: --foreign"):
         deployer.remains("nightly")
-    assert len(deployer.remains("nightly", foreign=True).objects) == 2
+    assert len(deployer.remains("nightly", foreign=True).objects) == 4
 
 
 def test_a_schedule_that_starts_every_minute_does_not_stand_in_the_way(place: Place) -> None:
