@@ -55,6 +55,9 @@ class Listing:
     """A training's rows, newest first. `at_work` is who writes there now; `behind` what a sync agent has not brought
     away yet; `arrival_seconds` how long the newest checkpoint took to the object store, where that is known.
 
+    `run` is the execution that started the training last, at `started` (seconds since the epoch); `ended` says whether
+    it ended well, `differs` what is otherwise in the training that was started last in the place (belonging.py).
+
     Where no training of ours keeps checkpoints, `own` are the files of another program, `recognised` says of which tool
     they are, if that is known, and there are no rows."""
 
@@ -66,6 +69,10 @@ class Listing:
     arrival_seconds: float | None
     own: tuple[OwnFile, ...] = ()
     recognised: str | None = None
+    run: str | None = None
+    started: float | None = None
+    ended: bool = False
+    differs: tuple[str, ...] = ()
 
 
 def list_training(training: Training) -> Listing:

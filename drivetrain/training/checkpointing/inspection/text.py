@@ -39,6 +39,8 @@ def _listed(found: Listing, now: float, name: str) -> str:
         head += f"\n--training {printable(name)}"
     if found.at_work is not None:
         head += f"  (at work: {printable(found.at_work.describe())})"
+    if found.started is not None:
+        head += "\n" + printable(_belongs(found, now))
     if found.own:
         return f"{head}\n{_own_text(found, now)}"
     if not found.rows:
@@ -58,6 +60,14 @@ def _listed(found: Listing, now: float, name: str) -> str:
     if any(row.state == GOOD for row in found.rows):
         lines.append(paint("good: its manifest and the sizes of its files hold. Every byte: verify", "dim"))
     return "\n".join(lines)
+
+
+def _belongs(found: Listing, now: float) -> str:
+    """`run p4jn9, 3 hours ago, ended; otherwise than in the latest training: learning_rate 0.1 -> 0.5`."""
+    run = f"run {found.run}, " if found.run else ""
+    how = "ended" if found.ended else "not ended"
+    differs = f"; in the latest training otherwise: {', '.join(found.differs)}" if found.differs else ""
+    return f"{run}started {ago(found.started, now)}, {how}{differs}"
 
 
 def _own_text(found: Listing, now: float) -> str:

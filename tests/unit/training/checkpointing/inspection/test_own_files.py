@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.steps import trainings
 from drivetrain.training.checkpointing.inspection import own_files
 from drivetrain.training.checkpointing.inspection.foreign import described
 from tests.unit.training.checkpointing.inspection.program import Program, rows
@@ -51,6 +52,26 @@ def test_a_scripts_own_files_are_listed_by_number(program: Program, theirs: Path
         ("step-90.npz", 1, 900, 1e9 + 1),
         ("latest.json", 1, 2, 1e9 + 4),
     ]
+
+
+def test_each_training_of_a_place_says_whose_it_is(program: Program, tmp_path: Path) -> None:
+    def start(run: str, rate: float) -> Path:
+        parts = {"learning_rate": rate, "data of train": "0" * 64}
+        folder = trainings.begin(tmp_path, parts, environment={"DRIVETRAIN_EXECUTION": run})
+        assert isinstance(folder, Path)
+        (folder / "last.pt").touch()
+        return folder
+
+    first, second = start("first", 0.25), start("second", 0.5)
+    trainings.end(second)
+    text = program("list", tmp_path)
+    assert f"{first}\n" in text and f"{second}\n" in text and text.count("last.pt") == 2
+    assert "run first, started just now, not ended; in the latest training otherwise: learning_rate 0.25 -> 0.5" in text
+    assert "run second, started just now, ended\n" in text
+    listed = {each["run"]: each for each in program.json("list", tmp_path)}
+    assert listed["first"]["differs"] == ["learning_rate 0.25 -> 0.5"] and not listed["first"]["ended"]
+    assert listed["second"]["differs"] == [] and listed["second"]["ended"]
+    assert [each["name"] for each in listed["second"]["own"]] == ["last.pt"]
 
 
 def test_many_of_them_are_cut_short_for_people_alone(program: Program, tmp_path: Path) -> None:
