@@ -1,5 +1,5 @@
-"""The cache and the checkpoints together: an unchanged step hits, a repeated or a longer one resumes, new data starts
-afresh.
+"""The cache and the checkpoints together: an unchanged step hits; a repeated or longer training, or one of new data,
+starts anew in a later run.
 
 All of them share one checkpoint location, which is part of the cache's key and so may not hold anything of the data.
 """
@@ -36,7 +36,7 @@ def train(home: Home, dataset: Path, *, cache: bool = True, epochs: int = 1) -> 
 
 
 @pytest.mark.slow
-def test_hit_resume_afresh(tmp_path: Path) -> None:
+def test_a_later_run_is_a_hit_or_starts_anew(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     status, log, location = train(home, DIGITS)
     assert (status, "resuming" in log) == ("Succeeded", False)
@@ -45,11 +45,12 @@ def test_hit_resume_afresh(tmp_path: Path) -> None:
     assert (status, log) == ("Cached", "")
 
     status, log, repeated = train(home, DIGITS, cache=False)
-    assert (status, "resuming from" in log) == ("Succeeded", True)
+    assert (status, "resuming from" in log) == ("Succeeded", False)
+    assert "starts from: nothing (a new training)" in log and "the same training has ended before in run" in log
 
     status, log, longer = train(home, DIGITS, epochs=2)
-    assert (status, "resuming from" in log) == ("Succeeded", True)
-    assert "epoch 2/2" in log and "epoch 1/2" not in log
+    assert (status, "resuming from" in log) == ("Succeeded", False)
+    assert "epoch 1/2" in log and "epoch 2/2" in log
 
     grown = tmp_path / "digits.csv"
     grown.write_bytes(b"\n".join(gzip.decompress(DIGITS.read_bytes()).splitlines()[:1500]) + b"\n")

@@ -62,7 +62,7 @@ def test_the_whole_life(kubeflow: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     assert daily["max_concurrency"] == "1" and daily["no_catchup"] and daily["status"] == "ENABLED"
     assert daily["runtime_config"]["parameters"] == {"MinAccuracy": 0.95}
     made = kubeflow.objects()
-    assert len(made) == 3 and {key.split("/")[2] for key in made} == {"code", "owner"}
+    assert len(made) == 5 and {key.split("/")[2] for key in made} == {"code", "owner"}
 
     # Planned again there is nothing to do, and applying writes nothing.
     assert kubeflow("plan", "nightly.py", "--exit-code").startswith("Nothing to do: pipeline 'nightly'")

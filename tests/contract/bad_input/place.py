@@ -78,9 +78,9 @@ class Place:
             ended = forking().end_of(words, cwd=self.folder, environment=environment, files=files, timeout=PATIENCE_S)
         return self._ran(ended.code, ended.cpu_s)
 
-    def python(self, *arguments: object) -> Ran:
+    def python(self, *arguments: object, **variables: str) -> Ran:
         """`python ...`"""
-        return self.end_of(self._start([sys.executable, *map(str, arguments)], {}, None))
+        return self.end_of(self._start([sys.executable, *map(str, arguments)], variables, None))
 
     def run(self, definition: Any, *arguments: object, **variables: str) -> Ran:
         """`drivetrain run -d FILE` of a definition (JSON, text or bytes)."""

@@ -113,7 +113,8 @@ def compile_pipeline(
 
         settled = settle(pipeline, source or base)
         pipeline, notes = settled.pipeline, (*settled.notes, *notes)
-    return _Compiler(pipeline, source, base).compile(notes)
+    compiler = _Compiler(pipeline, source, base)
+    return compiler.compile(notes if here else (*notes, *compiler.step_code.notes()))
 
 
 class _Compiler(References):
@@ -167,7 +168,7 @@ class _Compiler(References):
             platform = {"platforms": {"kubernetes": {"deploymentSpec": {"executors": executors}}}}
         assets = tuple(self.imports.assets[uri] for uri in sorted(self.imports.assets))
         codes = {"" if task.step is None else task.step.name: task.code for task in self.tasks.values()}
-        said = (*notes, *self.step_code.notes(), *size.notes(ir, platform))
+        said = (*notes, *size.notes(ir, platform))
         return Compiled(self.pipeline, ir, platform, assets, codes, said)
 
     def fill_notices(self, secret: str) -> None:

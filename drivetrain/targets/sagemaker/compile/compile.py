@@ -162,7 +162,8 @@ class _Compiler:
             from drivetrain.targets.sagemaker.compile.debugger import debugger_notes
 
             self.notes += debugger_notes(self.graph.steps)
-        self.notes += self.step_code.notes()
+        if not self.here:
+            self.notes += self.step_code.notes()
         return Compiled(self.pipeline, definition, assets, tuple(self.notes))
 
     def mlflow(self) -> Json:
