@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.steps import CheckpointsOfAll, Input, Output, Since, programs, script_mode, trainings
+from drivetrain.steps import CheckpointsOfAll, Input, Output, Since, fresh_token, programs, script_mode, trainings
 from drivetrain.steps.declaration import component
 from drivetrain.steps.distribution import read
 from drivetrain.steps.user_code import check_script, code_folder
@@ -130,7 +130,8 @@ def _continue(given: Path, checkpoints: Path, model: Path) -> None:
 
     continuation = read_continuation(given)
     if continuation.state is None:
-        why = f"{continuation.name} has no training state" if continuation.model else "there is no earlier model"
+        anew = "--fresh" if fresh_token(os.environ) else "there is no earlier model"
+        why = f"{continuation.name} has no training state" if continuation.model else anew
         print(f"starts from: {f'nothing ({why})' if trainings.is_empty(checkpoints) else trainings.KEPT}", flush=True)
         return
     restored = restore_state(continuation, checkpoints)

@@ -35,6 +35,8 @@ FIND = "drivetrain.components.find_previous:find_previous"
 FETCH = "drivetrain.components.fetch_previous:fetch_previous"
 _REGISTER = "drivetrain.components.register_model:register_model"
 _NAMED = re.compile(r"(?:([A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}):)?(previous|[1-9][0-9]{0,8})")
+# Words that mean a version, and are none.
+_MEANT = re.compile(r"(?:[\w-]+:)?(?:v?\d+|latest|approved|newest|champion|prev\w*)", re.IGNORECASE)
 
 
 def with_previous(steps: tuple[Any, ...], make: Callable[..., Any]) -> tuple[Any, ...]:
@@ -85,6 +87,11 @@ def _with_fetching(
         yield step
         return
     named = _NAMED.fullmatch(str(given)) if isinstance(given, str | int) else None
+    if named is None and isinstance(given, str | int) and _MEANT.fullmatch(str(given)):
+        raise SpecError(
+            f"Step {step.name!r}: {INPUT}={given!r} names no version. Allowed: 'previous' (the approved version), a "
+            "version's number, 'GROUP:previous', 'GROUP:7', or any model by its path, URI or step output."
+        )
     fetching: dict[str, Any] = {"model": given}
     if named is not None:
         group, registry = (named[1], "auto") if named[1] else _group_of(step, registered)

@@ -109,7 +109,7 @@ def test_a_script_runs_as_it_is(tmp_path: Path) -> None:
     assert variables["SM_CHANNELS"] == '["train"]'
     assert variables["SM_CHANNEL_TRAIN"].endswith("/input/data/train")
     assert variables["SM_MODEL_DIR"].endswith("/ml/model")
-    assert variables["SM_CHECKPOINT_DIR"].endswith("/ml/checkpoints")
+    assert "/ml/trainings/" in variables["SM_CHECKPOINT_DIR"]
     assert found["file"] == f"{found['cwd']}/report.py"
     assert run.found("model.txt", "model") == "trained on ['a.csv']\n"
 

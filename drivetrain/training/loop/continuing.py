@@ -8,12 +8,14 @@ passed over from their beginning, `epochs` times, under a learning-rate schedule
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.steps import fresh_token
 from drivetrain.training.checkpointing.checkpointer import adopt, beating
 from drivetrain.training.checkpointing.places import Place, open_place
 from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, Manifest
@@ -57,7 +59,7 @@ class Start:
     def line(self, total_steps: int, epochs: int) -> str:
         """What it starts from, for people."""
         if not self.name:
-            return "nothing (there is no earlier model)"
+            return f"nothing ({'--fresh' if fresh_token(os.environ) else 'there is no earlier model'})"
         if self.place is None:
             return f"the weights of {self.name}, which has no training state: the optimizer starts anew"
         if self.same_pass and self.step >= total_steps:

@@ -151,3 +151,9 @@ def test_a_setting_is_enough() -> None:
         continue_from: str = ""
 
     assert names(pipeline(Own().continue_from)) == ["fit", "register-model"]
+
+
+@pytest.mark.parametrize("given", ["prevoius", "PREVIOUS", "latest", "dig:latest", "0", "v1"])
+def test_a_word_that_means_a_version_and_is_none_is_refused(given: str) -> None:
+    with pytest.raises(SpecError, match="names no version"):
+        pipeline(given)

@@ -150,7 +150,7 @@ def test_a_run_leaves_spot_machines_and_goes_on(drivetrain, failed: Path) -> Non
     assert "MaxWaitTimeInSeconds" not in arguments["StoppingCondition"]
     saved = json.loads(next(failed.glob("runs/*/request.json")).read_text())
     assert saved["options"]["origin"]["set"] == ["spot=true", "spot=false"]
-    assert [path.read_text() for path in failed.glob("s3/*/pipelines/nightly/checkpoints/fit/*/step-1")] == ["1"]
+    assert [path.read_text() for path in failed.glob("s3/*/pipelines/nightly/checkpoints/fit/*/*/step-1")] == ["1"]
 
 
 @pytest.mark.slow_cases("both", "data")
