@@ -21,6 +21,8 @@ from drivetrain.steps import (
     gather,
 )
 
+# Definitions that were compiled before give it.
+_GONE, _NOW = "--on-change", "an unfinished training of other values stays beside this one."
 _BOOLS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -69,6 +71,10 @@ def read(component: Declaration[..., Any], words: Sequence[str]) -> dict[str, An
     while remaining:
         word = remaining.pop()
         flag, joined, text = word.partition("=")
+        if flag == _GONE and flag not in declared and component.checkpoints is not None:
+            value = text if joined or not remaining else remaining.pop()
+            print(f"{flag} {value} of an earlier definition decides nothing any more: {_NOW}", flush=True)
+            continue
         if flag not in declared:
             unknown.append(word)
             continue

@@ -1,6 +1,6 @@
 """The trainings that keep their checkpoints in one place, each in a folder of its own.
 
-    PLACE/IDENTITY/.drivetrain/training.json  {"parts": {...}, "execution": "p4jn9", "started": 1763.5, "ended": false}
+    PLACE/IDENTITY/.drivetrain/training.json  {"parts": {...}, "execution": "p4jn9", "started": 1763.5, ...}
     PLACE/IDENTITY/...                        what the program keeps there
 
 What makes a training what it is are its `parts`: the content of its inputs, its code, each parameter by the value that
@@ -50,6 +50,7 @@ class Kept(NamedTuple):
     execution: str = ""
     started: float = 0.0
     ended: bool = False
+    changed: tuple[str, ...] = ()  # with what its run went on; from then on it is that run's alone
 
     @property
     def record(self) -> bytes:
@@ -57,12 +58,13 @@ class Kept(NamedTuple):
 
 
 class Choice(NamedTuple):
-    """The folder to work in, whether it is a new one, what to say of the others, and which of them go."""
+    """The folder to work in, whether it is new, what to say of the others, which of them go, `changed` as in Kept."""
 
     folder: str
     is_new: bool
     lines: tuple[str, ...] = ()
     going: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
 
 
 def execution_of(environment: Mapping[str, str]) -> str:
@@ -78,9 +80,8 @@ def read_kept(folder: str, content: bytes | None) -> Kept | None:
         return Kept(folder, {}, started=_EMPTIED, ended=True)
     try:
         given = json.loads(content or b"")
-        return Kept(
-            folder, dict(given["parts"]), str(given["execution"]), float(given["started"]), given["ended"] is True
-        )
+        parts, changed = dict(given["parts"]), tuple(map(str, given.get("changed", ())))
+        return Kept(folder, parts, str(given["execution"]), float(given["started"]), given["ended"] is True, changed)
     except (ValueError, RecursionError, LookupError, TypeError):
         return None
 
@@ -104,26 +105,23 @@ def choose(
     parts = json.loads(json.dumps(parts))
     known = [each for each in found.values() if each is not None]
     # A machine that went may have left checkpoints and no record.
-    known += [Kept(folder, parts) for folder, each in found.items() if each is None and _is_named(folder, name)]
+    numbered = re.compile(rf"{re.escape(name)}(-\d+)?")
+    known += [Kept(folder, parts) for folder, each in found.items() if each is None and numbered.fullmatch(folder)]
     kept = [each for each in known if each.started != _EMPTIED]
-    same = [each for each in kept if each.parts == parts]
-    own = _latest(each for each in same if not each.ended or (execution and each.execution == execution))
-    if own is None and execution:
-        resumed = [each for each in kept if each.execution == execution]
-        own = _latest(each for each in resumed if _differing(each.parts, parts) <= set(may_change))
+    in_run = [each for each in kept if execution and each.execution == execution]
+    same = [each for each in kept if each.parts == parts and (not each.changed or each in in_run)]
+    own = _latest(each for each in same if not each.ended or each in in_run)
+    if own is None:
+        own = _latest(each for each in in_run if _differing(each.parts, parts) <= set(may_change))
     unfinished = [each for each in kept if each is not own and not each.ended]
     old = [each for each in unfinished if 0 < each.started < now - KEPT_S]
     ended = sorted((each for each in known if each is not own and each.ended), key=lambda each: each.started)
     going = tuple(each.folder for each in (*old, *ended[:-1], *(each for each in ended[-1:] if each not in kept)))
     if own is not None:
-        return Choice(own.folder, False, (), going)
+        return Choice(own.folder, False, (), going, (*own.changed, *differences(own.parts, parts)))
     names = [name, *(f"{name}-{number}" for number in range(2, len(found) + 2))]
     folder = next(each for each in names if each not in found)
     return Choice(folder, True, _about_others(parts, same, [each for each in unfinished if each not in old]), going)
-
-
-def _is_named(folder: str, name: str) -> bool:
-    return folder == name or re.fullmatch(rf"{re.escape(name)}-\d+", folder) is not None
 
 
 def _latest(kept: Iterable[Kept]) -> Kept | None:
@@ -138,7 +136,7 @@ def _about_others(parts: Mapping[str, Any], same: list[Kept], unfinished: list[K
     if unfinished:
         nearest = min(unfinished, key=lambda each: (len(_differing(each.parts, parts)), -each.started))
         more = f", and {len(unfinished) - 1} more" if unfinished[1:] else ""
-        said = ", ".join(differences(nearest.parts, parts))
+        said = ", ".join([*differences(nearest.parts, parts), *(f"{each} on its way" for each in nearest.changed)])
         lines.append(
             f"an unfinished training stays beside this one, in {nearest.folder[:16]}{more}. It differs in: {said}"
         )
@@ -199,14 +197,22 @@ def begin(
     clear(place, choice.going, environment)
     folder = place / choice.folder
     starts_anew = choice.is_new or is_empty(folder)
-    write(folder, Kept(choice.folder, parts, execution, time.time(), False))
+    changed = () if starts_anew else choice.changed
+    write(folder, Kept(choice.folder, parts, execution, time.time(), False, changed))
     if is_first:
         for line in (*choice.lines, *about_removed(choice.going)):
             print(line, flush=True)
         if not goes_on:
-            print(f"starts from: {nothing(environment) if starts_anew else KEPT}", flush=True)
+            print(f"starts from: {nothing(environment) if starts_anew else _kept(found, choice)}", flush=True)
     _link(folder, Path(environment.get(script_mode.BASE_VARIABLE, script_mode.BASE)))
     return folder
+
+
+def _kept(found: Mapping[str, Kept | None], choice: Choice) -> str:
+    last = found[choice.folder]
+    when = time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime(last.started)) if last else "a start that nobody noted"
+    run = f", run {last.execution}" if last and last.execution else ""
+    return ", ".join([f"{KEPT} (last start: {when}{run})", *choice.changed])
 
 
 def is_empty(folder: Path) -> bool:
@@ -233,13 +239,17 @@ def write(folder: Path, kept: Kept) -> None:
 def clear(place: Path, folders: Iterable[str], environment: Mapping[str, str] = os.environ) -> None:
     """Remove folders of trainings; what an agent has brought away is emptied first, which it takes for a change."""
     for folder in folders:
+        record = place / folder / RECORD
+        goes_later = JOB in environment and record.is_file() and record.stat().st_size > 0
+        if goes_later:  # first: a start that dies in between leaves a training of which is known that it goes
+            record.write_bytes(b"")
         for path in sorted((place / folder).rglob("*"), reverse=True):
             if path.is_dir() and not path.is_symlink():
                 if not any(path.iterdir()):
                     path.rmdir()
             elif JOB in environment and path.stat().st_size:
                 path.write_bytes(b"")
-            else:
+            elif path != record or not goes_later:
                 path.unlink()
         if not any((place / folder).iterdir()):
             (place / folder).rmdir()
@@ -252,9 +262,7 @@ def nothing(environment: Mapping[str, str]) -> str:
 
 def about_removed(going: Collection[str]) -> list[str]:
     """A line for people."""
-    if not going:
-        return []
-    return [f"removed what {len(going)} earlier training{'s' * (len(going) > 1)} kept here"]
+    return [f"removed what {len(going)} earlier training{'s' * (len(going) > 1)} kept here"] if going else []
 
 
 def _content(path: Path) -> bytes | None:
@@ -351,12 +359,8 @@ def code_hashes(names: Iterable[str], file_of: Callable[[str], Path | None]) -> 
 def module_file(name: str, *roots: Path) -> Path | None:
     """The file of a module below the first of the folders that has one."""
     parts = name.split(".")
-    paths = [
-        path
-        for root in roots
-        for path in (root.joinpath(*parts, "__init__.py"), root.joinpath(*parts[:-1], f"{parts[-1]}.py"))
-    ]
-    return next((path for path in paths if path.is_file()), None)
+    names = ("/".join([*parts, "__init__.py"]), "/".join(parts) + ".py")
+    return next((path for root in roots for each in names if (path := root / each).is_file()), None)
 
 
 def script_code(script: str, folder: Path) -> dict[str, str]:

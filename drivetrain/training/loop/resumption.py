@@ -39,7 +39,8 @@ class Training:
     def starts(self, step: int) -> str:
         """What the start goes on from, for people."""
         if step:
-            return f"step {step} of this training (interrupted)"
+            changed = () if self.kept is None else self.kept.changed
+            return ", ".join([f"step {step} of this training (interrupted)", *changed])
         return "the weights that it is given" if self.has_weights else trainings.nothing(os.environ)
 
     def end(self) -> None:
@@ -73,9 +74,9 @@ def find_training(checkpoints: Path | str | None, identity: Identity, total_step
         try:
             root = open_place(checkpoints)
             choice = _chosen(root, identity, total_steps)
-            kept = Kept(choice.folder, identity.parts, trainings.execution_of(os.environ), time.time())
+            kept = _kept(choice, identity)
             open_place(f"{checkpoints}/{choice.folder}").replace(RECORD, kept.record)
-            said = choice._asdict()
+            said = {**choice._asdict(), "kept": kept.record.decode()}
         except InputError as error:  # the others must hear of it, too
             said = {"problem": str(error)}
         except OSError as error:
@@ -86,7 +87,7 @@ def find_training(checkpoints: Path | str | None, identity: Identity, total_step
     if "problem" in said:
         raise InputError(said["problem"])
     _remove(checkpoints, said["going"], process)
-    kept = Kept(said["folder"], identity.parts, trainings.execution_of(os.environ), time.time())
+    kept = trainings.read_kept(said["folder"], said["kept"].encode())
     lines = (*said["lines"], *trainings.about_removed(said["going"]))
     return Training(open_place(f"{checkpoints}/{said['folder']}"), lines, kept, bool(identity.weights))
 
@@ -106,12 +107,19 @@ def _chosen(root: Place, identity: Identity, total_steps: int) -> trainings.Choi
     execution = trainings.execution_of(os.environ)
     choice = trainings.choose(found, identity.name, identity.parts, execution, may_change=RESUMABLE, now=time.time())
     taken = max(Store(open_place(f"{root.uri}/{choice.folder}")).steps(), default=0)
+    if not taken:  # it begins with these values
+        choice = choice._replace(changed=())
     if taken > total_steps:
         raise InputError(
             f"the training in {root.uri}/{choice.folder} has taken {taken} steps, and this one ends at step "
             f"{total_steps}: epochs or max_steps are fewer than they were. Give more, or begin a new run with them."
         )
     return choice
+
+
+def _kept(choice: trainings.Choice, identity: Identity) -> Kept:
+    execution = trainings.execution_of(os.environ)
+    return Kept(choice.folder, identity.parts, execution, time.time(), False, choice.changed)
 
 
 def _heard(root: Place, kept: Kept) -> float:

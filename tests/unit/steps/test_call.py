@@ -247,7 +247,9 @@ def test_help_lists_folders_and_parameters(capsys: pytest.CaptureFixture[str]) -
     assert all(flag in shown for flag in ("--data PATH (input)", "--out PATH (output)", "--metrics PATH"))
 
 
-def test_a_training_job_gets_its_checkpoints_and_no_metrics_flag(tmp_path: Path) -> None:
+def test_a_training_job_gets_its_checkpoints_and_no_metrics_flag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (data := tmp_path / "data").mkdir()
     arguments = ["--data", data, "--model", tmp_path / "m", "--checkpoints", tmp_path / "c"]
     assert run(fit, *arguments) == 0
@@ -256,6 +258,8 @@ def test_a_training_job_gets_its_checkpoints_and_no_metrics_flag(tmp_path: Path)
     assert json.loads((kept / RECORD).read_text())["ended"] is True
     assert (tmp_path / "m").is_dir() and (tmp_path / "c").is_dir()
     assert run(fit, *arguments, "--metrics", tmp_path) == 2
+    assert run(fit, *arguments, "--on-change", "refuse") == 0  # of a definition that an earlier version compiled
+    assert "--on-change refuse of an earlier definition decides nothing any more" in capsys.readouterr().out
 
 
 def test_checkpoints_may_be_a_uri_that_the_program_reaches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,7 @@ NOW = 1_000_000_000.0
 DAY = 86_400.0
 
 
-def choice(*kept: Kept, parts: dict[str, str], execution: str = "e9", others: tuple[str, ...] = ()) -> Choice:
+def choice(*kept: Kept, parts: Mapping[str, object], execution: str = "e9", others: tuple[str, ...] = ()) -> Choice:
     found = {each.folder: each for each in kept} | dict.fromkeys(others)
     return choose(found, "name", parts, execution, may_change=("epochs",), now=NOW)
 
@@ -60,7 +62,8 @@ def test_a_place_of_scripts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert capsys.readouterr().out == "starts from: nothing (a new training)\n"
     (first / "last.pt").write_bytes(b"state")
     assert trainings.begin(place, {"data of train": "1"}, environment=told) == first
-    assert capsys.readouterr().out == "starts from: what this training has kept\n"
+    kept = r"starts from: what this training has kept \(last start: \d{4}-\d\d-\d\d \d\d:\d\d UTC, run one\)\n"
+    assert re.fullmatch(kept, capsys.readouterr().out)
     trainings.end(first)
     told["TRAINING_JOB_NAME"] = "pipelines-two-train-x"
     second = trainings.begin(place, {"data of train": "1"}, environment={**told, "DRIVETRAIN_FRESH": "ab12"})
@@ -121,3 +124,33 @@ def test_data_that_no_host_has_whole_are_those_of_the_execution(told: dict[str, 
     parts = trainings.parts_of(train_script, values, environment)
     assert parts["data of train"] == "only in run e1"
     assert parts["data of validation"] == content_hash(tmp_path / "data") and "data of test" not in parts
+
+
+def test_one_that_was_changed_on_its_way_is_that_of_its_run_alone() -> None:
+    begun = Kept("name-of-3", {"epochs": 3}, "e1", NOW - DAY)
+    resumed = choice(begun, parts={"epochs": 4}, execution="e1")
+    assert (resumed.folder, resumed.changed) == ("name-of-3", ("epochs 3 -> 4",))
+    mixed = begun._replace(parts={"epochs": 4}, changed=resumed.changed)
+    assert trainings.read_kept("name-of-3", mixed.record) == mixed
+    again = choice(mixed, parts={"epochs": 4}, execution="e1")
+    assert (again.folder, again.changed) == ("name-of-3", ("epochs 3 -> 4",))
+    for execution in ("e2", ""):
+        other = choice(mixed, parts={"epochs": 4}, execution=execution)
+        assert other.folder == "name" and other.lines[0].endswith("It differs in: epochs 3 -> 4 on its way")
+
+
+def test_a_start_that_dies_while_it_empties_leaves_what_is_known_to_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "ended"
+    trainings.write(folder, Kept("ended", {"a": 1}, "e1", NOW, True))
+    (folder / "last.pt").write_bytes(b"state")
+
+    def dies(path: Path, content: bytes, write: Callable[[Path, bytes], int] = Path.write_bytes) -> None:
+        write(path, content)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_bytes", dies)
+    with pytest.raises(KeyboardInterrupt):
+        trainings.clear(tmp_path, ["ended"], {"TRAINING_JOB_NAME": "x"})
+    assert ((folder / RECORD).read_bytes(), (folder / "last.pt").read_bytes()) == (b"", b"state")

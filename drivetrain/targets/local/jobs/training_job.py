@@ -27,7 +27,7 @@ from drivetrain.targets.local.jobs.logged_metrics import MetricReader
 from drivetrain.targets.local.jobs.starting_point import StartingPoint
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage import job_data
-from drivetrain.targets.local.storage.checkpoints import DEFAULT_PATH, CheckpointSync
+from drivetrain.targets.local.storage.checkpoints import DEFAULT_PATH, CheckpointSync, remove_emptied
 from drivetrain.targets.local.storage.job_data import entries, member
 from drivetrain.targets.local.storage.sync_agent import SyncAgent
 from drivetrain.targets.sagemaker.document import object_in
@@ -132,6 +132,8 @@ class TrainingJob:
             self._interrupted(interruption, result)
         if isinstance(sync, CheckpointSync):
             sync.forget_removed()
+        if self._checkpoint is not None:
+            remove_emptied(self._context.store, str(self._checkpoint["S3Uri"]))
         self._transitions.enter("Uploading")
         if self._rehearsal is not None:
             value = self._rehearsal.in_a_word()
@@ -182,6 +184,7 @@ class TrainingJob:
             sync: CheckpointSync | SyncAgent = CheckpointSync(context.store, uri, folders)
         else:
             sync = SyncAgent(context.store, uri, folders, context.folder / AGENT, seed=self._rehearsal.seed)
+        remove_emptied(context.store, uri)  # a job that failed has left them
         sync.restore()
         return sync
 

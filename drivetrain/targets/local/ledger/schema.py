@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 
-VERSION = 6
+VERSION = 7
 _BUSY_TIMEOUT_S = 10.0
 _TABLE = re.compile(r"CREATE TABLE IF NOT EXISTS (\w+) (\(.*?\n\));", re.DOTALL)
 
@@ -49,6 +49,7 @@ CREATE INDEX IF NOT EXISTS steps_by_origin ON steps (cache_of) WHERE cache_of IS
 CREATE TABLE IF NOT EXISTS attempts (
   execution TEXT NOT NULL, step TEXT NOT NULL, number INTEGER NOT NULL, status TEXT NOT NULL, started REAL NOT NULL,
   ended REAL, reason TEXT, error_type TEXT, processes TEXT NOT NULL DEFAULT '[]', moves TEXT NOT NULL DEFAULT '[]',
+  cache_key TEXT,
   PRIMARY KEY (execution, step, number)
 );
 CREATE TABLE IF NOT EXISTS artifacts (
@@ -81,6 +82,7 @@ _ADDED_COLUMNS: Mapping[int, tuple[tuple[str, str, str], ...]] = {
     4: (("executions", "name", "TEXT"), ("executions", "note", "TEXT")),
     5: (("metrics", "position", "REAL"),),
     6: (("objects", "ctime_ns", "INTEGER"),),
+    7: (("attempts", "cache_key", "TEXT"),),
 }
 
 

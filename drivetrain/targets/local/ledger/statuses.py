@@ -243,16 +243,26 @@ def reopen(db: sqlite3.Connection, execution: str, kept: Collection[str], now: f
     )
 
 
-def next_attempt(db: sqlite3.Connection, execution: str, step: str) -> int:
-    """Enter one more attempt at a step; gives its number."""
+def next_attempt(db: sqlite3.Connection, execution: str, step: str, cache_key: str | None = None) -> int:
+    """Enter one more attempt at a step; gives its number. `cache_key` is that of the first one of a process."""
     db.execute("UPDATE steps SET attempts = attempts + 1 WHERE execution = ? AND name = ?", (execution, step))
     sql = "SELECT attempts FROM steps WHERE execution = ? AND name = ?"
     number: int = db.execute(sql, (execution, step)).fetchone()[0]
     db.execute(
-        "INSERT INTO attempts (execution, step, number, status, started) VALUES (?, ?, ?, 'Executing', ?)",
-        (execution, step, number, time.time()),
+        "INSERT INTO attempts (execution, step, number, status, started, cache_key) "
+        "VALUES (?, ?, ?, 'Executing', ?, ?)",
+        (execution, step, number, time.time(), cache_key),
     )
     return number
+
+
+def began_otherwise(db: sqlite3.Connection, execution: str, step: str, cache_key: str | None) -> bool:
+    """Whether an earlier attempt at a training had another key; what it kept may be gone on with."""
+    sql = """
+        SELECT 1 FROM attempts JOIN steps ON steps.execution = attempts.execution AND steps.name = attempts.step
+        WHERE attempts.execution = ? AND step = ? AND type IN ('Training', 'Tuning') AND attempts.cache_key != ?
+    """
+    return db.execute(sql, (execution, step, cache_key)).fetchone() is not None
 
 
 def end_attempt(

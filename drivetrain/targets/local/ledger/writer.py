@@ -172,16 +172,18 @@ class LedgerWriter(Ledger):
         cache_fields: Mapping[str, Any] | None = None,
     ) -> int:
         """Enter a first attempt at a step with its resolved arguments; gives the attempt's number (a resumed
-        execution counts on)."""
+        execution counts on). A training of which an earlier attempt had another key may go on from what that one kept:
+        no other execution is offered its result."""
         fields = None if cache_fields is None else dump(self.masking(cache_fields))
         with self.transaction() as db:
+            offered = None if statuses.began_otherwise(db, execution, step, cache_key) else cache_key
             db.execute(
                 "UPDATE steps SET status = 'Executing', started = ?, ended = NULL, why = ?, arguments = ?, "
                 "cache_key = ?, cache_fields = ? WHERE execution = ? AND name = ?",
-                (time.time(), dump(list(why)), dump(self.masking(arguments)), cache_key, fields, execution, step),
+                (time.time(), dump(list(why)), dump(self.masking(arguments)), offered, fields, execution, step),
             )
             self._tell_step(db, execution, step)
-            return statuses.next_attempt(db, execution, step)
+            return statuses.next_attempt(db, execution, step, cache_key)
 
     def retry_step(self, execution: str, step: str) -> int:
         """Enter a further attempt of the same process at a step; gives its number."""

@@ -83,6 +83,19 @@ class CheckpointSync:
                     continue  # pruned by the job between two looks
 
 
+def remove_emptied(store: ObjectStore, uri: str) -> None:
+    """Trainings whose files a job has emptied, for want of a way to delete them in an object store, go from this one:
+    where no job is at work."""
+    from drivetrain.steps.trainings import RECORD
+
+    uri = uri.rstrip("/")
+    found = store.find(uri + "/")
+    emptied = {item.name.removesuffix(RECORD) for item in found if item.name.endswith("/" + RECORD) and not item.bytes}
+    for item in reversed(found):  # the record, by which it is known, at last
+        if f"{item.name.partition('/')[0]}/" in emptied:
+            store.remove(f"{uri}/{item.name}", below=uri)
+
+
 def is_fresh(mtime_ns: int) -> bool:
     """Whether a file was written a moment ago: a write that follows at once may leave it the same time of change, since
     the kernel's clock for files ticks every 1 to 10 ms."""

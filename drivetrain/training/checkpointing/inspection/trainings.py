@@ -13,6 +13,7 @@ from typing import NoReturn
 from drivetrain.base.errors import InputError
 from drivetrain.data.manifest import MANIFEST_FILE as DATA_MANIFEST
 from drivetrain.data.source import SCHEMA_FILE, SUFFIXES
+from drivetrain.steps.trainings import RECORD
 from drivetrain.training.checkpointing.inspection import foreign
 from drivetrain.training.checkpointing.inspection.formatting import count
 from drivetrain.training.checkpointing.inspection.own_files import is_ours
@@ -143,7 +144,7 @@ def find(uri: str) -> Found:
     if match and "/" in uri.strip("/"):
         return Found(uri, (Training("", Store(open_place(uri.rpartition("/")[0] or "/"))),), int(match.group(1)))
     names = _two_levels(Path(uri)) if is_folder else place.names()
-    ids = _training_folders(names)
+    ids = {id for id in _training_folders(names) if not _is_emptied(place, id, names)}
     if not ids:
         _refuse(uri, names)
     # One training's folder holds no others.
@@ -231,6 +232,14 @@ def _training_folders(names: Iterable[str]) -> set[str]:
             if len(parts) > level + 1 and (STEP_FOLDER.fullmatch(parts[level]) or parts[level] == QUARANTINE):
                 found.add("/".join(parts[:level]))
     return found
+
+
+def _is_emptied(place: Place, id: str, names: Iterable[str]) -> bool:
+    """Whether a job has emptied the files of a training, since an object store keeps what an agent brought there."""
+    record = f"{id}/{RECORD}" if id else RECORD
+    if isinstance(names, Mapping):
+        return names.get(record) == 0
+    return os.path.isfile(f"{place.uri}/{record}") and os.path.getsize(f"{place.uri}/{record}") == 0
 
 
 def _refuse(uri: str, names: Iterable[str]) -> NoReturn:

@@ -103,11 +103,14 @@ def test_an_ended_one_is_used_again_by_its_own_execution_alone(tmp_path: Path, m
 def test_a_resumed_run_may_train_for_longer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(EXECUTION, "one")
     first = keep(tmp_path, identity(), 40)
-    assert folder(find(tmp_path, identity(replace(CONFIG, epochs=60)), 600)) == folder(first)
+    longer = find(tmp_path, identity(replace(CONFIG, epochs=60)), 600)
+    assert folder(longer) == folder(first)
+    assert longer.starts(40) == "step 40 of this training (interrupted), epochs 12 -> 60"
     with pytest.raises(InputError, match="has taken 40 steps, and this one ends at step 10: epochs or max_steps are"):
         find(tmp_path, identity(replace(CONFIG, epochs=1)), 10)
     monkeypatch.setenv(EXECUTION, "two")
     assert folder(find(tmp_path, identity(replace(CONFIG, epochs=40)), 400)) != folder(first)
+    assert folder(find(tmp_path, identity(replace(CONFIG, epochs=60)), 600)) != folder(first)
 
 
 def test_checkpoints_whose_record_was_lost_with_the_machine_are_gone_on_with(tmp_path: Path) -> None:

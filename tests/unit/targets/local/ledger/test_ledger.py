@@ -370,3 +370,26 @@ def test_two_first_runs_at_once_wait_for_each_other(home: Home) -> None:
         other.execute("COMMIT")
         with closing(opened.result()) as ledger:
             assert ledger.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "offered"),
+    [
+        ("train", "ab", False),
+        ("train", "aa", True),
+        ("train", "aba", False),
+        ("prepare", "ab", True),
+    ],
+)
+def test_a_training_that_began_with_another_key_is_not_offered(
+    home: Home, writer: LedgerWriter, kind: str, keys: str, offered: bool
+) -> None:
+    begin(writer, "aabb")
+    for key in keys:
+        number = writer.start_step("aabb", kind, arguments={}, cache_key=key, cache_fields={})
+        writer.redefine("aabb", definition_hash="d", request_hash="r", parameters={}, steps=STEPS, again=[kind])
+    number = writer.start_step("aabb", kind, arguments={}, cache_key=keys[-1], cache_fields={})
+    writer.publish("aabb", kind, number, response={}, value=None, moves=(), artifacts=(), objects=())
+    writer.finish_step("aabb", kind, "Succeeded", number=number)
+    with Ledger(home) as ledger:
+        assert (ledger.earlier_success("p", kind, keys[-1]) is not None) is offered

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.targets.local.storage.checkpoints import CheckpointSync
+from drivetrain.steps.trainings import RECORD
+from drivetrain.targets.local.storage.checkpoints import CheckpointSync, remove_emptied
 from drivetrain.targets.local.storage.objects import ObjectStore
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 
@@ -52,6 +53,15 @@ def test_what_another_job_has_brought_meanwhile_stays(tmp_path: Path) -> None:
     assert names(store) == ["kept", "step-1/of-another"]
     store.remove(f"{PLACE}step-1/of-another", below=PLACE)
     assert names(store) == ["kept"] and not store.path(f"{PLACE}step-1").exists()
+
+
+def test_trainings_that_a_job_has_emptied_go(tmp_path: Path) -> None:
+    store = ObjectStore(tmp_path / "s3")
+    for name, content in (("a", b""), ("b", b"{}"), ("a-2", b"{}")):
+        store.put(f"{PLACE}{name}/{RECORD}", content)
+        store.put(f"{PLACE}{name}/step-00000004/manifest.json", b"")
+    remove_emptied(store, PLACE)
+    assert {name.partition("/")[0] for name in names(store)} == {"b", "a-2"} and len(names(store)) == 4
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.steps.trainings import RECORD
 from drivetrain.training.checkpointing.inspection import listing
 from drivetrain.training.checkpointing.inspection.trainings import Training
 from drivetrain.training.checkpointing.places.folder import FolderPlace
@@ -64,6 +65,11 @@ def test_list_of_several_trainings_and_of_one_that_has_none_yet(program: Program
     assert program.json("show", three.folder.parent, "--training", "9a")["step"] == 5
     assert "Did you mean '9a9b'?" in program.error("show", three.folder.parent, "--training", "9a9c")
     assert program("verify", three.folder.parent).count("good") == 2
+    # An agent keeps the names of a training that was removed.
+    for path in [*other.folder.rglob("*.*"), other.folder / RECORD]:
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(b"") if not path.is_dir() else None
+    assert [each["training"] for each in program.json("list", three.folder.parent)] == ["1f2e-3d4c"]
 
 
 def test_trainings_have_short_names_that_tell_them_apart(program: Program, made, tmp_path: Path) -> None:
