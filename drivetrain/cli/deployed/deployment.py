@@ -88,10 +88,12 @@ def look(
             deployer, deployer.wanted_definition(name or name_of(definition), raw), origin, withheld
         )
     from drivetrain.cli.operands import compiled_for, load_for
+    from drivetrain.triggers.looking import refuse_data_that_never_change
 
     assert target is not None
     loaded, which = load_for(target, config, overrides, on)
     built = compiled_for(loaded, which)
+    refuse_data_that_never_change(built.pipeline)  # before anybody is asked
     deployer = _connected(which, built.pipeline.deployment, None, target, options)
     return DeploymentRequest(deployer, deployer.wanted(built), origin, withheld)
 
