@@ -29,6 +29,13 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.options import Options
 
 
+# A training's result that is offered to no other run (ledger: start_step).
+_CHANGED_ON_ITS_WAY = """
+    SELECT execution FROM steps WHERE pipeline = ? AND name = ? AND status = 'Succeeded' AND cache_key IS NULL
+    AND cache_fields IS NOT NULL ORDER BY ended DESC LIMIT 1
+"""
+
+
 @dataclass(frozen=True)
 class Explanation:
     """Why a step was taken from the cache or has to run.
@@ -130,7 +137,9 @@ def _missed(
 ) -> Explanation:
     latest = ledger.earlier_success(pipeline, step.name)
     if latest is None:
-        return Explanation(False, ("no earlier result",))
+        changed = ledger.rows(_CHANGED_ON_ITS_WAY, pipeline, step.name)
+        why = f"{changed[0][0]} was resumed with other settings" if changed else "no earlier result"
+        return Explanation(False, (why,))
     from drivetrain.targets.local.execution.cache_differences import differences, reasons
 
     found = differences(latest.key_fields, masking(fields))

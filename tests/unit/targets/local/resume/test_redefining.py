@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.targets.events import StepStarted
+from drivetrain.targets.events import ExecutionStarted, StepStarted
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.resume import redefining
@@ -138,3 +138,16 @@ def test_a_runner_that_dies_while_it_enters_another_definition_leaves_one_that_g
     assert [item.name for item in runs.store.find(f"{BUCKET}/runs/{execution}/make/out/")] == ["b"]
     assert {event.step for event in runs.of(StepStarted)} == {"make", "fail", "last", "more"}
     assert not (runs.home.run(execution) / "redefinition.json").exists()
+
+
+def test_a_training_that_went_on_with_another_setting_is_offered_to_no_other_run(runs: LocalRuns) -> None:
+    program = "open('/opt/ml/model/w', 'w'); assert '4' in open('/opt/ml/input/config/hyperparameters.json').read()"
+    first, then = (runs.training("train", program, hyperparameters={"epochs": epochs}, cache=True) for epochs in "34")
+    assert runs.start([first]).status == "Failed"
+    assert go_on(runs, runs.text([then])) == ["train"]
+    (resumed,) = {event.execution for event in runs.of(ExecutionStarted)}
+    runs.events = []
+    runs.start([then])
+    assert [event.why for event in runs.of(StepStarted)] == [(f"{resumed} was resumed with other settings",)]
+    runs.start([then])
+    assert runs.statuses() == {"train": "Cached"}
