@@ -17,7 +17,15 @@ from typing import TypeVar
 
 from drivetrain.base.errors import UserError
 from drivetrain.spec.pipeline import Pipeline, Schedule
-from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION, CachePolicy, Cluster, Program, is_file_system
+from drivetrain.spec.resources import (
+    READ_SOURCE,
+    SOURCE_VERSION,
+    SOURCES_VARIABLE,
+    CachePolicy,
+    Cluster,
+    Program,
+    is_file_system,
+)
 from drivetrain.spec.steps import (
     ConditionStep,
     ForEachStep,
@@ -29,9 +37,6 @@ from drivetrain.spec.steps import (
     flatten,
 )
 from drivetrain.spec.values import Join, MetricRef, ParameterRef, Reference, Value, references_in
-
-SOURCES_VARIABLE = "DRIVETRAIN_SOURCES"
-"""The versions of what lies behind a step's inputs. No program reads it: it stands in the step's cache key."""
 
 _READ_NEEDS = ("numpy", "pyarrow", "boto3")
 _LIST_NEEDS = ("boto3",)

@@ -27,8 +27,8 @@ from drivetrain.components import Input, Output, component
 from drivetrain.components.read_source import read_source
 from drivetrain.components.source_version import source_version
 from drivetrain.spec.pipeline import Graph
-from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION
-from drivetrain.triggers.looking import SOURCES_VARIABLE, refuse_data_that_never_change, with_looks
+from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION, SOURCES_VARIABLE
+from drivetrain.triggers.looking import refuse_data_that_never_change, with_looks
 
 NETWORK = Network(subnets=("subnet-0ab12c34",), security_groups=("sg-0ab12c34",))
 NIGHTLY = Schedule(name="night", cron="0 2 * * ? *")

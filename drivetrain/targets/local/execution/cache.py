@@ -153,7 +153,12 @@ def _missed(
 
         return changed_code(latest.key_fields, fields, store)
 
-    told = reasons(found, ran_again, what_changed) or (
+    def new_data(difference: Difference) -> str | None:
+        from drivetrain.targets.local.execution.new_data import new_data
+
+        return new_data(step, fields, difference, lambda look: ledger.step(execution, look).arguments)
+
+    told = reasons(found, ran_again, what_changed, new_data) or (
         "a value that is not kept, since it looks like a secret, has changed",
     )
     return Explanation(False, told, found)

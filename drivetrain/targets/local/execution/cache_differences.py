@@ -42,15 +42,19 @@ CODE = "code changed"
 
 
 def reasons(
-    found: Sequence[Difference], ran_again: Callable[[str], str | None], changed_code: Callable[[], str] = lambda: CODE
+    found: Sequence[Difference],
+    ran_again: Callable[[str], str | None],
+    changed_code: Callable[[], str] = lambda: CODE,
+    new_data: Callable[[Difference], str | None] = lambda _: None,
 ) -> tuple[str, ...]:
     """The differences as people would say them: `max_digits 4 -> 3`, `input data: upstream prepare re-ran`.
 
-    `ran_again` gives the step that wrote a URI in this execution; `changed_code` says what of the code changed.
+    `ran_again` gives the step that wrote a URI in this execution; `changed_code` says what of the code changed, and
+    `new_data` of which source there are new data, where a difference is that.
     """
     told: dict[str, None] = {}
     for difference in found:
-        told[_reason(difference, ran_again)] = None
+        told[new_data(difference) or _reason(difference, ran_again)] = None
     if CODE in told:
         told = {changed_code() if text == CODE else text: None for text in told}
     # The checkpoints' folder is named after the configuration: it only repeats what the others say.

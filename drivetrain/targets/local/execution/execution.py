@@ -100,6 +100,7 @@ class Execution:
         self._running: dict[str, threading.Thread] = {}
         self._ready: dict[str, _Ready] = {}
         self._fatal: BaseException | None = None
+        self._before: tuple[str, ...] = ()
         self._worker = Worker(
             facts=facts,
             home=home,
@@ -117,13 +118,13 @@ class Execution:
             UserError: the disk is full; the execution can be resumed.
         """
         began = time.monotonic()
-        finished, failed = (), ()
+        failed: tuple[StepFinished, ...] = ()
         if resumed:
             from drivetrain.targets.local.resume.resuming import take_up
 
-            finished, failed = take_up(self._definition, self._facts.id, self._ledger, self._scope, self._scheduler)
+            self._before, failed = take_up(self._definition, self._facts.id, self._ledger, self._scope, self._scheduler)
         steps = tuple((row.name, row.type, row.display_name) for row in self._ledger.steps(self._facts.id))
-        self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, finished))
+        self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, self._before))
         for event in failed:
             self._observe(event)
         self._leave_out()
@@ -238,9 +239,7 @@ class Execution:
             fields = {key: value for key, value in step.own_fields.items() if key != "Arguments"}
             fields = self._scope.arguments(fields, step.name, now)
         except UserError as error:
-            reason = self._ledger.masking.message(f"{BAD_INPUT}{error}")
-            self._ledger.settle_step(self._facts.id, step.name, "Failed", reason=reason)
-            self._failed(step, reason)
+            self._failed(step, f"{BAD_INPUT}{error}")
             return None
         if step.name in self._options.stubs:
             return _Ready(step, arguments, fields)
@@ -328,10 +327,7 @@ class Execution:
         try:
             result = module.run(self._worker.context(step, arguments, fields, 0))
         except (StepFailedError, UserError) as error:
-            reason = f"{BAD_INPUT}{error}" if isinstance(error, UserError) else str(error)
-            reason = self._ledger.masking.message(reason)
-            self._ledger.settle_step(self._facts.id, step.name, "Failed", arguments=arguments, reason=reason)
-            self._failed(step, reason)
+            self._failed(step, f"{BAD_INPUT}{error}" if isinstance(error, UserError) else str(error), arguments)
             return
         self._ledger.settle_step(
             self._facts.id, step.name, "Succeeded", arguments=arguments, response=result.response, value=result.value
@@ -375,8 +371,15 @@ class Execution:
         if done.response:
             self._scope.finished(done.step.name, done.response)
         self._scheduler.settle(done.step.name, done.status, reason=done.reason)
+        if self._before:
+            from drivetrain.targets.local.resume.earlier_looks import notes_of
 
-    def _failed(self, step: StepNode, reason: str) -> None:
+            for note in notes_of(done.step.name, self._before, self._definition, self._scope, self._ledger):
+                self._observe(note)
+
+    def _failed(self, step: StepNode, reason: str, arguments: Mapping[str, Any] | None = None) -> None:
+        reason = self._ledger.masking.message(reason)
+        self._ledger.settle_step(self._facts.id, step.name, "Failed", arguments=arguments, reason=reason)
         self._scope.finished(step.name, {"FailureReason": reason})
         self._scheduler.settle(step.name, "Failed", reason=reason)
         self._observe(StepFinished(step.name, "Failed", 0.0, reason=reason))

@@ -85,6 +85,11 @@ def begin(
             scope.finished(name, row.response)
             scheduler.settle(name, row.status)
     scheduler.forget(done)
+    if done:
+        from drivetrain.targets.local.resume.earlier_looks import enter_earlier_look
+
+        for one in (one for iteration in iterations for one in iteration if one.name in done):
+            enter_earlier_look(one, rows[one.name], scope, ledger)
     steps = tuple((one.name, one.type, one.title) for one in children)
     return Expansion(steps, tuple(done), for_each.body_names(step, len(items)))
 

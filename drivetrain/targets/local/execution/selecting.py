@@ -4,6 +4,9 @@ Documented (https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-selective-
 taken (document/selection.py): what selected steps need of others is taken from a reference execution of the same
 pipeline, the latest one unless another is named, which has ended; steps after them are not run. Inferred: a condition
 that is not selected has the outcome that it had there, and parameters have the values of this run.
+
+Here alone, what selected steps read is looked at anew: by the version of the earlier execution, the cache would keep
+what they make of other data.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from drivetrain.targets.local.ledger import StepRow
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
+from drivetrain.targets.sagemaker.document.looks import looks_of
 from drivetrain.targets.sagemaker.document.selection import check_selection
 from drivetrain.targets.sagemaker.document.step_types import FALSE, TRUE
 
@@ -73,18 +77,19 @@ def select(
     """
     chosen = frozenset(names)
     before = check_selection(definition, chosen)
+    looks = looks_of(definition, chosen)
     rows = {} if source is None else {row.name: row for row in ledger.steps(source)}
     for step in definition.walk():
         if step.name in chosen:
-            for row in _needed(step, chosen, rows, source):
+            for row in _needed(step, chosen | looks, rows, source):
                 writer = row.cache_of or row.execution
                 for uri in damaged(writer, row.name, ledger, store):
                     raise UserError(
                         f"--select {step.name}: it needs {row.name}, and {gone_or_changed(uri, writer)}. Select "
                         f"{row.name}, too, or name another execution by --from."
                     )
-    reused = {name: rows[name] for name in before if name in rows and rows[name].status in DONE}
-    return Selection(chosen, source, reused)
+    reused = {name: rows[name] for name in before - looks if name in rows and rows[name].status in DONE}
+    return Selection(chosen | looks, source, reused)
 
 
 def _needed(step: StepNode, chosen: frozenset[str], rows: Mapping[str, StepRow], source: str | None) -> list[StepRow]:

@@ -17,6 +17,7 @@ from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.storage.objects import ObjectStore
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.for_each import child_name
+from drivetrain.targets.sagemaker.document.looks import readers
 from drivetrain.targets.sagemaker.document.step_types import outcome
 
 
@@ -71,18 +72,23 @@ def take_up(
 ) -> tuple[tuple[str, ...], tuple[StepFinished, ...]]:
     """Bring an execution that another process began, and whose attempts are settled, to where this one can go on.
     Gives the names of the steps that are done, and the ends of those that stay as they failed, since a step with a
-    Trigger has taken care of it: were they run again and did succeed, both sides of the failure would have run."""
+    Trigger has taken care of it: were they run again and did succeed, both sides of the failure would have run.
+
+    Looks whose readers are not all done look again: what is read now may be other data than were seen.
+    """
     rows = {row.name: row for row in ledger.steps(execution)}
     handled = taken_care_of(_done(definition, rows))
     kept = {step.name for step in definition.walk() if step.name in handled and rows[step.name].status == "Failed"}
     ledger.reopen(execution, kept)
+    finished = {name for name, row in rows.items() if row.status in DONE}
+    again = {look for look, those in readers(definition).items() if those - finished - kept}
     settled: list[str] = []
     for step in definition.walk():
         row = rows[step.name]
         if step.name in kept:
             scope.finished(step.name, row.response or {"FailureReason": row.reason, f"{step.type}JobStatus": "Failed"})
             scheduler.settle(step.name, "Failed", reason=row.reason)
-        elif row.status is not None and row.status in DONE:
+        elif row.status is not None and row.status in DONE and step.name not in again:
             scope.finished(step.name, row.response)
             scheduler.settle(step.name, row.status, outcome=outcome(step.type, row.response))
         else:
@@ -90,7 +96,7 @@ def take_up(
         settled.append(step.name)
     scheduler.forget(settled)
     # Steps of iterations are settled when their ForEach begins again.
-    done = tuple(row.name for row in rows.values() if row.status in DONE)
+    done = tuple(name for name in rows if name in finished - again)
     return done, tuple(
         _end(row) for row in rows.values() if (row.parent or row.name) in kept and row.status not in DONE
     )
