@@ -110,6 +110,7 @@ def compare(
     """
     from drivetrain.decision import About, Champion, Registered, check_policy, decide, policy, read_evaluation, write
     from drivetrain.registry.content_hash import files_in, hash_of_files
+    from drivetrain.registry.intact import damage
     from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION
     from drivetrain.registry.registration import Evidence, describe, lineage_of
     from drivetrain.registry.registry import checked_group, count_comparison, kind_of, named, open_registry, shown
@@ -142,6 +143,7 @@ def compare(
         )
     opened = open_registry(registry)
     known = opened.find(group, candidate_hash)
+    damaged = None if known is None else damage(known, opened.objects)
     registered = None if known is None else Registered(version=known.version, status=known.status)
     found = opened.champion(group)
     champion: Champion | None = None
@@ -169,7 +171,11 @@ def compare(
     write(decided, decision, About(group=group, registry=told, candidate_hash=candidate_hash))
     print(f"{decided.verdict}: {' '.join(decided.why)}", flush=True)
     lineage = lineage_of(files, Evidence(description=describe(path)))
-    return _numbers(decided, candidate_hash, lineage)
+    numbers = _numbers(decided, candidate_hash, lineage)
+    if damaged is not None and decided.verdict == "already registered":
+        print(f"the files of that version are damaged ({damaged}): to register mends it", flush=True)
+        numbers["register"] = 1
+    return numbers
 
 
 def _check_data(candidate: Evaluation, data: Path) -> None:

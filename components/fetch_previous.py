@@ -53,6 +53,7 @@ def fetch_previous(
     """
     from drivetrain.registry.artifacts import fetch
     from drivetrain.registry.content_hash import content_hash as hash_of
+    from drivetrain.registry.intact import MEND
     from drivetrain.registry.model_package import CONTINUES_FILE
     from drivetrain.registry.registry import open_registry
     from drivetrain.training.continuation import MODEL
@@ -67,11 +68,19 @@ def fetch_previous(
         elif version != "none":
             about = {"group": group, "version": version, "content_hash": content_hash}
             artifact = open_registry(registry).version(group, int(version)).artifact
-            model = fetch(artifact, Path(room) / "fetched")
-            if hash_of(model) != content_hash:
+            named = f"{group} version {version}"
+            try:
+                model = fetch(artifact, Path(room) / "fetched")
+            except InputError as error:
+                raise InputError(f"the files of {named}, from which to continue, cannot be had: {error}") from None
+            try:
+                problem = "" if hash_of(model) == content_hash else "other files lie there"
+            except InputError as error:
+                problem = str(error).rstrip(".")
+            if problem:
                 raise InputError(
-                    f"{artifact} does not hold the files that {group} version {version} was registered with. Restore "
-                    "them, or continue from another version."
+                    f"{artifact} does not hold the files that {named} was registered with: {problem}. "
+                    f"{MEND} Or continue from another version."
                 )
         if model is not None:
             _copy(model, previous / MODEL)

@@ -81,6 +81,7 @@ def register_model(
     """
     from drivetrain.registry import registration
     from drivetrain.registry.content_hash import files_in, hash_of_files
+    from drivetrain.registry.intact import known
     from drivetrain.registry.model_package import is_training_image
     from drivetrain.registry.registry import checked_group, open_registry
 
@@ -110,12 +111,16 @@ def register_model(
         instance_types=[name.strip() for name in instance_types.split(",") if name.strip()],
         quality=quality,
     )
+    before = known(opened, group, content_hash)
     version, created = opened.register(
         group, content_hash, record, metrics=metrics, execution=execution, approval=approval
     )
     if card is not None:
         _write_card(card, opened.version(group, version))
-    print(f"{group} version {version} ({'new' if created else 'already registered'})", flush=True)
+    said = "new" if created else "already registered"
+    if before is not None and before.artifact != opened.version(group, version).artifact:
+        said += "; its files were damaged, and it names the new ones now"
+    print(f"{group} version {version} ({said})", flush=True)
     return Registered(version, int(created))
 
 

@@ -102,7 +102,7 @@ class Model:
         Raises:
             UserError: the registry cannot be reached, or refuses.
         """
-        from drivetrain.registry.registry import make_champion
+        from drivetrain.registry.intact import make_champion
 
         checked("approve", str | None, reason=reason)
         self._version = make_champion(self._of.opened, self.group, self.version, reason=reason, by=_user())[0]

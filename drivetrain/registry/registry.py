@@ -139,6 +139,11 @@ class Registry(Protocol):
         """Whether `events` can be asked."""
         ...
 
+    @property
+    def objects(self) -> Path | None:
+        """The folder that stands for S3 where its versions' files lie on this machine; None where they do not."""
+        ...
+
     def register(
         self,
         group: str,
@@ -151,7 +156,8 @@ class Registry(Protocol):
     ) -> tuple[int, bool]:
         """The version of this content in the group, and whether this call made it.
 
-        A content that is registered already is not changed. Concurrent calls get the same version; more than one may
+        A content that is registered already is not changed; but the local registry, of which the files are torn or
+        gone, names the place of the new ones from then on. Concurrent calls get the same version; more than one may
         report that it made it."""
         ...
 
@@ -209,24 +215,6 @@ class Registry(Protocol):
             InputError: of a registry that keeps no history, with the place where changes are told.
         """
         ...
-
-
-def make_champion(
-    registry: Registry, group: str, version: int, *, reason: str | None = None, by: str | None = None
-) -> list[ModelVersion]:
-    """Approve a version and reject the newer approved ones, which would be preferred to it: the champion is the newest
-    approved version, also for those who ask the registry without us. Whatever ends it half-way, the champion is the one
-    before or the new one.
-
-    Returns:
-        The version as it is then, and those that were rejected, the newest first.
-    """
-    found = registry.set_status(group, version, "Approved", reason=reason, by=by)
-    newer = [each for each in registry.approved(group) if each.version > version]
-    said = f"version {version} is the champion" + (f": {reason}" if reason else "")
-    # The champion is the last to go, so that none in between takes its place.
-    rejected = [registry.set_status(group, each.version, "Rejected", reason=said, by=by) for each in reversed(newer)]
-    return [found, *reversed(rejected)]
 
 
 def count_comparison(registry: Registry, group: str, test_set: str, candidate: str) -> int:

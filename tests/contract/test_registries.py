@@ -23,6 +23,7 @@ from unittest import mock
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.intact import make_champion
 from drivetrain.registry.model_card import as_package_card, model_card
 from drivetrain.registry.package_mapping import record_of, request_of
 from drivetrain.registry.record import ModelRecord
@@ -33,7 +34,6 @@ from drivetrain.registry.registry import (
     checked_tag,
     count_comparison,
     kinds,
-    make_champion,
     open_registry,
 )
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.cli import local_home
@@ -33,7 +35,7 @@ def verify(
     """Read every stored file, and say what is damaged.
 
     Runs trust a file whose size and times are as they were; this reads the bytes. Exit code 1 where one is damaged: the
-    next run then makes it again, where it can.
+    next run then makes it again, where it can. What a later run has made again is said, and is no error.
 
     \b
     Examples:
@@ -47,9 +49,11 @@ def verify(
     from drivetrain.targets.local.organising.verifying import verify as verify_objects
 
     place = local_home(home)
+    _check_home(place, home)
     found = verify_objects(place, Told())
     checkpoints = [] if no_checkpoints else list(_checkpoints(place))
     damages = [*found.damages, *(damage for _, each in checkpoints for damage in each)]
+    bad = sum(not damage.superseded for damage in damages)
     if as_json:
         num_checkpoints = sum(number for number, _ in checkpoints)
         say_json({**asdict(found), "checkpoints": num_checkpoints, "damages": [asdict(each) for each in damages]})
@@ -62,10 +66,26 @@ def verify(
         read = f"{count(found.files, 'file')} ({size(found.bytes)})"
         if not no_checkpoints:
             read += f" and {count(sum(number for number, _ in checkpoints), 'checkpoint')}"
-        say(f"Read {read}: " + (f"{len(damages):,} damaged." if damages else "all as they were written."))
+        rest = "" if bad == len(damages) else f" ({len(damages) - bad:,} that a later run made again left out)"
+        say(f"Read {read}: " + (f"{bad:,} damaged" if bad else "all as they were written") + f"{rest}.")
         if found.unknown:
             say(f"Of {count(found.unknown, 'more file')} no hash is kept: checkpoints, and what was put there by hand.")
-    return _DAMAGED if damages else 0
+    return _DAMAGED if bad else 0
+
+
+def _check_home(place: homes.Home, given: Path | None) -> None:
+    """
+    Raises:
+        UserError: somebody named a folder that holds no runs and was never made for them.
+    """
+    from drivetrain.base.errors import UserError
+    from drivetrain.targets.assets import HOME_MARK
+    from drivetrain.targets.local.home import VARIABLE
+
+    named = given is not None or os.environ.get(VARIABLE)
+    if named and not place.ledger.exists() and not (place.root / HOME_MARK).exists():
+        wrong = "is no folder of runs and models" if place.root.exists() else "does not exist"
+        raise UserError(f"{place.root} {wrong}. Give the folder of your runs by --home or ${VARIABLE}.")
 
 
 def tell_damages(home: homes.Home) -> None:
@@ -73,7 +93,8 @@ def tell_damages(home: homes.Home) -> None:
     from drivetrain.targets.local.organising.verifying import verify as verify_objects
 
     for damage in verify_objects(home, Told()).damages:
-        print(text_of(damage), file=sys.stderr)
+        if not damage.superseded:
+            print(text_of(damage), file=sys.stderr)
 
 
 class Told:

@@ -122,6 +122,7 @@ def check(version: ModelVersion, path: Path) -> None:
         UserError: they are others.
     """
     from drivetrain.registry.content_hash import content_hash
+    from drivetrain.registry.intact import MEND
 
     name = f"{version.group} version {version.version}"
     if not version.content_hash:
@@ -129,7 +130,7 @@ def check(version: ModelVersion, path: Path) -> None:
     elif (hashed := content_hash(path)) != version.content_hash:
         raise UserError(
             f"the files of {name} at {version.artifact} are not those that were registered: their hash is "
-            f"{hashed[:12]}, and not {version.content_hash[:12]}. Restore them, or register them as a new version."
+            f"{hashed[:12]}, and not {version.content_hash[:12]}. {MEND}"
         )
 
 

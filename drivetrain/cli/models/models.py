@@ -241,7 +241,7 @@ def _decide(
     from drivetrain.base.formatting import approval_words, printable
     from drivetrain.cli.models.registry import opened
     from drivetrain.cli.terminal import paint, say, say_json
-    from drivetrain.registry.registry import make_champion
+    from drivetrain.registry.intact import make_champion
 
     models = opened(registry, home)
     before = models.version(group, version)

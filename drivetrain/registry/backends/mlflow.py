@@ -71,6 +71,7 @@ class MlflowRegistry:
     """The registry at `uri`. One object serves any number of threads."""
 
     keeps_history = False
+    objects = None
 
     def __init__(self, uri: str | None = None) -> None:
         self.uri = uri

@@ -73,6 +73,7 @@ class SageMakerRegistry:
     """The registry of an account in a region. One object serves any number of threads."""
 
     keeps_history = False
+    objects = None
 
     def __init__(self, region: str | None = None) -> None:
         self.region = region

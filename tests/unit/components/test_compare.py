@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -199,6 +200,18 @@ def test_what_is_registered_already_is_not_compared_again(place: Place, evaluati
     assert (found["register"], found["already_registered"], found["verdict"]) == (0, version, "already registered")
     assert evaluations == [] and place.decided["already_registered"] == version
     assert found["champion_version"] == 1
+
+
+def test_a_registered_version_whose_files_are_damaged_is_registered_again(
+    place: Place, evaluations: list[dict[str, Any]]
+) -> None:
+    copy = place.folder / "copy"
+    shutil.copytree(place.model, copy)
+    version = place.register(copy)
+    assert place.compare()["register"] == 0
+    (copy / "weights").write_text("changed")
+    found = place.compare()
+    assert (found["register"], found["already_registered"]) == (1, version)
 
 
 def test_auto_is_the_registry_of_the_platform(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

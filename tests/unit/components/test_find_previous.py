@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import shutil
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -112,7 +114,23 @@ def test_none_is_a_folder_that_says_so(group: Group) -> None:
 def test_files_that_have_changed_since_are_refused(group: Group) -> None:
     group.add("first", "Approved")
     (group.folder / "first" / "weights").write_text("other")
-    with pytest.raises(InputError, match="does not hold the files that digits version 1 was registered with"):
+    with pytest.raises(InputError, match=r"files that digits version 1 was registered with: .* train again .*another"):
+        group.fetch(**group.find())
+    shutil.rmtree(group.folder / "first")
+    with pytest.raises(InputError, match=r"the files of digits version 1, from which to continue, cannot be had: "):
+        group.fetch(**group.find())
+
+
+def test_a_torn_archive_says_of_which_version_it_is(group: Group) -> None:
+    group.add("first", "Approved")
+    archive = group.folder / "first" / "model.tar.gz"
+    for file in list((group.folder / "first").rglob("*")):
+        if file.is_file():
+            file.unlink()
+    archive.write_bytes(gzip.compress(b"x" * 2000)[:-4])
+    with pytest.raises(
+        InputError, match=r"digits version 1 was registered with: .* is not a whole \.tar\.gz: .* train"
+    ):
         group.fetch(**group.find())
 
 

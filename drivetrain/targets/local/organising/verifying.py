@@ -7,11 +7,11 @@ reads it, sees that it is another one, and makes it again.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.home import Home
@@ -21,6 +21,9 @@ from drivetrain.targets.local.storage.objects import ObjectStore, sha256_of, wal
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion
+
+# The token of a fresh start, among what a key of the cache is made of.
+_FRESH = re.compile(r'"DRIVETRAIN_FRESH": ?"[^"]*"')
 
 Progress = Callable[[int, int], None]
 """Told before each file: bytes read so far, bytes in all."""
@@ -36,6 +39,8 @@ class Damage:
     runs: tuple[str, ...] = ()
     versions: tuple[str, ...] = ()
     advice: str
+    superseded: bool = False
+    """A later run made it again, elsewhere: nothing needs it any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,9 +154,51 @@ def _damage(uri: str, path: Path, problem: str, last: _Written, ledger: Ledger, 
         advice = f"The next run of the pipeline makes it again (step {last.step!r}); or restore it from a backup."
     else:
         advice = "The next run of the pipeline uploads it again."
+    later = None if touched or not last.execution else _made_again(ledger, last.execution, last.step)
+    if later is not None:
+        advice = f"Nothing needs it any more: run {later} made it again (step {last.step!r})."
     if touched:
-        advice = f"Restore it from a backup, or train again: {', '.join(touched)} cannot answer with it."
-    return Damage(what=uri, path=str(path), problem=problem, runs=tuple(runs), versions=touched, advice=advice)
+        advice = _advice(", ".join(touched))
+    return Damage(
+        what=uri,
+        path=str(path),
+        problem=problem,
+        runs=tuple(runs),
+        versions=touched,
+        advice=advice,
+        superseded=later is not None,
+    )
+
+
+def _made_again(ledger: Ledger, execution: str, step: str) -> str | None:
+    """The run that has really run a step again since, from the same: a fresh start counts. Where an input of it was
+    made again, at another place, nobody asks for this step's outputs either."""
+    sql = """
+        SELECT later.execution, ran.cache_fields, later.cache_fields FROM steps AS ran JOIN steps AS later
+          ON later.pipeline = ran.pipeline AND later.name = ran.name AND later.status = 'Succeeded'
+        WHERE ran.execution = ? AND ran.name = ? AND
+          (SELECT max(rowid) FROM attempts WHERE execution = later.execution AND step = later.name) >
+          (SELECT max(rowid) FROM attempts WHERE execution = ran.execution AND step = ran.name)
+        ORDER BY (SELECT max(rowid) FROM attempts WHERE execution = later.execution AND step = later.name) DESC
+    """
+    rows = ledger.rows(sql, execution, step)
+    for later, own, fields in rows:
+        if _FRESH.sub("", own or "") == _FRESH.sub("", fields or ""):
+            return later
+    reading = """
+        SELECT DISTINCT from_execution, from_step FROM artifacts
+        WHERE execution = ? AND step = ? AND flow = 'input' AND from_step IS NOT NULL
+    """
+    if rows and any(_made_again(ledger, *origin) for origin in ledger.rows(reading, execution, step)):
+        return rows[0][0]
+    return None
+
+
+def _advice(versions: str) -> str:
+    return (
+        f"Restore it from a backup, or train again: {versions} cannot answer with it. Where a run registers the same "
+        "content again, the version names the new files."
+    )
 
 
 def _versions(home: Home) -> list[ModelVersion]:
@@ -165,26 +212,16 @@ def _models(
     store: ObjectStore, written: Mapping[str, list[_Written]], versions: list[ModelVersion]
 ) -> Iterator[Damage]:
     """Registered models whose files no step of this home wrote."""
-    from drivetrain.registry.content_hash import content_hash
+    from drivetrain.registry.intact import damage, place_of
 
     for version in versions:
         artifact = version.artifact
         if not version.content_hash or any(_is_of(uri, artifact) for uri in written):
             continue
-        if artifact.startswith("s3://"):
-            path = store.path(artifact)
-        elif artifact.startswith("file://"):
-            path = Path(unquote(urlsplit(artifact).path))
-        else:
-            continue
-        try:
-            problem = None if content_hash(path) == version.content_hash else "its files have changed"
-        except UserError as error:
-            problem = str(error).rstrip(".")
+        problem = damage(version, store.root)
         if problem is not None:
-            named = _named(version)
-            advice = f"Restore it from a backup, or train again: {named} cannot answer with it."
-            yield Damage(what=artifact, path=str(path), problem=problem, versions=(named,), advice=advice)
+            path, named = place_of(artifact, store.root), _named(version)
+            yield Damage(what=artifact, path=str(path), problem=problem, versions=(named,), advice=_advice(named))
 
 
 def _is_of(uri: str, artifact: str) -> bool:

@@ -82,6 +82,7 @@ def run(context: StepContext) -> StepResult:
         package = {**arguments, **_described(arguments, contents, evidence, metrics, artifact=models[0])}
     except InputError as error:
         raise UserError(f"step {context.step.name!r}: {error}") from error
+    before = registry.find(group, content_hash)
     with full_ledger_errors(context.home.ledger):
         version, created = registry.register(
             group,
@@ -103,6 +104,8 @@ def run(context: StepContext) -> StepResult:
         "CreationTime": time.time(),
     }
     note = "" if created else " (the same content was registered before)"
+    if before is not None and before.artifact != known.artifact:
+        note = " (the same content was registered before; its files were damaged, and it names the new ones now)"
     return StepResult(response=response, value=f"{group} version {version}{note}", inputs=tuple(read))
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.organising import verifying
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store.store import Store
@@ -22,7 +23,6 @@ def damage(file: Path) -> None:
 
 
 def test_it_says_what_is_damaged_and_what_to_do(drivetrain: Any) -> None:
-    assert drivetrain("home", "verify", "--home", drivetrain.home).startswith("Nothing has been run")
     drivetrain.run()
     assert drivetrain("home", "verify", "--home", drivetrain.home).startswith("Read 1 file (")
     (file,) = drivetrain.home.rglob("metrics.json")
@@ -32,9 +32,33 @@ def test_it_says_what_is_damaged_and_what_to_do(drivetrain: Any) -> None:
     assert "The next run of the pipeline makes it again (step 'evaluate')" in said and "1 damaged." in said
     found = json.loads(drivetrain("home", "verify", "--json", "--home", drivetrain.home, code=1))
     assert (found["files"], found["checkpoints"], len(found["damages"])) == (1, 0, 1)
-    assert set(found["damages"][0]) == {"what", "path", "problem", "runs", "versions", "advice"}
+    assert set(found["damages"][0]) == {"what", "path", "problem", "runs", "versions", "advice", "superseded"}
     drivetrain.run("--verify")
     assert "its bytes have changed" in drivetrain.err
+    assert "1 file (43 B) and 0 checkpoints: all as they were written." in drivetrain(
+        "home", "verify", "--home", drivetrain.home
+    )
+
+
+def test_what_a_later_run_made_again_is_said_and_is_no_error(drivetrain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    Home(drivetrain.home).create()
+    Home(drivetrain.home).ledger.touch()
+    old = verifying.Damage(what="s3://b/old", path="/old", problem="it is gone", advice="Not needed.", superseded=True)
+    found = verifying.Verified(files=1, bytes=1, unknown=0, damages=(old,))
+    monkeypatch.setattr(verifying, "verify", lambda home, told: found)
+    said = drivetrain("home", "verify", "--no-checkpoints", "--home", drivetrain.home)
+    assert said.startswith("s3://b/old: it is gone\n")
+    assert "all as they were written (1 that a later run made again left out)." in said
+
+
+def test_a_folder_that_is_no_home(drivetrain: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    missing = drivetrain.error("home", "verify", "--home", tmp_path / "mistyped")
+    assert f"{tmp_path / 'mistyped'} does not exist. Give the folder of your runs by --home" in missing
+    (tmp_path / "other").mkdir()
+    monkeypatch.setenv("DRIVETRAIN_HOME", str(tmp_path / "other"))
+    assert "is no folder of runs and models" in drivetrain.error("home", "verify")
+    Home(tmp_path / "new").create()
+    assert drivetrain("home", "verify", "--home", tmp_path / "new").startswith("Nothing has been run in ")
 
 
 @pytest.mark.slow

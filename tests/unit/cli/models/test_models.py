@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from drivetrain.components.register_model import register_model
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.card_sections import sections
 from drivetrain.registry.model_card import model_card
@@ -98,6 +99,32 @@ def test_an_older_version_that_is_approved_is_the_champion(models) -> None:
     models("approve", "digits", "2")  # version 1 stays approved
     assert models("list", "digits").count("champion") == 1
     assert [each["champion"] for each in json.loads(models("list", "digits", "--json"))] == [True, False]
+
+
+def test_only_a_version_with_its_own_files_is_approved(drivetrain, tmp_path, capsys) -> None:
+    registry = LocalRegistry(drivetrain.home / "ledger.db")
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "weights").write_text("1")
+    first, second = tmp_path / "first", tmp_path / "second"
+    register_model(first, group="digits", registry=f"local:{registry.path}")
+    at_home = ("digits", "1", "--home", drivetrain.home)
+    (first / "weights").write_text("2")
+    error = drivetrain.error("models", "approve", *at_home)
+    assert "digits version 1 cannot be approved: its files have changed. " in error and "train again" in error
+    assert "train again" in drivetrain.error("models", "fetch", *at_home)
+    drivetrain("models", "reject", *at_home)
+    (first / "weights").unlink()
+    assert "cannot be approved: " in drivetrain.error("models", "approve", *at_home)
+    register_model(second, group="digits", registry=f"local:{registry.path}")
+    assert "1 (already registered; its files were damaged, and it names the new ones now)" in capsys.readouterr().out
+    drivetrain("models", "approve", *at_home)
+    drivetrain("models", "fetch", *at_home)
+    found = registry.version("digits")
+    assert (found.version, found.artifact) == (1, second.as_uri())
+    assert found.card and found.card["model_overview"]["model_artifact"] == [second.as_uri()]
+    register_model(second, group="digits", registry=f"local:{registry.path}", artifact="file:///none")
+    assert registry.version("digits").artifact == second.as_uri(), "an intact version is left as it is"
 
 
 def test_decisions_as_json(models) -> None:

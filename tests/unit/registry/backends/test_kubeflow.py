@@ -12,9 +12,10 @@ from drivetrain.base.errors import InputError
 from drivetrain.registry.backends import _kubeflow_rest
 from drivetrain.registry.backends._tags import warn_once
 from drivetrain.registry.backends.kubeflow import KubeflowRegistry
+from drivetrain.registry.intact import make_champion
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
-from drivetrain.registry.registry import AbsentError, RegistryError, count_comparison, make_champion
+from drivetrain.registry.registry import AbsentError, RegistryError, count_comparison
 from tests.fixtures.kubeflow_server import Database, Store, kubeflow_server
 
 CONTENT = hashlib.sha256(b"model").hexdigest()

@@ -111,6 +111,20 @@ def test_whom_a_damaged_or_lost_model_touches(case: Case) -> None:
     assert verify(case.runs.home).damages[0].problem == "it is gone"
 
 
+def test_what_was_made_again_is_no_error(case: Case) -> None:
+    first = case.run()
+    model = LocalRegistry(case.runs.home.ledger).version("models").artifact
+    for uri in (f"{BUCKET}/runs/{first}/copy/out/rows.csv", model):
+        case.rot(uri)
+    assert [damage.superseded for damage in verify(case.runs.home).damages] == [False, False]
+    second = case.run()
+    version = LocalRegistry(case.runs.home.ledger).version("models")
+    assert version.version == 1 and second in version.artifact, "the same content, at its new place"
+    damages = verify(case.runs.home).damages
+    assert [(damage.superseded, damage.versions) for damage in damages] == [(True, ()), (True, ())]
+    assert f"run {second} made it again (step 'copy')" in damages[0].advice
+
+
 def test_a_damaged_ledger_is_one_clear_error(case: Case) -> None:
     case.run()
     ledger = case.runs.home.ledger

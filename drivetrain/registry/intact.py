@@ -1,0 +1,137 @@
+"""A version's files, held against the hash that was registered: only with its own files is it approved, and the local
+registry mends a version of which the files are damaged when the same content is registered again.
+
+Files of another machine's store are not read here: `drivetrain models fetch` downloads them and looks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Any, cast
+from urllib.parse import unquote, urlsplit
+
+from drivetrain.base.errors import InputError, UserError
+
+if TYPE_CHECKING:
+    from drivetrain.registry.record import ModelRecord
+    from drivetrain.registry.registry import ModelVersion, Registry
+
+MEND = (
+    "Restore them from a backup; or train again until the same files are registered: the local registry then names the "
+    "new ones, for another registry copy them to that place."
+)
+
+
+def place_of(artifact: str, objects: Path | None) -> Path | None:
+    """Where a model lies on this machine; None where it does not, as far as is known.
+
+    Args:
+        objects: the folder that stands for S3. A bucket that it has not got is one of S3 itself.
+    """
+    if objects is None or not artifact:
+        return None
+    if artifact.startswith("s3://"):
+        bucket, *names = PurePosixPath(artifact.removeprefix("s3://")).parts or ("",)
+        legal = bucket and ".." not in (bucket, *names)
+        return objects.joinpath(bucket, *names) if legal and (objects / bucket).is_dir() else None
+    parts = urlsplit(artifact)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return Path(unquote(parts.path))
+    return None if "://" in artifact else Path(artifact)
+
+
+def damage(version: ModelVersion, objects: Path | None) -> str | None:
+    """How the files of a version differ from those that were registered; None where they do not, or nobody can tell."""
+    from drivetrain.registry.content_hash import content_hash, hash_of_files
+
+    place = place_of(version.artifact, objects)
+    if place is None or not version.content_hash or _is_of_several(version):
+        return None
+    try:
+        if place.is_file() and not place.name.endswith((".tar.gz", ".tgz")):
+            with open(place, "rb") as file:
+                one = hash_of_files({place.name: hashlib.file_digest(file, "sha256").hexdigest()})
+            if one == version.content_hash:
+                return None
+        return None if content_hash(place) == version.content_hash else "its files have changed"
+    except InputError as error:
+        return str(error).rstrip(".")
+    except OSError as error:
+        return f"{place} cannot be read: {error.strerror or error}"
+
+
+def known(registry: Registry, group: str, content_hash: str) -> ModelVersion | None:
+    """The version of a content before it is registered again, in a registry that mends it then; None in others."""
+    there = registry.objects is not None and registry.objects.parent.is_dir()
+    return registry.find(group, content_hash) if there else None
+
+
+def is_mended_by(version: ModelVersion, record: ModelRecord, objects: Path | None) -> bool:
+    """Whether a version's files are damaged, and those that another record names are its content."""
+    return (
+        record.artifact != version.artifact
+        and damage(version, objects) is not None
+        and damage(replace(version, record=record), objects) is None
+    )
+
+
+def moved(package: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
+    """A version's package, and the card in it, with another place of the model."""
+    from drivetrain.registry import model_package
+    from drivetrain.registry.model_card import as_package_card
+
+    made = cast("dict[str, Any]", _replaced(dict(package), old, new))
+    card = model_package.card(package)
+    if card is not None:
+        with suppress(InputError):  # longer than we would write one: it is kept as it is
+            made["ModelCard"] = as_package_card(_replaced(card, old, new))
+    return made
+
+
+def make_champion(
+    registry: Registry, group: str, version: int, *, reason: str | None = None, by: str | None = None
+) -> list[ModelVersion]:
+    """Approve a version and reject the newer approved ones, which would be preferred to it: the champion is the newest
+    approved version, also for those who ask the registry without us. Whatever ends it half-way, the champion is the one
+    before or the new one.
+
+    Returns:
+        The version as it is then, and those that were rejected, the newest first.
+
+    Raises:
+        UserError: its files are not those that were registered.
+    """
+    if registry.objects is not None:  # else nobody can tell, and a registry elsewhere is not asked in vain
+        _check_own_files(registry.version(group, version), registry.objects)
+    found = registry.set_status(group, version, "Approved", reason=reason, by=by)
+    newer = [each for each in registry.approved(group) if each.version > version]
+    said = f"version {version} is the champion" + (f": {reason}" if reason else "")
+    # The champion is the last to go, so that none in between takes its place.
+    rejected = [registry.set_status(group, each.version, "Rejected", reason=said, by=by) for each in reversed(newer)]
+    return [found, *reversed(rejected)]
+
+
+def _check_own_files(version: ModelVersion, objects: Path) -> None:
+    if (problem := damage(version, objects)) is not None:
+        raise UserError(
+            f"{version.group} version {version.version} cannot be approved: {problem}. What lies at {version.artifact} "
+            f"is not what was registered ({version.content_hash[:12]}). {MEND}"
+        )
+
+
+def _is_of_several(version: ModelVersion) -> bool:
+    """Of a version of several containers the hash is that of all their models."""
+    specification: Any = version.record.others.get("InferenceSpecification") or {}
+    return isinstance(specification, Mapping) and len(cast("Any", specification).get("Containers") or ()) > 1
+
+
+def _replaced(value: Any, old: str, new: str) -> Any:
+    if isinstance(value, dict):
+        return {name: _replaced(each, old, new) for name, each in cast("dict[str, Any]", value).items()}
+    if isinstance(value, list):
+        return [_replaced(each, old, new) for each in cast("list[Any]", value)]
+    return new if value == old else value
