@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from drivetrain.steps.trainings import EXECUTION
 from drivetrain.training.checkpointing.places import open_place
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
@@ -34,7 +37,8 @@ def uri(monkeypatch: pytest.MonkeyPatch) -> str:
 
 def fit(process: Process, data: Path, target: Path, checkpoints: Path | str) -> dict[str, bytes]:
     folders = Folders(train=data, validation=data, model=target / "model", output=target, checkpoints=checkpoints)
-    train(CONFIG, folders, process)
+    with patch.dict(os.environ, {EXECUTION: "one"}):  # another one would start anew
+        train(CONFIG, folders, process)
     inside = [path for path in (target / "model").rglob("*") if path.is_file()] if process.is_main else []
     return {str(path.relative_to(target)): path.read_bytes() for path in inside}
 
