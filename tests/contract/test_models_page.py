@@ -58,8 +58,7 @@ def test_the_example_prints_the_champion(
     example, _ = re.findall(r"^```python\n(.*?)^```", MODELS, re.MULTILINE | re.DOTALL)
     exec(compile(example, "models.md", "exec"), {})
     assert capsys.readouterr().out == ""
-    assert main.run(["models", "approve", "retraining", "1", "-m", "better on all classes"]) == 0
-    capsys.readouterr()
+    registry.set_status("retraining", 1, "Approved")
     exec(compile(example, "models.md", "exec"), {})
     assert capsys.readouterr().out == "1 0.97 file:///models/1\n"
 

@@ -4,12 +4,15 @@ more a resumed training would otherwise end with other bits."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
+from drivetrain.steps.trainings import EXECUTION
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.strategies import ddp
 from drivetrain.training_scripts.train import Config, Folders, train
@@ -27,7 +30,8 @@ CONFIG = Config(
 def fit(process: Process, settles: bool, config: Config, data: Path, target: Path, checkpoints: Path) -> None:
     if not settles:  # in the forked ranks only
         ddp.Strategy._settle_buckets = lambda self, first: None
-    train(config, Folders(train=data, model=target, checkpoints=checkpoints), process)
+    with patch.dict(os.environ, {EXECUTION: "one"}):  # which may train for longer
+        train(config, Folders(train=data, model=target, checkpoints=checkpoints), process)
 
 
 @pytest.mark.parametrize("settles", [True, pytest.param(False, marks=pytest.mark.slow)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable
@@ -15,6 +16,7 @@ import pytest
 from torch import nn
 
 from drivetrain.base.errors import InputError
+from drivetrain.steps.trainings import EXECUTION
 from drivetrain.training.process import Process
 from drivetrain.training.strategy import load_strategy
 from drivetrain.training.torch.parallel.smp_model import refuse_model
@@ -91,6 +93,7 @@ def test_learns_what_one_learns(
 
 def learn_in_parts(process: Process, run: Run, folder: Path, whole: Path, halved: Path) -> str:
     """Twice the same, once from the middle of it on; then with another strategy, and what is said to that."""
+    os.environ[EXECUTION] = "one"  # which may train for longer
     learn(process, "whole", run, folder, whole)
     if process.is_main:
         shutil.copytree(whole / "checkpoints", halved / "checkpoints")
