@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypedDict
 
 from drivetrain.base.errors import InputError
+from drivetrain.components.find_previous import NONE
 from drivetrain.steps import Input, Output
 from drivetrain.steps.declaration import component
 
@@ -65,7 +66,7 @@ def fetch_previous(
     with tempfile.TemporaryDirectory(prefix="drivetrain-previous-") as room:
         if model is not None:
             about = {"content_hash": hash_of(model)}
-        elif version != "none":
+        elif version != NONE:
             about = {"group": group, "version": version, "content_hash": content_hash}
             artifact = open_registry(registry).version(group, int(version)).artifact
             named = f"{group} version {version}"
@@ -86,7 +87,7 @@ def fetch_previous(
             _copy(model, previous / MODEL)
     (previous / CONTINUES_FILE).write_text(json.dumps(about, sort_keys=True) + "\n", encoding="utf-8")
     print(", ".join(f"{name} {text}" for name, text in about.items()) or "starts anew", flush=True)
-    return {"content_hash": about.get("content_hash", "none")}
+    return {"content_hash": about.get("content_hash", NONE)}
 
 
 def _copy(model: Path, target: Path) -> None:

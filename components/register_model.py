@@ -115,10 +115,11 @@ def register_model(
     version, created = opened.register(
         group, content_hash, record, metrics=metrics, execution=execution, approval=approval
     )
-    if card is not None:
-        _write_card(card, opened.version(group, version))
+    made = opened.version(group, version) if card is not None or before is not None else None
+    if card is not None and made is not None:
+        _write_card(card, made)
     said = "new" if created else "already registered"
-    if before is not None and before.artifact != opened.version(group, version).artifact:
+    if before is not None and made is not None and before.artifact != made.artifact:
         said += "; its files were damaged, and it names the new ones now"
     print(f"{group} version {version} ({said})", flush=True)
     return Registered(version, int(created))

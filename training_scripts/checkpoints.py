@@ -40,7 +40,7 @@ DAMAGED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
 def list_(given: argparse.Namespace) -> int:
     """Every training of the place, a table each; where there is none, the files of whatever program wrote there."""
-    from drivetrain.training.checkpointing.inspection.belonging import by_training, with_trainings
+    from drivetrain.training.checkpointing.inspection.belonging import with_trainings
     from drivetrain.training.checkpointing.inspection.listing import list_own_files, list_training
     from drivetrain.training.checkpointing.inspection.text import listing_text
 
@@ -50,7 +50,7 @@ def list_(given: argparse.Namespace) -> int:
         own = list_own_files(given.place, nothing.recognised)
         if own is None:
             raise
-        found = by_training(own)
+        found = [own]
     found = with_trainings(found)
     names = short_names(each.training for each in found)
     _say(listing_text(found, time.time(), names), [asdict(each) for each in found], given.json)

@@ -23,7 +23,7 @@ _TYPE_NAMES: dict[type, ValueType] = {str: "String", int: "Integer", float: "Flo
 
 @dataclass(frozen=True)
 class Fixed:
-    """What `fixed` gives: an input with the word that it never changes."""
+    """An input whose data never change, as `fixed` marks it."""
 
     value: Any
 
@@ -41,7 +41,7 @@ def fixed(value: Any) -> Any:
 
 
 def without_fixed(given: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """What is given to a step, and the names of what never changes."""
+    """The inputs and parameters of a step without their marks, and the names of those that `fixed` marked."""
     plain = {name: value.value if isinstance(value, Fixed) else value for name, value in given.items()}
     return plain, tuple(name for name, value in given.items() if isinstance(value, Fixed))
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from drivetrain.base.errors import SpecError
 from drivetrain.registry.model_package import CONTINUES, LINEAGE
+from drivetrain.rules.trigger_rules import REGISTER_MODEL
 from drivetrain.spec.steps import (
     TRAIN,
     TRAIN_SCRIPT,
@@ -33,7 +34,6 @@ from drivetrain.spec.values import OutputRef, Value
 INPUT = "continue_from"
 FIND = "drivetrain.components.find_previous:find_previous"
 FETCH = "drivetrain.components.fetch_previous:fetch_previous"
-_REGISTER = "drivetrain.components.register_model:register_model"
 _NAMED = re.compile(r"(?:([A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}):)?(previous|[1-9][0-9]{0,8})")
 # Words that mean a version, and are none.
 _MEANT = re.compile(r"(?:[\w-]+:)?(?:v?\d+|latest|approved|newest|champion|prev\w*)", re.IGNORECASE)
@@ -109,7 +109,7 @@ def _registered(steps: list[Step]) -> Iterator[tuple[Any, Value, Value]]:
     for step in steps:
         if isinstance(step, RegisterStep):
             yield step.model, step.group, "auto"
-        elif isinstance(step, ProcessingStep) and step.program.target == _REGISTER:
+        elif isinstance(step, ProcessingStep) and step.program.target == REGISTER_MODEL:
             yield step.inputs.get("model"), step.parameters["group"], step.parameters.get("registry", "auto")
 
 

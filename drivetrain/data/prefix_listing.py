@@ -1,4 +1,4 @@
-"""What lies behind the URI of a step's input, as one text that differs when something there does.
+"""A version of the objects behind the URI of a step's input: one text, which differs when one of them does.
 
 Of S3 it is a hash of the names, sizes and entity tags of a listing. On a machine whose folders stand for S3
 ($DRIVETRAIN_OBJECT_STORE) the bytes are hashed, so that a file which is only touched or copied anew is no news.

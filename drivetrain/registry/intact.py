@@ -27,7 +27,7 @@ MEND = (
 
 
 def place_of(artifact: str, objects: Path | None) -> Path | None:
-    """Where a model lies on this machine; None where it does not, as far as is known.
+    """The path of a model on this machine; None for one that lies elsewhere, as far as is known.
 
     Args:
         objects: the folder that stands for S3. A bucket that it has not got is one of S3 itself.

@@ -226,9 +226,13 @@ class Declaration(NamedTuple, Generic[P, R]):
         return Path(cast(FunctionType, self.function).__code__.co_filename).resolve()
 
 
-def fresh_token(environment: Mapping[str, str]) -> str:
-    """The token of a start with --fresh; empty in a run that may use what earlier runs left."""
-    value = environment.get(FRESH_VARIABLE, "")
+def fresh_token(given: Mapping[str, Any], name: str = FRESH_VARIABLE) -> str:
+    """The token of a start with --fresh; empty in a run that may use what earlier runs left.
+
+    Args:
+        given: the variables of a step's program; or with FRESH_PARAMETER as the name the parameters of a run.
+    """
+    value = str(given.get(name, ""))
     return "" if value == NOT_FRESH else value
 
 

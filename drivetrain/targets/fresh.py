@@ -15,12 +15,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.steps import FRESH_PARAMETER, FRESH_VARIABLE, fresh_token
+from drivetrain.steps import FRESH_PARAMETER, fresh_token
 
 
 def is_fresh(parameters: Mapping[str, Any]) -> bool:
     """Whether a run with these values was started with --fresh."""
-    return fresh_token({FRESH_VARIABLE: str(parameters.get(FRESH_PARAMETER, ""))}) != ""
+    return fresh_token(parameters, FRESH_PARAMETER) != ""
 
 
 def made_fresh(declared: Iterable[str], parameters: Mapping[str, Any], token: str) -> dict[str, Any]:

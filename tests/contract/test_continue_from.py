@@ -145,4 +145,4 @@ def test_a_script_goes_on_from_the_checkpoints_that_it_left(tmp_path: Path) -> N
     assert "Continues own version 2 (content " in json.dumps(place.newest().card)
     fresh = place.run(own(), tmp_path / "code", fresh="0a1b")
     assert "starts anew: --fresh" in fresh.logs["fit-previous"]
-    assert fresh.starts("fit") == "nothing (there is no earlier model)"
+    assert fresh.starts("fit") == "nothing (--fresh)"

@@ -8,6 +8,7 @@ import pytest
 
 from drivetrain import Deployment, Pipeline, Schedule, UserError, fixed, step
 from drivetrain.components import Input, Output, component
+from drivetrain.targets import deployer
 from drivetrain.targets.kubeflow.compile.compile import compile_pipeline
 from drivetrain.targets.kubeflow.deploy.desired import desired
 from tests.fixtures.sagemaker_service.command_line import CommandLine
@@ -42,13 +43,15 @@ def nightly(settings: Nightly) -> Pipeline:
 def read(raw: Input, table: Output) -> None: ...
 
 
-def test_plan_and_apply_refuse_it_on_sagemaker(drivetrain: CommandLine) -> None:
+def test_plan_and_apply_refuse_it_on_sagemaker(drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     (drivetrain.folder / "nightly.py").write_text(PIPELINE)
     (drivetrain.folder / "rows.csv").write_text("id\n1\n")
-    for command in (("plan", "nightly.py"), ("apply", "nightly.py", "--yes")):
-        drivetrain(*command, code=2)
-        assert drivetrain.err.startswith("error: Step 'read' reads 'rows.csv' of this machine"), drivetrain.err
-        assert "raw=fixed('rows.csv')" in drivetrain.err and "Traceback" not in drivetrain.err
+    with monkeypatch.context() as nobody:
+        nobody.setattr(deployer, "find_deploying", pytest.fail)  # no account is asked
+        for command in (("plan", "nightly.py"), ("apply", "nightly.py", "--yes")):
+            drivetrain(*command, code=2)
+            assert drivetrain.err.startswith("error: Step 'read' reads 'rows.csv' of this machine"), drivetrain.err
+            assert "raw=fixed('rows.csv')" in drivetrain.err and "Traceback" not in drivetrain.err
     assert "+ schedule" in drivetrain("plan", "nightly.py", "--set", "never_changes=true")
     assert "look-at-read-raw" in drivetrain("plan", "nightly.py", "--set", "data=s3://lake/raw/")
 

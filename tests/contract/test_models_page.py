@@ -53,14 +53,18 @@ def test_the_example_prints_the_champion(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     registry = open_registry("local:.drivetrain/ledger.db")
-    package = {"SourceUri": "file:///models/1"}
-    registry.register("retraining", "a" * 64, record_of(package), metrics={"accuracy": 0.97})
+    model = tmp_path / "models" / "1"
+    model.mkdir(parents=True)
+    (model / "model.txt").write_text("weights")
+    package = {"SourceUri": model.as_uri()}
+    registry.register("retraining", content_hash(model), record_of(package), metrics={"accuracy": 0.97})
     example, _ = re.findall(r"^```python\n(.*?)^```", MODELS, re.MULTILINE | re.DOTALL)
     exec(compile(example, "models.md", "exec"), {})
     assert capsys.readouterr().out == ""
-    registry.set_status("retraining", 1, "Approved")
+    assert main.run(["models", "approve", "retraining", "1", "-m", "better on all classes"]) == 0
+    capsys.readouterr()
     exec(compile(example, "models.md", "exec"), {})
-    assert capsys.readouterr().out == "1 0.97 file:///models/1\n"
+    assert capsys.readouterr().out == f"1 0.97 {model.as_uri()}\n"
 
 
 MAKE = """

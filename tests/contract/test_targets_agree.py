@@ -7,6 +7,7 @@ the digit: the flagship against a champion, and on spot machines that are taken 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -76,7 +77,9 @@ def test_a_training_on_spot_machines_that_are_taken_away(tmp_path: Path) -> None
     assert attempts(events) == [1, 2]
     log = Home(tmp_path / "kubeflow").logs(other.execution, "train", 2) / "algo-1.log"
     assert "epoch 3/3" in log.read_text() and "epoch 1/3" not in log.read_text()
-    assert found["steps"].pop("train")[:2] == ("Succeeded", 2)
+    status, number, said, reason = found["steps"].pop("train")
+    assert (status, number, reason) == ("Succeeded", 2, None)
+    assert re.fullmatch(r"starts from step [1-9]\d* of this training \(interrupted\)", said), said
     said = "starts from nothing (a new training); 1 interruption"
     assert expected["steps"].pop("train") == ("Succeeded", 1, said, None)
     for part in expected:

@@ -14,6 +14,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from drivetrain.steps import FRESH_VARIABLE, NOT_FRESH
 from drivetrain.steps.trainings import EXECUTION, RECORD
 from drivetrain.training.process import Process
 from drivetrain.training_scripts.train import Config, Folders, train
@@ -27,9 +28,17 @@ CONFIG = Config(
 )
 
 
-def fit(process: Process, config: Config, data: Path, target: Path, checkpoints: Path, execution: str = "") -> None:
+def fit(
+    process: Process,
+    config: Config,
+    data: Path,
+    target: Path,
+    checkpoints: Path,
+    execution: str = "",
+    fresh: str = NOT_FRESH,
+) -> None:
     folders = Folders(train=data, validation=data, model=target / "model", output=target, checkpoints=checkpoints)
-    with patch.dict(os.environ, {EXECUTION: execution}):
+    with patch.dict(os.environ, {EXECUTION: execution, FRESH_VARIABLE: fresh}):
         train(config, folders, process)
 
 
@@ -100,6 +109,20 @@ def interrupted(pooled: Any, digits: Path, tmp_path: Path, config: Config = CONF
     shutil.rmtree(folder / "step-00000016")
     (folder / RECORD).unlink()
     return folder
+
+
+def test_a_fresh_start_leaves_an_interrupted_training_alone(
+    pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """And is itself gone on with by the same token alone."""
+    folder = interrupted(pooled, digits, tmp_path)
+    for token, starts in (("7f", "nothing (--fresh)"), ("8e", "nothing (--fresh)"), (NOT_FRESH, "step 12 of this")):
+        capfd.readouterr()
+        pooled(2, fit, CONFIG, digits, tmp_path / token, tmp_path / "checkpoints", "", token)
+        printed = capfd.readouterr().out
+        assert f"starts from: {starts}" in printed and ("epoch 1/4" in printed) is (token != NOT_FRESH)
+        assert files(tmp_path / token) == files(tmp_path / "first")
+    assert (folder / "step-00000012").is_dir()
 
 
 def test_more_epochs_are_another_training(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from drivetrain.base.errors import UserError
 from drivetrain.cli import local_home
 from drivetrain.cli.declared import App, Option
 from drivetrain.cli.options import Home, Json
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
 
 app = App(help="Look after the folder of runs and models.")
 
-_DAMAGED = 1
+# Exit codes of the program that looks at checkpoints.
+_DAMAGED, _NONE = 1, 2
 # Seconds between two lines about how far it is.
 _TOLD_EVERY_S = 5.0
 
@@ -78,7 +80,6 @@ def _check_home(place: homes.Home, given: Path | None) -> None:
     Raises:
         UserError: somebody named a folder that holds no runs and was never made for them.
     """
-    from drivetrain.base.errors import UserError
     from drivetrain.targets.assets import HOME_MARK
     from drivetrain.targets.local.home import VARIABLE
 
@@ -112,7 +113,7 @@ class Told:
 
 
 def text_of(damage: Damage) -> str:
-    """What is damaged, whom it touches and what to do, a line each."""
+    """One damage for people: the file, the runs and versions that it touches, and the advice, a line each."""
     lines = [f"{damage.what}: {damage.problem}", f"  file:     {damage.path}"]
     if damage.runs:
         lines.append(f"  runs:     {', '.join(damage.runs)}")
@@ -122,16 +123,22 @@ def text_of(damage: Damage) -> str:
 
 
 def _checkpoints(home: homes.Home) -> Iterator[tuple[int, list[Damage]]]:
-    """Of each place of checkpoints how many were read, and what is damaged. Those of a script of one's own have no
-    manifest, and so no hash."""
+    """The number of checkpoints that were read in each place, and the damaged ones. A script's own have no manifest,
+    and so no hash.
+
+    Raises:
+        UserError: they cannot be looked at.
+    """
     from drivetrain.cli.training.checkpoint_places import PROGRAM
     from drivetrain.targets.local.organising.verifying import Damage, checkpoint_places
 
     for uri, folder in checkpoint_places(home):
         command = [sys.executable, "-P", "-m", PROGRAM, "verify", "--all", "--json", "--", str(folder)]
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode == _NONE:
+            continue
         if done.returncode not in (0, _DAMAGED):
-            continue  # there is none
+            raise UserError(f"the checkpoints in {folder} cannot be verified: {done.stderr.strip()[-500:]}")
         verdicts: list[dict[str, Any]] = [verdict for verdict in json.loads(done.stdout) if verdict["counts"]]
         yield (
             len(verdicts),

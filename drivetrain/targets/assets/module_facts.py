@@ -52,12 +52,14 @@ class ModuleFacts:
         files: Python files that its texts name.
         loads_any: what in it may load any file, with its line; "" where nothing does.
         unpickles: what in it loads objects, whose modules Python imports by name; "" where nothing does.
+        values: where it names our type `Value`, by which a step is given such an object, or gives one; "" where not.
     """
 
     imports: tuple[Import, ...] = ()
     files: tuple[str, ...] = ()
     loads_any: str = ""
     unpickles: str = ""
+    values: str = ""
 
 
 @lru_cache(maxsize=4_096)
@@ -78,15 +80,15 @@ class _Reader:
     files: dict[str, None] = field(default_factory=dict[str, None])
     loads_any: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     unpickles: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    values: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     picklers: set[str] = field(default_factory=set[str])
     """The names by which modules that load objects are known in the file."""
     loaders: list[tuple[str, int, str]] = field(default_factory=list[tuple[str, int, str]])
 
     def facts(self) -> ModuleFacts:
         self.unpickles += [(line, f"{name}.{loader}") for name, line, loader in self.loaders if name in self.picklers]
-        anything = [found for found in self.unpickles if not is_value(found[1])]
-        unpickles = _first(anything or self.unpickles)
-        return ModuleFacts(tuple(self.imports), tuple(self.files), _first(self.loads_any), unpickles)
+        said = (self.loads_any, self.unpickles, self.values)
+        return ModuleFacts(tuple(self.imports), tuple(self.files), *map(_first, said))
 
     def read(self, tree: ast.AST) -> None:
         pending = [tree]
@@ -108,7 +110,7 @@ class _Reader:
                 case ast.Name(id=name) if name in _LOADS_ANY_NAME or name in _IMPORTERS:
                     self.loads_any.append((node.lineno, name))
                 case ast.Name(id="Value") | ast.Constant(value="Value"):  # our type of what travels as a pickle
-                    self.unpickles.append((node.lineno, "Value"))
+                    self.values.append((node.lineno, "Value"))
                 case ast.Attribute():
                     self.attribute(node)
                 case ast.Assign(targets=[ast.Name(id="FRAMEWORK")], value=ast.Constant(value=str(name))):
@@ -155,8 +157,10 @@ class _Reader:
                 self.loads_any.append((node.lineno, f"{module}.{name}"))
             if top == "importlib" and ((alias.asname and name in _IMPORTERS) or name in _LOADS_ANY_ATTRIBUTE):
                 self.loads_any.append((node.lineno, name))
-            if (top in _PICKLES and name in _LOADERS) or (top, name) == ("drivetrain", "Value"):
+            if top in _PICKLES and name in _LOADERS:
                 self.unpickles.append((node.lineno, f"{top}.{name}"))
+            if (top, name) == ("drivetrain", "Value"):
+                self.values.append((node.lineno, f"{top}.{name}"))
             if top in _PICKLES:  # from torch import serialization
                 self.picklers.add(alias.asname or name)
 
@@ -166,7 +170,9 @@ class _Reader:
             self.loads_any.append((node.lineno, ".".join(member)))
         elif node.attr in _LOADS_ANY_ATTRIBUTE or node.attr in _IMPORTERS:
             self.loads_any.append((node.lineno, node.attr))
-        elif node.attr in ("read_pickle", "Value"):
+        elif node.attr == "Value":
+            self.values.append((node.lineno, ".".join(filter(None, member))))
+        elif node.attr == "read_pickle":
             self.unpickles.append((node.lineno, ".".join(filter(None, member))))
         elif node.attr in _LOADERS:
             self.loaders.append((_base(node.value), node.lineno, node.attr))
@@ -182,11 +188,6 @@ class _Reader:
                     self.loads_any.append((line, repr(text[:40])))
                 else:
                     self.files[name] = None
-
-
-def is_value(unpickles: str) -> bool:
-    """Whether it is our type `Value`: it loads what an input hands over, and nothing else."""
-    return unpickles.rpartition(" ")[2].rpartition(".")[2] == "Value"
 
 
 def _first(found: list[tuple[int, str]]) -> str:

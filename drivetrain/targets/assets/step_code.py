@@ -56,11 +56,13 @@ NOTHING = Used()
 
 @dataclass(frozen=True)
 class _Reach:
-    """What can be reached from some files: all of it, what may load any other file, and what loads objects."""
+    """What can be reached from some files: all of it, what may load any other file, what loads objects, and what is
+    given some."""
 
     files: frozenset[str]
     loads_any: str = ""
     unpickles: str = ""
+    values: str = ""
 
 
 class StepCode:
@@ -105,8 +107,9 @@ class StepCode:
         if step.name not in self._names:
             reach = self._own(step)
             names, why = reach.files, reach.loads_any
-            if not why and (reach.unpickles or step.program.target in _LOAD_MODELS):
-                names, why = self._with_producers(step, reach.unpickles or "it loads a model")
+            loads = reach.unpickles or (reach.values if step.inputs else "")
+            if not why and (loads or step.program.target in _LOAD_MODELS):
+                names, why = self._with_producers(step, loads or "it loads a model")
             whole = why and names < self.travelling
             self._names[step.name] = (self.travelling, why) if whole else (names, "")
         return self._names[step.name]
@@ -142,8 +145,6 @@ class StepCode:
         for name, value in inputs.items():
             if not self._comes_from_a_program(value):
                 return frozenset(), f"{why}, and its input {name!r} comes from outside of the pipeline"
-        if not inputs and _severity(why)[0]:
-            return self._own(step).files, ""
         if not inputs:
             return frozenset(), f"{why}, from outside of the pipeline"
         return self._with_all_before(step)
@@ -204,7 +205,7 @@ class StepCode:
         """
         if (roots, place) not in self._reached:
             seen: set[str] = set()
-            loads_any, unpickles = list[str](), list[str]()
+            loads_any, unpickles, values = list[str](), list[str](), list[str]()
             pending = {*roots, *(self.travelling.intersection(_ALWAYS) if roots else ())}
             while pending:
                 name = pending.pop()
@@ -218,11 +219,12 @@ class StepCode:
                 facts = module_facts(self._read(name))
                 loads_any += [f"{name}, {facts.loads_any}"] if facts.loads_any else []
                 unpickles += [f"{name}, {facts.unpickles}"] if facts.unpickles else []
+                values += [f"{name}, {facts.values}"] if facts.values else []
                 pending |= set(self._imported(name, facts.imports, place))
                 pending |= {each for file in facts.files for each in self._files_called(file)}
                 pending |= set(self._packages(name))
-            found = _Reach(frozenset(seen), min(loads_any, default=""), min(unpickles, key=_severity, default=""))
-            self._reached[roots, place] = found
+            said = (min(each, default="") for each in (loads_any, unpickles, values))
+            self._reached[roots, place] = _Reach(frozenset(seen), *said)
         return self._reached[roots, place]
 
     def _imported(self, importer: str, imports: Iterable[Import], place: str) -> Iterator[str]:
@@ -268,13 +270,6 @@ def _is_child(file: str, folder: str) -> bool:
     """Whether it is a module or a package directly in a folder."""
     below = file.removeprefix(folder)
     return file.startswith(folder) and ("/" not in below or (below.count("/") == 1 and below.endswith("/__init__.py")))
-
-
-def _severity(unpickles: str) -> tuple[bool, str]:
-    """Sorts what loads objects from anywhere before our type `Value`, which loads an input alone."""
-    from drivetrain.targets.assets.module_facts import is_value
-
-    return is_value(unpickles), unpickles
 
 
 def _given(step: JobStep) -> Iterator[tuple[str, Any]]:

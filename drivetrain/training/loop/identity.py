@@ -104,7 +104,7 @@ def training_identity(
     data = dataset.content_hash
     if "columns" in dataset.fitted:  # what the shards do not hold, and the model sees all the same
         data = hashlib.sha256(f"{data} {identity(dataset.fitted)}".encode()).hexdigest()
-    return Identity(data, given, code_hashes(recipe), hashed, fresh_token(os.environ))
+    return Identity(data, given, code_hashes(recipe), hashed, fresh=fresh_token(os.environ))
 
 
 def _one_writing(options: str) -> str:

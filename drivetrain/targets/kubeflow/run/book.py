@@ -17,7 +17,6 @@ from drivetrain.spec.steps import (
     RegisterStep,
     Selector,
     Step,
-    TrainingStep,
     flatten,
 )
 from drivetrain.spec.values import IterationRef, LoggedRef, MetricRef, ParameterRef, Reference
@@ -38,7 +37,6 @@ from drivetrain.targets.kubeflow.run.recorded import Recorded, arguments_of
 from drivetrain.targets.kubeflow.run.skeleton import TYPES
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.local.containers.supervised import FAILURE_CHARACTERS, failure_reason
-from drivetrain.targets.local.jobs.starting_point import StartingPoint
 from drivetrain.targets.local.ledger import Child
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.step_types.for_each import reason_of
@@ -156,10 +154,8 @@ class Book:
 
     def _succeeded(self, step: Step, row: str, report: Mapping[str, Any]) -> None:
         outputs = {name: self.recorded.uri(uri) for name, uri in report.get("outputs", {}).items()}
-        response, value = self.recorded.response(step, self.arguments[row], outputs)
-        if isinstance(step, TrainingStep):
-            log = self.ledger.home.logs(self.execution, row, self.attempts[row]) / LOG_NAME
-            value = "; ".join(filter(None, (StartingPoint(log).read(), value))) or None
+        log = self.ledger.home.logs(self.execution, row, self.attempts[row]) / LOG_NAME
+        response, value = self.recorded.response(step, self.arguments[row], outputs, log)
         self.ledger.publish(
             self.execution,
             row,

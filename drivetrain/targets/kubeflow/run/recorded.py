@@ -11,6 +11,7 @@ from typing import Any
 from drivetrain.spec.steps import JobStep, ProcessingStep, RegisterStep, Step, TrainingStep
 from drivetrain.steps import METRICS_FILE
 from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.jobs.starting_point import StartingPoint
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage.objects import ObjectStore, sha256_of
 from drivetrain.targets.target import flag
@@ -31,10 +32,12 @@ class Recorded:
         except ValueError:
             return path
 
-    def response(self, step: Step, words: Sequence[str], outputs: Mapping[str, str]) -> tuple[Json, str | None]:
+    def response(
+        self, step: Step, words: Sequence[str], outputs: Mapping[str, str], log: Path
+    ) -> tuple[Json, str | None]:
         """What SageMaker's description of such a step would say of its outputs, and a word on it."""
         if isinstance(step, TrainingStep):
-            return {"ModelArtifacts": {"S3ModelArtifacts": outputs.get("model", "")}}, None
+            return {"ModelArtifacts": {"S3ModelArtifacts": outputs.get("model", "")}}, StartingPoint(log).read()
         if isinstance(step, ProcessingStep):
             listed = [{"OutputName": name, "S3Output": {"S3Uri": uri}} for name, uri in outputs.items()]
             return {"ProcessingOutputConfig": {"Outputs": listed}}, None

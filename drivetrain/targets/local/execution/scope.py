@@ -12,7 +12,7 @@ from drivetrain.base import json_text
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import Json
 from drivetrain.base.masking import Masking, contains_mask
-from drivetrain.steps import FRESH_PARAMETER, FRESH_VARIABLE, fresh_token
+from drivetrain.steps import FRESH_PARAMETER, fresh_token
 from drivetrain.targets.local.execution import Facts
 from drivetrain.targets.local.home import Home, write_whole
 from drivetrain.targets.local.storage.job_data import entries, text
@@ -48,7 +48,7 @@ class ExecutionScope(Scope):
     @property
     def fresh(self) -> str:
         """The token of a run with --fresh; empty in others."""
-        return fresh_token({FRESH_VARIABLE: str(self.parameters.get(FRESH_PARAMETER, ""))})
+        return fresh_token(self.parameters, FRESH_PARAMETER)
 
     @cached_property
     def masking(self) -> Masking:

@@ -14,33 +14,33 @@ _OURS = f"{RECORD.partition('/')[0]}/"
 
 
 def with_trainings(found: Sequence[Listing]) -> list[Listing]:
-    """With the run that started each training, and in what it differs from the one that was started last."""
-    kept = [_record(each.place) for each in found]
-    latest = max((each for each in kept if each is not None), key=lambda each: each.started, default=None)
+    """With the run that started each training, and in what it differs from the one that was started last. The files of
+    another program are listed by training, as far as records tell them apart."""
+    recorded = [pair for each in found for pair in (_by_training(each) or [(each, _record(each.place))])]
+    latest = max((kept for _, kept in recorded if kept is not None), key=lambda kept: kept.started, default=None)
     return [
         each
-        if record is None or latest is None
+        if kept is None or latest is None
         else replace(
             each,
-            run=record.execution or None,
-            started=record.started or None,
-            ended=record.ended,
-            differs=tuple(differences(record.parts, latest.parts)),
+            run=kept.execution or None,
+            started=kept.started or None,
+            ended=kept.ended,
+            differs=tuple(differences(kept.parts, latest.parts)),
         )
-        for each, record in zip(found, kept, strict=True)
+        for each, kept in recorded
     ]
 
 
-def by_training(found: Listing) -> list[Listing]:
-    """The files of another program, those of each of its trainings by themselves."""
-    names = [each.name.rstrip("/") for each in found.own if each.name.endswith("/")]
-    places = {name: f"{found.place.rstrip('/')}/{name}" for name in names}
-    listed = [
-        replace(found, training=name, place=place, own=tuple(each for each in own_files(place) if each.name != _OURS))
-        for name, place in places.items()
-        if _record(place) is not None
-    ]
-    return listed or [found]
+def _by_training(found: Listing) -> list[tuple[Listing, Kept]]:
+    """The files of another program, those of each training with its record; none where there is no record."""
+    listed: list[tuple[Listing, Kept]] = []
+    for name in (each.name.rstrip("/") for each in found.own if each.name.endswith("/")):
+        place = f"{found.place.rstrip('/')}/{name}"
+        if (kept := _record(place)) is not None:
+            own = tuple(each for each in own_files(place) if each.name != _OURS)
+            listed.append((replace(found, training=name, place=place, own=own), kept))
+    return listed
 
 
 def _record(place: str) -> Kept | None:

@@ -130,5 +130,5 @@ def test_time_in_the_queue_is_told_apart_from_ones_own() -> None:
             hog.kill()
             hog.wait()
         clock.close()
-    assert clock.own == pytest.approx(worked, abs=0.05)  # it may wait between two readings, too
-    assert clock.own + clock.queued == pytest.approx(took, abs=0.05) and clock.queued > 0.05
+    assert clock.own == pytest.approx(worked, abs=0.02)
+    assert clock.own + clock.queued == pytest.approx(took, abs=0.02) and clock.queued > 0.05
