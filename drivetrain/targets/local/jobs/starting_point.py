@@ -20,8 +20,8 @@ class StartingPoint:
 
     def read(self) -> str | None:
         """The text, once: when it is found."""
-        size = self._log.stat().st_size if self.text is None and self._log.exists() else 0
-        if self._seen in (size, _FIRST):
+        size = self._log.stat().st_size if self._log.exists() else 0
+        if self.text is not None or self._seen in (size, _FIRST):
             return None
         self._seen = min(size, _FIRST)
         with self._log.open("rb") as file:
