@@ -12,6 +12,8 @@ from typing import Literal
 
 StepStatus = Literal["Executing", "Succeeded", "Failed", "Stopped", "Cached", "NotExecuted"]
 ExecutionStatus = Literal["Executing", "Succeeded", "CompletedWithFailures", "Failed", "Stopped"]
+# How a part of a training's value begins that says from what it started.
+STARTS_FROM = "starts from "
 
 
 @dataclass(frozen=True)

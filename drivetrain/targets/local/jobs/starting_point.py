@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from drivetrain.targets.events import STARTS_FROM
+
 _LINE = re.compile(rb"^(?:.{0,40}\s)?starts from: ([^\r\n]{1,300})[\r\n]", re.MULTILINE)
 # A program that has printed more has begun without saying it.
 _FIRST = 64 * 1024
@@ -26,5 +28,5 @@ class StartingPoint:
         self._seen = min(size, _FIRST)
         with self._log.open("rb") as file:
             found = _LINE.search(file.read(_FIRST))
-        self.text = None if found is None else f"starts from {found[1].decode('utf-8', 'replace').strip()}"
+        self.text = None if found is None else f"{STARTS_FROM}{found[1].decode('utf-8', 'replace').strip()}"
         return self.text

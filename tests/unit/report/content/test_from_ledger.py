@@ -10,8 +10,8 @@ import pytest
 
 from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.package_mapping import record_of
-from drivetrain.report.content import RunFacts
-from drivetrain.report.content.from_ledger import record_environment, run_facts, save_page
+from drivetrain.report.content import RunFacts, StepFacts
+from drivetrain.report.content.from_ledger import note, record_environment, run_facts, save_page
 from drivetrain.report.content.given import settings
 from drivetrain.report.content.goodput import account
 from drivetrain.targets.local.home import Home
@@ -350,3 +350,16 @@ def test_the_page_is_written_whole(writing: Writing) -> None:
     path = save_page(writing.home, writing.facts())
     assert path.read_text().rstrip().endswith("</html>")
     assert [file.name for file in path.parent.iterdir() if file.suffix == ".part"] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("starts from nothing (a new training)", "2.00 s"),
+        ("starts from step 8 of this training (interrupted); 1 interruption", "1 interruption"),
+        (None, "2.00 s"),
+    ],
+)
+def test_the_card_of_a_training_says_what_came_out_and_else_how_long_it_took(value: str | None, said: str) -> None:
+    step = StepFacts(name="fit", type="Training", title="fit", status="Succeeded", seconds=2.0, value=value)
+    assert note(step) == said
