@@ -1,10 +1,10 @@
 """The loss that paired outcomes rule out: how much worse than the champion a candidate may be at most.
 
-A share of samples (accuracy, recall of a class) is judged from the samples that only one of the models has right, by the
-score statistic with the variance at the loss in question (T. Tango: Equivalence Test and Confidence Interval for the
-Difference in Proportions for the Paired-Sample Design, Statistics in Medicine, 1998). The variance of what was observed
-is too small where few losses were seen: the limit of D. Bonett and R. Price (2012) misses a loss up to 1.8 times as
-often as its level at 5 %, and 19 times at 5 % / 365.
+A share of samples (accuracy, recall of a class) is judged from the samples that only one of the models has right, by
+the score statistic with the variance at the loss in question (T. Tango: Equivalence Test and Confidence Interval for
+the Difference in Proportions for the Paired-Sample Design, Statistics in Medicine, 1998). The variance of what was
+observed is too small where few losses were seen: the limit of D. Bonett and R. Price (2012) misses a loss up to 1.8
+times as often as its level at 5 %, and 19 times at 5 % / 365.
 """
 
 from __future__ import annotations
