@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from drivetrain.steps.trainings import EXECUTION
 from drivetrain.training import plugins
 from tests.faults.harness.families import Found, Trial
 
@@ -129,6 +130,7 @@ def started(strategy: str, data: Path, folder: Path) -> Iterator[subprocess.Pope
             "PYTHONPATH": f"{_ROOT}{os.pathsep}{HOROVOD}",
             "OMP_NUM_THREADS": "1",
             "TRIAL": str(folder),
+            EXECUTION: "one",
         }
         with (folder / "said.txt").open("ab") as log:
             process = subprocess.Popen(

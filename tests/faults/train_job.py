@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.steps import FRESH_PARAMETER, NOT_FRESH
 from drivetrain.training.launch.processes.parent import follows_parent
 from tests.faults.harness.families import Found, Trial
 from tests.faults.harness.killing import ROOT
@@ -97,7 +98,11 @@ def prepare(folder: Path) -> Shared:
     (source / "own.py").write_text(PROGRAM)
     settings = {"root": f"s3://{bucket}/pipelines", "s3_endpoint": s3["AWS_ENDPOINT_URL_S3"]}
     fit = step(
-        train, name="fit", train=f"s3://{bucket}/none", cluster=Cluster(count=2, spot=Spot(max_wait_seconds=86_400))
+        train,
+        name="fit",
+        train=f"s3://{bucket}/none",
+        recipe="own.py",  # so that it is in the archive, from where the task starts it
+        cluster=Cluster(count=2, spot=Spot(max_wait_seconds=86_400)),
     )
     found = compiled(
         Pipeline(name="faults", steps=[fit], deployment=Deployment(targets={"kubeflow": settings})), source
@@ -197,7 +202,10 @@ class _Trial:
         told = {**self.shared.document, "program": "script:own.py", "arguments": words}
         uris = {name: f"{self._outputs}/{name}" for name in ("model", "output")}
         given = {
-            "inputs": {"artifacts": {"code": {"artifacts": [{"uri": self.shared.code}]}}},
+            "inputs": {
+                "artifacts": {"code": {"artifacts": [{"uri": self.shared.code}]}},
+                "parameterValues": {FRESH_PARAMETER: NOT_FRESH},
+            },
             "outputs": {
                 "artifacts": {name: {"artifacts": [{"name": name, "uri": uri}]} for name, uri in uris.items()},
                 "outputFile": str(self.given.folder / "executor_output.json"),

@@ -12,6 +12,7 @@ import sys
 import time
 from pathlib import Path
 
+from drivetrain.steps.trainings import EXECUTION
 from drivetrain.targets.local.containers.process_table import descendants, send
 from drivetrain.training.launch.processes.parent import announce_parent
 from tests.faults.harness.progress import ROOT
@@ -27,7 +28,11 @@ class Launched:
     def __init__(self, case: Case, data: Path, folder: Path, attempt: int) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder, self.attempt, self.case = folder, attempt, case
-        environment = announce_parent(os.environ) | {FOLDER: str(folder), ATTEMPT: str(attempt)}
+        environment = announce_parent(os.environ) | {
+            FOLDER: str(folder),
+            ATTEMPT: str(attempt),
+            EXECUTION: "one",
+        }
         environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), *os.environ.get("PYTHONPATH", "").split(os.pathsep)])
         command = [
             *(sys.executable, "-m", "drivetrain.training_scripts.launch", f"--processes={case.world_size}"),

@@ -24,6 +24,7 @@ import torch
 import torch._dynamo
 import torch.distributed as dist
 
+from drivetrain.steps.trainings import EXECUTION
 from drivetrain.training.launch.processes.parent import follows_parent
 from drivetrain.training_scripts import train
 from tests.faults.harness import phases
@@ -208,6 +209,7 @@ def _be_rank(
             "LOCAL_RANK": str(rank),
             "LOCAL_WORLD_SIZE": str(world_size),
             "GLOO_SOCKET_IFNAME": "lo",
+            EXECUTION: "one",  # of a platform that starts a training again; another would not take up an ended one
         }
         sys.argv = ["train", *words]
         # They meet through a file, so no port is taken.
