@@ -8,6 +8,7 @@ A restarted run goes on from its newest checkpoint. The same training gives the 
 
 from __future__ import annotations
 
+import math
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
@@ -266,6 +267,12 @@ class Training:
         state = self.state
         metrics = {"train_loss": state.losses.of_epoch() if at.validates else state.losses.since_last()}
         if at.validates and self.validation:
+            # First: the validation data would be blamed for weights that are no numbers any more. (In fp16 the step is
+            # skipped; a length without a bound can be cut.)
+            norm = about_step["gradient_norm"]
+            spoils = norm is not None and math.isnan(norm) and self.config.precision != "fp16"
+            known = {**metrics, "gradient_norm": norm} if spoils else metrics
+            refuse_divergence(known, at.epoch, state.step, self.health.why_not_finite)
             breaks_off = self.saving.evaluated
             with self.health.phase("validation"):
                 measured = validate(self.strategy, self.validation, values=self.values, breaks_off=breaks_off)

@@ -22,9 +22,9 @@ SPENT, LEAST_OF_RECORDS = 0.85, 0.5
 TENSORS_SECONDS = 0.5
 # They get rarer in the same way, from one minute up to ten.
 SLOWEST_TENSORS_SECONDS, _AGE_OF_TENSORS = 5.0, 120
-# These are recorded with their tensors whatever it costs: how a training begins is the most telling. What they cost
-# more than the bound is made up for by the steps that follow.
-FIRST_STEPS = (1, 2, 4, 8)
+# These are recorded with their tensors whatever it costs: how a training begins is the most telling, and no rule wants
+# more records than these. What they cost more than the bound is made up for by the steps that follow.
+FIRST_STEPS = (1, 2, 4, 8, 16)
 
 
 class Cadence:

@@ -52,9 +52,9 @@ def test_divergence_is_one_clear_error() -> None:
 
 
 def test_a_first_loss_that_is_no_number() -> None:
-    refuse_infinite_loss(torch.tensor(1e30), ALONE)
+    refuse_infinite_loss(1e30, ALONE)
     with pytest.raises(InputError, match="the loss of step 1 is not a finite number on rank 0 of 1"):
-        refuse_infinite_loss(torch.tensor(float("inf")), ALONE)
+        refuse_infinite_loss(float("inf"), ALONE)
 
 
 @pytest.mark.parametrize("num_rows", [50, 48, 3])
@@ -191,3 +191,31 @@ def test_data_that_makes_it_diverge(prepared_data: ModuleType, tmp_path: Path) -
     data = prepared_data.write_prepared(tmp_path / "data", columns)
     with pytest.raises(InputError, match="the loss of step 1 is not a finite number on rank 0 of 1"):
         train(replace(CONFIG, global_batch=6), Folders(train=data, model=tmp_path / "model"), ALONE)
+
+
+@pytest.mark.parametrize("health", [True, False])
+def test_a_nan_row_that_is_met_late_is_not_blamed_on_the_validation_data(
+    health: bool, prepared_data: ModuleType, tmp_path: Path
+) -> None:
+    columns = prepared_data.digit_columns(6)
+    held_out = prepared_data.write_prepared(tmp_path / "held out", columns)
+    columns["p7"] = columns["p7"].astype(np.float64)
+    columns["p7"][Order(6, 2, CONFIG.seed).batch(4)[0]] = np.nan
+    data = prepared_data.write_prepared(tmp_path / "data", columns)
+    config = replace(CONFIG, global_batch=2, health=health, health_rules='{"nan_or_inf": "off"}')
+    why = r" \(on rank 0 in step 3 the inputs of the batch are not finite\)" if health else ""
+    with pytest.raises(InputError, match=rf"^train_loss is nan in epoch 1 \(step 3\): training diverged{why}\. Lower"):
+        train(config, Folders(train=data, validation=held_out, model=tmp_path / "model"), ALONE)
+
+
+def test_a_gradient_that_is_no_number_is_not_blamed_on_the_validation_data(
+    prepared_data: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def losses(self: Any, outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        return (0.0 * outputs).square().sum(dim=1).sqrt()  # whose slope at 0 is 0 times infinity
+
+    monkeypatch.setattr("drivetrain.training_scripts.recipes.digits_cnn.Recipe.losses", losses)
+    data = prepared_data.write_prepared(tmp_path / "data", prepared_data.digit_columns(6))
+    config = replace(CONFIG, global_batch=6, health=False)
+    with pytest.raises(InputError, match=r"^gradient_norm is nan in epoch 1 \(step 1\): training diverged\. Lower"):
+        train(config, Folders(train=data, validation=data, model=tmp_path / "model"), ALONE)

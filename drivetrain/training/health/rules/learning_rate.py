@@ -37,14 +37,16 @@ class Rule:
 
     def see(self, record: Record) -> Seen | None:
         assert record.tensors is not None
-        if self._first_loss is None:
+        is_first = self._first_loss is None
+        if is_first:
             self._first_loss = record.loss
         ratio = _median(record)
         if ratio is None or record.factor < 0.1:  # warming up, or nearly at the end
             return None
         loss, first = record.loss, self._first_loss
         rises = loss is not None and first is not None and not loss <= 1.1 * first
-        self._high = self._high + 1 if ratio * record.factor > self.high and rises else 0
+        # (The first record, with which the loss is compared, cannot be above itself.)
+        self._high = self._high + 1 if ratio * record.factor > self.high and (rises or is_first) else 0
         self._low = self._low + 1 if ratio < self.low else 0
         if self._high >= self.records:
             return Seen(

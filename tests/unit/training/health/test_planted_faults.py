@@ -43,6 +43,17 @@ def test_a_rule_fires_on_its_fault(name: str, data: Path, tmp_path: Path) -> Non
         assert json.dumps(one)  # all of it is plain
 
 
+@pytest.mark.parametrize(
+    ("rate", "told"), [(1e-9, "learning_rate"), (3.0, "dead_activations"), (300.0, "learning_rate")]
+)
+def test_a_rate_that_is_far_off_is_told_by_step_16_whatever_the_bound(
+    rate: float, told: str, data: Path, tmp_path: Path
+) -> None:
+    """Where steps take a millisecond, the bound pays for no more records of tensors than the first five."""
+    run(config_of("", learning_rate=rate, health_cost=1e-9, max_steps=24), data, tmp_path)
+    assert findings(tmp_path)[told]["step"] <= 16
+
+
 def test_nothing_fires_without_a_fault(data: Path, tmp_path: Path) -> None:
     # Read when needed: on a busy machine steps of a few milliseconds do wait for the thread that reads ahead.
     assert run(config_of("", max_steps=60, epochs=15, validate_every=10, prefetch=0), data, tmp_path) == ""
