@@ -40,6 +40,7 @@ class Summary:
         self._records = {"ranks": 0, "tensors": 0, "validation": 0}
         self.machines: list[list[dict[str, Any]]] = []
         self._seconds: Table | None = None
+        self._first: Table | None = None  # of these, those of the first record
         self._timeline = Timeline()
 
     @property
@@ -67,13 +68,15 @@ class Summary:
             before = self._seconds
             columns = {
                 name: record.ranks[name] + (before[name] if before is not None else 0.0)
-                for name in (*PHASES, "steps", "queued")
-                if name in record.ranks.columns  # (what older versions recorded has no `queued`)
+                for name in (*PHASES, "steps", "queued", "starved")
+                if name in record.ranks.columns  # (older versions recorded no waiting for a CPU)
             }
             own = record.ranks["own"]
             if before is not None:
                 own = np.minimum(own, before["own"])
             self._seconds = Table(record.ranks.names, {**columns, "own": own})
+            if before is None:
+                self._first = self._seconds
 
     def scalars(self, record: Record) -> dict[str, float]:
         """For TensorBoard, of a record with tensors."""
@@ -108,7 +111,7 @@ class Summary:
             "cost": round(share, 6),
             "phases": phases,
             "timeline": self._timeline.as_json(),
-            "verdict": phases_in_words(seconds) if seconds is not None else "",
+            "verdict": phases_in_words(seconds, self._first) if seconds is not None else "",
             "machines": self.machines,
             "hosts": [in_words(taken) for taken in self.machines],
             "stragglers": stragglers(seconds) if seconds is not None else [],

@@ -8,6 +8,9 @@ from drivetrain.training.health.record import PHASES, Floats, Table, quantile
 
 # Of a shorter training the first checkpoint is much.
 LEAST_SECONDS = 30.0
+# A training waits for its data where its slowest rank does in more than this share of its steps, and longer a step [s]:
+# less is not worth a word. It is told over so many steps.
+INPUT_BOUND, LEAST_WAIT, LEAST_STEPS = 0.4, 0.002, 20
 STEP_PHASES = ("data", "communication", "forward", "backward", "optimizer", "compute", "other")
 
 
@@ -22,24 +25,32 @@ def share_of_steps(ranks: Table, phase: str) -> Floats:
     return ranks[phase] / np.where(total > 0, total, 1.0)
 
 
+def waiting_for_data(ranks: Table) -> tuple[Floats, Floats]:
+    """Each rank's seconds of waiting for data, and of its steps. In both the time does not count in which its thread
+    was ready and waited for a CPU (of which older versions recorded nothing), whatever it was about to do."""
+    starved = ranks["starved"] if "starved" in ranks.columns else np.zeros(len(ranks))
+    return np.maximum(ranks["data"] - starved, 0.0), np.maximum(seconds_of_steps(ranks) - starved, 0.0)
+
+
 def share_queued(ranks: Table) -> Floats:
     """How much of its data and forward time each rank waited for a CPU; 0 where nobody counted it."""
     own = ranks["data"] + ranks["forward"] if "queued" in ranks.columns else np.zeros(len(ranks))
     return ranks["queued"] / np.where(own > 0, own, 1.0) if own.any() else own
 
 
-def phases_in_words(ranks: Table) -> str:
+def phases_in_words(ranks: Table, first: Table | None = None) -> str:
     """One sentence on where the time goes, and what to do; "" where nothing was timed.
 
     Args:
         ranks: seconds of each rank's phases, of any time.
+        first: those of the first record, which are among them: files are cold then.
     """
     totals = {name: float(ranks[name].sum()) for name in PHASES}
     whole = sum(totals.values())
     if whole <= 0:
         return ""
     steps = sum(totals[name] for name in STEP_PHASES)
-    shares = {name: float(share_of_steps(ranks, name).max()) for name in ("data", "communication")}
+    communication = float(share_of_steps(ranks, "communication").max())
     saving = totals["save"] / whole
     if saving > 0.1 and whole > LEAST_SECONDS * len(ranks):
         return f"checkpoint bound: {saving:.0%} of the time goes into saving; save less often (checkpoint_every=auto)"
@@ -53,15 +64,28 @@ def phases_in_words(ranks: Table) -> str:
             f"short of CPUs: rank {rank} waits for one in {queued[rank]:.0%} of the time for its data and its forward "
             "pass; run fewer processes or threads on its host"
         )
-    if steps and shares["data"] > 0.25:
-        return f"input pipeline bound: {shares['data']:.0%} of the step waits for data; raise workers"
-    if steps and shares["communication"] > 0.35:
+    share = _share_of_waiting(ranks, first)
+    if share > INPUT_BOUND:
+        return f"input pipeline bound: {share:.0%} of the step waits for data; raise workers"
+    if steps and communication > 0.35:
         return (
-            f"communication bound: {shares['communication']:.0%} of the step waits for other ranks; raise global_batch "
-            "or accumulation"
+            f"communication bound: {communication:.0%} of the step waits for other ranks; raise global_batch or "
+            "accumulation"
         )
     compute = totals["forward"] + totals["backward"] + totals["optimizer"] + totals["compute"]
     return f"compute bound: {compute / steps if steps else 0:.0%} of the step computes"
+
+
+def _share_of_waiting(ranks: Table, first: Table | None) -> float:
+    """In which the slowest rank waits for data; 0 where the rule `slow_input` would have nothing to say."""
+    if first is not None:
+        columns = {name: values - first[name] for name, values in ranks.columns.items() if name in first.columns}
+        ranks = Table(ranks.names, columns)
+    waited, whole = waiting_for_data(ranks)
+    rank, steps = int(waited.argmax()), float(ranks["steps"].mean())
+    if steps < LEAST_STEPS or waited[rank] <= LEAST_WAIT * steps:
+        return 0.0
+    return float(waited[rank] / whole[rank])
 
 
 def stragglers(ranks: Table) -> list[dict[str, float]]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from drivetrain.training.health.record import Floats, Record
 from drivetrain.training.health.rule import Seen
-from drivetrain.training.health.verdict import seconds_of_steps
+from drivetrain.training.health.verdict import INPUT_BOUND, LEAST_STEPS, LEAST_WAIT, waiting_for_data
 
 WATCHES = "ranks"
 ACTION = "warn"
@@ -23,11 +23,11 @@ ADVICE = "Raise workers (processes that read ahead) or prefetch; cheaper augment
 
 @dataclass
 class Rule:
-    share: float = 0.4
+    share: float = INPUT_BOUND
     """Of a step's time in which the slowest rank waits for data."""
-    seconds: float = 0.002
+    seconds: float = LEAST_WAIT
     """A step: less is not worth a word."""
-    steps: int = 20
+    steps: int = LEAST_STEPS
     """Over which it is told; the first record is left out, for files are cold then."""
 
     def __post_init__(self) -> None:
@@ -39,10 +39,7 @@ class Rule:
         if self._is_first:
             self._is_first = False
             return None
-        data, whole = record.ranks["data"], seconds_of_steps(record.ranks)
-        # (What older versions recorded does not say it.)
-        starved = record.ranks["starved"] if "starved" in record.ranks.columns else np.zeros(len(data))
-        self._lately.append((record.steps, np.maximum(data - starved, 0.0), np.maximum(whole - starved, 0.0)))
+        self._lately.append((record.steps, *waiting_for_data(record.ranks)))
         while sum(row[0] for row in self._lately) - self._lately[0][0] >= self.steps:
             self._lately.popleft()
         steps = sum(row[0] for row in self._lately)

@@ -11,7 +11,8 @@ from drivetrain.training.health.verdict import phases_in_words, share_queued, st
 
 def ranks(**seconds: list[float]) -> Table:
     """Seconds of the phases of two ranks; those that are not given are 0."""
-    columns = {name: np.zeros(2) for name in PHASES} | {n: np.array(s) for n, s in seconds.items()}
+    columns = {name: np.zeros(2) for name in PHASES} | {"steps": np.full(2, 100.0)}
+    columns |= {n: np.array(s) for n, s in seconds.items()}
     return Table(["rank 0", "rank 1"], columns)
 
 
@@ -32,6 +33,11 @@ def test_where_nobody_counts_the_queue_its_share_is_nothing() -> None:
         ({"forward": [1, 1], "queued": [0.1, 0.5]}, "short of CPUs: rank 1 waits for one in 50% of the time"),
         ({"forward": [1, 1], "queued": [0.1, 0.25]}, "compute bound: 100% of the step computes"),
         ({"data": [1, 6], "forward": [9, 4]}, "input pipeline bound: 60% of the step waits for data; raise workers"),
+        ({"data": [1, 3.9], "forward": [9, 6.1]}, "compute bound: 76% of the step computes"),
+        # As the rule `slow_input`: not what waits for a CPU, nor little of each step, nor a few steps.
+        ({"data": [6, 6], "forward": [4, 4], "starved": [5, 5]}, "compute bound"),
+        ({"data": [0.15, 0.15], "forward": [0.05, 0.05]}, "compute bound"),
+        ({"data": [6, 6], "forward": [4, 4], "steps": [19, 19]}, "compute bound"),
         ({"communication": [4, 1], "backward": [6, 9]}, "communication bound: 40% of the step waits for other ranks"),
         ({"validation": [6, 6], "compute": [4, 4]}, "validation bound: 60% of the time goes into validations"),
         ({"save": [20, 20], "compute": [80, 80]}, "checkpoint bound: 20% of the time goes into saving"),
@@ -41,6 +47,12 @@ def test_where_nobody_counts_the_queue_its_share_is_nothing() -> None:
 )
 def test_one_sentence_says_where_the_time_goes(seconds: dict[str, list[float]], said: str) -> None:
     assert phases_in_words(ranks(**seconds)).startswith(said) and bool(said) == bool(phases_in_words(ranks(**seconds)))
+
+
+def test_data_that_is_slow_at_the_beginning_alone_is_no_bound() -> None:
+    """The first record: files are cold then."""
+    whole, first = ranks(data=[5, 5], forward=[5, 5]), ranks(data=[4, 4], forward=[0.5, 0.5], steps=[1, 1])
+    assert phases_in_words(whole, first).startswith("compute bound") and "input" in phases_in_words(whole)
 
 
 def test_the_slowest_rank_comes_first_beside_the_median() -> None:
