@@ -23,7 +23,6 @@ from drivetrain.spec.pipeline import EventTrigger, Schedule
 from drivetrain.targets.local.home import write_whole
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.options import region_of
-from drivetrain.targets.local.organising.news import nothing_new_since
 from drivetrain.triggers.replay import replay
 from drivetrain.triggers.resources import text
 from drivetrain.triggers.schedules import Clock, clock
@@ -199,7 +198,7 @@ class Server:
         """What there is to say of a run that succeeded, which is the pipeline's latest."""
         with Ledger(self._home) as ledger:
             latest = ledger.executions(1, begun.served.pipeline.name)
-            found = nothing_new_since(ledger, latest[0].id) if latest else None
+            found = latest[0].nothing_new_since if latest else None
         return f"found nothing new since {found}" if found else "succeeded"
 
 

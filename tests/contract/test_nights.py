@@ -290,8 +290,8 @@ def test_nights_of_serve(tmp_path: Path, place: Callable[[Path], Place], monkeyp
         nights.words = ()
         nights.start()
         with Ledger(nights.home) as ledger:
-            _, eighth = ledger.executions(2, "nightly")
-        assert f"found nothing new since {eighth.id}" in nights.last
+            _, _, seventh = ledger.executions(3, "nightly")
+        assert f"found nothing new since {seventh.id}" in nights.last
     finally:
         nights.server.stop()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -100,18 +100,10 @@ def run_facts(ledger: Ledger, execution: str) -> RunFacts:
         commands=commands_of(ledger, row),
         environment=_environment(ledger.home, row.id),
         trackers=_trackers(ledger.home, row.id),
-        nothing_new_since=_nothing_new_since(ledger, row, rows),
+        nothing_new_since=row.nothing_new_since,
         can_go_on=why_not_resumed(ledger.home.run(row.id)) is None,
         written=time.time(),
     )
-
-
-def _nothing_new_since(ledger: Ledger, row: ExecutionRow, rows: Sequence[StepRow]) -> str | None:
-    if not any(step.cache_of for step in rows):
-        return None
-    from drivetrain.targets.local.organising.news import nothing_new_since
-
-    return nothing_new_since(ledger, row.id)
 
 
 def _step(run: ExecutionRow, step: StepRow) -> StepFacts:

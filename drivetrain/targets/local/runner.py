@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
+from drivetrain.spec.resources import SOURCE_VERSION
 from drivetrain.steps import FRESH_PARAMETER
 from drivetrain.targets.events import Observer, Summary, ignore
 from drivetrain.targets.local.checks import check
@@ -291,6 +292,12 @@ class Runner:
         resumed: bool,
         damaged: Mapping[str, str] | None = None,
     ) -> Summary:
+        selection = self._select(definition, request, store)
+        search = None
+        if not resumed and SOURCE_VERSION in request.text:
+            from drivetrain.targets.local.execution.nothing_new import search_of
+
+            search = search_of(id, definition, request.options, ledger, store)
         execution = Execution(
             home=self.home,
             definition=definition,
@@ -300,7 +307,8 @@ class Runner:
             store=store,
             ledger=ledger,
             observer=self.observer,
-            selection=self._select(definition, request, store),
+            selection=selection,
+            search=search,
             damaged=damaged,
         )
         status, seconds, reason = execution.run(resumed=resumed)

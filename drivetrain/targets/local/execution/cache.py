@@ -80,9 +80,7 @@ def look_up(
     earlier = ledger.earlier_success(pipeline, step.name, key)
     if earlier is None:
         return _missed(step, fields, execution, pipeline, ledger, store, masking)
-    age = (time.time() if now is None else now) - earlier.ended
-    limit = step.cache.expire_after_seconds
-    if limit is not None and age > limit:
+    if is_too_old(step, earlier.ended, now):
         given = step.raw["CacheConfig"]["ExpireAfter"]
         return Explanation(False, (f"the result of {earlier.execution} is older than {given}",), earlier=earlier)
     for uri in damaged(earlier.execution, step.name, ledger, store):
@@ -91,9 +89,15 @@ def look_up(
 
     warnings = (
         *overlooked(step_type(step.type).key or (), earlier.arguments, masking(arguments)),
-        *_changed_bytes(earlier, ledger, store),
+        *changed_bytes(earlier.execution, earlier.step, ledger, store),
     )
     return Explanation(True, (f"all key attributes equal those of {earlier.execution}",), (), warnings, earlier)
+
+
+def is_too_old(step: StepNode, ended: float, now: float | None = None) -> bool:
+    """Whether a result of a step is older than its cache allows."""
+    limit = step.cache.expire_after_seconds
+    return limit is not None and (time.time() if now is None else now) - ended > limit
 
 
 def why_not_asked(step: StepNode, options: Options, scope: ExecutionScope) -> tuple[str, ...]:
@@ -176,15 +180,15 @@ def _as_written(written: ObjectEntry, path: Path) -> StoredObject | None:
         return None
 
 
-def _changed_bytes(earlier: EarlierStep, ledger: Ledger, store: ObjectStore) -> tuple[str, ...]:
-    """Inputs whose bytes are not those that the earlier execution read."""
+def changed_bytes(execution: str, step: str, ledger: Ledger, store: ObjectStore) -> tuple[str, ...]:
+    """Inputs whose bytes are not those that the step of an earlier execution read."""
     found: list[str] = []
-    for name, uri, stamp, digest in ledger.inputs_read(earlier.execution, earlier.step):
+    for name, uri, stamp, digest in ledger.inputs_read(execution, step):
         objects = store.find(uri)
         # Only where size or time of a file differ the bytes are read.
         if stamp_of(objects) != stamp and digest_of((item.name, sha256_of(item.path)) for item in objects) != digest:
             found.append(
-                f"input {name}: the bytes under {uri} are not those that {earlier.execution} read; the cache goes by "
-                "the URI alone"
+                f"input {name}: the bytes under {uri} are not those that {execution} read; the cache goes by the URI "
+                "alone"
             )
     return tuple(found)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +34,7 @@ from drivetrain.targets.local.execution.scheduler import Loop, Scheduler
 from drivetrain.targets.local.execution.scope import ExecutionScope, moment_of_step
 from drivetrain.targets.local.execution.worker import Done, Worker
 from drivetrain.targets.local.home import Home
+from drivetrain.targets.local.ledger import NOTHING_NEW, StepRow
 from drivetrain.targets.local.ledger.schema import LedgerFullError
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.options import Options
@@ -43,6 +44,7 @@ from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition,
 from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of, outcome
 
 if TYPE_CHECKING:
+    from drivetrain.targets.local.execution.nothing_new import Search
     from drivetrain.targets.local.execution.selecting import Selection
 
 NOT_SELECTED = "not selected"
@@ -81,6 +83,7 @@ class Execution:
         ledger: LedgerWriter,
         observer: Observer,
         selection: Selection | None = None,
+        search: Search | None = None,
         damaged: Mapping[str, str] | None = None,
     ) -> None:
         """`damaged`: steps that run again though they were done -> why."""
@@ -93,8 +96,11 @@ class Execution:
         self._home = home
         self._scope = scope
         self._selection = selection
+        self._search = search
+        self._nothing_new: str | None = None
         self._damaged = dict(damaged or {})
         self._scheduler = Scheduler(definition)
+        self._scheduler.first = frozenset() if search is None else search.looks
         self._control = Control(Slots(options.workers))
         self._inbox: queue.SimpleQueue[Event | Done | _StopRequested] = queue.SimpleQueue()
         self._running: dict[str, threading.Thread] = {}
@@ -127,7 +133,9 @@ class Execution:
         self._observe(ExecutionStarted(self._facts.id, self._facts.pipeline, steps, resumed, self._before))
         for event in failed:
             self._observe(event)
-        self._leave_out()
+        if self._selection is not None:
+            left = [step for step in self._definition.walk() if step.name not in self._selection.steps]
+            self._take_over(left, self._selection.reused, NOT_SELECTED)
         grace_s, asked = self._options.stop_grace_s, lambda: self._inbox.put(_StopRequested())
         with stop_on_signals(self._control, grace_s, asked, self._tell_stopping):
             try:
@@ -147,42 +155,26 @@ class Execution:
         for loop in self._scheduler.ended_loops():
             self._end_loop(loop, cut_off={step.name for step in rest})
         status, reason = self._scheduler.status(stopped=stopped)
+        reason = reason or self._nothing_new
         self._ledger.finish(self._facts.id, status, reason)
         seconds = time.monotonic() - began
         self._observe(ExecutionFinished(self._facts.id, status, seconds, reason))
         return status, seconds, reason
 
-    def _leave_out(self) -> None:
-        """Settle the steps that are not selected, with an earlier execution's results where they are needed."""
-        if self._selection is None:
+    def _end_early(self) -> None:
+        """Once all looks have ended, let an earlier execution's results stand for all other steps if nothing is new."""
+        if self._search is None or not self._search.looks <= self._scheduler.statuses.keys():
             return
-        settled: list[str] = []
-        for step in self._definition.walk():
-            if step.name in self._selection.steps or step.name in self._scheduler.statuses:
-                continue
-            settled.append(step.name)
-            row = self._selection.reused.get(step.name)
-            if row is None:
-                self._not_executed(step, NOT_SELECTED)
-                continue
-            earlier = row.cache_of or row.execution
-            self._ledger.settle_step(
-                self._facts.id,
-                step.name,
-                "Cached",
-                arguments=row.arguments,
-                response=row.response,
-                value=row.value,
-                cache_of=earlier,
-                why=(NOT_SELECTED,),
-                reused=True,
-            )
-            self._scope.finished(step.name, row.response)
-            self._scheduler.settle(step.name, "Cached", outcome=outcome(step.type, row.response))
-            self._observe(
-                StepFinished(step.name, "Cached", 0.0, cache_of=earlier, why=(NOT_SELECTED,), value=row.value)
-            )
-        self._scheduler.forget(settled)
+        search, self._search = self._search, None
+        self._scheduler.first = frozenset()
+        if all(self._scheduler.statuses[look] == "Succeeded" for look in search.looks) and (since := search.since()):
+            self._nothing_new = f"{NOTHING_NEW}{since}"
+            self._take_over(self._scheduler.rest(), search.rows(since), self._nothing_new)
+
+    def _take_over(self, steps: Iterable[StepNode], rows: Mapping[str, StepRow], why: str) -> None:
+        from drivetrain.targets.local.execution.taking_over import take_over
+
+        take_over(steps, rows, why, self._facts.id, self._ledger, self._scope, self._scheduler, self._observe)
 
     def _loop(self) -> None:
         while True:
@@ -203,6 +195,7 @@ class Execution:
     def _start_what_can(self) -> bool:
         """Start or settle every step that can be now. Returns whether one was settled, which may unblock others."""
         progress = False
+        self._end_early()
         for step, reason in self._scheduler.take_blocked():
             self._not_executed(step, reason)
             progress = True

@@ -71,6 +71,8 @@ class Scheduler:
         self.statuses: dict[str, StepStatus] = {}
         self.reasons: dict[str, str] = {}
         self.halted = False
+        self.first: frozenset[str] = frozenset()
+        """While there are some, no other step can start."""
 
     def settle(self, name: str, status: StepStatus, *, outcome: bool | None = None, reason: str | None = None) -> None:
         """A step has ended; `outcome` is what a condition decided."""
@@ -93,7 +95,7 @@ class Scheduler:
         """At most `limit` steps that can start now, in the definition's order; none once the execution is halted."""
         if self.halted:
             return []
-        runnable = [name for name in self._ready if self.blocked(name) is None]
+        runnable = [name for name in self._ready if self.blocked(name) is None and name in (self.first or (name,))]
         runnable.sort(key=self._order.__getitem__)
         taken = runnable[:limit]
         for name in taken:

@@ -17,6 +17,9 @@ from drivetrain.targets.local.containers import ProcessRecord
 if TYPE_CHECKING:
     import sqlite3
 
+# How the reason begins of an execution that ended early, and what each of its steps says; the earlier one's id follows.
+NOTHING_NEW = "nothing new since "
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExecutionRow:
@@ -47,6 +50,12 @@ class ExecutionRow:
     def shown_status(self) -> str:
         """`status`, or Stopping."""
         return "Stopping" if self.stopping else self.status
+
+    @property
+    def nothing_new_since(self) -> str | None:
+        """The earlier execution whose results it took over, since it found nothing new."""
+        reason = self.reason or ""
+        return reason.removeprefix(NOTHING_NEW) if reason.startswith(NOTHING_NEW) else None
 
     @property
     def seconds(self) -> float | None:

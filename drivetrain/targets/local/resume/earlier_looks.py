@@ -13,7 +13,7 @@ from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.sagemaker.document.document import FOR_EACH, Definition, StepNode
 from drivetrain.targets.sagemaker.document.looks import readers
 
-_SAID = "with data of the earlier look"
+EARLIER_LOOK = "with data of the earlier look"
 
 
 def notes_of(
@@ -25,7 +25,7 @@ def notes_of(
     for name in sorted(readers(definition).get(look, set()) & set(before)):
         step, row = definition.step(name), ledger.step(ledger.facts.id, name)
         if step.type != FOR_EACH and enter_earlier_look(step, row, scope, ledger):
-            yield StepNoted(name, row.attempts, f"done before, {_SAID}")
+            yield StepNoted(name, row.attempts, f"done before, {EARLIER_LOOK}")
 
 
 def enter_earlier_look(step: StepNode, row: StepRow, scope: ExecutionScope, ledger: LedgerWriter) -> bool:
@@ -38,8 +38,8 @@ def enter_earlier_look(step: StepNode, row: StepRow, scope: ExecutionScope, ledg
         return False
     if ledger.masking(arguments) == row.arguments:
         return False
-    if _SAID not in row.why:
+    if EARLIER_LOOK not in row.why:
         with ledger.transaction() as db:
-            why = dump([*row.why, _SAID])
+            why = dump([*row.why, EARLIER_LOOK])
             db.execute("UPDATE steps SET why = ? WHERE execution = ? AND name = ?", (why, row.execution, row.name))
     return True

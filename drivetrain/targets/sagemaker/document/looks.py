@@ -14,7 +14,12 @@ from drivetrain.targets.sagemaker.document.graph import dependencies
 
 def is_look(arguments: Mapping[str, Any]) -> bool:
     """Whether a job of these arguments looks at a source."""
-    return SOURCE_VERSION in _words(arguments)
+    return runs_program(arguments, SOURCE_VERSION)
+
+
+def runs_program(arguments: Mapping[str, Any], target: str) -> bool:
+    """Whether a job of these arguments runs a component."""
+    return target in _words(arguments)
 
 
 def source_of(arguments: Mapping[str, Any]) -> Any:

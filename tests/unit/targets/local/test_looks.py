@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION, SOURCES_VARIABLE
 from drivetrain.targets.events import StepNoted, StepStarted
+from drivetrain.targets.local.execution import cache
 from drivetrain.targets.local.ledger.reader import Ledger
-from drivetrain.targets.local.organising.news import nothing_new_since
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 
 LOOK = """
@@ -76,7 +78,11 @@ class Rows:
 
     def since(self, execution: str) -> str | None:
         with Ledger(self.runs.home) as ledger:
-            return nothing_new_since(ledger, execution)
+            return ledger.execution(execution).nothing_new_since
+
+    def ran(self) -> set[str]:
+        """The steps of the latest run that were started."""
+        return {event.step for event in self.runs.of(StepStarted)}
 
 
 @pytest.fixture
@@ -136,31 +142,97 @@ def test_who_selects_a_reader_has_its_source_looked_at(rows: Rows) -> None:
     assert [event.step for event in rows.runs.of(StepStarted)] == ["look", "picky"]
 
 
-def test_nothing_new_is_said_of_the_latest_equal_run(rows: Rows) -> None:
+COMPARE = ["drivetrain.components.compare:compare", {"Get": "Parameters.Least"}]
+
+
+def judged(rows: Rows) -> None:
+    """Good rows, and a step without a cache that judges what was made of them."""
     rows.write("good")
-    rows.steps.append(rows.runs.processing("compare", "pass", arguments=[{"Get": "Parameters.Least"}]))
+    rows.steps.append(rows.runs.processing("compare", "pass", arguments=COMPARE, DependsOn=["picky"]))
+
+
+def test_a_run_ends_early_if_nothing_is_new_and_has_the_results_of_the_one_before(rows: Rows) -> None:
+    judged(rows)
     first = rows.run()
     assert rows.since(first) is None
-    second = rows.run()
-    assert rows.since(second) == first
-    assert rows.since(third := rows.run()) == second
-    # Another threshold of a step without a cache is something new; so are steps that were left out.
-    assert rows.since(rows.run(0.5)) is None
-    assert rows.since(rows.run(selected=("compare",))) is None
-    assert rows.since(rows.run()) == third
-
-
-def test_nothing_new_is_not_said_where_bytes_that_nobody_looks_at_have_changed(rows: Rows) -> None:
-    rows.steps = [rows.runs.processing("easy", READ, inputs={"rows": f"{BUCKET}/rows/"}, outputs=["out"], cache=True)]
-    first = rows.run()
+    assert rows.since(rows.run()) == first and rows.ran() == {"look"}
+    every = {"look": "Succeeded", "easy": "Cached", "picky": "Cached", "compare": "Cached"}
+    assert rows.runs.statuses() == every and rows.found("picky") == "good"
+    with Ledger(rows.runs.home) as ledger:
+        row = ledger.step(ledger.execution("latest").id, "compare")
+        assert row.cache_of == first and row.why == (f"nothing new since {first}",)
+    # The one before is that which ran to its end; steps of it can be run again by themselves.
     assert rows.since(rows.run()) == first
-    rows.write("good")
-    last = rows.run()
-    assert rows.runs.statuses() == {"easy": "Cached"} and rows.since(last) is None
-    rows.steps[0].pop("CacheConfig")
-    rows.run()
-    rows.write("other")
+    rows.run(selected=("compare",))
+    assert rows.since(rows.run()) == first
+    # Another threshold of a step without a cache is something new, and so is what lies there then.
+    assert rows.since(changed := rows.run(0.5)) is None and rows.ran() == {"look", "compare"}
+    assert rows.since(rows.run(0.5)) == changed
     assert rows.since(rows.run()) is None
+    rows.write("other")
+    assert rows.since(rows.run()) is None and rows.ran() == {"look", "easy", "picky", "compare"}
+    rows.write("good")
+    assert rows.since(rows.run()) is None and rows.ran() == {"look", "compare"}
+
+
+def test_a_run_that_is_to_run_every_step_does(rows: Rows) -> None:
+    judged(rows)
+    rows.run()
+    last = rows.run(cache=False)
+    assert rows.ran() == {"look", "easy", "picky", "compare"}
+    rows.run(fresh=True)
+    assert rows.ran() == {"look", "easy", "picky", "compare"}
+    # What --no-cache made is remembered, and what --fresh made is its own.
+    assert rows.since(rows.run()) == last
+    assert rows.since(rows.run(stubs={"compare": {}})) is None
+
+
+def test_the_night_after_one_that_failed_makes_it_up(rows: Rows) -> None:
+    judged(rows)
+    rows.run()
+    rows.write("bad")
+    rows.run()
+    rows.write("good")
+    assert rows.since(rows.run()) is None and rows.ran() == {"look", "compare"}
+
+
+@pytest.mark.parametrize("what", ["program", "prefix", "time"])
+def test_a_step_that_may_see_what_nobody_looks_at_runs_each_time(rows: Rows, what: str) -> None:
+    judged(rows)
+    of = {"arguments": [{"Get": "Execution.StartDateTime"}], "cache": True} if what == "time" else {}
+    inputs = {"rows": f"{BUCKET}/rows/"} if what == "prefix" else {}
+    rows.steps.append(rows.runs.processing("own", "pass", inputs=inputs, DependsOn=["picky"], **of))
+    rows.run()
+    assert rows.since(rows.run()) is None and rows.ran() == {"look", "compare", "own"}
+
+
+def test_results_that_are_gone_or_too_old_are_made_again(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+    judged(rows)
+    rows.steps[1]["CacheConfig"]["ExpireAfter"] = "P7D"
+    first = rows.run()
+    rows.runs.store.path(f"{BUCKET}/runs/{first}/picky/out/n.txt").unlink()
+    assert rows.since(rows.run()) is None and rows.ran() == {"look", "picky", "compare"}
+    late = SimpleNamespace(time=lambda: time.time() + 8 * 86_400)
+    monkeypatch.setattr(cache, "time", late)
+    assert rows.since(rows.run()) is None and rows.ran() == {"look", "easy", "compare"}
+
+
+def test_a_result_of_an_earlier_look_stands_for_no_other_run(rows: Rows) -> None:
+    judged(rows)
+    rows.write("bad")
+    rows.run()
+    rows.write("good")
+    assert rows.runs.resume().status == "Succeeded"
+    assert rows.since(rows.run()) is None and rows.found("easy") == "good"
+
+
+def test_bytes_that_nobody_looks_at_and_that_have_changed_are_warned_of(rows: Rows) -> None:
+    judged(rows)
+    fixed = rows.runs.put("fixed/a.csv", "one")
+    rows.steps.append(rows.runs.processing("fixed", "pass", inputs={"rows": fixed}, cache=True))
+    rows.run()
+    rows.runs.put("fixed/a.csv", "two")
+    assert rows.since(rows.run()) is None and rows.ran() == {"look", "compare"}
 
 
 def test_of_new_data_the_input_is_named(rows: Rows) -> None:
