@@ -6,9 +6,11 @@ nothing else; where its value turns up under another name, or in a message, it i
 one by its shape, whatever its name (credentials in URLs, keys of services, private keys, JWTs), and the value of each
 variable of this process whose name looks like a secret's.
 
-Each pattern takes linear time, for it begins with a literal that it cannot meet again before it has ended. The standard
-library only, and quick to import, since the supervisors of steps use it: `re` compiles a pattern, and keeps it, when a
-text has the literal.
+A message and a log are also searched for values under the names of secrets (`--password=...`, `{"api_key": "..."}`).
+
+Each pattern takes linear time: it begins with a literal that it cannot meet again before it has ended, or is bounded.
+The standard library only, and quick to import, since the supervisors of steps use it: `re` compiles a pattern, and
+keeps it, when a text has the literal.
 """
 
 from __future__ import annotations
@@ -67,14 +69,32 @@ _IN_URL = r"://(?:([^/\s:@\"<>]*:)([^/\s@\"<>]+)|([\w-]{20,}))@"
 # The names of signatures in the query of a signed URL; others look like secrets by themselves.
 _SIGNATURES = frozenset(["sig", "signature", "x-amz-signature", "x-goog-signature"])
 _IN_QUERY = r"(?<=[?&])([\w.-]{1,64}=)([^&\s\"'<>#]+)"
-# Literals, one of which stands in every text that the pattern fits, and the pattern.
+# Literals, one of which stands in every text that the pattern fits, and the pattern: keys as their issuers print them.
 _SHAPES = (
     (("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+    (("FwoG", "IQoJ"), r"(?<![\w+/])(?:FwoG|IQoJ)[\w+/]{100,}={0,2}"),  # session tokens of AWS
     (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9]{36,}"),
     (("github_pat_",), r"\bgithub_pat_[A-Za-z0-9_]{22,}"),
     (("glpat-",), r"\bglpat-[\w-]{20,}"),
-    (("xox",), r"\bxox[abeoprs]-[A-Za-z0-9-]{10,}"),
-    (("hf_",), r"\bhf_[A-Za-z0-9]{30,}"),
+    (("xox", "xapp-"), r"\bx(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,}"),
+    (("hooks.slack.com/",), r"(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{16,}"),
+    (("discord",), r"(?<=/api/webhooks/)\d{5,}/[\w-]{20,}"),
+    (("hf_", "api_org_"), r"\b(?:hf|api_org)_[A-Za-z0-9]{30,}"),
+    (("sk-",), r"(?<![\w-])sk-(?=[\w-]*\d)[\w-]{20,}"),  # OpenAI, Anthropic
+    (("AIza",), r"(?<![\w-])AIza[\w-]{35}"),
+    (("ya29.",), r"(?<![\w-])ya29\.[\w-]{20,}"),
+    (("GOCSPX-",), r"(?<![\w-])GOCSPX-[\w-]{20,}"),
+    (("k_live_", "k_test_"), r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{10,}"),  # Stripe
+    (("SG.",), r"(?<![\w-])SG\.[\w-]{16,}\.[\w-]{16,}"),  # SendGrid
+    (("SK",), r"\bSK[0-9a-f]{32}\b"),  # Twilio
+    (("npm_",), r"\bnpm_[A-Za-z0-9]{36}\b"),
+    (("pypi-",), r"(?<![\w-])pypi-[\w-]{40,}"),
+    (("dapi",), r"\bdapi[0-9a-f]{32}\b(?:-\d+)?"),  # Databricks
+    (("hvs.", "hvb.", "hvr."), r"(?<![\w-])hv[sbr]\.[\w-]{20,}"),  # Vault
+    (("_v1_",), r"\bdo[por]_v1_[0-9a-f]{40,}"),  # DigitalOcean
+    (("dp.",), r"(?<![\w-])dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]{1,40}\.)?[A-Za-z0-9]{40,}"),  # Doppler
+    (("AGE-SECRET-KEY-1",), r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}"),
+    (("sig=",), r"(?<![\w-])(?<=sig=)[A-Za-z0-9%+/=]{20,}"),  # Azure
     (("eyJ",), r"(?<![\w.-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
 )
 # One of these stands in every text that has a secret's shape.
@@ -85,15 +105,104 @@ _KEY_ENDS = r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_LINES = r"(?:[ \t]*(?:[\r\n]|\\[rn])+(?:[A-Z][\w-]{1,30}: [^\r\n]*|[A-Za-z0-9+/=]+(?![^\s\\])))*"
 
 
+# A text that names a secret has one of these, in small letters.
+_HINTS = ("passw", "passphrase", "pwd", "secret", "token", "credential", "apikey", "key", "auth", "curl")
+# What stands before a value within a text: NAME=, name: , {"name": , --name
+_BETWEEN = r"(\\?[\"']?[ \t]{0,3}(?:=>|[:=])[ \t]{0,3}|(?(1)[ \t]{1,3}(?=[^\s=:-])|(?!)))"
+_NAME = r"(?<![\w.-])(-{1,2})?([A-Za-z_][\w.-]{0,63})" + _BETWEEN
+_VALUE = (
+    r"\\\"(?:[^\"\\\n]|\\[^\"\n]){1,4096}\\\"|\"(?:[^\"\\\n]|\\.){1,4096}\"|'(?:[^'\\\n]|\\.){1,4096}'"
+    r"|[^\s\"'<>{}\[\](),;&|]+"
+)
+_SCHEMES = (
+    r"(?i)\b((?:Bearer|Authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?[A-Za-z]{3,20})[ \t]{1,3})([\w.~+/=-]{8,})"
+)
+_CURL_USER = r"((?<!\S)(?:-u|--user|--proxy-user|-U)[ =]?[\"']?[^\s:\"']{0,200}:)([^\s\"']+)"
+# Words that stand where a secret could.
+_NO_SECRETS = frozenset([
+    "true", "false", "none", "null", "nil", "yes", "no", "on", "off", "undefined", "required", "missing",
+    "invalid", "expired", "empty", "set", "unset", "str", "int", "float", "bool", "bytes", "any", "optional",
+    "string", "self", "bearer", "basic", "digest", "negotiate", "is", "are", "was", "not", "has", "for", "in",
+    "of", "and", "or", "to", "from",
+])  # fmt: skip
+_PLAIN = r"[A-Za-z_][A-Za-z_.]*"
+_NUMBER = r"[-+]?[\d.,]+(?:e[-+]?\d+)?%?"
+
+
 def without(text: str, secrets: Iterable[str], found: list[str] | None = None) -> str:
-    """The text with `***` for these secrets (the longer ones first), and for what has the shape of one; what was
-    masked is added to `found`."""
+    """The text with `***` for these secrets (the longer ones first), for what has the shape of one, and for what stands
+    in it under the name of one; what was masked is added to `found`."""
     found = [] if found is None else found
     for secret in secrets:
         if secret in text:
             found.append(secret)
             text = text.replace(secret, MASK)
+    small = text.lower()
+    for hint in _HINTS:
+        if hint in small:
+            text = _without_named(text, found)
+            break
     return without_shapes(text, found)
+
+
+def _without_named(text: str, found: list[str]) -> str:
+    """The text with `***` for the values that it gives to names of secrets: `API_KEY=...`, `"password": "..."`,
+    `--token ...`, `Authorization: Basic ...`, and the password of `curl -u name:password`."""
+
+    def after(match: re.Match[str]) -> str:
+        if _says_nothing(match.group(2)):
+            return match.group()
+        found.append(match.group(2))
+        return match.group(1) + MASK
+
+    text = re.sub(_SCHEMES, after, text)
+    if "curl" in text:
+        text = re.sub(_CURL_USER, after, text)
+    kept: list[str] = []
+    place = 0
+    for name in re.finditer(_NAME, text):
+        if name.start() < place or not looks_secret(name.group(2)):
+            continue
+        value = re.compile(_VALUE).match(text, name.end())
+        if value is None or (secret := _secret_in(text, name, value)) is None:
+            continue
+        begins, ends = secret
+        found.append(text[begins:ends])
+        kept += (text[place:begins], MASK)
+        place = ends
+    return "".join((*kept, text[place:]))
+
+
+def _secret_in(text: str, name: re.Match[str], value: re.Match[str]) -> tuple[int, int] | None:
+    """Where in the text the secret of a name begins and ends; None where the value is none."""
+    given = value.group()
+    begins, ends = value.span()
+    if quotes := len(given) - len(given.lstrip("\\\"'")):
+        begins, ends = begins + quotes, ends - quotes
+    else:
+        ends -= len(given) - len(given.rstrip(".:!?"))
+    if _says_nothing(text[begins:ends]):
+        return None
+    written_as_code = not quotes and not name.group(1) and not name.group(2).isupper()
+    if written_as_code and re.fullmatch(_PLAIN, text[begins:ends]):
+        # A name in code, or a word of a sentence.
+        rest = text[value.end() :].partition("\n")[0]
+        if rest[:1] in ("(", "[", ")", ",", "]") or (":" in name.group(3) and rest.strip()):
+            return None
+    return begins, ends
+
+
+def _says_nothing(value: str) -> bool:
+    """Whether a value is no secret: a number, a word that says that there is one, a variable, a file, a mask."""
+    return (
+        value.lower() in _NO_SECRETS
+        or MASK in value
+        or value[:1] in ("$", "%", "<", "")
+        or value.startswith("arn:")
+        or (value.startswith("/") and os.path.exists(value))
+        or re.fullmatch(_NUMBER, value) is not None
+        or (value.isupper() and value.isidentifier() and not any(letter.isdigit() for letter in value))  # in a usage
+    )
 
 
 def without_shapes(text: str, found: list[str] | None = None) -> str:
@@ -147,6 +256,8 @@ def _without_keys(text: str, found: list[str]) -> str:
 
 # Shorter values (true, admin, 1234) stand in other places by chance.
 _SHORTEST = 8
+# The variable that holds secrets of one's own, one in each line.
+OWN = "DRIVETRAIN_MASK"
 
 
 class Masking:
@@ -155,6 +266,7 @@ class Masking:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {text for text in secrets if len(text) >= _SHORTEST} | environment_secrets()
+        known = {written for text in known for written in _writings(text)}
         # The longest first: one may begin with another.
         self.secrets: tuple[str, ...] = tuple(sorted(known, key=lambda text: (-len(text), text)))
 
@@ -179,10 +291,24 @@ class Masking:
         return without(text, self.secrets)
 
 
+def _writings(secret: str) -> set[str]:
+    """A secret as it stands in a text, in JSON, in Python, in a shell and in a URL."""
+    from json import dumps
+
+    in_json = {dumps(secret)[1:-1], dumps(secret, ensure_ascii=False)[1:-1]}
+    in_url = "".join(
+        chr(byte) if (byte < 128 and chr(byte).isalnum()) or byte in b"_.-~" else f"%{byte:02X}"
+        for byte in secret.encode("utf-8", "surrogateescape")
+    )
+    in_shell = secret.replace("'", "'\"'\"'")
+    return {secret, *in_json, repr(secret)[1:-1], in_shell, in_url, in_url.replace("%20", "+")}
+
+
 def environment_secrets() -> set[str]:
-    """The values of this process's variables whose names look like secrets; what names a file or an ARN only says where
-    one is."""
-    return {
+    """The values of this process's variables whose names look like secrets, and the lines of DRIVETRAIN_MASK; what
+    names a file or an ARN only says where one is."""
+    own = {line for line in os.environ.get(OWN, "").splitlines() if line}
+    return own | {
         value
         for name, value in os.environ.items()
         if len(value) >= _SHORTEST
@@ -253,7 +379,13 @@ def _in_texts(value: Any, secrets: Sequence[str], found: list[str]) -> Any:
         return {key: _in_texts(item, secrets, found) for key, item in cast("Mapping[str, Any]", value).items()}
     if isinstance(value, list | tuple):
         return [_in_texts(item, secrets, found) for item in cast("list[Any]", value)]
-    return without(value, secrets, found) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    for secret in secrets:
+        if secret in value:
+            found.append(secret)
+            value = value.replace(secret, MASK)
+    return without_shapes(value, found)
 
 
 def contains_mask(value: Any) -> bool:

@@ -202,16 +202,18 @@ class DeployedRun:
         return self
 
     def log(self, step: str | None = None, lines: int | None = None) -> str:
-        """What a step's program wrote: of the failed, running or last one unless a step is named.
+        """What a step's program wrote, without secrets: of the failed, running or last one unless a step is named.
 
         Raises:
             UserError: no such step, or one without a log; `lines` is no number of lines.
         """
+        from drivetrain.base.masking import without_secrets
+
         checked("log", str | None, step=step)
         found: list[str] = []
         most = checked_lines(lines)
         self._deployer.read_log(self._handle, step, lambda line: found.append(line.text), num_lines=most)
-        return "\n".join(found)
+        return without_secrets("\n".join(found))
 
     def stop(self) -> None:
         """Ask it to end.

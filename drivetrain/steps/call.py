@@ -146,7 +146,10 @@ def _fail_by(error: Exception) -> NoReturn:
 
 
 def fail(message: str, *, code: int) -> NoReturn:
-    """Say why, where people and where the platform look, and end the process."""
+    """Say why, where people and where the platform look, without secrets, and end the process."""
+    from drivetrain.base.masking import without_secrets
+
+    message = without_secrets(message)
     sys.stdout.flush()
     print(message, file=sys.stderr, flush=True)
     if path := os.environ.get(FAILURE_FILE):

@@ -5,9 +5,13 @@ from __future__ import annotations
 import sysconfig
 import traceback
 
+from drivetrain.base.masking import without_secrets
+
 MAX_TRACEBACK_LINES = 15
 _MAX_EXCEPTION_LINES = 8
 _MAX_CHARACTERS = 400
+# Of the exception: a platform shows the last 1,024 of all, and its first line is to be among them.
+_MAX_EXCEPTION_CHARACTERS = 900
 
 
 def short_traceback(error: BaseException, *, without: str) -> str:
@@ -17,17 +21,21 @@ def short_traceback(error: BaseException, *, without: str) -> str:
     frames are left out stands `...`.
     """
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename != without]
-    last = "".join(traceback.format_exception_only(error)).rstrip().splitlines()
+    # Masked before it is cut: the half of a secret has no shape any more.
+    last = without_secrets("".join(traceback.format_exception_only(error))).rstrip().splitlines()
     last = [line if len(line) <= _MAX_CHARACTERS else line[: _MAX_CHARACTERS - 3] + "..." for line in last]
-    if len(last) > _MAX_EXCEPTION_LINES:
-        last = [*last[: _MAX_EXCEPTION_LINES - 1], "..."]
+    kept = _MAX_EXCEPTION_LINES
+    while len("\n".join(last[:kept])) > _MAX_EXCEPTION_CHARACTERS:
+        kept -= 1
+    if len(last) > kept:
+        last = [*last[: max(1, kept - 1)], "..."]
 
     def shown(chosen: set[int]) -> list[str]:
         lines = ["Traceback (most recent call last):"]
         for index, frame in enumerate(frames):
             if index in chosen:
                 lines.append(f'  File "{frame.filename}", line {frame.lineno}, in {frame.name}')
-                lines += [f"    {frame.line}"] if frame.line else []
+                lines += [f"    {without_secrets(frame.line)}"] if frame.line else []
             elif lines[-1] != "  ...":
                 lines.append("  ...")
         return [*lines, *last]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 import time
+from collections.abc import Callable
 from typing import Any
+from urllib.parse import quote, quote_plus
 
 import pytest
 
@@ -98,6 +102,28 @@ GITHUB = "ghp_" + "a1B2c3" * 6
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl"
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----"
 
+KEYS = [
+    "FwoGZXIvYXdzE" + "a/1+" * 30 + "==",
+    "api_org_" + "aB" * 17,
+    "sk-proj-" + "a1_-" * 10,
+    "sk-ant-api03-" + "a1" * 20,
+    "AIza" + "a1-_x" * 7,
+    "ya29." + "a1-" * 10,
+    "GOCSPX-" + "a1-" * 8,
+    "sk_live_" + "a1" * 12,
+    "rk_test_" + "a1" * 12,
+    "SG." + "a1" * 11 + "." + "b2" * 20,
+    "SK" + "a1" * 16,
+    "npm_" + "aB1" * 12,
+    "pypi-AgEI" + "a1" * 30,
+    "dapi" + "a1" * 16,
+    "hvs." + "aB1" * 10,
+    "dop_v1_" + "a1" * 32,
+    "dp.pt." + "aB1" * 14,
+    "dp.st.dev." + "aB1" * 14,
+    "AGE-SECRET-KEY-1" + "QZ3" * 19,
+]
+
 
 @pytest.mark.parametrize(
     ("given", "shown"),
@@ -116,6 +142,10 @@ KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY-----
         (f"Bearer {JWT}", f"Bearer {MASK}"),
         (f"a\n{KEY}\nb", f"a\n{MASK}\nb"),
         (KEY[:40], MASK),  # cut off
+        ("xapp-1-A0B1C2-123-" + "a1" * 10, MASK),
+        ("https://hooks.slack.com/services/T00/B00/" + "a1" * 12, f"https://hooks.slack.com/{MASK}"),
+        ("https://discord.com/api/webhooks/123456/" + "a-" * 15, f"https://discord.com/api/webhooks/{MASK}"),
+        *((f"uses {key}, again", f"uses {MASK}, again") for key in KEYS),
     ],
 )
 def test_secrets_are_known_by_their_shapes(given: str, shown: str) -> None:
@@ -138,10 +168,57 @@ def test_secrets_are_known_by_their_shapes(given: str, shown: str) -> None:
         "eyJ is how JSON in base64 begins",
         "-----BEGIN CERTIFICATE-----",
         "MAKIAS",
+        "sk-learn-is-not-the-name-of-a-key",
+        "max_tokens: 512, token=17, token_accuracy=0.93, eos_token: </s>",
+        "def f(token: str, password=None) -> Client(api_key=os.environ['API_KEY'])",
+        "password = get_password(), token=token)",
+        "Unexpected token: the word. password: required to be set",
+        "usage: load [-h] --api-token API_TOKEN [--password PASSWORD]",
+        "KeyError: 'api_key'",
+        "token=$TOKEN, ${{ secrets.X }}, password=%(password)s",
+        "train_tokens_per_second=3.2e+05",
     ],
 )
 def test_ordinary_texts_are_left_alone(text: str) -> None:
     assert without_secrets(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        ("export API_KEY=abc", "abc"),
+        ("env: API_KEY=abc12", "abc12"),
+        ("--password hunter2 --n 3", "hunter2"),
+        ("--password=hunter2", "hunter2"),
+        ("{'password': 'hunter2 too', 'n': 3}", "hunter2 too"),
+        ('{"api_key": "x y z"}', "x y z"),
+        ('"{\\"api_key\\": \\"abcdef\\"}"', "abcdef"),
+        ("Authorization: Basic dXNlcjpwYXNz", "dXNlcjpwYXNz"),
+        ("{'Authorization': 'Bearer abcdefghij'}", "abcdefghij"),
+        ("host=h password=hunterpass dbname=x", "hunterpass"),
+        ("curl -u me:hunter2 https://h", "hunter2"),
+        ("api_key: abcdefg", "abcdefg"),
+        ("PGPASSWORD=correcthorse psql", "correcthorse"),
+        ("AccountKey=abc+/def==;EndpointSuffix=x", "abc+/def=="),
+        ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPx", "wJalrXUtnFEMI/K7MDENG/bPx"),
+        ("sv=2024-11-04&sp=r&sig=" + "aB1%2F" * 6, "aB1%2F" * 6),
+    ],
+)
+def test_what_a_text_gives_to_the_name_of_a_secret_is_masked(text: str, secret: str) -> None:
+    assert without_secrets(f"said:\n{text}\nand more") == f"said:\n{text.replace(secret, MASK)}\nand more"
+
+
+@pytest.mark.parametrize("write", [str, json.dumps, repr, shlex.quote, quote_plus, lambda text: quote(text, safe="")])
+def test_a_variables_value_is_masked_however_it_is_written(
+    write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPASSWORD", value := "ab'c\"d\u00e9 f\n12")
+    assert without_secrets(f"({write(value)})").strip("()\"'") == MASK
+
+
+def test_ones_own_secrets_are_named_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRIVETRAIN_MASK", "Mrs Doe\nxyz")
+    assert without_secrets("Mrs Doe has xyz.") == f"{MASK} has {MASK}."
 
 
 def test_the_password_of_a_url_is_masked_everywhere() -> None:

@@ -443,6 +443,20 @@ def test_the_users_own_frames_and_the_exception_come_last(
     assert not any("drivetrain/steps/call.py" in line for line in lines)
 
 
+def test_a_long_exception_keeps_its_first_line_and_no_half_of_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(call.FAILURE_FILE, str(tmp_path / "failure"))
+    secret = "ghp_" + "a1" * 20
+    lines = ["x" * 385 + f" token {secret}", *(f"{n} " + "y" * 300 + f" of {secret}" for n in range(20))]
+    with pytest.raises(SystemExit) as ended:
+        call._fail_by(ValueError("\n".join(lines)))
+    assert ended.value.code == 1
+    said = (tmp_path / "failure").read_text()
+    assert "ValueError: xxx" in said and said.rstrip().endswith("...")
+    assert "ghp_" not in said + capsys.readouterr().err
+
+
 def test_the_frame_that_raised_in_a_library_is_shown_where_there_is_room(user_file: Path) -> None:
     lines = command(user_file, "steps:parse").stderr.splitlines()
     assert any("json/decoder.py" in line for line in lines)

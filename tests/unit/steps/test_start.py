@@ -18,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from drivetrain.base.masking import looks_secret
 from drivetrain.steps import start
 from drivetrain.steps.start import StartError, option, unpack, unpack_wheel
 
@@ -218,6 +219,14 @@ def test_bad_input_ends_with_2_and_says_why(tmp_path: Path, arguments: tuple[str
     assert re.search(message, done.stderr), done.stderr
     name = "failure" if "--training" in arguments else "message"
     assert re.search(message, (channel.base / "output" / name).read_text())
+
+
+@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "DB_PASSWORD", "OPENAI_API_KEY", "credentials"])
+def test_a_reason_holds_no_secret(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "hunter2 and more")
+    message = "no value for hunter2 and more: -----BEGIN RSA PRIVATE KEY-----"
+    assert start.masked(message) == "no value for ***: "
+    assert looks_secret(name)  # as the rest of the package tells them
 
 
 def test_it_imports_no_more_than_it_needs(tmp_path: Path) -> None:

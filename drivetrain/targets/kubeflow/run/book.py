@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.masking import without_secrets
 from drivetrain.spec.pipeline import Graph, Pipeline
 from drivetrain.spec.steps import (
     ConditionStep,
@@ -176,7 +177,7 @@ class Book:
         if self.stopping:
             self._finish(row, "Stopped", reason=STOPPED)
             return
-        code, reason = int(report["code"]), str(report["reason"])[:FAILURE_CHARACTERS]
+        code, reason = int(report["code"]), without_secrets(str(report["reason"]))[:FAILURE_CHARACTERS]
         if reason in ("", f"exit code {code}"):  # the program has not said why
             reason = self._end_of_log(row, code)
         policies = policies_of(step, self.settings)

@@ -10,11 +10,12 @@ import select
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from drivetrain.base.masking import without
 from drivetrain.steps import START_COMMAND
 from drivetrain.targets.local.containers import (
     TOKEN_VARIABLE,
@@ -292,7 +293,7 @@ def read_result(one: Supervised, job: Job) -> HostResult:
     elif told.get("error"):
         reason = str(told["error"])
     elif exit_code != 0:
-        reason = failure_reason(one.host.root, one.log, one.log_start, exit_code, signal)
+        reason = failure_reason(one.host.root, one.log, one.log_start, exit_code, signal, job.secrets)
     one.command_ended_at = told.get("command_ended_at") or told["ended_at"]
     return HostResult(
         host=one.host.name,
@@ -308,13 +309,16 @@ def read_result(one: Supervised, job: Job) -> HostResult:
     )
 
 
-def failure_reason(root: Path, log: Path, log_start: int, exit_code: int | None, signal: int | None) -> str:
-    """The reason that the program wrote for the platform; otherwise how it ended and the last lines of its log."""
+def failure_reason(
+    root: Path, log: Path, log_start: int, exit_code: int | None, signal: int | None, hidden: Sequence[str] = ()
+) -> str:
+    """The reason that the program wrote for the platform, without `hidden` and what looks like a secret; otherwise how
+    it ended and the last lines of its log."""
     for name in FAILURE_FILES:
         if (root / name).is_file():
             with (root / name).open("rb") as file:
-                if text := file.read(4 * FAILURE_CHARACTERS).decode("utf-8", "replace").strip():
-                    return text[:FAILURE_CHARACTERS]
+                if text := file.read(64 * FAILURE_CHARACTERS).decode("utf-8", "replace").strip():
+                    return without(text, hidden)[:FAILURE_CHARACTERS]  # masked before it is cut
     how = f"ended by signal {signal}" if signal is not None else f"exit code {exit_code}"
     if signal == 9:
         how += " (SIGKILL: often the kernel, out of memory)"

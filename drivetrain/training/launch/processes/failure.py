@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.masking import without_secrets
 from drivetrain.training.errors import LostRanksError, StoppedError
 from drivetrain.training.launch.processes import collectives, tensorflow_errors
 
@@ -153,7 +154,7 @@ def report_exit(ending: SystemExit | None, last_words: str = "", *, code: int = 
     lines = last_words.strip().splitlines()[-MAX_LAST_LINES:]
     summary = f"it ended with exit code {given}" if isinstance(given, int) else f"it ended itself: {given}"
     if lines and isinstance(given, int):
-        summary += f", and said: {lines[-1].strip():.300}"
+        summary += f", and said: {without_secrets(lines[-1].strip()):.300}"
     details = "\n".join([*lines, _short_traceback(ending)])
     _write_error_file("program", summary, details, code=given if isinstance(given, int) else FAILED)
 
@@ -189,6 +190,7 @@ def _write_error_file(kind: Kind, summary: str, details: str, **more: Any) -> bo
     path, now = os.environ.get(ERROR_FILE), time.time()
     if not path:
         return False
+    summary, details = without_secrets(summary), without_secrets(details)
     extra = {"py_callstack": details or summary, "timestamp": str(int(now))}
     record = {
         "message": {"message": summary, "extraInfo": extra},
@@ -283,6 +285,7 @@ def write_failure_file(text: str) -> None:
     path = os.environ.get(FAILURE_FILE)
     if not path:
         return
+    text = without_secrets(text)
     if len(text) >= FAILURE_FILE_LIMIT:
         head, _, rest = text.partition("\n")
         head = head[: FAILURE_FILE_LIMIT // 2]

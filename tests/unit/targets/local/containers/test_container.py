@@ -20,6 +20,7 @@ from drivetrain.base.ports import held_port
 from drivetrain.targets.local import containers
 from drivetrain.targets.local.containers import mounts, process_table, supervised
 from drivetrain.targets.local.containers.container import Host, Job, JobResult, RunningJob, start
+from drivetrain.targets.local.containers.supervised import failure_reason
 
 PYTHON = ("python3", "-I", "-S", "-c")
 # Each rank of torchrun, each daemon: a session of its own. They ignore SIGTERM, and say that they are there.
@@ -510,3 +511,11 @@ def test_jobs_started_together_do_not_meet(tmp_path: Path, isolation: str) -> No
 def test_the_environment_is_a_short_list() -> None:
     assert not {name for name in supervised.INHERITED if "KEY" in name or "TOKEN" in name or "AWS" in name}
     assert supervised.clean_environment("")["GOMP_SPINCOUNT"] == "10000"  # or threads spin, on cores that are shared
+
+
+def test_a_programs_reason_is_masked_before_it_is_cut(tmp_path: Path) -> None:
+    (tmp_path / "output").mkdir()
+    (tmp_path / "output/failure").write_text("x" * 1010 + " token ghp_" + "a1" * 20 + " and correct-horse")
+    reason = failure_reason(tmp_path, tmp_path / "log", 0, 1, None, ["correct-horse"])
+    assert reason == "x" * 1010 + " token *** and"
+    assert len(reason) == 1024
