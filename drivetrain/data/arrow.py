@@ -69,7 +69,7 @@ def numpy() -> Any:
     except ModuleNotFoundError as error:
         if error.name != "numpy":
             raise
-        raise InputError("prepare_data needs numpy: python -m pip install 'drivetrain[data]'.") from None
+        raise InputError("numpy is needed here: python -m pip install 'drivetrain[data]'.") from None
 
 
 def plain_type(data_type: DataType) -> DataType:

@@ -1,4 +1,4 @@
-"""What evaluate wrote into its report folder, as far as a decision needs it: evaluation.json and bootstrap.json."""
+"""What evaluate wrote into its report folder, as far as a decision needs it: evaluation.json and two others."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
+from drivetrain.decision.rows import Rows, read_rows
 
 EVALUATION_FILE = "evaluation.json"
 FORMAT = 1
@@ -71,6 +72,8 @@ class Evaluation:
     model_hash: str
     settings: Mapping[str, Any]
     resampling: Resampling | None
+    evidence: Rows | None = field(default=None, compare=False, repr=False)
+    """What each row says of each metric; None without a bootstrap, and where an earlier version wrote the report."""
 
     @property
     def whole(self) -> Group:
@@ -131,6 +134,7 @@ def _evaluation(file: Path, found: Mapping[str, Any]) -> Evaluation:
         model_hash=str(model.get("content_hash") or ""),
         settings=dict(found.get("settings", {})),
         resampling=resampling,
+        evidence=read_rows(file.parent),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from drivetrain.training.evaluation.files import BOOTSTRAP_FILE
+from drivetrain.training.evaluation.files import BOOTSTRAP_FILE, ROWS_FILE
 from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.metric import HasExact, Metric
 from drivetrain.training.metric_states.result import Evaluation, Group, Measured
@@ -70,6 +70,8 @@ def document(
             "by": bootstrap.by,
             "file": BOOTSTRAP_FILE,
         },
+        "rows": result.rows
+        and {"file": ROWS_FILE if result.rows.arrays else None, "left_out": list(result.rows.left_out)},
     }
 
 

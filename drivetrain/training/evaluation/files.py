@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from drivetrain.base.errors import InputError
 
 EVALUATION_FILE = "evaluation.json"
@@ -18,9 +21,10 @@ BOOTSTRAP_FILE = "bootstrap.json"
 CURVES_FILE = "curves.json"
 MODEL_QUALITY_FILE = "model_quality.json"
 WORST_FILE = "worst.json"
+ROWS_FILE = "rows.npz"
 PLOTS_FOLDER = "plots"
 PREDICTIONS_FOLDER = "predictions"
-_OWN_FILES = (EVALUATION_FILE, BOOTSTRAP_FILE, CURVES_FILE, MODEL_QUALITY_FILE, WORST_FILE)
+_OWN_FILES = (EVALUATION_FILE, BOOTSTRAP_FILE, CURVES_FILE, MODEL_QUALITY_FILE, WORST_FILE, ROWS_FILE)
 _OWN_PLOT = re.compile(r"\.?[A-Za-z0-9_.-]+\.svg(\.partial)?")
 _OWN_PART = re.compile(r"\.?part-\d{5,}\.parquet(\.partial)?")
 
@@ -69,6 +73,14 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
 def write_text(path: Path, text: str) -> None:
     with replacing(path) as temporary, temporary.open("w", encoding="utf-8", newline="\n") as file:
         file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def write_arrays(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
+    """As an .npz file, not compressed: the same bytes whatever the version of zlib."""
+    with replacing(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
         file.flush()
         os.fsync(file.fileno())
 

@@ -31,6 +31,7 @@ from drivetrain.training.metric_states import coverage, reduction
 from drivetrain.training.metric_states.numbers.hashing import Hashes, hash_column
 from drivetrain.training.metric_states.result import Bootstrap, Evaluation, Group, Measured, Slice
 from drivetrain.training.metric_states.room import MEMORY, make_room
+from drivetrain.training.metric_states.rows import KeptRows
 from drivetrain.training.metric_states.samples import no_samples
 from drivetrain.training.metric_states.slices import SliceColumn
 from drivetrain.training.metric_states.state import State
@@ -57,7 +58,8 @@ _WHY_WIDE = (
 class Accumulator:
     """Counts samples: `update` for each batch, then `finish`, in which the ranks meet.
 
-    What it holds does not grow with the number of samples, but for the scores that an exact mode exchanges.
+    What it holds does not grow with the number of samples, but for the scores that an exact mode exchanges and, with a
+    bootstrap, what each row says (rows.py).
 
     Args:
         metrics: what is measured, by the names of the results; where two results have one name, the first has it.
@@ -106,6 +108,9 @@ class Accumulator:
         self._drawn = {name: m for name, m in metrics.items() if exact and isinstance(m, HasExactCurves)}
         self._rankings: dict[str, list[Ranking]] = {name: [] for name in self._rank(no_samples(task))}
         self._waiting = Waiting()
+        self._kept = (
+            KeptRows(task, metrics, slices, num_rows=num_rows, keyed=bool(bootstrap.key)) if bootstrap else None
+        )
         self._failure: str | None = None
 
     @property
@@ -153,6 +158,8 @@ class Accumulator:
                 self._state.update(samples, numbers, keys)
                 for name, ranking in self._rank(samples).items():
                     self._rankings[name].append(ranking)
+                if self._kept is not None and keys is not None:
+                    self._kept.add(rows, samples, numbers, keys)
             except InputError as error:  # of a metric, which does not know the rows
                 raise InputError(f"rows {rows[0]} to {rows[-1]}, counted from 0: {error}") from error
         except InputError as error:
@@ -197,7 +204,8 @@ class Accumulator:
 
             ranked, more = rank_exactly(process, self._rankings, curves=bool(self._drawn))
             collectives += more
-        return self._evaluation(ranked, collectives)
+        rows = None if self._kept is None else self._kept.gathered(process)
+        return replace(self._evaluation(ranked, collectives), rows=rows)
 
     def _rank(self, samples: Samples) -> dict[str, Ranking]:
         """What is to be ranked; what several metrics rank, once."""

@@ -37,23 +37,31 @@ class OutputErrors:
     def size(self) -> int:
         return SIZE * self.num_outputs + 1
 
-    def count(self, samples: Samples) -> Counts:
+    def errors(self, samples: Samples) -> Floats:
+        """Shape [n, outputs], rounded."""
         targets, predicted = checks.outputs(samples, self.num_outputs)
         differences = targets - predicted
+        if self.error == "squared":
+            return differences**2
+        if self.error == "pinball":
+            return differences * np.where(differences >= 0, self.quantile, self.quantile - 1)
+        if self.error == "relative":
+            return np.abs(differences) / np.maximum(np.abs(targets), np.finfo(np.float64).eps)
+        return np.abs(differences)
+
+    def count(self, samples: Samples) -> Counts:
         terms: Sequence[Floats]
         if self.error == "squared":
+            targets, predicted = checks.outputs(samples, self.num_outputs)
+            differences = targets - predicted
             # What the rounded difference leaves (Knuth, TAOCP 2, 4.2.2): target - output = difference + rest.
             back = differences - targets
             rests = (targets - (differences - back)) - (predicted + back)
             terms = [*exact_sum.products(differences, differences), 2 * differences * rests]
-        elif self.error == "pinball":
-            terms = [differences * np.where(differences >= 0, self.quantile, self.quantile - 1)]
-        elif self.error == "relative":
-            terms = [np.abs(differences) / np.maximum(np.abs(targets), np.finfo(np.float64).eps)]
         else:
-            terms = [np.abs(differences)]
+            terms = [self.errors(samples)]
         stacked = np.stack(terms, axis=2)
-        return side_by_side([exact_sum.spread(stacked[:, place]) for place in range(self.num_outputs)], len(targets))
+        return side_by_side([exact_sum.spread(stacked[:, place]) for place in range(self.num_outputs)], len(stacked))
 
     def settle(self, cells: Ints) -> None:
         sums.settle(cells)

@@ -23,7 +23,9 @@ from drivetrain.training.metric import (
     UndefinedError,
     Value,
 )
+from drivetrain.training.metric_states import rows
 from drivetrain.training.metric_states.numbers import exact_sum
+from drivetrain.training.metric_states.row_columns import Class, LossWeight, OwnValue
 from drivetrain.training.metric_states.uncertainty.intervals import share
 
 
@@ -121,6 +123,9 @@ class WeightedLoss:
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {"sum": WeightedLossSum(True), "weight": WeightedLossSum(False)}
 
+    def rows(self, task: Task) -> Mapping[str, rows.Mean]:
+        return {"": rows.Mean(OwnValue("loss", "float"), LossWeight())}
+
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         weight = exact_sum.numerator(counted["weight"])
         if not weight:
@@ -145,6 +150,16 @@ class Mean:
             found["class_sum"] = ValueSum(self.name, self.amount, task.num_classes)
             found["class_samples"] = NumSamples(task.num_classes)
         return found
+
+    def rows(self, task: Task) -> Mapping[str, rows.Form]:
+        column = OwnValue(self.name, self.amount)
+
+        def mean(of: tuple[rows.Is, ...]) -> rows.Form:
+            return rows.Share((rows.Is(column),), of) if self.amount == "bool" else rows.Mean(column, of=of)
+
+        classes = range(task.num_classes if self.by_class else 0)
+        of_class = {place: rows.Is(Class(task.num_classes, predicted=False), place) for place in classes}
+        return {"": mean(()), **{f"class_{place}": mean((one,)) for place, one in of_class.items()}}
 
     def coarser(self, task: Task, cells: int) -> Mean:
         """Without classes, where these take more cells: there may be thousands."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.training.metric import Amount, Task
+from drivetrain.training.metric_states.rows import RowTable
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +87,7 @@ class Bootstrap:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """What was measured of all samples, and of each slice of them: the same on every rank."""
+    """What was measured of all samples, and of each slice of them: the same on every rank, but for `rows`."""
 
     task: Task
     whole: Group
@@ -100,6 +101,8 @@ class Evaluation:
     """Collectives that it took (0 for one process alone)."""
     values: Mapping[str, Amount] = field(default_factory=dict)
     """The recipe's own metrics, and what their values are: `bool` or `float`."""
+    rows: RowTable | None = field(default=None, compare=False, repr=False)
+    """What each row says, on the first rank; None on others, and without a bootstrap."""
 
     @property
     def num_samples(self) -> int:

@@ -40,7 +40,8 @@ class ScoreErrors:
     def size(self) -> int:
         return SIZE + 1
 
-    def count(self, samples: Samples) -> Counts:
+    def errors(self, samples: Samples) -> Floats:
+        """Shape [n]."""
         targets = checks.class_targets(samples, self.kind, self.num_classes)
         if self.error == "log_softmax":
             margins = checks.ranked(samples, self.kind, self.num_classes, "logits")
@@ -48,24 +49,24 @@ class ScoreErrors:
                 own = np.where(targets == 1, margins, -margins)
             else:
                 own = np.take_along_axis(margins, targets[:, None], axis=1)[:, 0]
-            errors = np.maximum(-own, 0) + np.log1p(np.exp(-np.abs(own)))
-            return side_by_side([exact_sum.spread(errors)], len(errors))
+            return np.maximum(-own, 0) + np.log1p(np.exp(-np.abs(own)))
         scores = checks.scores(samples, self.kind, self.num_classes)
         if self.error == "log":
             # Of the clipped score's type: 1 - e has to be less than 1.
             edge = np.finfo(scores.dtype).eps
             if self.kind == "binary":
-                errors = _log_errors(np.clip(scores, edge, 1 - edge), targets == 1)
-            else:
-                own = np.take_along_axis(scores, targets[:, None], axis=1)[:, 0]
-                errors = _log_errors(np.clip(own, edge, 1 - edge), np.ones(len(own), bool))
-        elif self.kind == "binary":
-            errors = (scores.astype(np.float64) - targets) ** 2
-        else:
-            # (A copy in rows: the sum of a row is then the same whatever other rows there are.)
-            distances = np.array(scores, np.float64, order="C")
-            distances[np.arange(len(distances)), targets] -= 1
-            errors = (distances**2).sum(axis=1)
+                return _log_errors(np.clip(scores, edge, 1 - edge), targets == 1)
+            own = np.take_along_axis(scores, targets[:, None], axis=1)[:, 0]
+            return _log_errors(np.clip(own, edge, 1 - edge), np.ones(len(own), bool))
+        if self.kind == "binary":
+            return (scores.astype(np.float64) - targets) ** 2
+        # (A copy in rows: the sum of a row is then the same whatever other rows there are.)
+        distances = np.array(scores, np.float64, order="C")
+        distances[np.arange(len(distances)), targets] -= 1
+        return (distances**2).sum(axis=1)
+
+    def count(self, samples: Samples) -> Counts:
+        errors = self.errors(samples)
         return side_by_side([exact_sum.spread(errors)], len(errors))
 
     def settle(self, cells: Ints) -> None:

@@ -15,6 +15,8 @@ from drivetrain.base.errors import InputError
 from drivetrain.training.errors import unknown_name
 from drivetrain.training.metric import SHARE, Floats, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.outcomes import ClassTable, Outcomes
+from drivetrain.training.metric_states.row_columns import Right, target_and_prediction
+from drivetrain.training.metric_states.rows import Average, Form, Is, Share
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, mean_of, share, with_absent
 
 AVERAGES = ("macro", "micro", "weighted")
@@ -49,6 +51,8 @@ class ByClass(ABC):
     value_range: ClassVar[Range] = SHARE
     shared_by: ClassVar[int] = 1
     """In how many classes' quotients a wrong sample counts: as one missed, as one claimed in vain, or both."""
+    micro_is_accuracy: ClassVar[bool] = True
+    """Where a sample is of one class."""
 
     def __post_init__(self) -> None:
         if self.average not in (allowed := ("all", "none", *AVERAGES)):
@@ -79,6 +83,32 @@ class ByClass(ABC):
         if all(math.isnan(value.value) for value in values.values()):
             raise UndefinedError(next(iter(values.values())).advice)
         return values
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        if task.kind == "segmentation":  # whose pixels are counted
+            return {}
+        places = range(task.num_classes)
+        both = [target_and_prediction(task, place) for place in places]
+        each = [self.share(*one) for one in both]
+        found: dict[str, Form] = {}
+        if task.kind == "binary" and self.average != "none":
+            found[""] = each[1]
+        for average in self._averages(task):
+            if average == "micro":
+                if task.kind != "multilabel" and self.micro_is_accuracy:
+                    found[average] = Share((Is(Right(task.kind, task.num_classes)),))
+                continue
+            by_size = average == "weighted"
+            always = task.kind == "multilabel" and not by_size
+            there = tuple((target,) if by_size else () if always else (target, claimed) for target, claimed in both)
+            found[average] = Average(tuple(each), there, by_size)
+        if self.per_class or self.average == "none":
+            found |= {f"class_{place}": each[place] for place in places}
+        return found
+
+    @abstractmethod
+    def share(self, target: Is, claimed: Is) -> Share:
+        """A class's quotient, of samples that are of the class and of those that are predicted to be."""
 
     @abstractmethod
     def quotients(self, table: ClassTable) -> Quotients:

@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
 from drivetrain.training.metric_states.output_errors import OutputError, OutputErrors
+from drivetrain.training.metric_states.row_columns import OutputErrorOf
+from drivetrain.training.metric_states.rows import Average, Form, Mean, Scale
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,20 @@ class ByOutput:
     scale: ClassVar[tuple[Callable[[Any], Any], Callable[[float], float]] | None] = None
     """As that of a Value."""
 
+    row_scale: ClassVar[Scale] = ""
+    """The same of rows."""
+
     def tallies(self, task: Task) -> Mapping[str, Tally]:
-        return {"errors": OutputErrors(task.num_classes, self.error)}
+        return {"errors": self.errors(task)}
+
+    def errors(self, task: Task) -> OutputErrors:
+        return OutputErrors(task.num_classes, self.error)
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        outputs = range(task.num_classes)
+        each = tuple(Mean(OutputErrorOf(self.errors(task), place), scale=self.row_scale) for place in outputs)
+        found: dict[str, Form] = {"": each[0] if len(each) == 1 else Average(each, ((),) * len(each))}
+        return found | ({f"output_{place}": each[place] for place in outputs} if self.per_output else {})
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         n = num_samples(counted["errors"])

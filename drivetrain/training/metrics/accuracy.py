@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.outcomes import Matches, Outcomes
+from drivetrain.training.metric_states.row_columns import Right, RightParts
+from drivetrain.training.metric_states.rows import Form, Is, Mean, Share
 from drivetrain.training.metric_states.uncertainty.intervals import share
 
 
@@ -25,6 +27,13 @@ class Metric:
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         matches = {"matches": Matches(task.kind, task.num_classes)}
         return matches | {"outcomes": Outcomes(task.kind, task.num_classes)} if task.kind == "multilabel" else matches
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        parts, counted = (RightParts(task.kind, task.num_classes, counted) for counted in (False, True))
+        if task.kind == "segmentation":
+            return {"": Mean(parts, counted)}
+        right: dict[str, Form] = {"": Share((Is(Right(task.kind, task.num_classes)),))}
+        return right | {"labels": Mean(parts)} if task.kind == "multilabel" else right
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         wrong, right = counted["matches"].tolist()

@@ -18,13 +18,30 @@ from numpy.typing import NDArray
 
 from drivetrain.training.metric import Ints, Ranked, Task, Value
 from drivetrain.training.metric_states.numbers.enclosure import Enclosure, dot
+from drivetrain.training.metric_states.row_columns import Score, target_and_prediction
+from drivetrain.training.metric_states.rows import Average, Form
+from drivetrain.training.metric_states.rows import Ranking as RankingOfRows
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, area
-from drivetrain.training.metrics._one_versus_rest import AreaByClass, both_sides
+from drivetrain.training.metrics._one_versus_rest import AreaByClass, both_sides, suffixes
 
 
 @dataclass(frozen=True)
 class Metric(AreaByClass):
     """AUROC (scikit-learn's roc_auc_score, with multi_class="ovr")."""
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        places = [1] if task.kind == "binary" else range(task.num_classes)
+        positive = [target_and_prediction(task, place)[0] for place in places]
+        each = [
+            RankingOfRows(Score(task.kind, task.num_classes, task.ranked_by, place), one)
+            for place, one in zip(places, positive, strict=True)
+        ]
+        if task.kind == "binary":
+            return {"": each[0]}
+        macro = Average(tuple(each), ((),) * len(each))
+        weighted = Average(tuple(each), tuple((one,) for one in positive), by_size=True)
+        classes = dict(zip(suffixes(task), each, strict=True)) if self.per_class else {}
+        return {"macro": macro, "weighted": weighted, **classes}
 
     def compute_of_some(
         self, task: Task, counted: Mapping[str, Ints], ranked: Mapping[str, Ranked]

@@ -9,6 +9,8 @@ from typing import ClassVar
 
 from drivetrain.training.metric import CORRELATION, SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.outcomes import Outcomes
+from drivetrain.training.metric_states.row_columns import target_and_prediction
+from drivetrain.training.metric_states.rows import Average, Form, Share
 from drivetrain.training.metric_states.uncertainty.intervals import Limits, mean_of, share, with_absent
 
 
@@ -26,6 +28,13 @@ class Metric:
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {"outcomes": Outcomes(task.kind, task.num_classes)}
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        if task.kind == "segmentation" or self.adjusted:
+            return {}
+        both = [target_and_prediction(task, place) for place in range(task.num_classes)]
+        recalls = tuple(Share((claimed,), (target,)) for target, claimed in both)
+        return {"": Average(recalls, tuple((target,) for target, _ in both))}
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         table = Outcomes(task.kind, task.num_classes).table(counted["outcomes"])

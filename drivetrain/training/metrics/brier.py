@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
+from drivetrain.training.metric_states.row_columns import ScoreErrorOf
+from drivetrain.training.metric_states.rows import Form, Mean
 from drivetrain.training.metric_states.score_errors import ScoreErrors, advice_on, sums_of
 
 
@@ -22,11 +24,21 @@ class Metric:
     value_range: ClassVar[Range] = FROM_ZERO
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
-        return {"errors": ScoreErrors(task.kind, task.num_classes, "brier"), **sums_of(task)}
+        return {"errors": self._errors(task), **sums_of(task)}
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        return {"": Mean(ScoreErrorOf(self._errors(task), _halves(task)))}
+
+    def _errors(self, task: Task) -> ScoreErrors:
+        return ScoreErrors(task.kind, task.num_classes, "brier")
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
-        halves = 2 if task.kind == "multiclass" and task.num_classes == 2 else 1
+        halves = _halves(task)
         (total,) = totals(counted["errors"])
         most = 1 if task.kind == "binary" else task.num_classes / halves  # of probabilities that need not add up to 1
         value = float(total / (num_samples(counted["errors"]) * halves))
         return {"": Value(value, advice=advice_on(counted), value_range=(0.0, most))}
+
+
+def _halves(task: Task) -> int:
+    return 2 if task.kind == "multiclass" and task.num_classes == 2 else 1

@@ -9,6 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from drivetrain.training.metric_states.outcomes import ClassTable
+from drivetrain.training.metric_states.rows import Is, Share
 from drivetrain.training.metric_states.uncertainty.intervals import Limits
 from drivetrain.training.metrics._by_class import ByClass, Quotients, twice_the_share
 
@@ -18,6 +19,9 @@ class Metric(ByClass):
     """2 * true positives / (targets + predictions), a class (scikit-learn's f1_score)."""
 
     shared_by: ClassVar[int] = 2
+
+    def share(self, target: Is, claimed: Is) -> Share:
+        return Share((target, claimed), (target, claimed), "twice")
 
     def quotients(self, table: ClassTable) -> Quotients:
         return Quotients(2 * table.found, table.actual + table.claimed, failed=np.zeros_like(table.actual))

@@ -8,6 +8,8 @@ from typing import ClassVar
 
 from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
+from drivetrain.training.metric_states.row_columns import ScoreErrorOf
+from drivetrain.training.metric_states.rows import Form, Mean
 from drivetrain.training.metric_states.score_errors import ScoreErrors, advice_on, sums_of
 
 
@@ -24,8 +26,14 @@ class Metric:
     value_range: ClassVar[Range] = FROM_ZERO
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"errors": self._errors(task), **sums_of(task)}
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        return {"": Mean(ScoreErrorOf(self._errors(task)))}
+
+    def _errors(self, task: Task) -> ScoreErrors:
         error = "log_softmax" if task.ranked_by == "logits" else "log"
-        return {"errors": ScoreErrors(task.kind, task.num_classes, error), **sums_of(task)}
+        return ScoreErrors(task.kind, task.num_classes, error)
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         (total,) = totals(counted["errors"])

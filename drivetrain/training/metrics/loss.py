@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from drivetrain.training.metric import ANY, Ints, Kind, Range, Tally, Task, Value
 from drivetrain.training.metric_states.own_values import WeightedLoss
+from drivetrain.training.metric_states.rows import Form
 
 LOSS = WeightedLoss()
 
@@ -31,6 +32,9 @@ class Metric:
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return LOSS.tallies(task)
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        return LOSS.rows(task)
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         return LOSS.compute(task, counted)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from drivetrain.training.metric import FROM_ZERO, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.own_values import WeightedLoss
+from drivetrain.training.metric_states.rows import Form
 
 LOSS = WeightedLoss()
 
@@ -28,6 +29,9 @@ class Metric:
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return LOSS.tallies(task)
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        return {"": replace(LOSS.rows(task)[""], scale="exponential")}
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         mean = LOSS.compute(task, counted)[""].value

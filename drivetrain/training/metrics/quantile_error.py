@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from drivetrain.base.errors import InputError
-from drivetrain.training.metric import Tally, Task
-from drivetrain.training.metric_states.output_errors import OutputErrors
+from drivetrain.training.metric import Task
+from drivetrain.training.metric_states.output_errors import OutputError, OutputErrors
 from drivetrain.training.metrics._by_output import ByOutput
 
 
@@ -23,5 +23,7 @@ class Metric(ByOutput):
         if not 0 < self.q < 1:
             raise InputError(f"q={self.q}; allowed is a number above 0 and below 1.")
 
-    def tallies(self, task: Task) -> Mapping[str, Tally]:
-        return {"errors": OutputErrors(task.num_classes, "pinball", float(self.q))}
+    error: ClassVar[OutputError] = "pinball"
+
+    def errors(self, task: Task) -> OutputErrors:
+        return OutputErrors(task.num_classes, self.error, float(self.q))

@@ -10,6 +10,7 @@ from typing import ClassVar
 from drivetrain.training.metric import Ints, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.numbers.sums import num_samples, totals
 from drivetrain.training.metric_states.output_errors import OutputError, OutputTargets
+from drivetrain.training.metric_states.rows import Form
 from drivetrain.training.metrics._by_output import ByOutput
 
 
@@ -27,6 +28,9 @@ class Metric(ByOutput):
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {**super().tallies(task), "targets": OutputTargets(task.num_classes)}
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        return {}  # the variance of the targets belongs to all rows
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         n = num_samples(counted["errors"])

@@ -19,6 +19,7 @@ class Metric(ByOutput):
     """The root of the mean of (target - output)^2, of each output (scikit-learn's root_mean_squared_error)."""
 
     error: ClassVar[OutputError] = "squared"
+    row_scale = "root"
     scale = np.square, lambda mean: math.sqrt(max(mean, 0.0))
 
     def of_mean(self, mean: Fraction) -> float:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
+from drivetrain.training.metric_states.row_columns import RightParts
+from drivetrain.training.metric_states.rows import Form, Mean
 from drivetrain.training.metric_states.texts import TokenMatches
 
 
@@ -24,6 +26,10 @@ class Metric:
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
         return {"matches": TokenMatches()}
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        right, counted = (RightParts(task.kind, task.num_classes, counted) for counted in (False, True))
+        return {"": Mean(right, counted)}
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         wrong, right = counted["matches"].tolist()

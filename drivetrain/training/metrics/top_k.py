@@ -9,6 +9,8 @@ from typing import ClassVar
 from drivetrain.base.errors import InputError
 from drivetrain.training.metric import SHARE, Ints, Kind, Range, Tally, Task, UndefinedError, Value
 from drivetrain.training.metric_states.ranking.ranks import Ranks
+from drivetrain.training.metric_states.row_columns import AmongFirst
+from drivetrain.training.metric_states.rows import Form, Is, Share
 from drivetrain.training.metric_states.uncertainty.intervals import share
 
 _STEP = 16
@@ -31,9 +33,15 @@ class Metric:
             raise InputError(f"k={self.k}; allowed is a whole number of classes from 1.")
 
     def tallies(self, task: Task) -> Mapping[str, Tally]:
+        return {"ranks": self._ranks(task)}
+
+    def rows(self, task: Task) -> Mapping[str, Form]:
+        return {"": Share((Is(AmongFirst(self._ranks(task), self.k)),))}
+
+    def _ranks(self, task: Task) -> Ranks:
         # In steps, so that top 1 and top 5 are counted once.
         depth = min(-(-self.k // _STEP) * _STEP, task.num_classes)
-        return {"ranks": Ranks(task.num_classes, depth)}
+        return Ranks(task.num_classes, depth)
 
     def compute(self, task: Task, counted: Mapping[str, Ints]) -> Mapping[str, Value]:
         ranks = counted["ranks"].tolist()

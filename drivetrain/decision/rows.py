@@ -1,0 +1,313 @@
+"""What each row of a test set says of each metric: rows.npz of a report, and what two models' rows say together.
+
+    ours, theirs = read_rows(Path("build/report")), read_rows(Path("build/champion"))
+    won_lost(ours, theirs, "recall_class_3")      # on how many rows of class 3 only one of them is right
+    paired(ours, theirs, "mse").differences       # their mean is the difference of the values
+
+Columns are kept as evaluate wrote them: classes a byte each, truths a bit each. A metric is said in terms of columns: a
+share of rows, a mean, a ranking, or an average of such (drivetrain/training/metric_states/rows.py writes them). Other
+metrics say nothing by row.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from drivetrain.base.errors import InputError
+from drivetrain.data.arrow import numpy
+from drivetrain.decision.row_forms import Average, Form, Is, Mean, Ranking, Said, Share, form_of, mean, ranked, scaled
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from drivetrain.decision.row_forms import Bools, Floats
+
+ROWS_FILE = "rows.npz"
+
+FORMAT = 1
+_ABOUT = "about"
+
+
+class WonLost(NamedTuple):
+    """Of how many rows (or keys) that both models are measured on: those on which only the candidate is right, and
+    those on which only the champion is; of keys, those on which one is right more often."""
+
+    won: int
+    lost: int
+    of: int
+
+
+class Paired(NamedTuple):
+    """Two models on units (rows or keys) that say something of a metric."""
+
+    keys: NDArray[np.uint64]
+    differences: Floats
+    """Candidate - champion. Their mean is the difference of the values (to first order, where the metric is no mean),
+    their standard deviation over the root of their number its standard error."""
+    sizes: NDArray[np.int64]
+    """Rows of each unit."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """The rows of one report, in the order of the test set."""
+
+    keys: NDArray[np.uint64]
+    """A hash of each row's key; without a key column the row's number."""
+    keyed: bool
+    """Without, keys mean something within one test set only."""
+    columns: Sequence[NDArray[Any]]
+    """Classes, numbers, or ranks [n]; truths packed, eight to a byte."""
+    bits: frozenset[int] = frozenset()
+    """Which columns are packed."""
+    slices: Mapping[str, tuple[NDArray[Any], int]] = field(default_factory=lambda: {})
+    """`column=value` -> the column's slice numbers [n], and which of them it is."""
+    forms: Mapping[str, Form] = field(default_factory=dict[str, Form])
+    left_out: tuple[str, ...] = ()
+    """Metrics whose columns were too large to keep."""
+
+    @classmethod
+    def of(
+        cls,
+        shares: Mapping[str, tuple[Bools, Bools | None]],
+        *,
+        means: Mapping[str, Floats] | None = None,
+        keys: NDArray[np.uint64] | None = None,
+        slices: Mapping[str, Bools] | None = None,
+    ) -> Rows:
+        """Rows in memory, of shares (right, of what: None for all) and of means."""
+        np = numpy()
+        columns: list[NDArray[Any]] = []
+        forms: dict[str, Form] = {}
+        for name, (right, of) in shares.items():
+            forms[name] = Share((Is(len(columns)),), () if of is None else (Is(len(columns) + 1),))
+            columns += [right] if of is None else [right & of, of]
+        for name, values in (means or {}).items():
+            forms[name] = Mean(len(columns))
+            columns.append(values)
+        n = len(columns[0])
+        return cls(
+            keys=np.arange(n, dtype=np.uint64) if keys is None else keys,
+            keyed=keys is not None,
+            columns=columns,
+            slices={name: (inside, 1) for name, inside in (slices or {}).items()},
+            forms=forms,
+        )
+
+    @property
+    def num_rows(self) -> int:
+        return len(self.keys)
+
+    def members(self, name: str) -> Bools:
+        """Which rows are in a slice; "" is all of them."""
+        np = numpy()
+        if not name:
+            return np.ones(self.num_rows, bool)
+        numbers, number = self.slices[name]
+        return numbers == number
+
+    def share(self, metric: str, name: str = "") -> tuple[Bools, Bools] | None:
+        """Which rows are right, and of which ones the metric is a share; None where it is none of rows."""
+        form = self.forms.get(metric)
+        return self._share(form, self.members(name)) if isinstance(form, Share) and not form.scale else None
+
+    def values(self, metric: str, name: str = "") -> Floats | None:
+        """A number a row of the slice, NaN elsewhere, whose mean is the metric's value; of what is no mean: the value
+        and the number of rows times its first-order change by the row. None where rows say nothing of the metric, or
+        do not define it."""
+        np = numpy()
+        inside = self.members(name)
+        said = self.said(metric, inside)
+        return None if said is None else np.where(inside, said.pseudo, np.nan)
+
+    def positive(self, metric: str, name: str = "") -> Bools | None:
+        """Which rows of the slice are positive, of a metric that is a ranking; None of others."""
+        form = self.forms.get(metric)
+        return self._where(form.positive) & self.members(name) if isinstance(form, Ranking) else None
+
+    def said(self, metric: str, inside: Bools) -> Said | None:
+        """As `values`, of the rows `inside`."""
+        np = numpy()
+        form = self.forms.get(metric)
+        with np.errstate(all="ignore"):
+            said = None if form is None else self._form(form, inside)
+        return None if said is None or not np.isfinite(said.pseudo[inside]).all() else said
+
+    def _form(self, form: Form, inside: Bools) -> Said | None:
+        np = numpy()
+        n = int(inside.sum())
+        if isinstance(form, Share):
+            right, of = self._share(form, inside)
+            return scaled(form.scale, mean(right.astype(np.float64), of.astype(np.float64), n))
+        if isinstance(form, Mean):
+            weight = self._any(form.of, inside).astype(np.float64)
+            if form.weight is not None:
+                weight *= self.columns[form.weight]
+            return scaled(form.scale, mean(self._numbers(form.column).astype(np.float64), weight, n))
+        if isinstance(form, Ranking):
+            return ranked(self.columns[form.score], self._where(form.positive), inside)
+        return self._average(form, inside, n)
+
+    def _average(self, form: Average, inside: Bools, n: int) -> Said | None:
+        np = numpy()
+        sizes = [int(self._any(there, inside).sum()) for there in form.there]
+        weights = [float(size if form.by_size else size > 0) for size in sizes]
+        total = sum(weights)
+        if not total:
+            return None
+        value, pseudo, support = 0.0, np.zeros(len(inside)), np.zeros(len(inside), bool)
+        for part, there, weight in zip(form.parts, form.there, weights, strict=True):
+            said = self._form(part, inside) if weight else None
+            if said is not None:
+                value += weight / total * said.value
+                pseudo += weight / total * (said.pseudo - said.value)
+                support |= said.support
+                if form.by_size:
+                    pseudo += n / total * said.value * self._any(there, inside)
+            if form.by_size and weight:
+                support |= self._any(there, inside)
+        if form.by_size:  # a row more of a part, too
+            counted = sum(self._any(there, inside).astype(np.int64) for there in form.there)
+            pseudo -= n / total * value * counted
+        return Said(value, value + pseudo, support)
+
+    def _any(self, conditions: tuple[Is, ...], inside: Bools) -> Bools:
+        np = numpy()
+        return inside & np.logical_or.reduce([self._where(one) for one in conditions]) if conditions else inside
+
+    def _share(self, form: Share, inside: Bools) -> tuple[Bools, Bools]:
+        np = numpy()
+        of = self._any(form.of, inside)
+        return np.logical_and.reduce([of, *(self._where(one) for one in form.right)]), of
+
+    def _where(self, condition: Is) -> Bools:
+        found = self._numbers(condition.column) == condition.value
+        return ~found if condition.negated else found
+
+    def _numbers(self, place: int) -> NDArray[Any]:
+        np = numpy()
+        column = self.columns[place]
+        return np.unpackbits(column, count=self.num_rows) if place in self.bits else column
+
+
+def won_lost(
+    candidate: Rows,
+    champion: Rows,
+    metric: str,
+    name: str = "",
+    *,
+    by_keys: bool = False,
+    higher_is_better: bool = True,
+) -> WonLost | None:
+    """Counts of the rows on which the models differ, for a share of the same rows in both; else None.
+
+    Args:
+        name: a slice; "" for all rows.
+        by_keys: count keys.
+    """
+    np = numpy()
+    ours, theirs = candidate.share(metric, name), champion.share(metric, name)
+    if ours is None or theirs is None or not np.array_equal(ours[1], theirs[1]):
+        return None
+    of = ours[1]
+    gains = (ours[0].astype(np.int64) - theirs[0])[of] * (1 if higher_is_better else -1)
+    if by_keys:
+        gains = np.bincount(_units(candidate.keys[of])[1], gains)
+    return WonLost(int((gains > 0).sum()), int((gains < 0).sum()), len(gains))
+
+
+def paired(candidate: Rows, champion: Rows, metric: str, name: str = "", *, by_keys: bool = False) -> Paired | None:
+    """The difference by row, or by key; None where rows say nothing of the metric."""
+    np = numpy()
+    inside = candidate.members(name)
+    ours, theirs = (rows.said(metric, inside) for rows in (candidate, champion))
+    if ours is None or theirs is None:
+        return None
+    places = np.flatnonzero(ours.support | theirs.support)
+    difference = ours.value - theirs.value
+    beside = ours.pseudo[places] - theirs.pseudo[places] - difference
+    keys, sizes = candidate.keys[places], np.ones(len(places), np.int64)
+    if by_keys:
+        keys, numbers = _units(keys)
+        beside, sizes = np.bincount(numbers, beside), np.bincount(numbers)
+    differences = (difference + len(keys) / int(inside.sum()) * beside).astype(np.float64)
+    return Paired(keys, differences, sizes)
+
+
+def _units(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """The keys, each once in the order of its first row, and the number of each row's."""
+    np = numpy()
+    found, first, numbers = np.unique(keys, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    places = np.empty(len(found), np.int64)
+    places[order] = np.arange(len(found))
+    return found[order], places[numbers.reshape(-1)]
+
+
+def check_same(candidate: Rows, champion: Rows) -> None:
+    """
+    Raises:
+        InputError: the rows of two reports are not the same.
+    """
+    np = numpy()
+    if not np.array_equal(candidate.keys, champion.keys) or candidate.slices.keys() != champion.slices.keys():
+        raise InputError(
+            "the rows of the candidate's and the champion's evaluation have different keys or slices. Give compare the "
+            "data on which the candidate was evaluated."
+        )
+
+
+def read_rows(report: Path) -> Rows | None:
+    """The rows of a report; None where an earlier version of drivetrain wrote it, or nothing was drawn.
+
+    Raises:
+        InputError: the file is damaged, or of a format that this version does not know.
+    """
+    file = report / ROWS_FILE
+    if not file.is_file():  # numpy may not be installed
+        return None
+    try:
+        with numpy().load(file, allow_pickle=False) as arrays:
+            return _read(arrays)
+    except (OSError, KeyError, TypeError, ValueError, IndexError, EOFError, zipfile.BadZipFile) as error:
+        raise InputError(f"{file} holds no rows of an evaluation: {error}. Evaluate the model again.") from None
+
+
+def _read(arrays: Mapping[str, NDArray[Any]]) -> Rows:
+    np = numpy()
+    about: dict[str, Any] = json.loads(arrays[_ABOUT].tobytes())
+    if about["format"] != FORMAT:
+        raise ValueError(f"it has format {about['format']!r}, and this version of drivetrain reads {FORMAT}")
+    n = int(about["rows"])
+    bits = frozenset(number for number, kind in enumerate(about["columns"]) if kind == "bits")
+    columns = [
+        _checked(arrays[f"column_{number}"], -(-n // 8) if number in bits else n)
+        for number in range(len(about["columns"]))
+    ]
+    slices = {
+        f"{one['column']}={value}": (_checked(arrays[f"slice_{place}"], n), number)
+        for place, one in enumerate(about["slices"])
+        for number, value in enumerate(one["values"])
+    }
+    keyed = bool(about["keyed"])
+    return Rows(
+        keys=_checked(arrays["keys"], n) if keyed else np.arange(n, dtype=np.uint64),
+        keyed=keyed,
+        columns=columns,
+        bits=bits,
+        slices=slices,
+        forms={str(name): form_of(form) for name, form in about["metrics"].items()},
+        left_out=tuple(map(str, about["left_out"])),
+    )
+
+
+def _checked(array: NDArray[Any], length: int) -> NDArray[Any]:
+    if array.shape != (length,) or array.dtype.kind not in "uif":
+        raise ValueError(f"a column has shape {list(array.shape)} and type {array.dtype}, and not [{length}]")
+    return array

@@ -1,0 +1,81 @@
+"""Two models on the same rows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.decision.row_forms import Is, Mean, Ranking, Share
+from drivetrain.decision.rows import Rows, check_same, paired, won_lost
+
+TARGET = np.array([1, 1, 1, 1, 0, 0, 0, 0])
+OURS, THEIRS = np.array([1, 1, 1, 0, 1, 0, 0, 0]), np.array([1, 0, 0, 1, 0, 0, 0, 0])
+KEYS = np.array([7, 7, 7, 9, 9, 5, 5, 5], np.uint64)
+NORTH = np.array([True, True, False, True] * 2)
+
+
+def rows(predicted: np.ndarray, scores: np.ndarray | None = None) -> Rows:
+    target, claimed = Is(0), Is(1)
+    return Rows(
+        keys=KEYS,
+        keyed=True,
+        columns=[TARGET, predicted, predicted if scores is None else scores],
+        slices={"site=north": (NORTH, 1)},
+        forms={
+            "recall": Share((claimed,), (target,)),
+            "precision": Share((target,), (claimed,)),
+            "f1": Share((target, claimed), (target, claimed), "twice"),
+            "auroc": Ranking(2, target),
+            "mse": Mean(2),
+        },
+    )
+
+
+def test_only_the_rows_of_a_class_win_and_lose_its_recall() -> None:
+    ours, theirs = rows(OURS), rows(THEIRS)
+    assert won_lost(ours, theirs, "recall") == (2, 1, 4)
+    assert won_lost(ours, theirs, "recall", higher_is_better=False) == (1, 2, 4)
+    assert won_lost(ours, theirs, "recall", "site=north") == (1, 1, 3)
+    assert won_lost(ours, theirs, "recall", by_keys=True) == (1, 1, 2)
+    for metric in ("precision", "f1", "auroc", "mse", "mcc"):  # each model has a denominator of its own, or none
+        assert won_lost(ours, theirs, metric) is None
+
+
+@pytest.mark.parametrize("by_keys", [False, True])
+@pytest.mark.parametrize("metric", ["recall", "precision", "f1", "auroc", "mse"])
+def test_differences_have_the_mean_and_the_deviation_of_the_value(metric: str, by_keys: bool) -> None:
+    """That of dropping one row, or one key, after the other: the infinitesimal jackknife against the jackknife."""
+    random = np.random.default_rng(3)
+    n = 600
+    target = random.random(n) < 0.4
+    keys = random.integers(0, n // 3 if by_keys else 1 << 60, n).astype(np.uint64)
+    models = [np.where(random.random(n) < share, target, ~target) for share in (0.8, 0.7)]
+    forms = rows(OURS).forms
+
+    def measured(kept: np.ndarray, found: np.ndarray) -> Rows:
+        scores = found + np.linspace(0, 0.9, n)
+        columns = [column[kept] for column in (target, found, scores)]
+        return Rows(keys=keys[kept], keyed=True, columns=columns, forms=forms)
+
+    def difference(kept: np.ndarray) -> float:
+        ours, theirs = (measured(kept, found).values(metric) for found in models)
+        assert ours is not None and theirs is not None
+        return float(ours.mean() - theirs.mean())
+
+    everything = np.ones(n, bool)
+    found = paired(measured(everything, models[0]), measured(everything, models[1]), metric, by_keys=by_keys)
+    assert found is not None
+    units = np.unique(keys)
+    without = np.array([difference(keys != key) for key in units])
+    expected = np.sqrt((len(units) - 1) * without.var())
+    assert found.differences.mean() == pytest.approx(difference(everything))
+    assert found.differences.std(ddof=1) / np.sqrt(len(found.keys)) == pytest.approx(expected, rel=0.02)
+    assert set(found.keys) <= set(units) and found.sizes.sum() <= n
+
+
+def test_other_rows_are_refused() -> None:
+    ours = rows(OURS)
+    check_same(ours, rows(THEIRS))
+    with pytest.raises(InputError, match="have different keys or slices"):
+        check_same(ours, Rows.of({"recall": (TARGET > 0, None)}, keys=KEYS[::-1]))
