@@ -32,6 +32,7 @@ _PARAMETERS = {"metrics": "scoring"}
 _FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 _MOST_CHARACTERS = 1000
 _UNKNOWN = "unknown"
+_CHAMPION, _BEST = "the champion", "the best approved version"
 # What evaluate's `reader` says of a folder with a manifest that is read as prepare_data's.
 _PREPARED = ("auto", "prepared", None)
 
@@ -82,6 +83,8 @@ def compare(
     horizon: int = 365,
     floors: str = "{}",
     budgets: str = "{}",
+    budget_rule: Literal["significant", "proven"] = "significant",
+    margin_from: Literal["best", "champion"] = "best",
     processes: int = 0,
 ) -> Compared:
     """Decide whether a candidate is registered.
@@ -102,6 +105,10 @@ def compare(
         floors: what metrics must reach, a JSON object: '{"accuracy": 0.97, "accuracy@site=north": 0.9}'; where less is
             better, what they must not exceed.
         budgets: by how much metrics may be worse than the champion's: '{"f1_macro": 0.01, "accuracy@site=*": 0.02}'.
+        budget_rule: significant (a budget is exceeded by a loss that is significant, all budgets tested together), or
+            proven (a greater loss must be ruled out on each, at `confidence`; small slices cannot show it).
+        margin_from: with not_worse, best (the candidate must not be worse than the best approved version, nor than the
+            champion), or champion (than the champion alone: many promotions may each lose the margin).
         processes: that evaluate the champion; 0 for as many as evaluated the candidate.
 
     Raises:
@@ -109,6 +116,7 @@ def compare(
             registry that cannot be asked; a champion whose files are gone or cannot be evaluated any more.
     """
     from drivetrain.decision import About, Champion, Registered, check_policy, decide, policy, read_evaluation, write
+    from drivetrain.decision.anchor import anchor_of
     from drivetrain.registry.content_hash import files_in, hash_of_files
     from drivetrain.registry.intact import damage
     from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION
@@ -128,6 +136,8 @@ def compare(
         horizon=horizon,
         floors=floors,
         budgets=budgets,
+        budget_rule=budget_rule,
+        margin_from=margin_from,
     )
     candidate = read_evaluation(evaluation)
     check_policy(candidate, conditions)  # before anything is fetched
@@ -148,13 +158,19 @@ def compare(
     found = opened.champion(group)
     champion: Champion | None = None
     comparison: int | None = None
+    anchor: Champion | None = None
     if found is not None:
         evaluated: Evaluation | None = None
         if registered is None:  # else the verdict does not depend on the champion
-            evaluated = _evaluated(found, candidate, data, processes)
+            evaluated = _evaluated(found, candidate, data, processes, _CHAMPION)
             if conditions.horizon > 1 and candidate.data_hash:
                 comparison = count_comparison(opened, group, candidate.data_hash, candidate_hash)
         champion = Champion(version=found.version, content_hash=found.content_hash, evaluation=evaluated)
+
+        def measure(version: ModelVersion) -> Evaluation:
+            return _evaluated(version, candidate, data, processes, _BEST)
+
+        anchor = anchor_of(opened, group, champion, conditions, measure)
     is_local = kind_of(registry) == "local"
     place = named(registry) if is_local else shown(named(registry))
     print(f"champion of {group} in {place}: {'none' if found is None else f'version {found.version}'}", flush=True)
@@ -167,6 +183,7 @@ def compare(
         registered=registered,
         comparison=comparison,
         asked=f"{group} in the registry {told}",
+        anchor=anchor,
     )
     write(decided, decision, About(group=group, registry=told, candidate_hash=candidate_hash))
     print(f"{decided.verdict}: {' '.join(decided.why)}", flush=True)
@@ -232,8 +249,8 @@ def _in_one_line(reasons: Sequence[str]) -> str:
     return "".join(character if character.isprintable() else " " for character in text)
 
 
-def _evaluated(champion: ModelVersion, candidate: Evaluation, data: Path, processes: int) -> Evaluation:
-    """The champion's numbers, measured as the candidate's were."""
+def _evaluated(model: ModelVersion, candidate: Evaluation, data: Path, processes: int, role: str) -> Evaluation:
+    """A registered version's numbers, measured as the candidate's were."""
     from dataclasses import replace
 
     from drivetrain.components.evaluate import evaluate
@@ -241,31 +258,31 @@ def _evaluated(champion: ModelVersion, candidate: Evaluation, data: Path, proces
     from drivetrain.registry.artifacts import fetch
     from drivetrain.registry.content_hash import content_hash
 
-    named = f"the champion, version {champion.version} of {champion.group}"
+    named = f"{role}, version {model.version} of {model.group}"
     settings = _settings(candidate, processes)
     print(f"evaluating {named}", flush=True)
     with tempfile.TemporaryDirectory(prefix="drivetrain-champion-") as folder:
         report, reason = Path(folder) / "report", Path(folder) / "reason"
         try:
-            fetched = fetch(champion.artifact, Path(folder) / "model")
-            if champion.content_hash and content_hash(fetched) != champion.content_hash:
-                raise InputError(f"{champion.artifact} does not hold the files that were registered")
+            fetched = fetch(model.artifact, Path(folder) / "model")
+            if model.content_hash and content_hash(fetched) != model.content_hash:
+                raise InputError(f"{model.artifact} does not hold the files that were registered")
             with _reason_to(reason):
                 evaluate(fetched, data, report, **settings)
         except InputError as error:
-            raise InputError(_cannot(named, str(error))) from None
+            raise InputError(_cannot(role, named, str(error))) from None
         except SystemExit:
             said = reason.read_text(encoding="utf-8").strip() if reason.exists() else "its log says why"
-            raise InputError(_cannot(named, said)) from None
+            raise InputError(_cannot(role, named, said)) from None
         # Messages are to name it by what stays.
-        return replace(read_evaluation(report), source=f"version {champion.version} of {champion.group}")
+        return replace(read_evaluation(report), source=f"version {model.version} of {model.group}")
 
 
-def _cannot(named: str, reason: str) -> str:
+def _cannot(role: str, named: str, reason: str) -> str:
     reason = reason.removesuffix(" Restore it.").rstrip(".")  # the advice follows
     return (
-        f"{named}, cannot be compared with: {reason}. Restore it, or reject that version: then the newest "
-        "approved one before it is the champion."
+        f"{named}, cannot be compared with: {reason}. Restore it, or reject that version: then an approved one before "
+        f"it is {role}."
     )
 
 

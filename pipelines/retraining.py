@@ -87,6 +87,10 @@ class Retraining(Settings):
     """Columns by whose values everything is measured, too, such as "site, device"."""
     budgets: str = "{}"
     """By how much metrics may be worse than the champion's, a JSON object: {"accuracy@site=*": 0.02}."""
+    budget_rule: str = "significant"
+    """Budgets: significant (exceeded by a significant loss), or proven (a greater loss must be ruled out)."""
+    margin_from: str = "best"
+    """With not_worse the margin counts from the best approved version (best), or from the champion alone."""
     model_group: str = "retraining"
     """The model package group in which versions are registered."""
     intended_use: str = ""
@@ -147,6 +151,8 @@ def retraining(settings: Retraining) -> Pipeline:
         margin=settings.margin,
         floors=join('{"accuracy": ', min_accuracy, "}"),
         budgets=settings.budgets,
+        budget_rule=settings.budget_rule,
+        margin_from=settings.margin_from,
         cluster=machine,
     )
 

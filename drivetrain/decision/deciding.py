@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from drivetrain.base.errors import InputError
+from drivetrain.decision.budget_reasons import about_few, about_loss
 from drivetrain.decision.differences import Difference, check_comparable, differences
 from drivetrain.decision.evaluation import ALL, Evaluation
 from drivetrain.decision.formatting import count, number, percent, place, signed
@@ -20,6 +21,7 @@ from drivetrain.decision.limits import (
     measured,
     regressions,
     unchecked,
+    unproven,
 )
 from drivetrain.decision.pairs import sign_test
 from drivetrain.decision.policy import Policy
@@ -65,6 +67,10 @@ class Decision:
     registered: Registered | None
     comparison: int | None
     """Its number among the comparisons on this test set, from 1; None where they are not counted."""
+    anchor: Champion | None = None
+    """The best approved version, where `not_worse` counts from it and it is not the champion."""
+    anchor_difference: Difference | None = None
+    """Of the metric that decides, to that version."""
 
     @property
     def floors_met(self) -> bool:
@@ -72,13 +78,17 @@ class Decision:
 
     @property
     def within_budgets(self) -> bool:
-        return all(regression.within for regression in self.regressions)
+        theirs = self.champion and self.champion.evaluation
+        return all(each.within for each in self.regressions) and not (
+            theirs and unproven(self.candidate, theirs, self.policy)
+        )
 
     @property
     def better(self) -> bool:
         """Whether the rule holds against the champion; where there is none, whether there is something new."""
         if self.difference is not None:
-            return rule_holds(self.policy, self.difference) and not used_up(self.policy, self.comparison)
+            compared = [each for each in (self.difference, self.anchor_difference) if each is not None]
+            return _hold(self.policy, compared) and not used_up(self.policy, self.comparison)
         return self.champion is None and self.registered is None
 
 
@@ -91,7 +101,7 @@ def check_policy(candidate: Evaluation, policy: Policy) -> None:
     if measured(candidate, policy.metric, ALL, "metric").higher_is_better is None:
         raise InputError(f"metric={policy.metric!r} cannot decide: nothing says whether more of it is better. {SAY_IT}")
     checked_floors(candidate, policy.floors)
-    check_budgets(candidate, policy.budgets)
+    check_budgets(candidate, policy)
 
 
 def decide(
@@ -102,6 +112,7 @@ def decide(
     registered: Registered | None = None,
     comparison: int | None = None,
     asked: str = "",
+    anchor: Champion | None = None,
 ) -> Decision:
     """Decide whether the candidate is registered.
 
@@ -110,6 +121,7 @@ def decide(
         registered: the version that has the candidate's content already.
         comparison: how many candidates were compared on this test set, this one included; None where nobody counts.
         asked: where a champion was looked for, for the reasons: "digits in the registry local".
+        anchor: the best approved version, with its evaluation, where the candidate must not be worse than that, too.
 
     Raises:
         InputError: as `check_policy`; two evaluations that were not made on the same samples and replicates.
@@ -119,12 +131,15 @@ def decide(
     difference: Difference | None = None
     every: tuple[Difference, ...] = ()
     losses: tuple[Regression, ...] = ()
+    anchored: Difference | None = None
     if champion is not None and champion.evaluation is not None:
         check_comparable(candidate, champion.evaluation, policy.confidence)
         measured(champion.evaluation, policy.metric, ALL, "metric")
         every = tuple(differences(candidate, champion.evaluation, policy.confidence))
         difference = next(each for each in every if (each.metric, each.slice) == (policy.metric, ALL))
-        losses = regressions(candidate, champion.evaluation, policy.budgets, every, policy.confidence)
+        losses = regressions(candidate, champion.evaluation, policy, every)
+        if anchor is not None and anchor.evaluation is not None:
+            anchored = difference_of(candidate, anchor.evaluation, policy)
     verdict: Verdict
     if not all(floor.met for floor in floors):
         verdict = "below floors"
@@ -133,13 +148,18 @@ def decide(
     elif difference is None:
         verdict = "register"
     else:
-        kept = rule_holds(policy, difference) and all(loss.within for loss in losses)
+        assert champion is not None and champion.evaluation is not None, "a difference is to a champion"
+        compared = [difference, *([] if anchored is None else [anchored])]
+        kept = _hold(policy, compared) and all(loss.within for loss in losses)
+        kept = kept and not unproven(candidate, champion.evaluation, policy)
         verdict = "register" if kept and not used_up(policy, comparison) else "keep champion"
     why = [
         *_first([_about_floor(floor) for floor in floors if not floor.met], "floors are not met"),
         *([] if registered is None else [_about_registered(registered)]),
         *_about_champion(candidate, champion, policy, difference, registered, comparison, floors, asked),
-        *_first([_about_loss(loss) for loss in losses if not loss.within], "budgets are exceeded"),
+        *([] if anchor is None or anchored is None else [_about_anchor(anchor, anchored, policy)]),
+        *_first([about_loss(loss, policy) for loss in losses if not loss.within], "budgets are not kept"),
+        *about_few(losses),
         *_about_use(policy, comparison),
         *_about_met(floors, losses),
         *_first(unchecked(candidate, champion and champion.evaluation, policy), "are undefined"),
@@ -156,7 +176,21 @@ def decide(
         regressions=losses,
         registered=registered,
         comparison=comparison,
+        anchor=None if anchored is None else anchor,
+        anchor_difference=anchored,
     )
+
+
+def difference_of(candidate: Evaluation, other: Evaluation, policy: Policy) -> Difference:
+    """How far the candidate's metric that decides lies from another model's, on the same test set.
+
+    Raises:
+        InputError: they were not made on the same samples and replicates, or the metric is undefined.
+    """
+    check_comparable(candidate, other, policy.confidence)
+    measured(other, policy.metric, ALL, "metric")
+    every = differences(candidate, other, policy.confidence)
+    return next(each for each in every if (each.metric, each.slice) == (policy.metric, ALL))
 
 
 def used_up(policy: Policy, comparison: int | None) -> bool:
@@ -176,6 +210,10 @@ def rule_holds(policy: Policy, difference: Difference) -> bool:
         return lost is not None and lost <= policy.margin
     by_signs = difference.discordant is None or sign_test(*difference.discordant) <= policy.level
     return gained > 0 and gained >= policy.margin and by_signs
+
+
+def _hold(policy: Policy, compared: Sequence[Difference]) -> bool:
+    return all(rule_holds(policy, each) for each in compared)
 
 
 def _first(told: Sequence[str], others: str) -> list[str]:
@@ -251,10 +289,13 @@ def _compared(difference: Difference) -> str:
 
 def _asked(policy: Policy) -> str:
     if policy.rule == "not_worse":
-        worse = f" by more than {number(policy.margin)}" if policy.margin else ""
-        return f"The test must rule out that it is worse{worse}."
+        return f"The test must rule out that it is worse{_by_more(policy)}."
     least = f" and at least {number(policy.margin)}" if policy.margin else ""
     return f"The improvement must be statistically significant{least}."
+
+
+def _by_more(policy: Policy) -> str:
+    return f" by more than {number(policy.margin)}" if policy.margin else ""
 
 
 def _surely(difference: Difference, policy: Policy, comparison: int | None) -> str:
@@ -288,11 +329,11 @@ def _about_use(policy: Policy, comparison: int | None) -> list[str]:
     ]
 
 
-def _about_loss(loss: Regression) -> str:
+def _about_anchor(anchor: Champion, difference: Difference, policy: Policy) -> str:
+    holds = "This is ruled out" if rule_holds(policy, difference) else "This is not ruled out"
     return (
-        f"{place(loss.metric, loss.slice)} is {number(loss.loss)} worse than the champion's; at most "
-        f"{number(loss.budget)} is allowed"
-        + ("." if loss.chance is None else f". That much happens by chance in {percent(loss.chance)} of cases.")
+        f"{policy.metric} is {number(difference.champion)} of version {anchor.version}, the best approved one: "
+        f"{_compared(difference)}. It must not be worse than that version either{_by_more(policy)}. {holds}."
     )
 
 

@@ -9,6 +9,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.decision.differences import Difference
 from drivetrain.decision.evaluation import ALL, Evaluation, Group, Measured
 from drivetrain.decision.formatting import place
+from drivetrain.decision.noninferiority import likely_ruled_out
 from drivetrain.decision.pairs import rejected
 from drivetrain.decision.policy import Limit, Policy
 
@@ -36,8 +37,8 @@ class Floor:
 class Regression:
     """One budget: `difference` is candidate - champion, `loss` how much worse the candidate is, error bounds of both
     values added. `chance` is how often a candidate that keeps to the budget looks so much worse, None without
-    replicates: then the values decide. With them it is `within` unless the loss is more than chance, all budgets looked
-    at together."""
+    an interval: then the values decide. With one it is `within` unless the loss is more than chance, all budgets looked
+    at together; where budgets must be proven, if `at_most` is."""
 
     metric: str
     slice: str
@@ -46,6 +47,11 @@ class Regression:
     budget: float
     within: bool
     chance: float | None = None
+    samples: int = 0
+    at_most: float | None = None
+    """A greater loss is ruled out, at 1 - confidence; None without an interval."""
+    could_rule_out: float | None = None
+    """What the samples rule out in 80 % of cases where both models are equally good and differ as often as here."""
 
 
 def checked_floors(candidate: Evaluation, floors: tuple[Limit, ...]) -> tuple[Floor, ...]:
@@ -90,27 +96,37 @@ def is_undefined(evaluation: Evaluation, metric: str, name: str) -> bool:
 
 
 def unchecked(candidate: Evaluation, champion: Evaluation | None, policy: Policy) -> tuple[str, ...]:
-    """For people: floors and budgets that a slice leaves undefined."""
+    """For people: floors and budgets that a slice leaves undefined. A budget that must be proven is not met then."""
+    lost = "is not proven" if policy.budget_rule == "proven" else "was not checked"
+    budgets = _undefined((candidate, *((champion,) if champion else ())), policy.budgets, "budget")
+    floors = _undefined((candidate,), policy.floors, "floor")
+    return (
+        *(f"{told}: its floor was not checked." for told in floors),
+        *(f"{told}: its budget {lost}." for told in budgets),
+    )
+
+
+def unproven(candidate: Evaluation, champion: Evaluation, policy: Policy) -> bool:
+    """Whether a budget that must be proven is on a slice that leaves its metric undefined."""
+    return policy.budget_rule == "proven" and bool(_undefined((candidate, champion), policy.budgets, "budget"))
+
+
+def _undefined(models: Iterable[Evaluation], limits: tuple[Limit, ...], where: str) -> list[str]:
     found: dict[str, None] = {}
-    for limits, models, where in (
-        (policy.floors, (candidate,), "floor"),
-        (policy.budgets, (candidate, *((champion,) if champion else ())), "budget"),
-    ):
+    for model in models:
         for limit in limits:
-            for name in _groups(candidate, limit, f"{where}s"):
-                for model in models:
-                    if is_undefined(model, limit.metric, name):
-                        why = model.groups[name].undefined[limit.metric]
-                        found[f"{place(limit.metric, name)} is undefined ({why}): its {where} was not checked."] = None
-    return tuple(found)
+            for name in _groups(model, limit, f"{where}s"):
+                if is_undefined(model, limit.metric, name):
+                    why = model.groups[name].undefined[limit.metric]
+                    found[f"{place(limit.metric, name)} is undefined ({why})"] = None
+    return list(found)
 
 
 def regressions(
     candidate: Evaluation,
     champion: Evaluation,
-    budgets: tuple[Limit, ...],
+    policy: Policy,
     differences: Iterable[Difference] = (),
-    confidence: float = 0.95,
 ) -> tuple[Regression, ...]:
     """Each budget on each slice that it names and that defines the metric for both models.
 
@@ -119,7 +135,8 @@ def regressions(
     """
     by_place = {(each.metric, each.slice): each for each in differences}
     found: list[Regression] = []
-    for limit in budgets:
+    level = 1 - policy.confidence
+    for limit in policy.budgets:
         for name in _groups(candidate, limit, "budgets"):
             if is_undefined(candidate, limit.metric, name) or is_undefined(champion, limit.metric, name):
                 continue
@@ -127,7 +144,8 @@ def regressions(
             theirs = measured(champion, limit.metric, name, "budgets")
             difference = ours.value - theirs.value
             loss = (-difference if _direction(ours, limit, "budgets") else difference) + ours.bound + theirs.bound
-            drawn = by_place.get((limit.metric, name))
+            known = by_place.get((limit.metric, name))
+            at_most = None if known is None or known.interval is None else known.surest_loss(level)
             found.append(
                 Regression(
                     metric=limit.metric,
@@ -136,18 +154,28 @@ def regressions(
                     loss=loss,
                     budget=limit.amount,
                     within=loss <= limit.amount,
-                    chance=None if drawn is None else drawn.chance(limit.amount),
+                    chance=None if known is None else known.chance(limit.amount),
+                    samples=candidate.groups[name].num_samples,
+                    at_most=at_most,
+                    could_rule_out=None if at_most is None else likely_ruled_out(at_most - loss, level),
                 )
             )
+    if policy.budget_rule == "proven":
+        return tuple(replace(one, within=one.at_most is not None and one.at_most <= one.budget) for one in found)
     tested = [one for one in found if one.chance is not None]
-    broken = rejected([one.chance for one in tested if one.chance is not None], 1 - confidence)
+    broken = rejected([one.chance for one in tested if one.chance is not None], level)
     within = {id(one): not outside for one, outside in zip(tested, broken, strict=True)}
     return tuple(replace(one, within=within.get(id(one), one.within)) for one in found)
 
 
-def check_budgets(candidate: Evaluation, budgets: tuple[Limit, ...]) -> None:
+def check_budgets(candidate: Evaluation, policy: Policy) -> None:
     """As `regressions`, of the candidate alone: before a champion is fetched and evaluated."""
-    regressions(candidate, candidate, budgets)
+    regressions(candidate, candidate, policy)
+    if policy.budget_rule == "proven" and policy.budgets and candidate.resampling is None:
+        raise InputError(
+            "budget_rule='proven' needs intervals, but the candidate was evaluated with bootstrap=0. Evaluate with "
+            "bootstrap=200, or give budget_rule='significant'."
+        )
 
 
 def measured(evaluation: Evaluation, metric: str, name: str, where: str) -> Measured:

@@ -60,6 +60,13 @@ def could_rule_out(of: int, level: float, changed: float = CHANGED) -> float:
     return min(1.0, deviations * math.sqrt((changed + 2 / (of + 2)) / (of + 2)))
 
 
+def likely_ruled_out(width: float, level: float) -> float:
+    """The same of any metric, from how far the loss that is ruled out lies above the observed one."""
+    if level >= 0.5:  # at which nothing is asked for beyond the values
+        return width
+    return width * (1 + NormalDist().inv_cdf(POWER) / (STRICTER * NormalDist().inv_cdf(1 - level)))
+
+
 def passes(of: int, loss: float, level: float, changed: float = CHANGED) -> float:
     """How often samples of two models that are equally good rule out a loss of `loss`."""
     deviation = math.sqrt((changed + 2 / (of + 2)) / (of + 2))

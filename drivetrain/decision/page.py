@@ -93,19 +93,31 @@ def _floors(decision: Decision) -> Iterator[str]:
 def _budgets(decision: Decision) -> Iterator[str]:
     if not decision.regressions:
         return
+    broken = "not proven" if decision.policy.budget_rule == "proven" else "exceeded"
     yield from ("## Budgets", "")
     yield from _table(
-        ("metric", "may be worse by", "difference", "by chance in", ""),
+        ("metric", "may be worse by", "difference", "worse by at most", "samples", "can rule out", "by chance in", ""),
         [
             (
                 _cell(place(loss.metric, loss.slice)),
                 number(loss.budget),
                 signed(loss.difference),
+                "" if loss.at_most is None else number(loss.at_most),
+                f"{loss.samples:,}",
+                "" if loss.could_rule_out is None else number(loss.could_rule_out),
                 "" if loss.chance is None else percent(loss.chance),
-                "kept" if loss.within else "**exceeded**",
+                "kept" if loss.within else f"**{broken}**",
             )
             for loss in decision.regressions
         ],
+    )
+    if all(loss.at_most is None for loss in decision.regressions):
+        return
+    yield from (
+        f"A loss greater than `worse by at most` is ruled out with {percent(decision.policy.confidence)} confidence, "
+        "one budget by itself. `can rule out` is what so many samples rule out in 80 % of cases where both models are "
+        "equally good.",
+        "",
     )
 
 
@@ -149,6 +161,9 @@ def _grounds(decision: Decision, about: About) -> Iterator[str]:
             f"Champion: version {decision.champion.version} of {_cell(about.group)} in {_cell(about.registry)}, "
             f"content {known}" + ("" if decision.champion.evaluation else " (not evaluated)")
         )
+    if decision.anchor is not None:
+        known = decision.anchor.content_hash[:12] or "unknown"
+        yield f"Best approved version: {decision.anchor.version}, content {known}; the candidate must not be worse, too"
     used = "" if decision.comparison is None else f", comparison {decision.comparison:,} on it"
     yield f"Test set: {count(candidate.rows, 'row')}, content {candidate.data_hash[:12] or 'unknown'}{used}"
     drawn = candidate.resampling
@@ -158,6 +173,12 @@ def _grounds(decision: Decision, about: About) -> Iterator[str]:
         yield (
             f"Paired bootstrap: {drawn.replicates:,} replicates of seed {drawn.seed}, drawn by {_cell(drawn.by)}; "
             "intervals hold for one metric each"
+        )
+    if policy.budgets:
+        yield "Budgets: " + (
+            "each must be proven by itself"
+            if policy.budget_rule == "proven"
+            else "exceeded by a significant loss (Holm)"
         )
     yield (
         f"Rule: {policy.metric} {policy.rule.replace('_', ' ')}, margin {number(policy.margin)}, confidence "

@@ -11,8 +11,9 @@ from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
 
 Rule = Literal["better", "not_worse"]
+BudgetRule = Literal["significant", "proven"]
+MarginFrom = Literal["best", "champion"]
 HORIZON, MOST_COMPARISONS = 365, 100_000
-RULES: tuple[Rule, ...] = get_args(Rule)
 
 
 class Limit(NamedTuple):
@@ -34,6 +35,9 @@ class Policy:
 
     `better`: what is surely gained is above 0 and at least `margin`. `not_worse`: it is at least -`margin`. Differences
     count in the direction in which the metric is better.
+
+    `significant` budgets are exceeded by a loss that is significant, all of them tested together (Holm); `proven` ones
+    where a greater loss is not ruled out, each at 1 - `confidence`.
     """
 
     metric: str
@@ -46,6 +50,9 @@ class Policy:
     """What each metric must reach at least; where less is better, at most."""
     budgets: tuple[Limit, ...]
     """By how much each metric may be worse than the champion's."""
+    budget_rule: BudgetRule = "significant"
+    margin_from: MarginFrom = "best"
+    """What `not_worse` compares with: the best approved version and the champion, or the champion alone."""
 
     @property
     def level(self) -> float:
@@ -67,6 +74,8 @@ def policy(
     horizon: int = HORIZON,
     floors: str = "{}",
     budgets: str = "{}",
+    budget_rule: str = "significant",
+    margin_from: str = "best",
 ) -> Policy:
     """A policy from the texts and numbers that a step is given.
 
@@ -77,8 +86,13 @@ def policy(
     Raises:
         InputError: no such rule, a number out of range, or text that is no such object.
     """
-    if rule not in RULES:
-        raise InputError(f"rule={rule!r}. Allowed: {', '.join(RULES)}.")
+    for name, value, allowed in (
+        ("rule", rule, get_args(Rule)),
+        ("budget_rule", budget_rule, get_args(BudgetRule)),
+        ("margin_from", margin_from, get_args(MarginFrom)),
+    ):
+        if value not in allowed:
+            raise InputError(f"{name}={value!r}. Allowed: {', '.join(allowed)}.")
     if not metric or "@" in metric:
         raise InputError(f"metric={metric!r}. Give the name of one metric of the whole test set, such as accuracy.")
     if not (math.isfinite(margin) and margin >= 0):
@@ -92,12 +106,14 @@ def policy(
         )
     return Policy(
         metric=metric,
-        rule=rule,
+        rule=cast("Rule", rule),
         margin=margin,
         confidence=confidence,
         horizon=horizon,
         floors=_limits("floors", floors, '{"accuracy": 0.97, "accuracy@site=north": 0.9}'),
         budgets=_limits("budgets", budgets, '{"f1_macro": 0.01, "accuracy@site=*": 0.02}', least=0.0),
+        budget_rule=cast("BudgetRule", budget_rule),
+        margin_from=cast("MarginFrom", margin_from),
     )
 
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from drivetrain.decision.deciding import Decision
+from drivetrain.decision.deciding import Champion, Decision
 from drivetrain.decision.differences import Difference
 from drivetrain.decision.evaluation import Evaluation, Group
 from drivetrain.decision.page import About, page
@@ -50,9 +50,12 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
             "confidence": policy.confidence,
             "horizon": policy.horizon,
             "level": policy.level,
+            "budget_rule": policy.budget_rule,
+            "margin_from": policy.margin_from,
         },
         "comparison": decision.comparison,
         "difference": None if decision.difference is None else _difference(decision.difference),
+        "anchor": None if decision.anchor is None else _anchor(decision.anchor, decision.anchor_difference),
         "floors": [
             {
                 "metric": floor.metric,
@@ -75,13 +78,20 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
                 "budget": loss.budget,
                 "within": loss.within,
                 "chance": loss.chance,
+                "samples": loss.samples,
+                "at_most": loss.at_most,
+                "could_rule_out": loss.could_rule_out,
             }
             for loss in decision.regressions
         ],
         "differences": [
             {"metric": each.metric, "slice": each.slice or None, **_difference(each)} for each in decision.differences
         ],
-        "data": {"content_hash": candidate.data_hash, "rows": candidate.rows},
+        "data": {
+            "content_hash": candidate.data_hash,
+            "rows": candidate.rows,
+            "slices": [{"name": name, "samples": each.num_samples} for name, each in candidate.groups.items() if name],
+        },
         "bootstrap": _bootstrap(candidate),
         "already_registered": None if decision.registered is None else decision.registered.version,
     }
@@ -98,6 +108,15 @@ def _metrics(group: Group) -> dict[str, dict[str, Any]]:
             "higher_is_better": each.higher_is_better,
         }
         for name, each in group.metrics.items()
+    }
+
+
+def _anchor(anchor: Champion, difference: Difference | None) -> dict[str, Any]:
+    """The best approved version, where it is not the champion."""
+    return {
+        "version": anchor.version,
+        "content_hash": anchor.content_hash,
+        "difference": None if difference is None else _difference(difference),
     }
 
 

@@ -23,6 +23,7 @@ from unittest import mock
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.decision.anchor import best_approved, keep_best
 from drivetrain.registry.intact import make_champion
 from drivetrain.registry.model_card import as_package_card, model_card
 from drivetrain.registry.package_mapping import record_of, request_of
@@ -474,6 +475,20 @@ def test_comparisons_are_counted_by_test_set(registry: Registry) -> None:
     assert count(first, 2) == 3  # the step that is repeated
     assert count(second, 2) == 1
     assert [count(first, 2), count(first, 3), count(second, 3)] == [4, 5, 2]
+
+
+def test_the_best_approved_version_is_kept(registry: Registry) -> None:
+    for n in range(1, 4):
+        registry.register("digits", content(n), ModelRecord(), approval="Approved")
+    assert best_approved(registry, "digits", "accuracy") is None
+    keep_best(registry, "digits", "accuracy", 1, None)
+    keep_best(registry, "digits", "accuracy", 3, 1)
+    best = best_approved(registry, "digits", "accuracy")
+    assert best == registry.version("digits", 3)
+    registry.set_status("digits", 3, "Rejected")
+    best = best_approved(registry, "digits", "accuracy")
+    assert best is not None and best.version == 1
+    assert best_approved(registry, "digits", "loss") is None
 
 
 def test_the_test_sets_used_last_are_kept(tmp_path: Path) -> None:

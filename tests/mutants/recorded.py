@@ -689,7 +689,7 @@ MUTANTS: tuple[Mutant, ...] = (
     # The decision between two models.
     *_of(
         "drivetrain/decision/deciding.py",
-        ("decision/test_deciding.py", "decision/test_sureness.py"),
+        ("decision/test_deciding.py", "decision/test_sureness.py", "decision/test_budgets.py"),
         ("decision: as good is better", "return gained > 0 and gained >=", "return gained >="),
         ("decision: the margin itself is not enough", "gained >= policy.margin and", "gained > policy.margin and"),
         ("decision: not worse is better by the margin", "and lost <= policy.margin", "and lost <= -policy.margin"),
@@ -697,8 +697,13 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: the signs at twice the level", "<= policy.level\n    return", "<= 2 * policy.level\n    return"),
         (
             "decision: a budget is exceeded",
-            "rule_holds(policy, difference) and all(loss.within for loss in losses)",
-            "rule_holds(policy, difference)",
+            "_hold(policy, compared) and all(loss.within for loss in losses)",
+            "_hold(policy, compared)",
+        ),
+        (
+            "decision: an undefined slice proves a budget",
+            "kept = kept and not unproven(candidate, champion.evaluation, policy)",
+            "",
         ),
         (
             "decision: one floor is enough",
@@ -710,6 +715,19 @@ MUTANTS: tuple[Mutant, ...] = (
             "self.champion is None and self.registered is None",
             "self.champion is None",
         ),
+    ),
+    *_of(
+        "drivetrain/decision/anchor.py",
+        ("decision/test_anchor.py",),
+        ("decision: a rejected version is the best one", 'if found.status == "Approved":', "if found:"),
+        ("decision: a champion that may be better is the best one", "gained <= 0:", "gained <= -1:"),
+        ("decision: rejected ones stay in the history", "earlier[1 - _MOST :]", "numbers[1 - _MOST :]"),
+    ),
+    *_of(
+        "drivetrain/decision/noninferiority.py",
+        ("decision/test_noninferiority.py",),
+        ("decision: the normal quantile by itself", "STRICTER = 1.055", "STRICTER = 1.0"),
+        ("decision: the variance of what was seen", "2 * wins + loss * (1 - loss)", "(won + lost) / of"),
     ),
     *_of(
         "drivetrain/decision/differences.py",
@@ -737,13 +755,14 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/decision/limits.py",
-        ("decision/test_deciding.py",),
+        ("decision/test_deciding.py", "decision/test_budgets.py"),
         ("decision: a floor by the value's better end", "value.value - value.bound >=", "value.value + value.bound >="),
         (
             "decision: a ceiling by the value's better end",
             "value.value + value.bound <=",
             "value.value - value.bound <=",
         ),
+        ("decision: a budget's value proves it", "one.at_most <= one.budget)", "one.loss <= one.budget)"),
         ("decision: a budget that is used up", "within=loss <= limit.amount", "within=loss < limit.amount"),
         ("decision: the champion's error is left out of a loss", "+ ours.bound + theirs.bound", "+ ours.bound"),
         ("decision: the whole test set is a slice", "if name != ALL and (every", "if (every"),

@@ -179,6 +179,35 @@ def test_the_champion_stays(place: Place, evaluations: list[dict[str, Any]]) -> 
     assert place.decided["verdict"] == "keep champion"
 
 
+def test_a_candidate_must_not_be_worse_than_the_best_approved_version(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Here 0.95, approved before the champion, which has 0.9."""
+    values: dict[str, float] = {}
+
+    def evaluate(model: Path, data: Path, report: Path, **_: Any) -> None:
+        write_report(report, values[(model / "weights").read_text()], content_hash(model))
+
+    stand_in(monkeypatch, evaluate)
+    rule: dict[str, Any] = {"rule": "not_worse", "margin": 0.04}
+    for number, accuracy in enumerate((0.95, 0.9)):
+        values[f"model {number}"] = accuracy
+        best = write_model(place.folder / f"old {number}", f"model {number}")
+        place.register(best, approved=True)
+        assert place.compare(**rule)["champion_version"] == number + 1
+    found = place.compare(**rule)
+    assert (found["register"], found["better"]) == (0, 0) and "version 1, the best approved one" in found["why"]
+    assert place.decided["anchor"]["version"] == 1
+    assert place.decided["anchor"]["difference"]["value"] == pytest.approx(-0.05)
+    assert "Best approved version: 1, content " in (place.folder / "decision" / "decision.md").read_text()
+    assert place.compare(**rule, margin_from="champion")["register"] == 1
+    shutil.rmtree(place.folder / "old 0")
+    shutil.rmtree(place.folder / "decision")
+    message = place.refused(**rule)
+    assert message.startswith("the best approved version, version 1 of digits, cannot be compared with: ")
+    assert message.endswith("reject that version: then an approved one before it is the best approved version.")
+
+
 def test_comparisons_on_a_test_set_are_counted(place: Place, evaluations: list[dict[str, Any]]) -> None:
     place.register(write_model(place.folder / "old", "old"), approved=True)
     found = []

@@ -46,16 +46,18 @@ def test_the_record_of_a_comparison(evaluation: Make, tmp_path: Path) -> None:
     ]
     assert found["regressions"][0] == {
         **{"metric": "loss", "slice": None, "difference": 0.1, "loss": 0.1, "budget": 0.2, "within": True},
-        "chance": None,
+        **{"chance": None, "samples": 360, "at_most": None, "could_rule_out": None},
     }
     assert {each["slice"] for each in found["differences"]} == {None, "site=north", "site=<b>|"}
-    assert (found["already_registered"], found["data"]) == (None, {"content_hash": "d" * 64, "rows": 360})
+    slices = [{"name": "site=north", "samples": 40}, {"name": "site=<b>|", "samples": 40}]
+    assert found["data"] == {"content_hash": "d" * 64, "rows": 360, "slices": slices}
+    assert (found["already_registered"], found["anchor"]) == (None, None)
     page = (tmp_path / "new" / "decision" / "decision.md").read_text().splitlines()
     assert page[0] == "# Do not register the candidate in digits: it is below a floor"
     assert page[2] == "- accuracy is 0.9500; at least 0.9700 is required."
     assert "| **accuracy** | 0.9500 | 0.9000 | +0.0500 | +0.0500 to +0.0500 | better |" in page
     assert "| accuracy | at least 0.9700 | 0.9500 | **not met** |" in page
-    assert "| loss | 0.2000 | +0.1000 |  | kept |" in page
+    assert "| loss | 0.2000 | +0.1000 |  | 360 |  |  | kept |" in page
     assert "| site=\\<b\\>\\| | 40 | 0.5000 | 0.6000 | -0.1000 |  |" in page
     assert not any(line.startswith("| site=north") for line in page)  # it got better
 

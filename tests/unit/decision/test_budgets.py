@@ -1,0 +1,105 @@
+"""Budgets: exceeded by a loss that is significant, or kept where a greater one is ruled out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.decision import About, Champion, Decision, Evaluation, decide, policy, write
+from drivetrain.decision.evaluation import Group, Measured
+
+Make = Callable[..., Evaluation]
+COUNT = 200
+NORTH, SOUTH = "site=north", "site=south"
+
+
+def sliced(
+    make: Make, sizes: dict[str, int], values: dict[str, float], spread: float, **more: dict[str, str]
+) -> Evaluation:
+    """A model's mean loss on slices, with replicates that lie evenly within `spread` of it."""
+
+    def around(value: float) -> tuple[float, ...]:
+        return tuple(value + spread * (2 * number / (COUNT - 1) - 1) for number in range(COUNT))
+
+    base = make({"loss": 0.5, "accuracy": 0.5}, replicates={"loss": [0.5] * COUNT, "accuracy": [0.5] * COUNT})
+    slices = {
+        name: Group(
+            num_samples=size,
+            metrics={"loss": Measured(value=values[name], higher_is_better=False)} if name in values else {},
+            replicates={"loss": around(values[name])} if name in values else {},
+            undefined={} if name in values else {"loss": "no samples"},
+        )
+        for name, size in sizes.items()
+    }
+    return replace(base, groups={"": base.whole, **slices})
+
+
+def decided(ours: Evaluation, theirs: Evaluation, budgets: str, budget_rule: str = "significant") -> Decision:
+    champion = Champion(version=1, content_hash="", evaluation=theirs)
+    return decide(ours, champion, policy(rule="not_worse", margin=0.1, budgets=budgets, budget_rule=budget_rule))
+
+
+def test_a_loss_that_is_not_significant_is_kept_and_not_proven(evaluation: Make, tmp_path: Path) -> None:
+    """Worse by 0.02 give or take 0.02, where 0.03 is allowed; on the other slice a loss is ruled out."""
+    sizes = {NORTH: 50, SOUTH: 5000}
+    ours = sliced(evaluation, sizes, {NORTH: 2.02, SOUTH: 2.0}, 0.035)
+    theirs = sliced(evaluation, sizes, {NORTH: 2.0, SOUTH: 2.0}, 0.0)
+    budgets = '{"loss@site=north": 0.03, "loss@site=south": 0.04}'
+    kept = decided(ours, theirs, budgets=budgets)
+    assert kept.verdict == "register" and kept.within_budgets
+    proven = decided(ours, theirs, budgets=budgets, budget_rule="proven")
+    assert proven.verdict == "keep champion" and not proven.within_budgets and proven.better
+    north, south = proven.regressions
+    assert (north.within, south.within, north.samples) == (False, True, 50)
+    assert north.at_most == pytest.approx(0.02 + 1.645 * 0.0202, abs=4e-3)
+    said = " ".join(proven.why)
+    assert f"loss (site=north) may be {north.at_most:.4f} worse than the champion's; a loss of more than 0.0300" in said
+    # What the samples can show is said whatever the rule.
+    assert north.could_rule_out == pytest.approx(2.486 * 0.0202, abs=6e-3)
+    told = "The budget of loss (site=north), 0.0300, is smaller than what 50 samples can rule out, "
+    assert told in said and told in " ".join(kept.why) and "So are 1 other budget." in said
+    write(proven, tmp_path, About(group="digits", registry="local", candidate_hash="c" * 64))
+    page = (tmp_path / "decision.md").read_text()
+    assert "| loss (site=north) | 0.0300 | +0.0200 | 0.0" in page and "| **not proven** |" in page
+    assert "- Budgets: each must be proven by itself" in page
+
+
+def test_every_budget_is_judged_by_itself(evaluation: Make) -> None:
+    """Of twenty slices one is clearly worse: among so many looks that may be chance, and it is not ruled out."""
+    names = [f"site={number}" for number in range(20)]
+    theirs = sliced(evaluation, dict.fromkeys(names, 50), dict.fromkeys(names, 2.0), 0.0)
+    ours = sliced(evaluation, dict.fromkeys(names, 50), {**dict.fromkeys(names, 1.9), "site=7": 2.05}, 0.04)
+    budgets = '{"loss@site=*": 0.02}'
+    assert decided(ours, theirs, budgets=budgets).within_budgets
+    proven = decided(ours, theirs, budgets=budgets, budget_rule="proven")
+    assert [loss.slice for loss in proven.regressions if not loss.within] == ["site=7"]
+
+
+def test_a_slice_that_leaves_the_metric_undefined_proves_nothing(evaluation: Make) -> None:
+    sizes = {NORTH: 50, SOUTH: 0}
+    models = [sliced(evaluation, sizes, {NORTH: 2.0}, 0.0) for _ in range(2)]
+    budgets = '{"loss@site=*": 0.05}'
+    kept = decided(models[0], models[1], budgets=budgets)
+    assert kept.verdict == "register"
+    assert "loss (site=south) is undefined (no samples): its budget was not checked." in kept.why
+    proven = decided(models[0], models[1], budgets=budgets, budget_rule="proven")
+    assert proven.verdict == "keep champion" and not proven.within_budgets
+    assert "loss (site=south) is undefined (no samples): its budget is not proven." in proven.why
+
+
+def test_without_intervals_nothing_can_be_proven(evaluation: Make) -> None:
+    bare = evaluation({"accuracy": 0.9})
+    with pytest.raises(InputError, match=r"budget_rule='proven' needs intervals.*bootstrap=200"):
+        decide(bare, None, policy(budgets='{"accuracy": 0.02}', budget_rule="proven"))
+    assert decide(bare, None, policy(budget_rule="proven")).verdict == "register", "without budgets"
+
+
+def test_rules_that_are_none() -> None:
+    with pytest.raises(InputError, match=r"budget_rule='shown'\. Allowed: significant, proven\."):
+        policy(budget_rule="shown")
+    with pytest.raises(InputError, match=r"margin_from='newest'\. Allowed: best, champion\."):
+        policy(margin_from="newest")
