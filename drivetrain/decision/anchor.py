@@ -1,9 +1,9 @@
 """The best approved version, from which `not_worse` counts its margin.
 
 Were it counted from the champion alone, each promotion could lose a margin, and forty of them forty. So the registry
-keeps, with the group, which approved versions were shown to be better than the one before: in the tag
-`drivetrain.anchor.METRIC`, as `1 4 9`. The last of them that is still approved is the best approved version. One that
-was rejected, or that a rollback rejected, counts no more, and counts again when it is approved again.
+keeps, in a tag of the group, which approved versions were shown to be better than the one before: `accuracy=1.4.9`.
+The last of them that is still approved is the best approved version. One that was rejected, or that a rollback
+rejected, counts no more, and counts again when it is approved again.
 """
 
 from __future__ import annotations
@@ -20,22 +20,16 @@ from drivetrain.decision.policy import Policy
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion, Registry
 
-_MOST = 20
+_MOST, _MOST_CHARACTERS = 12, 256
 _NAME = re.compile(r"[a-zA-Z0-9._-]{1,80}")
-_NUMBER = re.compile(r"(?<!\S)[1-9][0-9]{0,8}(?!\S)")
-
-
-def anchor_tag(metric: str) -> str:
-    """The name of the group's tag."""
-    name = metric if _NAME.fullmatch(metric) else hashlib.sha256(metric.encode()).hexdigest()[:12]
-    return f"drivetrain.anchor.{name}"
+_KEPT = re.compile(r"(?<!\S)([a-zA-Z0-9._-]{1,80})=([1-9][0-9]{0,8}(?:[.][1-9][0-9]{0,8})*)(?!\S)")
 
 
 def best_approved(registry: Registry, group: str, metric: str) -> ModelVersion | None:
     """The best approved version, as far as the registry keeps one."""
-    from drivetrain.registry.registry import AbsentError
+    from drivetrain.registry.registry import BEST_APPROVED, AbsentError
 
-    for number in reversed(_numbers(registry.tags(group).get(anchor_tag(metric), ""))):
+    for number in reversed(_kept(registry.tags(group).get(BEST_APPROVED, "")).get(_name(metric), [])):
         try:
             found = registry.version(group, number)
         except AbsentError:  # deleted there
@@ -48,12 +42,19 @@ def best_approved(registry: Registry, group: str, metric: str) -> ModelVersion |
 def keep_best(registry: Registry, group: str, metric: str, version: int, better_than: int | None) -> None:
     """Keep a version as the best approved one, shown to be better than another one; None where there was none."""
 
-    def changed(text: str) -> str:
-        numbers = _numbers(text)
-        earlier = numbers[: numbers.index(better_than) + 1] if better_than in numbers else []
-        return " ".join(map(str, [*earlier[1 - _MOST :], version]))
+    from drivetrain.registry.registry import BEST_APPROVED
 
-    registry.change_tag(group, anchor_tag(metric), changed)
+    def changed(text: str) -> str:
+        kept = _kept(text)
+        numbers = kept.pop(_name(metric), [])
+        earlier = numbers[: numbers.index(better_than) + 1] if better_than in numbers else []
+        newest = {_name(metric): [*earlier[1 - _MOST :], version], **kept}
+        texts = [f"{name}={'.'.join(map(str, each))}" for name, each in newest.items()]
+        while len(" ".join(texts)) > _MOST_CHARACTERS:  # metrics that were decided by long ago
+            texts.pop()
+        return " ".join(texts)
+
+    registry.change_tag(group, BEST_APPROVED, changed)
 
 
 def anchor_of(
@@ -83,6 +84,10 @@ def anchor_of(
     return None
 
 
-def _numbers(text: str) -> list[int]:
-    """What somebody else wrote is left out."""
-    return [int(number) for number in _NUMBER.findall(text)]
+def _name(metric: str) -> str:
+    return metric if _NAME.fullmatch(metric) else hashlib.sha256(metric.encode()).hexdigest()[:12]
+
+
+def _kept(text: str) -> dict[str, list[int]]:
+    """Metric -> versions; what somebody else wrote is left out."""
+    return {name: [int(number) for number in numbers.split(".")] for name, numbers in _KEPT.findall(text)}

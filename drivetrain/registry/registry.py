@@ -36,6 +36,10 @@ _TAG_TEXT = re.compile(r"[a-zA-Z0-9 _.:/=+@-]{0,256}")
 
 COMPARISONS = "drivetrain.comparisons"
 """The tag of a group that `count_comparison` keeps: `TEST.CANDIDATE TEST=NUMBER ...`."""
+BEST_APPROVED = "drivetrain.best_approved"
+"""The tag of a group that drivetrain/decision/anchor.py keeps: `METRIC=VERSION.VERSION ...`."""
+KEPT_TAGS = (COMPARISONS, BEST_APPROVED)
+"""What `compare` writes with a group; its role may write no other tag."""
 _SHORT = 12  # digits of a hash
 _COUNT = re.compile(r"(?<!\S)([0-9a-f]{1,12})=([0-9]{1,9})(?!\S)")
 _MOST_TEST_SETS = 10

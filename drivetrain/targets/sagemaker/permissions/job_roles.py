@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from drivetrain.registry.registry import COMPARISONS
+from drivetrain.registry.registry import KEPT_TAGS
 from drivetrain.targets.sagemaker.document.step_types import job_of
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import S3Place
@@ -157,14 +157,14 @@ def _registry(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
         sid="ReadGroup",
         actions=("sagemaker:DescribeModelPackageGroup", "sagemaker:ListTags"),
         resources=arns,
-        reason="comparisons on a test set are counted in a tag of the group",
+        reason="tags of the group say what compare keeps there",
     )
     yield Statement(
-        sid="CountComparisons",
+        sid="KeepTags",
         actions=("sagemaker:AddTags",),
         resources=arns,
-        conditions={"ForAllValues:StringEquals": {"aws:TagKeys": (COMPARISONS,)}},
-        reason="comparisons on a test set are counted in a tag of the group",
+        conditions={"ForAllValues:StringEquals": {"aws:TagKeys": KEPT_TAGS}},
+        reason="comparisons on a test set, and the best approved version, are kept in tags of the group",
     )
     written = tuple(dict.fromkeys(group for use in asking if use.writes_registry for group in use.groups))
     if written:
