@@ -1,4 +1,5 @@
-"""Which earlier model a training goes on from: the approved version of a group, a version by its number, or none.
+"""Which earlier model a training goes on from: the approved version of a group, a version by its number or by the run
+that registered it, or none.
 
     python -m drivetrain.components.find_previous --group retraining
 
@@ -9,12 +10,16 @@ same version is a hit, another one is fetched and trained from.
 
 from __future__ import annotations
 
-from typing import TypedDict
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypedDict
 
 from drivetrain.base.errors import InputError
 from drivetrain.steps.declaration import component
 
-NONE = "none"
+if TYPE_CHECKING:
+    from drivetrain.registry.registry import ModelVersion
+
+NONE, RUN = "none", "run:"
 
 
 class Found(TypedDict):
@@ -30,11 +35,13 @@ def find_previous(group: str, which: str = "previous", registry: str = "auto") -
 
     Args:
         group: the model's name in the registry.
-        which: previous for the newest approved version, if there is one; or the number of a version.
+        which: previous for the newest approved version, if there is one; the number of a version; or run:ID, the
+            version that a run has registered: its id or ARN, or as much of the beginning as names one.
         registry: KIND:LOCATION, or auto for the registry of the platform.
 
     Raises:
-        InputError: no such version, a rejected one, one without a content hash; a registry that cannot be asked.
+        InputError: no such version, a run that registered none or several, a rejected version, one without a content
+            hash; a registry that cannot be asked.
     """
     import os
 
@@ -49,15 +56,16 @@ def find_previous(group: str, which: str = "previous", registry: str = "auto") -
         version = opened.champion(group)
         if version is None:
             return _anew(f"{group} has no approved version")
-    elif which.isdecimal():
-        version = opened.version(group, int(which))
+    elif which.isdecimal() or which.startswith(RUN):
+        number = int(which) if which.isdecimal() else _of_run(opened.versions(group), group, which.removeprefix(RUN))
+        version = opened.version(group, number)
         if version.status == "Rejected":
             raise InputError(
-                f"{group} version {which} is rejected, so nothing goes on from it. Approve it (drivetrain models "
-                f"approve {group} {which}), or give another version, or previous for the approved one."
+                f"{group} version {number} is rejected, so nothing goes on from it. Approve it (drivetrain models "
+                f"approve {group} {number}), or give another version, or previous for the approved one."
             )
     else:
-        raise InputError(f"which is {which!r}. Allowed: previous, or the number of a version of {group}.")
+        raise InputError(f"which is {which!r}. Allowed: previous, the number of a version of {group}, or run:ID.")
     if not version.content_hash:
         raise InputError(
             f"{group} version {version.version} was registered without the hash of its content, so nobody knows "
@@ -65,6 +73,28 @@ def find_previous(group: str, which: str = "previous", registry: str = "auto") -
         )
     print(f"continues {group} version {version.version} (content {version.content_hash[:12]})", flush=True)
     return {"version": str(version.version), "content_hash": version.content_hash}
+
+
+def _of_run(versions: Iterable[ModelVersion], group: str, run: str) -> int:
+    """The number of the version that a run has registered."""
+    made: dict[str, list[int]] = {}
+    for version in versions:
+        execution = version.lineage.get("execution") or ""
+        if run and (execution.startswith(run) or execution.rpartition("/")[2].startswith(run)):
+            made.setdefault(execution, []).append(version.version)
+    if not made:
+        raise InputError(
+            f"no run {run!r} has registered a version of {group}. drivetrain models show {group} has "
+            "the runs of its versions. Of a model that was not registered give its path or URI to continue_from."
+        )
+    if len(made) > 1:
+        raise InputError(f"{run!r} is the beginning of several runs: {', '.join(sorted(made))}. Give all of one's id.")
+    ((execution, numbers),) = made.items()
+    if len(numbers) > 1:
+        raise InputError(
+            f"run {run!r} has registered versions {', '.join(map(str, sorted(numbers)))} of {group}. Give one's number."
+        )
+    return numbers[0]
 
 
 def _anew(why: str) -> Found:

@@ -2,6 +2,7 @@
 
     step(train, train=..., continue_from="previous")           the approved version of the group that it registers in
     step(train, train=..., continue_from="digits:7")           version 7 of the group digits
+    step(train, train=..., continue_from="run:0a1b2c3d4e5f")   the version that a run registered; its ARN is enough, too
     step(train, train=..., continue_from="s3://bucket/model")  any model: that of a run, of another pipeline
 
 The training `train` is given the output of a step `train-continues` (fetch_previous), which a step `train-previous`
@@ -34,7 +35,10 @@ from drivetrain.spec.values import OutputRef, Value
 INPUT = "continue_from"
 FIND = "drivetrain.components.find_previous:find_previous"
 FETCH = "drivetrain.components.fetch_previous:fetch_previous"
-_NAMED = re.compile(r"(?:([A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}):)?(previous|[1-9][0-9]{0,8})")
+_RUN = r"run:[\w.:/-]{1,2048}"
+_ARN = r"arn:[\w-]+:sagemaker:[\w.:/-]+/execution/[\w-]+"
+_GROUP = r"(?:([A-Za-z0-9](?:-*[A-Za-z0-9]){0,62}):)?"
+_NAMED = re.compile(rf"({_RUN}|{_ARN})|{_GROUP}({_RUN}|previous|[1-9][0-9]{{0,8}})")
 # Words that mean a version, and are none.
 _MEANT = re.compile(r"(?:[\w-]+:)?(?:v?\d+|latest|approved|newest|champion|prev\w*)", re.IGNORECASE)
 
@@ -90,12 +94,15 @@ def _with_fetching(
     if named is None and isinstance(given, str | int) and _MEANT.fullmatch(str(given)):
         raise SpecError(
             f"Step {step.name!r}: {INPUT}={given!r} names no version. Allowed: 'previous' (the approved version), a "
-            "version's number, 'GROUP:previous', 'GROUP:7', or any model by its path, URI or step output."
+            "version's number, 'run:ID' (what a run registered), 'GROUP:previous', 'GROUP:7', 'GROUP:run:ID', or any "
+            "model by its path, URI or step output."
         )
     fetching: dict[str, Any] = {"model": given}
     if named is not None:
-        group, registry = (named[1], "auto") if named[1] else _group_of(step, registered)
-        found = make(_component(FIND), name=f"{step.name}-previous", group=group, which=named[2], registry=registry)
+        run, group, which = named.groups()
+        which = which or (run if run.startswith("run:") else f"run:{run}")
+        group, registry = (group, "auto") if group else _group_of(step, registered)
+        found = make(_component(FIND), name=f"{step.name}-previous", group=group, which=which, registry=registry)
         yield found
         fetching = {name: found.text(name) for name in ("version", "content_hash")}
         fetching |= {"group": group, "registry": registry}

@@ -63,7 +63,7 @@ def steps_table(run: RunFacts) -> str:
 def remark(step: StepFacts) -> str:
     """What is worth saying of a step in a few words: `max_digits 4 -> 3`, `version 1`, `from 20261120-...`."""
     item = "" if step.item is None else f"for {in_a_line(step.item)}"
-    parts = [item, step.value or "", f"{step.attempts} attempts" if step.attempts > 1 else ""]
+    parts = [item, step.said, f"{step.attempts} attempts" if step.attempts > 1 else ""]
     if step.cache_of:
         parts.append(f"from {step.cache_of}")
     if step.status in ("Failed", "Stopped"):

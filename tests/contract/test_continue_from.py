@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from drivetrain import Cluster, Pipeline, register, step
+from drivetrain.cli import main
 from drivetrain.cli.models.compare import comparison, comparison_text
 from drivetrain.components.prepare_data import prepare_data
 from drivetrain.components.train import train
@@ -146,3 +148,50 @@ def test_a_script_goes_on_from_the_checkpoints_that_it_left(tmp_path: Path) -> N
     fresh = place.run(own(), tmp_path / "code", fresh="0a1b")
     assert "starts anew: --fresh" in fresh.logs["fit-previous"]
     assert fresh.starts("fit") == "nothing (--fresh)"
+
+
+CLAIM = "deployment.targets.kubeflow.checkpoint_claim=kept"
+ON_KUBEFLOW = """
+from pathlib import Path
+
+from drivetrain import Pipeline, Settings, register, step
+from drivetrain.components.train_script import train_script
+
+
+class Own(Settings):
+    continue_from: str = "previous"
+
+
+def own(settings: Own) -> Pipeline:
+    fit = step(
+        train_script,
+        name="fit",
+        train=str(Path(__file__).parent / "data"),
+        script="train.py",
+        launcher="python",
+        continue_from=settings.continue_from,
+    )
+    return Pipeline(name="own", steps=[fit, register(model=fit["model"], group="own", approval="Approved")])
+"""
+
+
+def test_by_the_ir_it_goes_on_from_a_version_and_from_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "rows").write_text("rows")
+    (tmp_path / "own.py").write_text(ON_KUBEFLOW)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    home = ["--home", str(tmp_path / "home")]
+
+    def started_from(continue_from: str = "previous") -> str:
+        words = ["--target", "kubeflow", "--set", CLAIM, "--set", f"continue_from={continue_from}", "--quiet", *home]
+        assert main.run(["run", str(tmp_path / "own.py"), *words]) == 0
+        runs.append(capsys.readouterr().out.strip())
+        assert main.run(["runs", "logs", "latest", "fit", *home]) == 0
+        (line,) = re.findall(r"starts from: (.*)", capsys.readouterr().out)
+        return line
+
+    runs: list[str] = []
+    assert started_from() == "nothing (there is no earlier model)"
+    assert started_from() == "the checkpoints of own version 1"
+    assert started_from(f"run:{runs[0]}") == "the checkpoints of own version 1"
+    assert started_from(f"own:run:{runs[1]}") == "the checkpoints of own version 2"

@@ -61,17 +61,19 @@ def described(folder: Path) -> dict[str, Any]:
     return json.loads((folder / "model" / "model.json").read_bytes())
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
 def test_more_epochs_of_the_same_data_give_what_they_had_given_at_once(
-    pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ranks: int, pooled: Any, digits: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    pooled(1, fit, CONFIG, digits, tmp_path / "one", previous(tmp_path / "zero"))
+    config = CONFIG if ranks == 1 else replace(CONFIG, strategy="ddp")
+    pooled(ranks, fit, config, digits, tmp_path / "one", previous(tmp_path / "zero"))
     assert "starts from: nothing (there is no earlier model)" in capfd.readouterr().out
     earlier = previous(tmp_path / "one", 7)
-    pooled(1, fit, replace(CONFIG, epochs=4), digits, tmp_path / "two", earlier)
+    pooled(ranks, fit, replace(config, epochs=4), digits, tmp_path / "two", earlier)
     printed = capfd.readouterr().out
     assert "starts from: digits version 7 at step 12, the same data\n" in printed
     assert "epoch 3/4" not in printed and "epoch 4/4" in printed
-    pooled(1, fit, replace(CONFIG, epochs=4), digits, tmp_path / "once", None)
+    pooled(ranks, fit, replace(config, epochs=4), digits, tmp_path / "once", None)
     assert files(tmp_path / "two")["model.safetensors"] == files(tmp_path / "once")["model.safetensors"]
     about = described(tmp_path / "two")
     assert about.pop("continues") == {

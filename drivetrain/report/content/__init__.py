@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.report.dag import Dag
+from drivetrain.targets.events import STARTS_FROM
 
 if TYPE_CHECKING:
     from drivetrain.report.content.card import CardFacts
@@ -45,6 +46,22 @@ class StepFacts:
     settings: Mapping[str, str] = field(default_factory=dict[str, str])
     parent: str | None = None
     item: str | None = None
+
+    @property
+    def starts_from(self) -> str:
+        """What a training started from, in its own words; empty where it did not say so."""
+        starts = [part for part in (self.value or "").split("; ") if part.startswith(STARTS_FROM)]
+        return starts[0].removeprefix(STARTS_FROM) if starts else ""
+
+    @property
+    def outcome(self) -> str:
+        """`value` without that."""
+        return "; ".join(part for part in (self.value or "").split("; ") if not part.startswith(STARTS_FROM))
+
+    @property
+    def said(self) -> str:
+        """`value` beside the step's status: of a cached result it says nothing of how that was made."""
+        return self.outcome if self.cache_of else self.value or ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,6 @@ from drivetrain.report.content import ArtifactFacts, CheckpointFacts, Curve, Mod
 from drivetrain.report.content.findings import measured_by
 from drivetrain.report.content.given import changed_since_last, commands_of, settings
 from drivetrain.report.dag import Dag, Node
-from drivetrain.targets.events import STARTS_FROM
 from drivetrain.targets.local.ledger.run_values import values_of
 from drivetrain.targets.local.options import why_not_resumed
 from drivetrain.targets.sagemaker.document import object_in
@@ -145,9 +144,8 @@ def _dag(steps: Iterable[StepFacts], definition: Definition | None) -> Dag:
 def note(step: StepFacts) -> str:
     """A few words on a step's card: what came out (without remarks in brackets), else how long it took. From what a
     training started is said in the table."""
-    words = [part for part in (step.value or "").split("; ") if not part.startswith(STARTS_FROM)]
-    if outcome := "; ".join(words):
-        value = outcome.partition(" (")[0]
+    if step.outcome:
+        value = step.outcome.partition(" (")[0]
         group, found, number = value.rpartition(" version ")
         return f"version {number}" if group and found and step.type == "RegisterModel" else value
     return duration(step.seconds) if step.status in ("Succeeded", "Failed", "Stopped", "Interrupted") else ""

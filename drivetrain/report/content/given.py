@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from drivetrain.targets.local.ledger.reader import Ledger
 
 # No setting or parameter can have a name with a space.
-TARGET = "target platform"
+TARGET, _STARTS = "target platform", " starts from"
 _ARCHIVES = (".tar.gz", ".tgz")
 _BEFORE = "WHERE pipeline = ? AND rowid < (SELECT rowid FROM executions WHERE id = ?) ORDER BY rowid DESC LIMIT 1"
 
@@ -36,10 +36,12 @@ class Compared:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """The target, settings and parameters of the pipeline, and `STEP.SETTING` of its steps."""
+        """The target, settings and parameters of the pipeline, `STEP.SETTING` of its steps, and what trainings started
+        from."""
+        starts = {f"{step.name}{_STARTS}": step.starts_from for step in self.facts.steps if step.starts_from}
         of_steps = {f"{step.name}.{name}": text for step in self.facts.steps for name, text in step.settings.items()}
         target = {TARGET: self.target} if self.target else {}
-        return {**target, **self.given, **self.facts.parameters, **of_steps}
+        return {**target, **self.given, **self.facts.parameters, **of_steps, **starts}
 
     @property
     def step_seconds(self) -> float:

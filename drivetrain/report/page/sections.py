@@ -89,7 +89,7 @@ def _step(step: StepFacts, start: float, total: float, now: float) -> Markup:
             "span", el("i", style=f"left:{left:.2f}%;width:{width:.2f}%"), class_="timeline", role="img",
             aria_label=words_of_it, title=words_of_it,
         )  # fmt: skip
-    notes: list[Content] = [step.value] if step.value else []
+    notes: list[Content] = [step.said] if step.said else []
     if step.cache_of:
         notes.append(["taken from ", el("code", step.cache_of)])
     if step.status not in ("Failed", "Stopped"):  # beside a failure it would read as the cause

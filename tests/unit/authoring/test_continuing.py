@@ -15,6 +15,7 @@ from drivetrain.spec.deployment import Deployment
 from drivetrain.spec.pipeline import Graph
 
 DATA = "s3://lake/train"
+ARN = "arn:aws:sagemaker:eu-west-1:123456789012:pipeline/nightly/execution/0a1b2c3d4e5f"
 
 
 def training(continue_from: Any, *, script: bool = False) -> Any:
@@ -44,6 +45,9 @@ def names(built: Pipeline) -> list[str]:
         (7, "digits", "7"),
         ("7", "digits", "7"),
         ("other:previous", "other", "previous"),
+        ("run:12", "digits", "run:12"),
+        ("other:run:0a1b", "other", "run:0a1b"),
+        (ARN, "digits", f"run:{ARN}"),
     ],
 )
 def test_a_version_is_found_in_each_execution_and_fetched_by_its_hash(

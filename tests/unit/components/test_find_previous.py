@@ -28,13 +28,13 @@ class Group:
         self.folder, self.url = folder, f"local:{folder}/ledger.db"
         self.registry = open_registry(self.url)
 
-    def add(self, weights: str, status: str) -> str:
+    def add(self, weights: str, status: str, execution: str | None = None) -> str:
         model = self.folder / weights
         (model / "training").mkdir(parents=True)
         (model / "weights").write_text(weights)
         (model / "training" / "last.pt").write_text(f"state of {weights}")
         package = record_of({"SourceUri": model.as_uri()})
-        self.registry.register("digits", content_hash(model), package, approval=status)
+        self.registry.register("digits", content_hash(model), package, approval=status, execution=execution)
         return content_hash(model)
 
     def find(self, which: str = "previous") -> dict[str, Any]:
@@ -81,9 +81,29 @@ def test_it_is_the_version_that_was_named(group: Group) -> None:
     with pytest.raises(InputError, match="9"):
         group.find("9")
     with pytest.raises(
-        InputError, match=r"which is 'newest'\. Allowed: previous, or the number of a version of digits"
+        InputError, match=r"which is 'newest'\. Allowed: previous, the number of a version of digits, or run:ID"
     ):
         group.find("newest")
+
+
+def test_it_is_what_a_run_has_registered(group: Group) -> None:
+    arn = "arn:aws:sagemaker:eu-west-1:123456789012:pipeline/nightly/execution/"
+    first = group.add("first", "PendingManualApproval", f"{arn}12ab")
+    second = group.add("second", "Approved", f"{arn}34cd")
+    group.add("third", "Rejected", f"{arn}56ef")
+    for run in ("12ab", "12", f"{arn}12ab"):
+        assert group.find(f"run:{run}") == {"version": "1", "content_hash": first}
+    assert group.find("run:34") == {"version": "2", "content_hash": second}
+    with pytest.raises(InputError, match=r"digits version 3 is rejected"):
+        group.find("run:56ef")
+    for none in ("78", ""):
+        with pytest.raises(InputError, match=rf"no run '{none}' has registered a version of digits\. .*path or URI"):
+            group.find(f"run:{none}")
+    with pytest.raises(InputError, match=r"is the beginning of several runs: .*12ab, .*34cd, .*56ef\. Give all"):
+        group.find(f"run:{arn}")
+    group.add("fourth", "Approved", f"{arn}34cd")
+    with pytest.raises(InputError, match=r"run '34cd' has registered versions 2, 4 of digits\. Give one's number"):
+        group.find("run:34cd")
 
 
 @pytest.mark.parametrize("which", ["previous", "1"])

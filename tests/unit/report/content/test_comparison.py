@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from drivetrain.cli.runs.compare import comparison_text
+from drivetrain.cli.outcome import steps_table
+from drivetrain.cli.runs.compare import as_json, comparison_text
 from drivetrain.client.comparison import Comparison as Shown
-from drivetrain.report.content import ArtifactFacts, RunFacts
+from drivetrain.report.content import ArtifactFacts, RunFacts, StepFacts
 from drivetrain.report.content.comparison import Comparison
 from drivetrain.report.content.given import Compared
+from drivetrain.report.page import render
 from drivetrain.report.page.comparison_page import comparison_page
 
 
@@ -49,6 +51,25 @@ def test_content_decides_and_what_is_not_known_is_said_to_be_so() -> None:
     assert "Data that is not comparable: look.model, look.extra (" in text
     assert "data of look.model: not comparable" in repr(Shown(found)) and "code: not comparable" in repr(Shown(found))
     assert "not comparable</td>" in comparison_page(found)
+
+
+def test_what_trainings_started_from_is_compared_and_not_said_of_a_cached_one() -> None:
+    def trained(id: str, start: str, cache_of: str | None = None) -> Compared:
+        step = StepFacts(
+            name="train", type="Training", title="train", status="Succeeded", value=start, cache_of=cache_of
+        )
+        return replace(run(id, "c"), facts=replace(run(id, "c").facts, steps=(step,)))
+
+    one = trained("one", "starts from nothing (there is no earlier model)")
+    two = trained("two", "starts from digits version 7 at step 12, the same data; 3 of 5 epochs", cache_of="zero")
+    found = Comparison(runs=(one, two))
+    starts = ("nothing (there is no earlier model)", "digits version 7 at step 12, the same data")
+    assert found.settings == {"train starts from": starts}
+    assert "digits version 7 at " in comparison_text(found) and starts[1] in comparison_page(found)
+    assert as_json(found)["settings"] == found.settings
+    assert starts[0] in render(one.facts) and starts[0] in steps_table(one.facts)
+    for shown in (render(two.facts), steps_table(two.facts)):
+        assert starts[1] not in shown and "3 of 5 epochs" in shown and "zero" in shown
 
 
 def test_of_three_runs_two_that_differ_are_enough() -> None:
