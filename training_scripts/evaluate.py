@@ -237,7 +237,7 @@ def write_report(
     bootstrap = document.replicates(result)
     if bootstrap is not None:
         files.write_json(report / files.BOOTSTRAP_FILE, bootstrap)
-    if result.rows is not None and result.rows.arrays:
+    if result.rows is not None:
         files.write_arrays(report / files.ROWS_FILE, result.rows.arrays)
     files.write_json(report / files.CURVES_FILE, result.curves)
     if worst is not None:

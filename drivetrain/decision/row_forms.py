@@ -74,47 +74,47 @@ Form = Share | Mean | Ranking | Average
 
 
 class Said(NamedTuple):
-    """What rows say of a value: pseudo-values, whose mean over `support` is the value; elsewhere they are the value."""
+    """What rows say of a value: their number times its first-order change by each row. The changes add up to 0."""
 
     value: float
-    pseudo: Floats
-    support: Bools
+    places: NDArray[np.int64]
+    """Of the rows that say something of it: those of a class, perhaps."""
+    changes: Floats
+    """Of these; of a mean over all rows the row's own value - `value`. Those of other rows are 0."""
 
 
-def mean(numbers: NDArray[Any], weight: Floats, n: int) -> Said | None:
-    total = float(weight.sum())
+def mean(numbers: NDArray[Any], weight: Floats | None, places: NDArray[np.int64], num_rows: int) -> Said | None:
+    """Of the numbers at `places`, each weighing `weight`, shape [n] all of them; None where there is none."""
+    total = len(places) if weight is None else float(weight.sum())
     if not total:
         return None
-    value = float((numbers * weight).sum()) / total
-    return Said(value, value + n / total * weight * (numbers - value), weight > 0)
+    value = float(numbers.sum() if weight is None else (numbers * weight).sum()) / total
+    changes = num_rows / total * (numbers - value)
+    return Said(value, places, changes if weight is None else changes * weight)
 
 
 def scaled(scale: str, said: Said | None) -> Said | None:
     if said is None or not scale:
         return said
     to, slope = _SCALES[scale]
-    value = to(said.value)
-    return Said(value, value + slope(said.value) * (said.pseudo - said.value), said.support)
+    return Said(to(said.value), said.places, slope(said.value) * said.changes)
 
 
-def ranked(scores: NDArray[Any], positive: Bools, inside: Bools) -> Said | None:
-    """The placement values of E. DeLong, D. DeLong and D. Clarke-Pearson, "Comparing the Areas under Two or More
-    Correlated Receiver Operating Characteristic Curves", 1988."""
+def ranked(scores: NDArray[Any], positive: Bools, places: NDArray[np.int64]) -> Said | None:
+    """Of the rows at `places`: the placement values of E. DeLong, D. DeLong and D. Clarke-Pearson, "Comparing the Areas
+    under Two or More Correlated Receiver Operating Characteristic Curves", 1988."""
     np = numpy()
-    ones, zeros = positive & inside, ~positive & inside
-    if not ones.any() or not zeros.any():
+    if not positive.any() or positive.all():
         return None
-    pseudo = np.zeros(len(scores))
-    for own, others in ((ones, zeros), (zeros, ones)):
+    won = np.zeros(len(places))
+    for own, others in ((positive, ~positive), (~positive, positive)):
         ordered = np.sort(scores[others])
         below, up_to = (np.searchsorted(ordered, scores[own], side=side) for side in ("left", "right"))
-        pseudo[own] = (below + up_to) / (2 * len(ordered))
-    pseudo[zeros] = 1 - pseudo[zeros]
-    value = float(pseudo[ones].mean())
-    n = int(inside.sum())
-    for own in (ones, zeros):
-        pseudo[own] = value + n / int(own.sum()) * (pseudo[own] - value)
-    return Said(value, pseudo, inside)
+        won[own] = (below + up_to) / (2 * len(ordered))
+    won[~positive] = 1 - won[~positive]
+    value = float(won[positive].mean())
+    each = np.where(positive, len(places) / positive.sum(), len(places) / (~positive).sum())
+    return Said(value, places, each * (won - value))
 
 
 def form_of(form: Mapping[str, Any]) -> Form:

@@ -121,61 +121,64 @@ class Rows:
         """A number a row of the slice, NaN elsewhere, whose mean is the metric's value; of what is no mean: the value
         and the number of rows times its first-order change by the row. None where rows say nothing of the metric, or
         do not define it."""
+        said = self.said(metric, name)
+        if said is None:
+            return None
         np = numpy()
-        inside = self.members(name)
-        said = self.said(metric, inside)
-        return None if said is None else np.where(inside, said.pseudo, np.nan)
+        found = np.where(self.members(name), said.value, np.nan)
+        found[said.places] += said.changes
+        return found
 
     def positive(self, metric: str, name: str = "") -> Bools | None:
         """Which rows of the slice are positive, of a metric that is a ranking; None of others."""
         form = self.forms.get(metric)
         return self._where(form.positive) & self.members(name) if isinstance(form, Ranking) else None
 
-    def said(self, metric: str, inside: Bools) -> Said | None:
-        """As `values`, of the rows `inside`."""
+    def said(self, metric: str, name: str = "") -> Said | None:
+        """What the rows of a slice say of a metric."""
         np = numpy()
         form = self.forms.get(metric)
         with np.errstate(all="ignore"):
-            said = None if form is None else self._form(form, inside)
-        return None if said is None or not np.isfinite(said.pseudo[inside]).all() else said
+            said = None if form is None else self._form(form, self.members(name))
+        return said if said is not None and np.isfinite(said.value) and np.isfinite(said.changes).all() else None
 
     def _form(self, form: Form, inside: Bools) -> Said | None:
         np = numpy()
-        n = int(inside.sum())
+        if isinstance(form, Average):
+            return self._average(form, inside)
+        if isinstance(form, Ranking):
+            places = np.flatnonzero(inside)
+            return ranked(self.columns[form.score][places], self._where(form.positive)[places], places)
+        num_rows = int(np.count_nonzero(inside))
         if isinstance(form, Share):
             right, of = self._share(form, inside)
-            return scaled(form.scale, mean(right.astype(np.float64), of.astype(np.float64), n))
-        if isinstance(form, Mean):
-            weight = self._any(form.of, inside).astype(np.float64)
-            if form.weight is not None:
-                weight *= self.columns[form.weight]
-            return scaled(form.scale, mean(self._numbers(form.column).astype(np.float64), weight, n))
-        if isinstance(form, Ranking):
-            return ranked(self.columns[form.score], self._where(form.positive), inside)
-        return self._average(form, inside, n)
+            places = np.flatnonzero(of)
+            return scaled(form.scale, mean(right[places].astype(np.float64), None, places, num_rows))
+        places = np.flatnonzero(self._any(form.of, inside))
+        weight = None if form.weight is None else self.columns[form.weight][places].astype(np.float64)
+        numbers = self._numbers(form.column)[places].astype(np.float64)
+        return scaled(form.scale, mean(numbers, weight, places, num_rows))
 
-    def _average(self, form: Average, inside: Bools, n: int) -> Said | None:
+    def _average(self, form: Average, inside: Bools) -> Said | None:
         np = numpy()
-        sizes = [int(self._any(there, inside).sum()) for there in form.there]
-        weights = [float(size if form.by_size else size > 0) for size in sizes]
+        there = [np.flatnonzero(self._any(conditions, inside)) for conditions in form.there]
+        weights = [float(len(each) if form.by_size else len(each) > 0) for each in there]
         total = sum(weights)
         if not total:
             return None
-        value, pseudo, support = 0.0, np.zeros(len(inside)), np.zeros(len(inside), bool)
-        for part, there, weight in zip(form.parts, form.there, weights, strict=True):
-            said = self._form(part, inside) if weight else None
+        found = [self._form(part, inside) if weight else None for part, weight in zip(form.parts, weights, strict=True)]
+        value = sum(w / total * said.value for w, said in zip(weights, found, strict=True) if said is not None)
+        changes, says = np.zeros(len(inside)), np.zeros(len(inside), bool)
+        for said, weight, rows in zip(found, weights, there, strict=True):
             if said is not None:
-                value += weight / total * said.value
-                pseudo += weight / total * (said.pseudo - said.value)
-                support |= said.support
-                if form.by_size:
-                    pseudo += n / total * said.value * self._any(there, inside)
-            if form.by_size and weight:
-                support |= self._any(there, inside)
-        if form.by_size:  # a row more of a part, too
-            counted = sum(self._any(there, inside).astype(np.int64) for there in form.there)
-            pseudo -= n / total * value * counted
-        return Said(value, value + pseudo, support)
+                changes[said.places] += weight / total * said.changes
+                says[said.places] = True
+            if form.by_size:  # a row more of a part, too
+                of_part = 0.0 if said is None else said.value
+                changes[rows] += np.count_nonzero(inside) / total * (of_part - value)
+                says[rows] = True
+        places = np.flatnonzero(says)
+        return Said(value, places, changes[places])
 
     def _any(self, conditions: tuple[Is, ...], inside: Bools) -> Bools:
         np = numpy()
@@ -225,18 +228,19 @@ def won_lost(
 def paired(candidate: Rows, champion: Rows, metric: str, name: str = "", *, by_keys: bool = False) -> Paired | None:
     """The difference by row, or by key; None where rows say nothing of the metric."""
     np = numpy()
-    inside = candidate.members(name)
-    ours, theirs = (rows.said(metric, inside) for rows in (candidate, champion))
+    ours, theirs = candidate.said(metric, name), champion.said(metric, name)
     if ours is None or theirs is None:
         return None
-    places = np.flatnonzero(ours.support | theirs.support)
-    difference = ours.value - theirs.value
-    beside = ours.pseudo[places] - theirs.pseudo[places] - difference
-    keys, sizes = candidate.keys[places], np.ones(len(places), np.int64)
+    beside = np.zeros(candidate.num_rows)
+    beside[ours.places] += ours.changes
+    beside[theirs.places] -= theirs.changes
+    places = ours.places if np.array_equal(ours.places, theirs.places) else np.union1d(ours.places, theirs.places)
+    beside, keys, sizes = beside[places], candidate.keys[places], np.ones(len(places), np.int64)
     if by_keys:
         keys, numbers = _units(keys)
         beside, sizes = np.bincount(numbers, beside), np.bincount(numbers)
-    differences = (difference + len(keys) / int(inside.sum()) * beside).astype(np.float64)
+    num_rows = int(np.count_nonzero(candidate.members(name)))
+    differences = (ours.value - theirs.value + len(keys) / num_rows * beside).astype(np.float64)
     return Paired(keys, differences, sizes)
 
 

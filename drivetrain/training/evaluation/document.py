@@ -70,8 +70,7 @@ def document(
             "by": bootstrap.by,
             "file": BOOTSTRAP_FILE,
         },
-        "rows": result.rows
-        and {"file": ROWS_FILE if result.rows.arrays else None, "left_out": list(result.rows.left_out)},
+        "rows": result.rows and {"file": ROWS_FILE, "left_out": list(result.rows.left_out)},
     }
 
 

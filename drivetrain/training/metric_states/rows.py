@@ -169,8 +169,8 @@ class KeptRows:
 
     def gathered(self, process: Process) -> RowTable | None:
         """All rows in their order, on the first rank; None on the others. Every rank must call it."""
-        if not self._columns:
-            return RowTable({}, tuple(self._left_out)) if process.is_main else None
+        if not self._columns:  # nothing was kept
+            return self._table(0, {}) if process.is_main else None
         rows = np.concatenate([np.zeros(0, np.int64), *self._rows])
         lengths = [len(one) for one in self._rows]
         columns = [None] * (len(self._parts) - len(self._columns)) + list(self._columns)
@@ -187,13 +187,14 @@ class KeptRows:
                 found[places] = values
             if found is not None:
                 arrays[name] = _written(column, found)
-        if not process.is_main:
-            return None
+        return self._table(self._num_rows, arrays) if process.is_main else None
+
+    def _table(self, num_rows: int, arrays: Mapping[str, NDArray[Any]]) -> RowTable:
         about = {
             "format": FORMAT,
-            "rows": self._num_rows,
-            "keyed": self._keyed,
-            "slices": [{"column": column.name, "values": list(column.values)} for column in self._slices],
+            "rows": num_rows,
+            "keyed": self._keyed and bool(arrays),
+            "slices": [{"column": one.name, "values": list(one.values)} for one in self._slices if arrays],
             "columns": ["bits" if column.levels == 2 else "numbers" for column in self._columns],
             "metrics": self._forms,
             "left_out": self._left_out,

@@ -127,8 +127,8 @@ def test_columns_beyond_the_limit_are_left_out_and_named(tmp_path: Path, monkeyp
     assert {"loss", "margin", "auroc_macro", "recall_class_2"} < set(rows.left_out)
     assert table.rows is not None and table.rows.left_out == rows.left_out
     monkeypatch.setattr(module, "MOST_BYTES", 64)
-    nothing = evaluated(given).rows
-    assert nothing is not None and not nothing.arrays and "hit" in nothing.left_out
+    nothing = read(evaluated(given), tmp_path)
+    assert not nothing.forms and not nothing.num_rows and "hit" in nothing.left_out
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
