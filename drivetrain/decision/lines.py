@@ -1,0 +1,260 @@
+"""Lines of candidates, and what is kept of them: the evidence of a group, which its registry keeps.
+
+A line is one pipeline (its code and settings, but for what differs from training to training), one champion, one metric
+and one set of test rows, or rows that are new each night. Each comparison is a night of its line. The same test again,
+whenever it comes, is the night that it was.
+
+    kept, standing = entered(kept, tonight, error=0.05, allowed=4)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from drivetrain.base.errors import InputError
+from drivetrain.data.arrow import numpy
+from drivetrain.decision.nights import LOOKS, Pooled, by_nights, by_rows, next_look
+from drivetrain.decision.standing import Night, Standing
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Keys = NDArray[np.uint64]
+
+YEAR_SECONDS = 365 * 86_400.0
+FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tonight:
+    """A comparison of a candidate with the champion."""
+
+    champion: str
+    """The content's hash, as `candidate`."""
+    candidate: str
+    pipeline: str
+    """The hash of its code and settings."""
+    metric: str
+    margin: float
+    run: str
+    gain: float
+    """The difference, in the direction in which the metric is better."""
+    rows: Keys
+    """The key of each test row."""
+    keys: Keys
+    """Of the rows (or of what they share keys of) that say something of the metric."""
+    parts: Floats
+    """What each of these adds to the gain: their sum is the gain."""
+    at: float = field(default_factory=time.time)
+
+    @property
+    def test_set(self) -> str:
+        return hashlib.sha256(numpy().sort(self.rows).tobytes()).hexdigest()
+
+
+@dataclass(kw_only=True)
+class _Line:
+    """What is kept of a line: `parts` at each look so far and in sum, by `keys`; `seen` are the rows of a line whose
+    rows are new each night."""
+
+    number: int
+    champion: str
+    pipeline: str
+    metric: str
+    margin: float
+    test_set: str
+    rows: Literal["", "reused", "new"] = ""
+    nights: list[Night] = field(default_factory=list[Night])
+    keys: Keys
+    sums: Floats
+    parts: Floats
+    seen: NDArray[np.uint32]
+
+    @property
+    def started(self) -> float:
+        return self.nights[0].at
+
+
+def entered(kept: bytes, tonight: Tonight, *, error: float, allowed: int) -> tuple[bytes, Standing]:
+    """Enter a comparison into the evidence of a group.
+
+    Args:
+        kept: the evidence so far; empty at first.
+        error: how often, in a year, a candidate may be promoted of which the line is no better than the champion.
+        allowed: how many lines a year share that.
+
+    Returns:
+        The evidence with it, and where its line stands.
+
+    Raises:
+        InputError: the evidence is damaged, or of a later version.
+    """
+    lines = [line for line in _read(kept) if tonight.at - line.nights[-1].at < YEAR_SECONDS]
+    started = sum(tonight.at - line.started < YEAR_SECONDS for line in lines)
+    mine = [line for line in reversed(lines) if _is_of(line, tonight)]
+    for line in mine:
+        for number, night in enumerate(line.nights, 1):
+            if (night.test_set, night.candidate) == (tonight.test_set, tonight.candidate):
+                return kept, _standing(line, number, error, allowed, started)
+    line = next((line for line in mine if _goes_on(line, tonight)), None)
+    if line is None:
+        if started >= allowed:
+            frees = min(line.started for line in lines if tonight.at - line.started < YEAR_SECONDS) + YEAR_SECONDS
+            return kept, Standing(level=error / allowed, lines=started, allowed=allowed, frees=frees)
+        line = _started(max((line.number for line in lines), default=0) + 1, tonight)
+        lines.append(line)
+        started += 1
+    _add(line, tonight, error / allowed)
+    return _written(lines), _standing(line, len(line.nights), error, allowed, started)
+
+
+def _is_of(line: _Line, tonight: Tonight) -> bool:
+    return (line.champion, line.pipeline, line.metric, line.margin) == (
+        tonight.champion,
+        tonight.pipeline,
+        tonight.metric,
+        tonight.margin,
+    )
+
+
+def _goes_on(line: _Line, tonight: Tonight) -> bool:
+    """Whether tonight is a night of the line: on the same rows, or with rows that it has not had."""
+    if len(line.nights) >= LOOKS[-1]:
+        return False
+    if line.rows != "new" and line.test_set == tonight.test_set:
+        return True
+    return line.rows != "reused" and not numpy().isin(_short(tonight.rows), line.seen).all()
+
+
+def _started(number: int, tonight: Tonight) -> _Line:
+    return _Line(
+        number=number,
+        champion=tonight.champion,
+        pipeline=tonight.pipeline,
+        metric=tonight.metric,
+        margin=tonight.margin,
+        test_set=tonight.test_set,
+        keys=numpy().zeros(0, numpy().uint64),
+        sums=numpy().zeros(0),
+        parts=numpy().zeros((0, 0)),
+        seen=numpy().zeros(0, numpy().uint32),
+    )
+
+
+def _add(line: _Line, tonight: Tonight, level: float) -> None:
+    """One more night: its evidence, and the verdict where it is a look."""
+    if line.nights and not line.rows:
+        line.rows = "reused" if line.test_set == tonight.test_set else "new"
+    gain = tonight.gain
+    if line.rows == "new":
+        line.keys, line.sums, line.parts = line.keys[:0], line.sums[:0], line.parts[:0, :0]
+        is_new = ~numpy().isin(_short(tonight.keys), line.seen)
+        if not is_new.all():  # each row counts once
+            units = max(int(is_new.sum()), 1)
+            gain = float(tonight.parts[is_new].sum()) * len(is_new) / units
+    if line.rows != "reused":
+        line.seen = numpy().union1d(line.seen, _short(numpy().concatenate([tonight.rows, tonight.keys])))
+    else:
+        line.seen = line.seen[:0]
+    pooled: Pooled | None = None
+    number = len(line.nights) + 1
+    gains = [*(night.gain for night in line.nights), gain]
+    shifted = [each - line.margin for each in gains]
+    if line.rows != "new":
+        _pool(line, tonight)
+        if number in LOOKS:
+            pooled = by_rows(line.parts - line.margin / max(line.parts.shape[1], 1), shifted, level)
+    elif number in LOOKS:
+        pooled = by_nights(shifted, level)
+    line.nights.append(
+        Night(
+            candidate=tonight.candidate,
+            run=tonight.run,
+            at=tonight.at,
+            test_set=tonight.test_set,
+            gain=gain,
+            mean=None if pooled is None else pooled.gain + line.margin,
+            least=None if pooled is None else pooled.least + line.margin,
+        )
+    )
+
+
+def _pool(line: _Line, tonight: Tonight) -> None:
+    """Add what each row says to its sum, and at a look note its mean over the nights."""
+    if not numpy().array_equal(line.keys, tonight.keys):
+        every = numpy().union1d(line.keys, tonight.keys)
+        place = numpy().searchsorted(every, line.keys)
+        sums, parts = numpy().zeros(len(every)), numpy().zeros((len(line.parts), len(every)))
+        sums[place], parts[:, place] = line.sums, line.parts
+        line.keys, line.sums, line.parts = every, sums, parts
+    numpy().add.at(line.sums, numpy().searchsorted(line.keys, tonight.keys), tonight.parts)
+    number = len(line.nights) + 1
+    if number in LOOKS:
+        line.parts = numpy().vstack([line.parts, line.sums / number])
+
+
+def _short(keys: Keys) -> NDArray[np.uint32]:
+    """Keys of half the size: of two million rows one in two thousand that is new is taken for one that is not."""
+    return (keys * numpy().uint64(0x9E3779B97F4A7C15) >> numpy().uint64(32)).astype(numpy().uint32)
+
+
+def _standing(line: _Line, number: int, error: float, allowed: int, started: int) -> Standing:
+    return Standing(
+        level=error / allowed,
+        lines=started,
+        allowed=allowed,
+        line=line.number,
+        rows=line.rows,
+        margin=line.margin,
+        nights=tuple(line.nights[:number]),
+        next_look=next_look(number),
+    )
+
+
+def _read(kept: bytes) -> list[_Line]:
+    if not kept:
+        return []
+    try:
+        with numpy().load(io.BytesIO(kept), allow_pickle=False) as found:
+            arrays: dict[str, Any] = {name: found[name] for name in found.files}
+        about: Mapping[str, Any] = json.loads(arrays.pop("lines").tobytes())
+        if about["format"] > FORMAT:
+            raise InputError(
+                f"the evidence of the group has format {about['format']}; this version of drivetrain reads {FORMAT}. "
+                "Use the version that wrote it."
+            )
+        return [
+            _Line(
+                **{**entry, "nights": [Night(**night) for night in entry["nights"]]},
+                **{name: arrays[f"{entry['number']}.{name}"] for name in ("keys", "sums", "parts", "seen")},
+            )
+            for entry in about["lines"]
+        ]
+    except InputError:
+        raise
+    except Exception as error:
+        raise InputError(
+            f"the evidence of earlier comparisons that the registry keeps is damaged: {error}. Restore it, or compare "
+            'with nights="bonferroni".'
+        ) from None
+
+
+def _written(lines: list[_Line]) -> bytes:
+    entries: list[dict[str, Any]] = []
+    arrays: dict[str, Any] = {}
+    for line in lines:
+        entry = {**vars(line), "nights": [asdict(night) for night in line.nights]}
+        arrays |= {f"{line.number}.{name}": entry.pop(name) for name in ("keys", "sums", "parts", "seen")}
+        entries.append(entry)
+    text = json.dumps({"format": FORMAT, "lines": entries}, separators=(",", ":"))
+    target = io.BytesIO()
+    numpy().savez_compressed(target, lines=numpy().frombuffer(text.encode(), numpy().uint8), **arrays)
+    return target.getvalue()

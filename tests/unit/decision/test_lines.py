@@ -1,0 +1,131 @@
+"""Lines of candidates: which comparison is a night of which line, and what is kept of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drivetrain.base.errors import InputError
+from drivetrain.decision.lines import YEAR_SECONDS, Tonight, entered
+from drivetrain.decision.standing import Standing
+
+DAY = 86_400.0
+
+
+class Group:
+    """The evidence of a group, to which a night after the other is added."""
+
+    def __init__(self, allowed: int = 4) -> None:
+        self.kept, self.allowed, self.day = b"", allowed, 0
+
+    def night(self, won: int = 60, lost: int = 0, first: int = 0, of: int = 500, **given: Any) -> Standing:
+        """Compare a new candidate on the rows `first` and following, of which it wins the first ones."""
+        self.day += 1
+        rows = np.arange(first, first + of, dtype=np.uint64)
+        parts = np.array([1.0] * won + [-1.0] * lost + [0.0] * (of - won - lost)) / of
+        about = {
+            "champion": "c",
+            "candidate": f"model {self.day}",
+            "pipeline": "p",
+            "metric": "accuracy",
+            "margin": 0.0,
+        }
+        about |= {"run": f"run {self.day}", "at": self.day * DAY, **given}
+        tonight = Tonight(rows=rows, keys=rows, parts=parts, gain=float(parts.sum()), **about)
+        self.kept, standing = entered(self.kept, tonight, error=0.05, allowed=self.allowed)
+        return standing
+
+
+def test_a_clear_gain_is_found_on_the_first_night() -> None:
+    found = Group().night()
+    assert found.is_better and (found.line, found.rows, found.lines, found.level) == (1, "", 1, 0.0125)
+    assert found.nights[0].mean == pytest.approx(0.12) and not Group().night(won=6).is_better
+
+
+def test_nights_on_the_same_rows_are_pooled_by_row() -> None:
+    group = Group()
+    found = [group.night(won=22, lost=6) for _ in range(3)]
+    assert [each.is_better for each in found] == [False, False, True]
+    assert found[1].nights[-1].least is None and found[1].next_look == 3, "between two looks nothing is decided"
+    assert found[2].rows == "reused" and [night.run for night in found[2].nights] == ["run 1", "run 2", "run 3"]
+
+
+def test_the_same_test_is_the_night_that_it_was_whenever_it_comes() -> None:
+    group = Group()
+    first = group.night(candidate="a")
+    group.night(candidate="b")
+    kept = group.kept
+    assert group.night(candidate="a").nights == first.nights and group.kept == kept
+    assert len(group.night(candidate="c").nights) == 3
+
+
+def test_tonights_own_difference_must_not_be_below_0() -> None:
+    group = Group()
+    found = group.night()
+    lost = replace(found, nights=(*found.nights, replace(found.nights[0], gain=-0.001)))
+    equal = replace(found, nights=(*found.nights, replace(found.nights[0], gain=0.0)))
+    assert (lost.is_better, equal.is_better) == (False, True)
+
+
+def test_rows_that_are_new_each_night_make_the_night_the_unit() -> None:
+    group = Group()
+    found = [group.night(won=40, lost=10 + n % 3, first=1000 * n) for n in range(10)]
+    assert found[1].rows == "new" and [each.is_better for each in found[1:]] == [False] * 8 + [True]
+
+
+def test_each_row_counts_once() -> None:
+    group = Group()
+    group.night(first=0)
+    found = group.night(first=250, won=50, lost=200)  # the rows that are new are won by none
+    assert found.rows == "new" and found.nights[-1].gain == 0
+
+
+@pytest.mark.parametrize(
+    "other",
+    [{"champion": "d"}, {"pipeline": "q"}, {"metric": "f1"}, {"margin": 0.01}, {"first": 1000, "rows": "reused"}],
+)
+def test_what_begins_a_line(other: dict[str, Any]) -> None:
+    group = Group(allowed=2)
+    group.night()
+    if other.pop("rows", ""):
+        group.night()
+    found = group.night(**other)
+    assert (found.line, len(found.nights), found.lines) == (2, 1, 2)
+    refused = group.night(pipeline="one more")
+    assert not refused.nights and not refused.is_better and refused.frees == DAY + YEAR_SECONDS
+    assert len(group.night().nights) > 1, "a line that was started goes on"
+    group.day = 400
+    assert group.night(pipeline="next year").nights, "a line is free again"
+
+
+def test_rows_may_come_in_another_order_and_say_something_only_now() -> None:
+    group = Group()
+    group.night(won=1)
+    kept = group.kept
+    rows = np.arange(500, dtype=np.uint64)
+    tonight = Tonight(
+        champion="c",
+        candidate="x",
+        pipeline="p",
+        metric="accuracy",
+        margin=0.0,
+        run="",
+        gain=0.002,
+        rows=rows[::-1].copy(),
+        keys=np.array([7000, 3], dtype=np.uint64),
+        parts=np.array([0.004, -0.002]),
+        at=2 * DAY,
+    )
+    _, found = entered(kept, tonight, error=0.05, allowed=4)
+    assert (found.rows, len(found.nights)) == ("reused", 2)
+
+
+def test_damaged_evidence_is_an_error() -> None:
+    group = Group()
+    group.night()
+    group.kept = group.kept[:-30]
+    with pytest.raises(InputError, match="damaged"):
+        group.night()
