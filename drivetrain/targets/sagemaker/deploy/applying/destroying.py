@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.formatting import count
 from drivetrain.targets.deployer import runs_command
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.deployed import APPLIED, Deployed, applied_uri, read, read_pipeline
@@ -51,8 +52,9 @@ class Remains:
         found = [trigger.described for trigger in self.triggers]
         if self.deployed is not None:
             found.append(f"pipeline {self.name!r}")
-        if self.records:
-            found.append(f"{len(self.records)} records of what was applied")
+        # The lock is given up rather than deleted with them.
+        if records := sum(uri != lock_uri(self.root, self.name) for uri in self.records):
+            found.append(f"{count(records, 'record')} of what was applied")
         if self.objects:
             found.append(f"{len(self.objects)} objects of code and data")
         return found

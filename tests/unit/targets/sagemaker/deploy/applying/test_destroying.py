@@ -28,7 +28,9 @@ def test_it_leaves_nothing_of_any_version(place: Place) -> None:
     found = remains(place.account, NAME, root(place))
     assert len(found.records) == 5 and len(found.objects) == 2 and len(found.triggers) == 2
     assert len(found.lines()) == 5
-    destroy(place.account, found)
+    told: list[str] = []
+    destroy(place.account, found, tell=told.append)
+    assert "4 records of what was applied" in found.lines() and told[-1] == "deleted 4 records", "the lock is no record"
     assert place.state() == EMPTY
     assert remains(place.account, NAME, root(place)).is_empty
 
