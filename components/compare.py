@@ -42,9 +42,9 @@ class Compared(TypedDict):
     champion of the metric that decides, and is there only where a champion was evaluated, as the number of comparisons
     on this test set is.
 
-    The hashes say what the candidate is and where it comes from: its files, the data and settings that it was trained
-    with, the modules that it brings along. Of what is not known it is the word `unknown`: registries take no empty
-    text."""
+    The hashes say what the candidate is and where it comes from: its report, its files, the data and settings that it
+    was trained with, the modules that it brings along. Of what is not known it is the word `unknown`: registries take
+    no empty text. `champion` is the version as a text, or the word `none`."""
 
     register: int
     floors_met: int
@@ -56,6 +56,8 @@ class Compared(TypedDict):
     value: float
     verdict: str
     why: str
+    champion: str
+    report_hash: str
     content_hash: str
     data_hash: str
     test_data_hash: str
@@ -85,6 +87,8 @@ def compare(
     budgets: str = "{}",
     budget_rule: Literal["significant", "proven"] = "significant",
     margin_from: Literal["best", "champion"] = "best",
+    seen_data: Literal["refuse", "report"] = "refuse",
+    first: bool = False,
     processes: int = 0,
 ) -> Compared:
     """Decide whether a candidate is registered.
@@ -109,15 +113,22 @@ def compare(
             proven (a greater loss must be ruled out on each, at `confidence`; small slices cannot show it).
         margin_from: with not_worse, best (the candidate must not be worse than the best approved version, nor than the
             champion), or champion (than the champion alone: many promotions may each lose the margin).
+        seen_data: what to do where the model knows the test set from its training: refuse to decide, or report it in
+            the decision.
+        first: the group may be new. Without it a group that the registry has not got is refused, for it may be
+            mistyped; but for an empty registry of the platform.
         processes: that evaluate the champion; 0 for as many as evaluated the candidate.
 
     Raises:
-        InputError: a policy that cannot be decided on these numbers; an evaluation of another model or other data; a
-            registry that cannot be asked; a champion whose files are gone or cannot be evaluated any more.
+        InputError: a policy that cannot be decided on these numbers; an evaluation of another model or other data, of
+            data that the model was trained on, or one that was changed; a registry that cannot be asked, or has not got
+            the group; a champion whose files are gone or cannot be evaluated any more.
     """
     from drivetrain.decision import About, Champion, Registered, check_policy, decide, policy, read_evaluation, write
     from drivetrain.decision.anchor import anchor_of
+    from drivetrain.decision.seen import check_unseen
     from drivetrain.registry.content_hash import files_in, hash_of_files
+    from drivetrain.registry.first_version import check_first
     from drivetrain.registry.intact import damage
     from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION
     from drivetrain.registry.registration import Evidence, describe, lineage_of
@@ -142,6 +153,7 @@ def compare(
     candidate = read_evaluation(evaluation)
     check_policy(candidate, conditions)  # before anything is fetched
     _check_data(candidate, data)
+    check_unseen(candidate.seen, seen_data)
     archive = model / ARCHIVE  # beside which, in a shell, the training's other archive may lie
     path = archive if archive.is_file() and not (model / DESCRIPTION).is_file() else model
     files = files_in(path)
@@ -156,6 +168,8 @@ def compare(
     damaged = None if known is None else damage(known, opened.objects)
     registered = None if known is None else Registered(version=known.version, status=known.status)
     found = opened.champion(group)
+    if found is None and known is None:
+        check_first(opened, group, first=first, chosen=registry != "auto")
     champion: Champion | None = None
     comparison: int | None = None
     anchor: Champion | None = None
@@ -215,6 +229,8 @@ def _check_data(candidate: Evaluation, data: Path) -> None:
 
 
 def _numbers(decided: Decision, candidate_hash: str, lineage: Mapping[str, str]) -> Compared:
+    from drivetrain.registry.binding import NO_CHAMPION
+
     candidate, champion = decided.candidate, decided.champion
     numbers: Compared = {
         "register": int(decided.verdict == "register"),
@@ -227,6 +243,8 @@ def _numbers(decided: Decision, candidate_hash: str, lineage: Mapping[str, str])
         "value": candidate.whole.metrics[decided.policy.metric].value,
         "verdict": decided.verdict,
         "why": _in_one_line(decided.why),
+        "champion": NO_CHAMPION if champion is None else str(champion.version),
+        "report_hash": candidate.report_hash or _UNKNOWN,
         "content_hash": candidate_hash,
         "data_hash": lineage.get("data", _UNKNOWN),
         "test_data_hash": candidate.data_hash or _UNKNOWN,

@@ -55,6 +55,7 @@ def register_model(
     image: str = "",
     instance_types: str = "",
     quality: str = "",
+    against_decision: str = "",
 ) -> Registered:
     """Register a model's content as a version of a group.
 
@@ -74,12 +75,15 @@ def register_model(
         image: the URI of the container image that serves the model.
         instance_types: where it may be deployed, such as "ml.m5.large, ml.c5.xlarge".
         quality: the S3 URI of the report's model_quality.json, which SageMaker shows.
+        against_decision: why the model is registered, where the decision speaks against it; it is kept.
 
     Raises:
-        InputError: an empty or damaged model, an evaluation without numbers, a report or decision of another model, an
-            illegal group, a training image, an unknown registry, or one that cannot be reached or refuses.
+        InputError: an empty or damaged model, an evaluation without numbers, a report or decision of another model, a
+            decision that speaks against it, an illegal group, a training image, an unknown registry, or one that cannot
+            be reached or refuses.
     """
     from drivetrain.registry import registration
+    from drivetrain.registry.binding import checked_registration
     from drivetrain.registry.content_hash import files_in, hash_of_files
     from drivetrain.registry.intact import known
     from drivetrain.registry.model_package import is_training_image
@@ -96,10 +100,11 @@ def register_model(
     metrics = None if evaluation is None else read_metrics(evaluation)
     measured = None if report is None else registration.read_evaluation(report)
     decided = None if decision is None else registration.read_decision(decision)
-    files = files_in(model)
+    files = files_in(model, whole=True)
     content_hash = hash_of_files(files)
     evidence = registration.Evidence(registration.describe(model), measured, decided)
-    registration.checked_evidence(evidence, content_hash)
+    registration.checked_evidence(evidence, files)
+    evidence = checked_registration(opened, group, content_hash, evidence, against=against_decision)
     if metrics is None and measured is not None:
         metrics = registration.metrics_of(measured)
     record = registration.model_record(

@@ -93,6 +93,10 @@ class Retraining(Settings):
     """With not_worse the margin counts from the best approved version (best), or from the champion alone."""
     model_group: str = "retraining"
     """The model package group in which versions are registered."""
+    first: bool = False
+    """A group that you name has no versions yet."""
+    seen_data: str = "refuse"
+    """What to do where the model knows rows of the test set: refuse to decide, or report it in the decision."""
     intended_use: str = ""
     """What the model is for, in a sentence for its card."""
 
@@ -153,6 +157,9 @@ def retraining(settings: Retraining) -> Pipeline:
         budgets=settings.budgets,
         budget_rule=settings.budget_rule,
         margin_from=settings.margin_from,
+        seen_data=settings.seen_data,
+        # Nobody mistypes the name that stands here.
+        first=settings.first or settings.model_group == Retraining.model_fields["model_group"].default,
         cluster=machine,
     )
 

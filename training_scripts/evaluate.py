@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.report_hash import PARTS, REPORT_HASH, report_hash
 from drivetrain.training import plugins
 from drivetrain.training.evaluation import document, files, model_quality, plots, table
 from drivetrain.training.evaluation.predictions import Predictions
@@ -146,7 +147,10 @@ def run(
         content = document.document(
             result,
             settings,
-            data={"content_hash": dataset.content_hash, "rows": len(dataset), "key": dataset.key},
+            data={
+                **{"content_hash": dataset.content_hash, "rows": len(dataset), "key": dataset.key},
+                **seen_before(dataset, trained_on),
+            },
             model={
                 "content_hash": model_hash or None,
                 "recipe": description["recipe"],
@@ -188,6 +192,21 @@ def _window(data: Path, recipe: Recipe, reader: str, batch_size: int) -> int:
     name = getattr(recipe, "reader", "auto") if reader == "auto" else reader
     is_prepared = name in ("auto", "prepared") and (data / MANIFEST_FILE).is_file()
     return batch_size if is_prepared and PreparedData(data).rows > MOST_HELD_ROWS else 0
+
+
+def seen_before(dataset: Dataset, trained_on: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model knows of the data from its training (drivetrain/decision/seen.py).
+
+    Args:
+        trained_on: what model.json says of the training data.
+    """
+    found: dict[str, Any] = {}
+    if trained_on.get("content_hash"):
+        found["trained_on"] = trained_on["content_hash"] == dataset.content_hash
+    prepared = getattr(dataset.reader, "data", None)
+    if isinstance(prepared, PreparedData) and prepared.leakage:
+        found["leakage"] = prepared.leakage
+    return found
 
 
 def _bootstrap(settings: Settings, dataset: Dataset) -> Bootstrap | None:
@@ -233,7 +252,8 @@ def say(content: Mapping[str, Any], speed: str) -> None:
 def write_report(
     report: Path, content: Mapping[str, Any], result: Evaluation, worst: Mapping[str, Any] | None = None
 ) -> None:
-    """All files but the predictions; evaluation.json, which tells that the others are whole, comes last."""
+    """All files but the predictions; evaluation.json, which tells that the others are whole, and names them by their
+    hashes, comes last."""
     bootstrap = document.replicates(result)
     if bootstrap is not None:
         files.write_json(report / files.BOOTSTRAP_FILE, bootstrap)
@@ -246,7 +266,8 @@ def write_report(
     files.write_json(report / files.MODEL_QUALITY_FILE, quality)
     for name, picture in plots.pictures(result.curves, content["metrics"]).items():
         files.write_text(report / files.PLOTS_FOLDER / name, picture)
-    files.write_json(report / files.EVALUATION_FILE, content)
+    named = {**content, PARTS: files.parts(report)}
+    files.write_json(report / files.EVALUATION_FILE, {**named, REPORT_HASH: report_hash(named)})
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ def register(
     metadata: Mapping[str, Any] | None = None,
     intended_use: str = "",
     card: Mapping[str, Any] | None = None,
+    against_decision: str = "",
     display_name: str | None = None,
     description: str | None = None,
     after: Sequence[BaseStep | Dependency] = (),
@@ -46,6 +47,8 @@ def register(
         intended_use: what the model is for; it stands on the model card.
         card: more sections of the model card, in the service's schema: {"business_details": {"business_problem": ...}}.
         metadata: names and texts of your own, of at most 256 characters.
+        against_decision: why versions are registered that the decision keeps out, or that were compared with another
+            champion than that of the moment; it is kept with them.
 
     Raises:
         SpecError: a step without the output that is needed; a section or field that a model card does not have.
@@ -61,6 +64,7 @@ def register(
     if isinstance(decision, BaseStep):
         known = _decided(decision)
         decision = decision["decision"]
+    against = {model_package.AGAINST: against_decision} if against_decision else {}
     return RegisterStep(
         name=name,
         display_name=display_name,
@@ -73,7 +77,7 @@ def register(
         decision=None if decision is None else as_value(decision),
         approval=as_value(approval),
         image=image,
-        metadata={key: as_value(value) for key, value in {**known, **(metadata or {})}.items()},
+        metadata={key: as_value(value) for key, value in {**known, **against, **(metadata or {})}.items()},
         card=_card(intended_use, card),
     )
 
@@ -93,6 +97,8 @@ def _decided(step: BaseStep) -> dict[str, Any]:
         f"{model_package.LINEAGE}config": "config_hash",
         f"{model_package.LINEAGE}code": "code_hash",
         f"{model_package.DECISION}verdict": "verdict",
+        f"{model_package.DECISION}champion": "champion",
+        f"{model_package.DECISION}report": "report_hash",
     }
     return {name: step.text(text) for name, text in kept.items() if text in texts}
 

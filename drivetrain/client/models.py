@@ -96,16 +96,23 @@ class Model:
         # By its name: a run has its model, too, and its module imports this one.
         return importlib.import_module("drivetrain.client.run").Run(execution, home=home.root)
 
-    def approve(self, reason: str | None = None) -> Model:
+    def approve(self, reason: str | None = None, *, against_decision: str = "") -> Model:
         """Make it the champion. Newer versions that are approved are rejected, as `drivetrain models approve` does.
 
+        Args:
+            against_decision: why it is approved, where the decision on it speaks against it; it is kept.
+
         Raises:
-            UserError: the registry cannot be reached, or refuses.
+            UserError: the registry cannot be reached, or refuses; the decision on it speaks against it, or its files
+                are not those that were registered.
         """
-        from drivetrain.registry.intact import make_champion
+        from drivetrain.registry.approving import make_champion
 
         checked("approve", str | None, reason=reason)
-        self._version = make_champion(self._of.opened, self.group, self.version, reason=reason, by=_user())[0]
+        checked("approve", str, against_decision=against_decision)
+        self._version = make_champion(
+            self._of.opened, self.group, self.version, reason=reason, by=_user(), against=against_decision
+        )[0]
         return self
 
     def reject(self, reason: str | None = None) -> Model:

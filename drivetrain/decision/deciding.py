@@ -154,6 +154,7 @@ def decide(
         kept = kept and not unproven(candidate, champion.evaluation, policy)
         verdict = "register" if kept and not used_up(policy, comparison) else "keep champion"
     why = [
+        *candidate.seen,
         *_first([_about_floor(floor) for floor in floors if not floor.met], "floors are not met"),
         *([] if registered is None else [_about_registered(registered)]),
         *_about_champion(candidate, champion, policy, difference, registered, comparison, floors, asked),

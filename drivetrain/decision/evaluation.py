@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, NoReturn, cast
 from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
 from drivetrain.decision.rows import Rows, read_rows
+from drivetrain.decision.seen import seen
+from drivetrain.registry.report_hash import checked_report
 
 EVALUATION_FILE = "evaluation.json"
 FORMAT = 1
@@ -74,6 +76,10 @@ class Evaluation:
     resampling: Resampling | None
     evidence: Rows | None = field(default=None, compare=False, repr=False)
     """What each row says of each metric; None without a bootstrap, and where an earlier version wrote the report."""
+    report_hash: str = ""
+    """Of all that the report says (drivetrain/registry/report_hash.py)."""
+    seen: tuple[str, ...] = ()
+    """What the model knows of the test set from its training, a sentence each."""
 
     @property
     def whole(self) -> Group:
@@ -104,6 +110,7 @@ def read_evaluation(folder: Path) -> Evaluation:
 
 def _evaluation(file: Path, found: Mapping[str, Any]) -> Evaluation:
     data, model, bootstrap = found["data"], found["model"], found.get("bootstrap")
+    report_hash = checked_report(found, file, *(() if bootstrap is None else (str(bootstrap["file"]),)))
     resampling: Resampling | None = None
     drawn: dict[str, _Drawn] = {}
     if bootstrap is not None:
@@ -135,6 +142,8 @@ def _evaluation(file: Path, found: Mapping[str, Any]) -> Evaluation:
         settings=dict(found.get("settings", {})),
         resampling=resampling,
         evidence=read_rows(file.parent),
+        report_hash=report_hash,
+        seen=tuple(seen(data)),
     )
 
 

@@ -92,6 +92,8 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
             "rows": candidate.rows,
             "slices": [{"name": name, "samples": each.num_samples} for name, each in candidate.groups.items() if name],
         },
+        "report": candidate.report_hash,
+        "seen": list(candidate.seen),
         "bootstrap": _bootstrap(candidate),
         "already_registered": None if decision.registered is None else decision.registered.version,
     }

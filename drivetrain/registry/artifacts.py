@@ -30,6 +30,10 @@ _DENIED = ("403", "AccessDenied", "Forbidden", "InvalidAccessKeyId", "SignatureD
 _ABSENT = ("404", "NoSuchKey", "NoSuchBucket", "NotFound")
 
 
+class AbsentArtifactError(InputError):
+    """Nothing lies at the URI."""
+
+
 def fetch(uri: str, folder: Path) -> Path:
     """The folder or file that a URI names, on this machine.
 
@@ -63,7 +67,7 @@ def _there(path: Path, uri: str) -> Path:
     if path.exists():
         return path
     where = "" if str(path) == uri else f", which is {path},"
-    raise InputError(f"there is nothing at {uri}{where} any more. Restore it.")
+    raise AbsentArtifactError(f"there is nothing at {uri}{where} any more. Restore it.")
 
 
 def _parse(uri: str) -> tuple[str, str]:
@@ -121,7 +125,8 @@ def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
         if denied is not None and not found:
             raise denied
     except errors.ClientError as error:
-        raise InputError(_refused(uri, error.response)) from None
+        kind = AbsentArtifactError if _is_absent(error.response) else InputError
+        raise kind(_refused(uri, error.response)) from None
     except (errors.NoCredentialsError, errors.PartialCredentialsError, errors.TokenRetrievalError) as error:
         raise InputError(
             f"{uri} cannot be read: {_reason(error)}. Set AWS_PROFILE or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
@@ -134,7 +139,7 @@ def _download(uri: str, bucket: str, key: str, folder: Path) -> Path:
             raise InputError(f"no space left in {folder} for {uri}. Free some, or set TMPDIR.") from None
         raise
     if not found:
-        raise InputError(f"there is nothing at {uri}. Give the key of an object, or the prefix of a folder.")
+        raise AbsentArtifactError(f"there is nothing at {uri}. Give the key of an object, or the prefix of a folder.")
     return folder
 
 

@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.torn_files import torn
 
 ARCHIVE = "model.tar.gz"
 # Nothing is written, so a bomb costs time only; text of zeros packs well, hence a wider bound than where files are
@@ -48,22 +49,25 @@ def hash_of_files(files: Mapping[str, str]) -> str:
     return hashlib.sha256(manifest.encode("ascii")).hexdigest()
 
 
-def files_in(path: Path) -> dict[str, str]:
+def files_in(path: Path, *, whole: bool = False) -> dict[str, str]:
     """The files in a folder or .tar.gz: name, with slashes, -> SHA-256 of the bytes in hex.
 
     A folder that holds nothing but model.tar.gz, as a platform hands a trained model on, counts as that archive.
 
+    Args:
+        whole: refuse weights that were cut off, where their format tells (torn_files.py).
+
     Raises:
         InputError: nothing there, no file in it, a link or device, a name outside the folder or given twice, a damaged
-            archive, or one that unpacks to far more than its size explains.
+            archive, or one that unpacks to far more than its size explains; weights that were cut off.
     """
     try:
         if path.is_dir():
-            files = dict(_in_folder(path))
+            files = dict(_in_folder(path, whole))
             if list(files) == [ARCHIVE]:
-                return files_in(path / ARCHIVE)
+                return files_in(path / ARCHIVE, whole=whole)
         elif path.is_file():
-            files = _in_archive(path)
+            files = _in_archive(path, whole)
         else:
             raise InputError(f"{path}: no such file or folder. Give a model's folder or its {ARCHIVE}.")
     except OSError as error:
@@ -73,7 +77,7 @@ def files_in(path: Path) -> dict[str, str]:
     return files
 
 
-def _in_folder(root: Path) -> Iterator[tuple[str, str]]:
+def _in_folder(root: Path, whole: bool) -> Iterator[tuple[str, str]]:
     pending = [root]
     while pending:
         with os.scandir(pending.pop()) as entries:
@@ -82,18 +86,19 @@ def _in_folder(root: Path) -> Iterator[tuple[str, str]]:
                     pending.append(Path(entry.path))
                 elif entry.is_file(follow_symlinks=False):
                     with open(entry.path, "rb") as file:
-                        yield Path(entry.path).relative_to(root).as_posix(), _sha256(file)
+                        name = Path(entry.path).relative_to(root).as_posix()
+                        yield name, _sha256(file, name if whole else "")
                 else:
                     raise InputError(f"{entry.path} is a link or device; a model holds only files and folders.")
 
 
-def _in_archive(path: Path) -> dict[str, str]:
+def _in_archive(path: Path, whole: bool) -> dict[str, str]:
     most = max(MOST_BYTES_OF_SMALL_ARCHIVE, MOST_GROWTH * path.stat().st_size)
     try:
         with gzip.open(path) as stream:
             bounded = _Bounded(stream, most, path)
             with tarfile.open(fileobj=bounded, mode="r|") as archive:
-                files = _members(archive, path, most)
+                files = _members(archive, path, most, whole)
             while bounded.read(_READ_BYTES):  # to the checksum at the end, which vouches for all before it
                 pass
             return files
@@ -101,7 +106,7 @@ def _in_archive(path: Path) -> dict[str, str]:
         raise InputError(f"{path} is not a whole .tar.gz: {error}.") from None
 
 
-def _members(archive: tarfile.TarFile, path: Path, most: int) -> dict[str, str]:
+def _members(archive: tarfile.TarFile, path: Path, most: int, whole: bool) -> dict[str, str]:
     files: dict[str, str] = {}
     total = 0
     for number, member in enumerate(archive):
@@ -120,14 +125,20 @@ def _members(archive: tarfile.TarFile, path: Path, most: int) -> dict[str, str]:
         content = archive.extractfile(member)
         if content is None or str(name) in files:
             raise InputError(f"{path} holds {member.name!r} twice.")
-        files[str(name)] = _sha256(content)
+        files[str(name)] = _sha256(content, str(name) if whole else "")
     return files
 
 
-def _sha256(file: IO[bytes]) -> str:
-    digest = hashlib.sha256()
+def _sha256(file: IO[bytes], whole: str = "") -> str:
+    """The hash of a file; of one that has to be `whole`, its name, which is held against its format's own length."""
+    digest, size = hashlib.sha256(), 0
+    head = tail = b""
     while block := file.read(_READ_BYTES):
         digest.update(block)
+        size += len(block)
+        head, tail = head or block, block if len(block) == _READ_BYTES else tail + block
+    if whole and (missing := torn(whole, head, tail, size)):
+        raise InputError(f"{whole} was cut off or damaged: {missing}. Train or copy the model again.")
     return digest.hexdigest()
 
 

@@ -1,12 +1,11 @@
 """A version's files, held against the hash that was registered: only with its own files is it approved, and the local
 registry mends a version of which the files are damaged when the same content is registered again.
-
-Files of another machine's store are not read here: `drivetrain models fetch` downloads them and looks.
 """
 
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -92,31 +91,33 @@ def moved(package: Mapping[str, Any], old: str, new: str) -> dict[str, Any]:
     return made
 
 
-def make_champion(
-    registry: Registry, group: str, version: int, *, reason: str | None = None, by: str | None = None
-) -> list[ModelVersion]:
-    """Approve a version and reject the newer approved ones, which would be preferred to it: the champion is the newest
-    approved version, also for those who ask the registry without us. Whatever ends it half-way, the champion is the one
-    before or the new one.
+def damage_anywhere(version: ModelVersion, objects: Path | None) -> str | None:
+    """As `damage`, of files elsewhere, too: they are fetched. What cannot be read is told, and is no damage."""
+    import tempfile
 
-    Returns:
-        The version as it is then, and those that were rejected, the newest first.
+    from drivetrain.registry.artifacts import AbsentArtifactError, fetch
 
-    Raises:
-        UserError: its files are not those that were registered.
+    if not version.artifact or not version.content_hash or place_of(version.artifact, objects) is not None:
+        return damage(version, objects)
+    with tempfile.TemporaryDirectory(prefix="drivetrain-version-") as folder:
+        try:
+            place = fetch(version.artifact, Path(folder) / "model")
+        except InputError as error:
+            # A path may be another machine's; in a bucket nothing is where nothing is found.
+            if isinstance(error, AbsentArtifactError) and version.artifact.startswith("s3://"):
+                return str(error).rstrip(".")
+            print(f"warning: the files of {version.group} version {version.version} are not read: {error}",
+                  file=sys.stderr)  # fmt: skip
+            return None
+        return damage(replace(version, record=replace(version.record, artifact=place.as_uri())), Path(folder))
+
+
+def check_own_files(version: ModelVersion, objects: Path | None) -> None:
     """
-    if registry.objects is not None:  # else nobody can tell, and a registry elsewhere is not asked in vain
-        _check_own_files(registry.version(group, version), registry.objects)
-    found = registry.set_status(group, version, "Approved", reason=reason, by=by)
-    newer = [each for each in registry.approved(group) if each.version > version]
-    said = f"version {version} is the champion" + (f": {reason}" if reason else "")
-    # The champion is the last to go, so that none in between takes its place.
-    rejected = [registry.set_status(group, each.version, "Rejected", reason=said, by=by) for each in reversed(newer)]
-    return [found, *reversed(rejected)]
-
-
-def _check_own_files(version: ModelVersion, objects: Path) -> None:
-    if (problem := damage(version, objects)) is not None:
+    Raises:
+        UserError: the files of the version are not those that were registered.
+    """
+    if (problem := damage_anywhere(version, objects)) is not None:
         raise UserError(
             f"{version.group} version {version.version} cannot be approved: {problem}. What lies at {version.artifact} "
             f"is not what was registered ({version.content_hash[:12]}). {MEND}"

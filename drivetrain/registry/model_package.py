@@ -33,6 +33,8 @@ LINEAGE = "drivetrain-lineage-"
 DECISION = "drivetrain-decision-"
 # Under this name of a decision's property stands the URI of decision.json.
 DECISION_URI = DECISION + "uri"
+# And why a version is registered against its decision.
+AGAINST = DECISION + "against"
 MOST_DESCRIPTION = 1024
 MOST_CHARACTERS = 256
 

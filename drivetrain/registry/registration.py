@@ -16,10 +16,12 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 from drivetrain.base.errors import InputError
 from drivetrain.registry import model_package
+from drivetrain.registry.binding import AGAINST, NO_CHAMPION, REPORT, as_text
 from drivetrain.registry.content_hash import ARCHIVE, hash_of_files
 from drivetrain.registry.model_card import Card, as_package_card, model_card
 from drivetrain.registry.model_package import CONTINUES, CONTINUES_FILE
 from drivetrain.registry.record import ModelRecord, Serving
+from drivetrain.registry.report_hash import checked_report, report_hash
 
 EVALUATION_FILE = "evaluation.json"
 DECISION_FILE = "decision.json"
@@ -82,11 +84,12 @@ def read_evaluation(report: Path) -> dict[str, Any]:
     """The evaluation in a report's folder.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or one that was changed after evaluate wrote it.
     """
     content = read_json(report, EVALUATION_FILE, "Give the output `report` of evaluate.")
     if not is_evaluation(content):
         raise InputError(f"{report} holds no evaluation of format 1. Give the output `report` of evaluate.")
+    checked_report(content, report / EVALUATION_FILE if report.is_dir() else report)
     return content
 
 
@@ -129,12 +132,23 @@ def describe(model: Path) -> dict[str, Any] | None:
     return continues
 
 
-def checked_evidence(evidence: Evidence, content_hash: str) -> Evidence:
+def checked_evidence(evidence: Evidence, files: Mapping[str, str]) -> Evidence:
     """What is known, if it is of this model.
 
+    Args:
+        files: those of the model, name -> SHA-256.
+
     Raises:
-        InputError: the evaluation or the decision says that it is of another one.
+        InputError: the evaluation or the decision says that it is of another one, or model.json has other weights.
     """
+    content_hash, weights = hash_of_files(files), _within(evidence.description, "weights")
+    name, expected = weights.get("file"), weights.get("sha256")
+    if isinstance(name, str) and isinstance(expected, str) and files.get(name) != expected:
+        what = "is not there" if name not in files else "is not the file that it describes"
+        raise InputError(
+            f"the model's {name} {what} in {DESCRIPTION_FILE}: it was cut off, changed or copied from another model. "
+            "Train or copy the model again."
+        )
     of = {
         EVALUATION_FILE: _within(evidence.evaluation, "model").get("content_hash"),
         DECISION_FILE: _within(evidence.decision, "candidate").get("content_hash"),
@@ -181,14 +195,15 @@ def lineage_of(files: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
         files: those of the model, name -> SHA-256.
 
     Returns:
-        `data` of the training's, `test-data` of the evaluation's manifest; `continues` of the files of the earlier
-        model that the training went on from; `config` of recipe and settings; `code` of the modules that lie in the
-        model's code/ folder. What is not known is left out.
+        `data` of the training's, `test-data` of the evaluation's manifest; `report` of the evaluation; `continues` of
+        the files of the earlier model that the training went on from; `config` of recipe and settings; `code` of the
+        modules that lie in the model's code/ folder. What is not known is left out.
     """
     description = evidence.description or {}
     found = {
         "data": _within(description, "data").get("content_hash"),
         "test-data": _within(evidence.evaluation, "data").get("content_hash"),
+        REPORT: report_hash(evidence.evaluation) if evidence.evaluation else None,
         CONTINUES: _within(description, CONTINUES).get("content_hash"),
     }
     names = ("recipe", "recipe_options", "precision", "training")
@@ -203,11 +218,14 @@ def lineage_of(files: Mapping[str, str], evidence: Evidence) -> dict[str, str]:
 
 def decision_texts(decision: Mapping[str, Any]) -> dict[str, str]:
     """What a version's properties can say of a decision: short texts."""
-    difference = _within(decision, "difference")
+    difference, against = _within(decision, "difference"), decision.get(AGAINST)
+    none = NO_CHAMPION if "champion" in decision else None
     said = {
         "verdict": decision.get("verdict"),
         "metric": decision.get("metric"),
-        "champion": _within(decision, "champion").get("version"),
+        "champion": _within(decision, "champion").get("version", none),
+        REPORT: decision.get(REPORT),
+        AGAINST: as_text(against) if isinstance(against, str) else None,
         **{name: difference.get("value" if name == "difference" else name) for name in ("difference", "low", "high")},
     }
     return {name: str(value) for name, value in said.items() if value is not None}

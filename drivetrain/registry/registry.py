@@ -56,7 +56,9 @@ class RegistryError(InputError):
 
 
 class AbsentError(InputError):
-    """There is no such group or version."""
+    """There is no such group or version. `there` has the groups of the registry, where it has no such group."""
+
+    there: tuple[str, ...] = ()
 
 
 class NotAllowedError(RegistryError):

@@ -194,7 +194,7 @@ class Pages:
         return f"{group} version {version} is {approval_words(found.status)}." if found else None
 
     def _decide(self, form: Query) -> Page:
-        from drivetrain.registry.intact import make_champion
+        from drivetrain.registry.approving import make_champion
 
         group, version, status, reason = (
             form.get(name, [""])[0].strip() for name in ("group", "version", "status", "reason")

@@ -24,7 +24,7 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.decision.anchor import best_approved, keep_best
-from drivetrain.registry.intact import make_champion
+from drivetrain.registry.approving import make_champion
 from drivetrain.registry.model_card import as_package_card, model_card
 from drivetrain.registry.package_mapping import record_of, request_of
 from drivetrain.registry.record import ModelRecord

@@ -18,6 +18,10 @@ app = App(help="Look at registered models, approve or reject them.")
 
 Group = Annotated[str, Argument(metavar="GROUP", help="The model group.")]
 Version = Annotated[str, Argument(metavar="VERSION", help="A number, `latest`, or `approved`.")]
+Against = Annotated[
+    str,
+    Option("--against-decision", metavar="REASON", help="Why, where the decision on it speaks against it; kept."),
+]
 Reason = Annotated[str | None, Option("--reason", "-m", metavar="TEXT", help="Why; kept with the decision.")]
 
 
@@ -157,19 +161,23 @@ def approve(
     group: Group,
     version: Version = "latest",
     reason: Reason = None,
+    against: Against = "",
     registry: RegistryUrl = None,
     home: Home = None,
     as_json: Json = False,
 ) -> None:
     """Approve a version: it is the champion from then on.
 
-    The champion is the newest approved version: newer ones that are approved are rejected, as `rollback` does.
+    The champion is the newest approved version: newer ones that are approved are rejected, as `rollback` does. The
+    decision of compare binds: a version that it keeps out, or that it compared with another champion than today's, is
+    approved with --against-decision only.
 
     \b
-    Example:
+    Examples:
       drivetrain models approve retraining 3 -m "better on all classes"
+      drivetrain models approve retraining 4 --against-decision "the old data was wrong"
     """
-    _decide(group, version, "Approved", reason, registry, home, as_json)
+    _decide(group, version, "Approved", reason, registry, home, as_json, against=against)
 
 
 @app.command()
@@ -225,7 +233,7 @@ def rollback(
             f"--to {to}: the champion of {group!r} is version {approved[0]}, and approved before it are: {earlier}. To "
             f"make any other version the champion, approve it: drivetrain models approve {group} VERSION{place}"
         )
-    _decide(group, str(to or approved[1]), "Approved", reason, registry, home, as_json)
+    _decide(group, str(to or approved[1]), "Approved", reason, registry, home, as_json, bound=False)
 
 
 app.command()(card.card)
@@ -234,14 +242,23 @@ app.command()(predict.predict)
 
 
 def _decide(
-    group: str, version: str, status: str, reason: str | None, registry: str | None, home: Path | None, as_json: bool
+    group: str,
+    version: str,
+    status: str,
+    reason: str | None,
+    registry: str | None,
+    home: Path | None,
+    as_json: bool,
+    *,
+    against: str = "",
+    bound: bool = True,
 ) -> None:
     import getpass
 
     from drivetrain.base.formatting import approval_words, printable
     from drivetrain.cli.models.registry import opened
     from drivetrain.cli.terminal import paint, say, say_json
-    from drivetrain.registry.intact import make_champion
+    from drivetrain.registry.approving import make_champion
 
     models = opened(registry, home)
     before = models.version(group, version)
@@ -251,7 +268,9 @@ def _decide(
         by = None  # a container without a name for its user
     rejected: list[ModelVersion] = []
     if status == "Approved":
-        after, *rejected = make_champion(models, group, before.version, reason=reason, by=by)
+        after, *rejected = make_champion(
+            models, group, before.version, reason=reason, by=by, against=against, bound=bound
+        )
     else:
         after = models.set_status(group, before.version, status, reason=reason, by=by)
     if as_json:

@@ -52,7 +52,10 @@ def no_version(group: str, wanted: str, newest: int) -> AbsentError:
 
 def no_group(registry: str, group: str, there: Iterable[str]) -> AbsentError:
     """That a registry has no such group, with the closest that it has."""
-    return AbsentError(f"{registry} has no group {group!r}. {closest(group, there)}")
+    names = tuple(sorted(there))
+    error = AbsentError(f"{registry} has no group {group!r}. {closest(group, names)}")
+    error.there = names
+    return error
 
 
 def without_header(text: str) -> str:

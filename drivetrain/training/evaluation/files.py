@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.report_hash import hash_of
 
 EVALUATION_FILE = "evaluation.json"
 BOOTSTRAP_FILE = "bootstrap.json"
@@ -63,6 +64,14 @@ def clear(report: Path) -> None:
         for path in folder.iterdir() if folder.is_dir() else ():
             if own.fullmatch(path.name):
                 path.unlink()
+
+
+def parts(report: Path) -> dict[str, str]:
+    """The SHA-256 of each file of a report but evaluation.json, by its name."""
+    own = [report / name for name in _OWN_FILES if name != EVALUATION_FILE]
+    for name, pattern in ((PLOTS_FOLDER, _OWN_PLOT), (PREDICTIONS_FOLDER, _OWN_PART)):
+        own += [path for path in sorted((report / name).glob("*")) if pattern.fullmatch(path.name)]
+    return {path.relative_to(report).as_posix(): hashed for path in own if (hashed := hash_of(path))}
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> None:

@@ -68,6 +68,8 @@ class PreparedData:
             self.content_hash = str(manifest["content_hash"])
             self.column_names = [str(column["name"]) for column in manifest["schema"]]
             self.statistics: dict[str, Any] = manifest["statistics"]
+            self.leakage: dict[str, Any] = dict(manifest.get("leakage", {}))
+            """What train has, too, as far as prepare_data looked (drivetrain/data/leakage.py)."""
             self.fitted: dict[str, Any] = dict(manifest.get("fitted", {}))
             """Transforms that `values` applies (drivetrain/data/fitted.py): those of the manifest, unless replaced."""
             self.shards = [

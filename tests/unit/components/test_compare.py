@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -19,6 +20,7 @@ from drivetrain.data.manifest import Column, Manifest, Shard
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import open_registry
+from drivetrain.registry.report_hash import report_hash
 
 SETTINGS = {
     "metrics": "accuracy, f1",
@@ -33,12 +35,12 @@ SETTINGS = {
 DATA = "d" * 64
 
 
-def write_report(folder: Path, accuracy: float, model_hash: str, data_hash: str = DATA) -> Path:
+def write_report(folder: Path, accuracy: float, model_hash: str, data_hash: str = DATA, **data: Any) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     document = {
         "format": 1,
         "num_samples": 1000,
-        "data": {"content_hash": data_hash, "rows": 1000, "key": "id"},
+        "data": {"content_hash": data_hash, "rows": 1000, "key": "id", **data},
         "model": {"content_hash": model_hash},
         "settings": SETTINGS,
         "metrics": {"accuracy": {"value": accuracy, "bound": 0.0, "higher_is_better": True}},
@@ -71,7 +73,7 @@ class Place:
         self.registry = f"local:{folder}/home/ledger.db"
 
     def compare(self, **given: Any) -> dict[str, Any]:
-        options = {"group": "digits", "registry": self.registry, **given}
+        options = {"group": "digits", "registry": self.registry, "first": True, **given}
         evaluation, model = options.pop("evaluation", self.report), options.pop("model", self.model)
         return dict(compare(evaluation, model, self.data, self.folder / "decision", **options))
 
@@ -121,7 +123,8 @@ def test_the_declaration() -> None:
     assert set(compare.inputs) == {"evaluation", "model", "data"} and set(compare.outputs) == {"decision"}
     assert {name for name, parameter in compare.parameters.items() if parameter.required} == {"group"}
     assert compare.metrics is not None and compare.texts == (
-        *("verdict", "why", "content_hash", "data_hash", "test_data_hash", "config_hash", "code_hash"),
+        *("verdict", "why", "champion", "report_hash", "content_hash", "data_hash", "test_data_hash"),
+        *("config_hash", "code_hash"),
     )
     assert {"register", "floors_met", "better", "already_registered"} <= set(compare.metrics)
     assert "difference" not in compare.metrics, "without a champion there is none"
@@ -141,6 +144,69 @@ def test_no_group_is_a_decision(
     assert f"champion of digits in {place.registry}: none\n" in capsys.readouterr().out
     assert str(place.folder) not in json.dumps(place.decided), "no path of this machine is on record"
     assert not any((place.folder / "home").iterdir()), "asking registers nothing"
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"trained_on": True}, "The model was trained on this very test set."),
+        ({"leakage": {"rows": 12, "groups": {}}}, "12 rows of the test set are in the training data, too, but for"),
+        (
+            {"leakage": {"rows": 0, "groups": {"user": 1}}},
+            "1 value of user is in the test set and in the training",
+        ),
+        (
+            {"shared_keys": {"compared": 120, "shared": 96}},
+            "Of 120 keys of the test set that were looked up, 96 are",
+        ),
+    ],
+)
+def test_a_test_set_that_the_model_knows_decides_nothing(
+    data: dict[str, Any], said: str, place: Place, evaluations: list[dict[str, Any]]
+) -> None:
+    write_report(place.report, 0.9, content_hash(place.model), **data)
+    assert said in place.refused() and "seen_data=report" in place.refused()
+    assert "seen_data='ignore'. Allowed: refuse, report." in place.refused(seen_data="ignore")
+    assert place.compare(seen_data="report")["register"] == 1
+    assert place.decided["why"][0] == place.decided["seen"][0] and said in place.decided["why"][0]
+    assert said in (place.folder / "decision" / "decision.md").read_text()
+    write_report(place.report, 0.9, content_hash(place.model), trained_on=False, leakage={"rows": 0, "groups": {}})
+    assert place.compare()["register"] == 1 and place.decided["seen"] == []
+
+
+def test_a_mistyped_group_or_registry_is_not_a_first_night(
+    place: Place, evaluations: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A registry that was named has to have the group; the platform's own may be empty."""
+    mistyped = f"local:{place.folder}/home/ledgr.db"
+    assert "ledgr.db (there is no such file) has no group 'digits'" in place.refused(first=False, registry=mistyped)
+    monkeypatch.setenv("DRIVETRAIN_REGISTRY", place.registry)
+    assert place.compare(first=False, registry="auto")["register"] == 1, "nothing is registered anywhere"
+    place.register(write_model(place.folder / "old", "old"), approved=True)
+    shutil.rmtree(place.folder / "decision")
+    said = place.refused(first=False, registry="auto", group="digist")
+    assert "has no group 'digist'. Did you mean 'digits'? Allowed: digits." in said and "first=true" in said
+    assert place.compare(first=True, group="letters")["has_champion"] == 0
+    assert place.compare(first=False)["has_champion"] == 1
+
+
+def test_an_edited_report_decides_nothing(place: Place, evaluations: list[dict[str, Any]]) -> None:
+    file = place.report / "evaluation.json"
+    whole = json.loads(file.read_bytes())
+    whole |= {"parts": {"bootstrap.json": hashlib.sha256((place.report / "bootstrap.json").read_bytes()).hexdigest()}}
+    whole["report_hash"] = report_hash(whole)
+    file.write_text(json.dumps(whole))
+    found = place.compare()
+    assert found["report_hash"] == place.decided["report"] == whole["report_hash"] and found["champion"] == "none"
+    shutil.rmtree(place.folder / "decision")
+    whole["metrics"]["accuracy"]["value"] = 0.99
+    file.write_text(json.dumps(whole))
+    assert f"{file} was changed after evaluate wrote it" in place.refused()
+    write_report(place.report, 0.9, content_hash(place.model))
+    (place.report / "bootstrap.json").write_text(json.dumps({"metrics": {"accuracy": [0.99] * 100}, "slices": []}))
+    whole["metrics"]["accuracy"]["value"] = 0.9
+    file.write_text(json.dumps(whole))
+    assert "bootstrap.json was changed after evaluate wrote it" in place.refused()
 
 
 def test_versions_of_which_none_is_approved_are_no_champion(place: Place, evaluations: list[dict[str, Any]]) -> None:
@@ -346,6 +412,7 @@ def test_as_a_command(place: Place) -> None:
     arguments = {
         **{"evaluation": place.report, "model": place.model, "data": place.data, "group": "digits"},
         **{"decision": place.folder / "decision", "metrics": place.folder / "metrics", "registry": place.registry},
+        "first": "true",
     }
     compare.main([f"--{name}={value}" for name, value in arguments.items()])
     found = json.loads((place.folder / "metrics" / "metrics.json").read_bytes())

@@ -53,12 +53,12 @@ def evaluation(of: str) -> dict[str, Any]:
 def decision(of: str) -> dict[str, Any]:
     return {
         "format": 1,
-        "verdict": "keep champion",
-        "why": ["0.1 % below the champion, which is less than it varies."],
+        "verdict": "register",
+        "why": ["It is better than the champion."],
         "candidate": {"content_hash": of, "metrics": {"accuracy": 0.98}},
         "champion": {"version": 3, "content_hash": "c" * 64, "metrics": {}},
         "metric": "accuracy",
-        "difference": {"value": -0.001, "low": -0.01, "high": 0.008},
+        "difference": {"value": 0.001, "low": 0.0005, "high": 0.008},
     }
 
 
@@ -74,7 +74,7 @@ def report(tmp_path: Path, model: Path) -> Path:
 def decided(tmp_path: Path, model: Path) -> Path:
     folder = tmp_path / "decision"
     folder.mkdir()
-    (folder / "decision.json").write_text(json.dumps(decision(content_hash(model))))
+    (folder / "decision.json").write_text(json.dumps({**decision(content_hash(model)), "champion": None}))
     return folder
 
 
@@ -98,10 +98,10 @@ def test_all_that_is_known_is_registered(model: Path, report: Path, decided: Pat
     assert made == Registered(1, 1)
     assert version.metrics == {"accuracy": 0.98, "auroc": 0.5, "num_samples": 360}
     assert version.artifact == "s3://models/model.tar.gz" and version.content_hash == content_hash(model)
-    assert set(version.lineage) == {"data", "test-data", "config", "code", "execution"}
+    assert set(version.lineage) == {"data", "test-data", "report", "config", "code", "execution"}
     assert (version.lineage["data"], version.lineage["test-data"]) == ("d" * 64, "e" * 64)
     assert version.lineage["execution"] == "run-1"
-    assert version.decision == decision(content_hash(model))
+    assert version.decision == {**decision(content_hash(model)), "champion": None}
     assert version.card is not None and model_package.metrics(request_of(version.record)) == version.metrics
     assert json.loads((tmp_path / "card" / "card.json").read_text()) == version.card
     page = (tmp_path / "card" / "card.md").read_text()
@@ -122,7 +122,7 @@ def test_the_package_is_one_that_the_service_takes(model: Path) -> None:
         instance_types=["ml.m5.large"],
         quality="s3://models/model_quality.json",
     )
-    assert record.lineage.keys() == {"data", "test-data", "config", "code"} and record.serving is not None
+    assert record.lineage.keys() == {"data", "test-data", "report", "config", "code"} and record.serving is not None
     assert check_arguments("RegisterModel", {"ModelPackageGroupName": "digits", **request_of(record)}, {}) == []
     keras = Evidence({**DESCRIPTION, "framework": "tensorflow"})
     served = registration.model_record(files, keras, {}, artifact="s3://models/model.tar.gz", image="image:1")

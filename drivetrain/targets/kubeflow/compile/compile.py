@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.call_site import blamed_on_place
+from drivetrain.registry.model_package import AGAINST
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.resources import Cluster, FolderPath, Resources
 from drivetrain.spec.steps import (
@@ -302,6 +303,8 @@ class _Compiler(References):
         }
         if step.image:
             given["image"] = step.image
+        if AGAINST in step.metadata:
+            given["against-decision"] = self.word(step.metadata[AGAINST], task)
         words += [{"option": [f"--{name}", value]} for name, value in given.items()]
         task.document["arguments"] = words
         if self.settings.registry:

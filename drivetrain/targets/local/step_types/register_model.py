@@ -15,9 +15,11 @@ from typing import Any, cast
 
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry import model_package, registration
+from drivetrain.registry.binding import checked_registration
 from drivetrain.registry.content_hash import files_in, hash_of_files
 from drivetrain.registry.model_card import as_package_card
 from drivetrain.registry.package_mapping import record_of
+from drivetrain.registry.report_hash import checked_report
 from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution.context import RunPlan, StepContext, StepResult
 from drivetrain.targets.local.ledger import ArtifactEntry
@@ -77,7 +79,9 @@ def run(context: StepContext) -> StepResult:
         evidence = _evidence(context, read)
         if len(models) == 1:
             _check_same(context, content_hash)
-            registration.checked_evidence(evidence, content_hash)
+            registration.checked_evidence(evidence, contents)
+        against = model_package.properties(arguments).get(model_package.AGAINST, "")
+        evidence = checked_registration(registry, group, content_hash, evidence, against=against)
         metrics = registration.metrics_of(evidence.evaluation) if evidence.evaluation else _metrics(context)
         package = {**arguments, **_described(arguments, contents, evidence, metrics, artifact=models[0])}
     except InputError as error:
@@ -123,7 +127,8 @@ def _evidence(context: StepContext, models: list[ArtifactEntry]) -> registration
         beside = f"{quality.rpartition('/')[0]}/{registration.EVALUATION_FILE}"
         if (path := context.store.path(beside)).is_file():
             found = registration.read_json(path, path.name, "Give the report of an evaluation.")
-            evaluation = found if registration.is_evaluation(found) else None
+            if registration.is_evaluation(found):
+                checked_report(evaluation := found, path)
     decision = None
     record = model_package.properties(context.arguments).get(model_package.DECISION_URI)
     if record is not None and record.startswith("s3://"):
@@ -192,7 +197,7 @@ def _read_model(
     )
     if len(objects) == 1 and objects[0].name.endswith((".tar.gz", ".tgz")):
         try:
-            return entry, files_in(objects[0].path)
+            return entry, files_in(objects[0].path, whole=True)
         except InputError as error:
             raise UserError(str(error)) from error
     return entry, hashed

@@ -145,7 +145,9 @@ def _registry(uses: Sequence[Use], names: Names) -> Iterator[Statement]:
     groups = tuple(dict.fromkeys(group for use in asking for group in use.groups))
     if not groups:
         return
-    yield everywhere("ListVersions", ("sagemaker:ListModelPackages",), names, "the champion is looked for by a list")
+    lists = ("sagemaker:ListModelPackageGroups", "sagemaker:ListModelPackages")
+    reason = "the champion is looked for by a list, and a group that is not there among those that are"
+    yield everywhere("ListVersions", lists, names, reason)
     yield Statement(
         sid="ReadVersions",
         actions=READ_REGISTRY,

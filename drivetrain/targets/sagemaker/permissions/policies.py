@@ -50,6 +50,7 @@ UNSCOPED: Mapping[str, str] = {
     "elasticmapreduce:RunJobFlow": "no resource before the cluster is there; bound to the region",
     "emr-serverless:CreateApplication": "no resource before the application is there; bound to the region",
     "events:ListRules": "no resource; bound to the region",
+    "sagemaker:ListModelPackageGroups": "no resource; bound to the region",
     "sagemaker:ListModelPackages": "a list is of no single version; bound to the region",
     "scheduler:ListSchedules": "no resource; bound to the region",
     "ssmmessages:CreateControlChannel": "no resource; bound to the region",

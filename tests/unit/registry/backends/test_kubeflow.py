@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.approving import make_champion
 from drivetrain.registry.backends import _kubeflow_rest
 from drivetrain.registry.backends._tags import warn_once
 from drivetrain.registry.backends.kubeflow import KubeflowRegistry
-from drivetrain.registry.intact import make_champion
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import AbsentError, RegistryError, count_comparison
@@ -193,8 +193,8 @@ QUESTIONS: dict[str, tuple[Callable[[KubeflowRegistry], Any], int, int]] = {
     "register new": (lambda registry: registry.register("digits", content("new"), record_of(PACKAGE)), 6, 2),
     "set_status": (lambda registry: registry.set_status("digits", 500, "Approved"), 3, 2),
     "comparison": (lambda registry: count_comparison(registry, "digits", content("test"), content("new")), 4, 1),
-    # The group, the version, the change; the group and the eight that are approved, and three for each newer one.
-    "rollback": (lambda registry: make_champion(registry, "digits", 500), 3 + 2 + 5 * 3, 2 + 11 + 5 * 2),
+    # The version with its group, the change with both; the eight that are approved, and three for each newer one.
+    "rollback": (lambda registry: make_champion(registry, "digits", 500), 2 + 3 + 2 + 5 * 3, 1 + 2 + 11 + 5 * 2),
 }
 
 

@@ -1,0 +1,61 @@
+"""What a model knows of its test set from its training: then its numbers say less of new data than they seem to.
+
+`evaluate` writes it into evaluation.json, under `data`:
+
+    "trained_on": true                              the test set is the very data that the model was trained on
+    "shared_keys": {"compared": 120, "shared": 96}   of the keys that both manifests name, so many are in both
+    "leakage": {"rows": 12, "groups": {"user": 3}}  what prepare_data counted (drivetrain/data/leakage.py)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, cast
+
+from drivetrain.base.errors import InputError
+from drivetrain.decision.formatting import count
+
+SeenData = Literal["refuse", "report"]
+
+
+def seen(data: Mapping[str, Any]) -> Iterator[str]:
+    """The sentences; none for a test set of which the model knows nothing, as far as that was looked at."""
+    if data.get("trained_on") is True:
+        yield "The model was trained on this very test set."
+    shared = _mapping(data.get("shared_keys"))
+    if many := _number(shared.get("shared")):
+        compared = count(_number(shared.get("compared")), "key")
+        yield f"Of {compared} of the test set that were looked up, {many:,} {_are(many)} in the training data."
+    leakage = _mapping(data.get("leakage"))
+    if rows := _number(leakage.get("rows")):
+        yield f"{count(rows, 'row')} of the test set {_are(rows)} in the training data, too, but for the key."
+    for column, values in _mapping(leakage.get("groups")).items():
+        if many := _number(values):
+            yield f"{count(many, 'value')} of {column} {_are(many)} in the test set and in the training data."
+
+
+def check_unseen(sentences: tuple[str, ...], seen_data: str) -> None:
+    """
+    Raises:
+        InputError: the model knows the test set, and nobody allows that.
+    """
+    if seen_data not in ("refuse", "report"):
+        raise InputError(f"seen_data={seen_data!r}. Allowed: refuse, report.")
+    if sentences and seen_data == "refuse":
+        raise InputError(
+            f"{' '.join(sentences)} So its numbers say little of new data, and nothing is decided on them. Evaluate on "
+            "rows that the training has not seen (transform_data removes duplicates, split_by=group:COLUMN keeps "
+            "groups together), or decide all the same with seen_data=report: then the decision says it."
+        )
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _number(value: Any) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def _are(amount: int) -> str:
+    return "is" if amount == 1 else "are"

@@ -1,0 +1,52 @@
+"""Approving a version, on every registry: with its own files, and not against the decision on it without a reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from drivetrain.registry.binding import REPORT, allow, objections
+from drivetrain.registry.intact import check_own_files
+
+if TYPE_CHECKING:
+    from drivetrain.registry.registry import ModelVersion, Registry
+
+
+def make_champion(
+    registry: Registry,
+    group: str,
+    version: int,
+    *,
+    reason: str | None = None,
+    by: str | None = None,
+    against: str = "",
+    bound: bool = True,
+) -> list[ModelVersion]:
+    """Approve a version and reject the newer approved ones, which would be preferred to it: the champion is the newest
+    approved version, also for those who ask the registry without us. Whatever ends it half-way, the champion is the one
+    before or the new one.
+
+    Args:
+        against: why it is approved against the decision on it; kept with the reason.
+        bound: False for a rollback, which no decision binds, and neither does one bind a version that is approved.
+
+    Returns:
+        The version as it is then, and those that were rejected, the newest first.
+
+    Raises:
+        UserError: its files are not those that were registered; the decision on it speaks against it, and nobody says
+            why it is right all the same.
+    """
+    asked = registry.version(group, version)
+    if bound and asked.decision and asked.status != "Approved":
+        said = objections(
+            asked.decision, group=group, champion=registry.champion(group), report=asked.lineage.get(REPORT, "")
+        )
+        kept = allow(said, what=f"{group} version {version} cannot be approved", against=against)
+        reason = f"{reason}; {kept}" if reason and kept else kept or reason
+    check_own_files(asked, registry.objects)
+    found = registry.set_status(group, version, "Approved", reason=reason, by=by)
+    newer = [each for each in registry.approved(group) if each.version > version]
+    said = f"version {version} is the champion" + (f": {reason}" if reason else "")
+    # The champion is the last to go, so that none in between takes its place.
+    rejected = [registry.set_status(group, each.version, "Rejected", reason=said, by=by) for each in reversed(newer)]
+    return [found, *reversed(rejected)]

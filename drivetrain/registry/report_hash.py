@@ -1,0 +1,63 @@
+"""The name of an evaluation: a hash of what evaluation.json says, the hashes of the report's other files included.
+
+    {"metrics": {...}, ..., "parts": {"bootstrap.json": "<SHA-256>", ...}, "report_hash": "<64 hex digits>"}
+
+`report_hash` is the SHA-256 of the rest as canonical JSON. So an edit by hand is seen, and a decision that names the
+hash is one on these very numbers.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from drivetrain.base.errors import InputError
+
+REPORT_HASH, PARTS = "report_hash", "parts"
+
+
+def report_hash(evaluation: Mapping[str, Any]) -> str:
+    """SHA-256, 64 hex digits, of what evaluation.json says but for the hash itself. A report of an earlier version,
+    which does not say it, has one, too."""
+    content = json.loads(json.dumps({name: value for name, value in evaluation.items() if name != REPORT_HASH}))
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def checked_report(evaluation: Mapping[str, Any], file: Path, *parts: str) -> str:
+    """The hash of a report.
+
+    Args:
+        file: evaluation.json, for messages and as the place of the parts.
+        parts: names of files beside it that are held against their hashes, where it names them.
+
+    Raises:
+        InputError: evaluation.json, or one of the parts, was changed after evaluate wrote it.
+    """
+    found = report_hash(evaluation)
+    if (told := evaluation.get(REPORT_HASH)) not in (None, found):
+        raise InputError(
+            f"{file} was changed after evaluate wrote it: its {REPORT_HASH} is {str(told)[:12]}, and its content has "
+            f"{found[:12]}. Evaluate the model again."
+        )
+    named: Any = evaluation.get(PARTS)
+    for name in parts if isinstance(named, Mapping) else ():
+        expected = cast("Mapping[str, Any]", named).get(name)
+        if expected is not None and hash_of(file.parent / name) != expected:
+            raise InputError(
+                f"{file.parent / name} was changed after evaluate wrote it, or belongs to another report: it is not "
+                f"what {file.name} names. Evaluate the model again."
+            )
+    return found
+
+
+def hash_of(path: Path) -> str:
+    """SHA-256 of a file in hex; "" where there is none."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except FileNotFoundError:
+        return ""

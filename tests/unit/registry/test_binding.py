@@ -1,0 +1,169 @@
+"""The verdict of compare binds: what is registered or approved against it needs a reason, which is kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from drivetrain.base.errors import InputError, UserError
+from drivetrain.components.register_model import register_model
+from drivetrain.registry.approving import make_champion
+from drivetrain.registry.binding import objections
+from drivetrain.registry.content_hash import content_hash
+from drivetrain.registry.package_mapping import record_of
+from drivetrain.registry.record import ModelRecord
+from drivetrain.registry.registration import read_evaluation
+from drivetrain.registry.registry import Registry, open_registry
+from drivetrain.registry.report_hash import REPORT_HASH, report_hash
+
+EVALUATION = {"format": 1, "num_samples": 10, "metrics": {"accuracy": {"value": 0.9}}, "model": {}, "data": {}}
+
+
+class Place:
+    """A registry with a champion, version 1, and a model with its report that is to be registered."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.model = folder, folder / "model"
+        self.model.mkdir()
+        (self.model / "weights").write_text("new")
+        self.url = f"local:{folder}/ledger.db"
+        self.registry: Registry = open_registry(self.url)
+        self.registry.register("digits", "1" * 64, ModelRecord(), approval="Approved")
+        (folder / "report").mkdir()
+        self.evaluate(EVALUATION)
+
+    def evaluate(self, content: dict[str, Any]) -> None:
+        (self.folder / "report" / "evaluation.json").write_text(json.dumps(content))
+
+    def decision(self, **given: Any) -> dict[str, Any]:
+        return {
+            "format": 1,
+            "verdict": "register",
+            "candidate": {"content_hash": content_hash(self.model)},
+            "champion": {"version": 1, "content_hash": "1" * 64},
+            "report": report_hash(EVALUATION),
+            **given,
+        }
+
+    def register(self, against: str = "", **given: Any) -> int:
+        (self.folder / "decision.json").write_text(json.dumps(self.decision(**given)))
+        report, decision = self.folder / "report", self.folder / "decision.json"
+        registered = register_model(
+            self.model, None, report, decision, group="digits", registry=self.url, against_decision=against
+        )
+        return registered.version
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+KEEP = {"verdict": "keep champion"}
+OTHER = {"champion": {"version": 7, "content_hash": "7" * 64}}
+SAID = [
+    (KEEP, 'the decision on it says "keep champion"'),
+    ({"verdict": "below floors"}, 'the decision on it says "below floors"'),
+    (OTHER, "it was decided against version 7, and the champion is version 1 today"),
+    ({"champion": None}, "it was decided when no version was approved, and the champion is version 1 today"),
+    ({"report": "a" * 64}, f"its report ({report_hash(EVALUATION)[:12]}) is not the one that was decided on (aaaaaa"),
+    ({"group": "letters"}, "the decision on it is one for the group letters"),
+]
+
+
+@pytest.mark.parametrize(("given", "said"), SAID)
+def test_a_model_is_not_registered_against_its_decision(given: dict[str, Any], said: str, place: Place) -> None:
+    with pytest.raises(InputError) as caught:
+        place.register(**given)
+    assert said in str(caught.value) and "--against-decision REASON" in str(caught.value)
+    assert [each.version for each in place.registry.versions("digits")] == [1]
+
+
+def test_a_reason_lets_it_in_and_is_kept(place: Place) -> None:
+    assert place.register("the old test set was <wrong>", **KEEP) == 2
+    version = place.registry.version("digits", 2)
+    kept = 'against the decision (the decision on it says "keep champion"): the old test set was <wrong>'
+    assert version.decision is not None and version.decision["against"] == kept
+    assert "the old test set was wrong" in version.record.decision["against"], "as a text that every registry takes"
+    with pytest.raises(UserError, match="digits version 2 cannot be approved"):
+        make_champion(place.registry, "digits", 2)
+    approved, *_ = make_champion(place.registry, "digits", 2, reason="hotfix", against="the lawyers want it")
+    assert approved.status == "Approved" and approved.reason is not None
+    assert approved.reason.startswith("hotfix; against the decision (") and "the lawyers want it" in approved.reason
+
+
+def test_what_was_decided_well_is_registered_and_approved_without_a_word(place: Place) -> None:
+    assert place.register() == 2
+    approved, *_ = make_champion(place.registry, "digits", 2, reason="better")
+    assert (approved.status, approved.reason) == ("Approved", "better")
+    version = place.registry.version("digits", 2)
+    assert version.lineage["report"] == version.record.decision["report"] == report_hash(EVALUATION)
+    assert version.record.decision["champion"] == "1"
+
+
+def test_a_repeated_step_finds_its_version_whoever_is_the_champion_by_then(place: Place) -> None:
+    place.register()
+    make_champion(place.registry, "digits", 2)
+    assert place.register() == 2
+
+
+def test_a_version_is_not_approved_when_the_champion_changed_meanwhile(place: Place) -> None:
+    place.register()
+    place.registry.register("digits", "3" * 64, ModelRecord(), approval="Approved")
+    with pytest.raises(UserError, match="decided against version 1, and the champion is version 3 today"):
+        make_champion(place.registry, "digits", 2)
+    assert place.registry.version("digits", 2).status == "PendingManualApproval"
+
+
+def test_rollback_and_versions_without_a_decision_are_not_bound(place: Place) -> None:
+    place.registry.register("digits", "2" * 64, ModelRecord())
+    make_champion(place.registry, "digits", 2)
+    make_champion(place.registry, "digits", 1)  # approved as it is: going back
+    version = place.register("why not", **KEEP)
+    approved, *_ = make_champion(place.registry, "digits", version, bound=False)
+    assert approved.reason is None
+
+
+def test_the_few_texts_that_a_registry_keeps_bind_too() -> None:
+    assert objections({"verdict": "register", "champion": "none", "report": "unknown"}, group="g", champion=None) == []
+    assert objections({"verdict": "register", "champion": "3"}, group="g", champion=None) == [
+        "it was decided against version 3, and no version is approved today"
+    ]
+    # Texts of an earlier version say nothing of a champion.
+    assert objections({"verdict": "register"}, group="g", champion=None) == []
+    assert objections(None, group="g", champion=None) == []
+
+
+def test_an_edited_report_is_seen(place: Place) -> None:
+    place.evaluate({**EVALUATION, REPORT_HASH: report_hash(EVALUATION)})
+    assert read_evaluation(place.folder / "report")["num_samples"] == 10
+    better = {**EVALUATION, "metrics": {"accuracy": {"value": 0.99}}, REPORT_HASH: report_hash(EVALUATION)}
+    place.evaluate(better)
+    with pytest.raises(InputError, match="was changed after evaluate wrote it"):
+        place.register()
+
+
+def test_damaged_files_are_not_approved_on_a_registry_of_another_machine(
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Where they can be read: here from the folder that stands for S3."""
+    store, registry = tmp_path / "s3", place.registry
+    monkeypatch.setattr(type(registry), "objects", None)
+    monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", str(store))
+    (store / "models" / "m").mkdir(parents=True)
+    (store / "models" / "m" / "weights").write_text("whole")
+    hashed = content_hash(store / "models" / "m")
+    registry.register("digits", hashed, record_of({"SourceUri": "s3://models/m"}))
+    registry.register("digits", "4" * 64, record_of({"SourceUri": "s3://models/gone"}))
+    registry.register("digits", "5" * 64, record_of({"SourceUri": "file:///of/another/machine"}))
+    (store / "models" / "m" / "weights").write_text("torn")
+    for version, said in ((2, "its files have changed"), (3, "there is nothing at s3://models/gone")):
+        with pytest.raises(UserError, match=f"digits version {version} cannot be approved: {said}"):
+            make_champion(registry, "digits", version)
+    (store / "models" / "m" / "weights").write_text("whole")
+    assert make_champion(registry, "digits", 2)[0].status == "Approved"
+    assert make_champion(registry, "digits", 4)[0].status == "Approved"
+    assert "warning: the files of digits version 4 are not read" in capsys.readouterr().err
