@@ -83,7 +83,7 @@ def register_model(
             be reached or refuses.
     """
     from drivetrain.registry import registration
-    from drivetrain.registry.binding import checked_registration
+    from drivetrain.registry.approving import checked_registration
     from drivetrain.registry.content_hash import files_in, hash_of_files
     from drivetrain.registry.intact import known
     from drivetrain.registry.model_package import is_training_image

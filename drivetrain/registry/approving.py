@@ -1,14 +1,37 @@
-"""Approving a version, on every registry: with its own files, and not against the decision on it without a reason."""
+"""Registering and approving, on every registry: not against the decision on the model without a reason, and approving
+with its own files only."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from drivetrain.registry.binding import REPORT, allow, objections
+from drivetrain.registry.binding import AGAINST, REPORT, allow, objections
 from drivetrain.registry.intact import check_own_files
+from drivetrain.registry.report_hash import report_hash
 
 if TYPE_CHECKING:
+    from drivetrain.registry.registration import Evidence
     from drivetrain.registry.registry import ModelVersion, Registry
+
+
+def checked_registration(
+    registry: Registry, group: str, content_hash: str, evidence: Evidence, *, against: str
+) -> Evidence:
+    """What is known of a model that is registered, with the reason where that is against the decision. Content that is
+    registered already is not let in anew, so nothing binds it.
+
+    Raises:
+        InputError: the decision speaks against it, and no reason is given; the registry cannot be asked.
+    """
+    if evidence.decision is None:
+        return evidence
+    report = "" if evidence.evaluation is None else report_hash(evidence.evaluation)
+    champion = registry.champion(group)
+    reasons = objections(evidence.decision, group=group, champion=champion, report=report)
+    if not reasons or registry.find(group, content_hash) is not None:
+        return evidence
+    kept = allow(reasons, what=f"the model cannot be registered in {group}", against=against)
+    return evidence._replace(decision={**evidence.decision, AGAINST: kept})
 
 
 def make_champion(

@@ -12,11 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from drivetrain.base.errors import InputError
-from drivetrain.registry.report_hash import report_hash
 
 if TYPE_CHECKING:
-    from drivetrain.registry.registration import Evidence
-    from drivetrain.registry.registry import ModelVersion, Registry
+    from drivetrain.registry.registry import ModelVersion
 
 REPORT = "report"
 """In a decision and in the lineage of a version: the hash of the report (report_hash.py)."""
@@ -84,26 +82,6 @@ def allow(reasons: Iterable[str], *, what: str, against: str) -> str:
             "all the same, with --against-decision REASON (in Python against_decision=...): the reason is kept."
         )
     return f"against the decision ({told}): {against.strip()}"[:_MOST_CHARACTERS]
-
-
-def checked_registration(
-    registry: Registry, group: str, content_hash: str, evidence: Evidence, *, against: str
-) -> Evidence:
-    """What is known of a model that is registered, with the reason where that is against the decision. Content that is
-    registered already is not let in anew, so nothing binds it.
-
-    Raises:
-        InputError: the decision speaks against it, and no reason is given; the registry cannot be asked.
-    """
-    if evidence.decision is None:
-        return evidence
-    report = "" if evidence.evaluation is None else report_hash(evidence.evaluation)
-    champion = registry.champion(group)
-    reasons = objections(evidence.decision, group=group, champion=champion, report=report)
-    if not reasons or registry.find(group, content_hash) is not None:
-        return evidence
-    kept = allow(reasons, what=f"the model cannot be registered in {group}", against=against)
-    return evidence._replace(decision={**evidence.decision, AGAINST: kept})
 
 
 def as_text(reason: str) -> str:

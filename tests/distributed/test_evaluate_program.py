@@ -17,6 +17,7 @@ import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.registry.report_hash import report_hash
 from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.model_folder import with_threshold
 from drivetrain.training.process import Process
@@ -76,6 +77,7 @@ def contents(report: Path) -> dict[str, Any]:
         str(path.relative_to(report)): path.read_bytes() for path in report.rglob("*") if path.is_file()
     }
     document = json.loads(found["evaluation.json"])
+    assert document.pop("report_hash") == report_hash(document)
     several = document["settings"].pop("processes") > 1
     assert document.pop("collectives") == several * (2 if document["bootstrap"] else 1)
     return {**found, "evaluation.json": document}

@@ -175,7 +175,7 @@ def approve(
     \b
     Examples:
       drivetrain models approve retraining 3 -m "better on all classes"
-      drivetrain models approve retraining 4 --against-decision "the old data was wrong"
+      drivetrain models approve retraining 4 --against-decision "data was wrong"
     """
     _decide(group, version, "Approved", reason, registry, home, as_json, against=against)
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry import model_package, registration
-from drivetrain.registry.binding import checked_registration
+from drivetrain.registry.approving import checked_registration
 from drivetrain.registry.content_hash import files_in, hash_of_files
 from drivetrain.registry.model_card import as_package_card
 from drivetrain.registry.package_mapping import record_of
