@@ -12,7 +12,7 @@ import pytest
 
 from drivetrain.decision import Champion, Decision, Evaluation, decide, policy
 from drivetrain.decision.anchor import anchor_of, best_approved, keep_best
-from drivetrain.registry.intact import make_champion
+from drivetrain.registry.approving import make_champion
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import BEST_APPROVED, ModelVersion, Registry, open_registry
 
