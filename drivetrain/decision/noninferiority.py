@@ -16,7 +16,7 @@ STRICTER = 1.055
 """On the normal quantile. By exact enumeration the statistic alone misses a loss in up to 5.8 % at a level of 5 %."""
 CHANGED = 0.04
 """Of the samples two models that are equally good answer differently, half of them to either side: an assumption."""
-POWER = 0.8
+_POWER = NormalDist().inv_cdf(0.8)
 
 
 def rules_out(won: int, lost: int, of: int, loss: float, level: float) -> bool:
@@ -31,7 +31,7 @@ def rules_out(won: int, lost: int, of: int, loss: float, level: float) -> bool:
         return False
     if loss >= 1:
         return True
-    return _score(won, lost, of, loss) >= STRICTER * NormalDist().inv_cdf(1 - level)
+    return _score(won, lost, of, loss) >= _asked(level)
 
 
 def _score(won: int, lost: int, of: int, loss: float) -> float:
@@ -56,18 +56,21 @@ def most_lost(won: int, lost: int, of: int, level: float) -> float:
 
 def could_rule_out(of: int, level: float, changed: float = CHANGED) -> float:
     """The loss that `of` samples rule out in 80 % of cases where both models are equally good."""
-    deviations = STRICTER * NormalDist().inv_cdf(1 - level) + NormalDist().inv_cdf(POWER)
-    return min(1.0, deviations * math.sqrt((changed + 2 / (of + 2)) / (of + 2)))
+    deviation = math.sqrt((changed + 2 / (of + 2)) / (of + 2))
+    return min(1.0, (_asked(level) + _POWER) * deviation)
 
 
 def likely_ruled_out(width: float, level: float) -> float:
     """The same of any metric, from how far the loss that is ruled out lies above the observed one."""
-    if level >= 0.5:  # at which nothing is asked for beyond the values
-        return width
-    return width * (1 + NormalDist().inv_cdf(POWER) / (STRICTER * NormalDist().inv_cdf(1 - level)))
+    asked = _asked(level)
+    return width * (asked + _POWER) / asked if asked > 0 else width
 
 
-def passes(of: int, loss: float, level: float, changed: float = CHANGED) -> float:
-    """How often samples of two models that are equally good rule out a loss of `loss`."""
-    deviation = math.sqrt((changed + 2 / (of + 2)) / (of + 2))
-    return NormalDist().cdf(loss / deviation - STRICTER * NormalDist().inv_cdf(1 - level))
+def passes(loss: float, could: float, level: float) -> float:
+    """How often two models that are equally good rule out a loss, where they rule out `could` in 80 % of cases."""
+    asked = _asked(level)
+    return NormalDist().cdf((asked + _POWER) * loss / could - asked) if could > 0 else 1.0
+
+
+def _asked(level: float) -> float:
+    return STRICTER * NormalDist().inv_cdf(1 - level)

@@ -27,6 +27,7 @@ import drivetrain.targets as folder
 from drivetrain.base.errors import SpecError, UserError, did_you_mean
 
 if TYPE_CHECKING:
+    from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.spec.steps import JobStep, Step, TrainingStep
     from drivetrain.targets.assets.assets import Asset
@@ -124,6 +125,15 @@ class RunsHere(Protocol):
         Raises:
             UserError: wrong parameters, or something that the run needs is not installed.
         """
+        ...
+
+
+@runtime_checkable
+class AsksRegistry(Protocol):
+    """What a target.py has besides if steps can ask a registry of models where it is deployed."""
+
+    def registry(self, deployment: Deployment) -> str | None:
+        """KIND:LOCATION of the registry that steps ask where it is deployed; None where settings name none."""
         ...
 
 

@@ -14,6 +14,7 @@ from drivetrain.cli.declared import Argument, Option
 
 if TYPE_CHECKING:
     from drivetrain.spec.deployment import Deployment
+    from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.deployer import Deployer, Handle
 
 Target = Annotated[
@@ -47,6 +48,12 @@ class DeploymentRequest:
     origin: dict[str, Any]
     withheld: tuple[str, ...] = ()
     """Settings that a plan does not keep, since they look like secrets."""
+    pipeline: Pipeline | None = None
+    """None for a definition that came as a file."""
+    folder: Path = Path()
+    """The folder of the pipeline's file."""
+    registry: str | None = None
+    """KIND:LOCATION of the registry that its steps ask."""
 
 
 def look(
@@ -88,6 +95,7 @@ def look(
             deployer, deployer.wanted_definition(name or name_of(definition), raw), origin, withheld
         )
     from drivetrain.cli.operands import compiled_for, load_for
+    from drivetrain.targets.target import AsksRegistry, find_target
     from drivetrain.triggers.looking import refuse_data_that_never_change
 
     assert target is not None
@@ -95,7 +103,9 @@ def look(
     built = compiled_for(loaded, which)
     refuse_data_that_never_change(built.pipeline)  # before anybody is asked
     deployer = _connected(which, built.pipeline.deployment, None, target, options)
-    return DeploymentRequest(deployer, deployer.wanted(built), origin, withheld)
+    found = find_target(which)
+    registry = found.registry(built.pipeline.deployment) if isinstance(found, AsksRegistry) else None
+    return DeploymentRequest(deployer, deployer.wanted(built), origin, withheld, built.pipeline, loaded.base, registry)
 
 
 def options_of(

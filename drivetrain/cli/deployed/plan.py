@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from drivetrain.cli.declared import App, Option
 from drivetrain.cli.deployed.deployment import DefinitionFile, Discard, Name, Target
@@ -71,8 +72,14 @@ def plan(
 
 
 def planned(wanted: DeploymentRequest, discard: list[str] | None) -> Plan:
-    """The plan for what was named."""
-    return wanted.deployer.plan(wanted.wanted, discarded=tuple(discard or ()), origin=wanted.origin)
+    """The plan for what was named, with what its decisions can show."""
+    made: Any = wanted.deployer.plan(wanted.wanted, discarded=tuple(discard or ()), origin=wanted.origin)
+    if wanted.pipeline is None:
+        return made
+    from drivetrain.targets.planned_decisions import notes
+
+    more = notes(wanted.pipeline, wanted.folder, wanted.registry)
+    return replace(made, notes=(*made.notes, *more))
 
 
 def in_words(made: Plan, wanted: DeploymentRequest) -> list[str]:

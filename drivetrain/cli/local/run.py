@@ -150,6 +150,11 @@ def run(
         refuse_lacking(work.pipeline, work.folder, work.assets, left_out=stubbed, only=selected)
     for note in work.notes:
         print(f"note: for a deployment, {note}", file=sys.stderr)
+    if work.pipeline is not None and _compares_by_budgets(work.pipeline):
+        from drivetrain.targets.planned_decisions import notes
+
+        for note in notes(work.pipeline, work.folder, f"local:{local_home(home).ledger}"):
+            print(f"note: {note}", file=sys.stderr)
 
     how = Options(
         pipeline=work.name,
@@ -195,6 +200,13 @@ def _asks_for_packages(pipeline: Pipeline) -> bool:
 
     jobs = (step for step in flatten(pipeline.steps) if isinstance(step, JobStep))
     return any(job.program.needs or "recipe" in job.parameters for job in jobs)
+
+
+def _compares_by_budgets(pipeline: Pipeline) -> bool:
+    from drivetrain.spec.steps import JobStep, flatten
+
+    jobs = (step for step in flatten(pipeline.steps) if isinstance(step, JobStep))
+    return any(job.parameters.get("budgets", "{}") != "{}" for job in jobs)
 
 
 def _load(

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.events import Observer, Summary
     from drivetrain.targets.kubeflow.compile.compile import Compiled
@@ -32,6 +33,13 @@ def compile(
     from drivetrain.targets.kubeflow.compile.compile import compile_pipeline
 
     return compile_pipeline(pipeline, source, base, here=here)
+
+
+def registry(deployment: Deployment) -> str | None:
+    """The registry that the settings name."""
+    from drivetrain.targets.kubeflow.settings import settings_of
+
+    return settings_of(deployment).registry
 
 
 def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:

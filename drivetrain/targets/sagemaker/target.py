@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
     from drivetrain.targets.events import Observer, Summary
     from drivetrain.targets.sagemaker.compile.compile import Compiled
@@ -34,6 +35,11 @@ def compile(
     from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
 
     return compile_pipeline(pipeline, source, base, here=here)
+
+
+def registry(deployment: Deployment) -> str:
+    """The account's Model Registry, in the region of the settings."""
+    return f"sagemaker:{settings_of(deployment).region}"
 
 
 def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:

@@ -42,8 +42,9 @@ def test_models_that_are_equally_good_pass_as_often_as_is_planned_with() -> None
     found = {of: chance_to_rule_out(of, 0.02, 0.05, 0.02, 0.02) for of in (50, 100, 300, 857)}
     assert {of: round(share, 2) for of, share in found.items()} == {50: 0.1, 100: 0.17, 300: 0.44, 857: 0.86}
     for of, share in found.items():
-        assert passes(of, 0.02, 0.05) == pytest.approx(share, abs=0.02)
-        assert passes(of, could_rule_out(of, 0.05), 0.05) == pytest.approx(0.8)
+        could = could_rule_out(of, 0.05)
+        assert passes(0.02, could, 0.05) == pytest.approx(share, abs=0.02)
+        assert passes(could, could, 0.05) == pytest.approx(0.8)
 
 
 def test_the_loss_that_is_not_ruled_out_lies_where_the_ruling_turns() -> None:

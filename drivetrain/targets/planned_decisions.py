@@ -1,0 +1,172 @@
+"""What the comparisons of a pipeline will be able to show, said before anything is trained.
+
+    for line in notes(pipeline, folder, "sagemaker:eu-west-1"):
+        print(line)
+
+How many rows a slice has is known of a prepared test set on this machine, or from the decision on the newest registered
+version; where neither is there, that is said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from urllib.parse import unquote, urlsplit
+
+from drivetrain.base.errors import InputError, UserError
+from drivetrain.decision.evaluation import ALL
+from drivetrain.decision.formatting import count, number, percent, place
+from drivetrain.decision.noninferiority import CHANGED, could_rule_out, passes
+from drivetrain.decision.policy import Limit, Policy, policy
+from drivetrain.spec.steps import JobStep, flatten
+
+if TYPE_CHECKING:
+    from drivetrain.spec.pipeline import Pipeline
+
+COMPARE = "drivetrain.components.compare:compare"
+_MOST = 5
+
+
+class TestRows(NamedTuple):
+    """How many rows the whole test set ("") and its slices have, and from where that is known."""
+
+    rows: Mapping[str, int]
+    source: str
+    shown: Mapping[tuple[str, str], float]
+    """Metric and slice -> the loss that the last decision says so many rows can rule out."""
+
+
+def notes(pipeline: Pipeline, folder: Path, registry: str | None) -> list[str]:
+    """What to tell before a run: which loss each budget's rows can rule out, and which budgets are smaller than that.
+
+    Args:
+        folder: from which relative paths of the pipeline count.
+        registry: KIND:LOCATION of the registry that `auto` stands for; None where there is none.
+    """
+    found: list[str] = []
+    steps = flatten(pipeline.steps)
+    # The columns by which an evaluation slices, as far as they are known now.
+    sliced = [step.parameters["slices"] for step in steps if isinstance(step, JobStep) and "slices" in step.parameters]
+    columns = {each.strip() for text in sliced if isinstance(text, str) for each in text.split(",")}
+    for step in steps:
+        if isinstance(step, JobStep) and step.program.target == COMPARE:
+            found += [f"{step.name}: {line}" for line in _of_step(step, columns, folder, registry)]
+    return found
+
+
+def _of_step(step: JobStep, columns: set[str], folder: Path, registry: str | None) -> Iterator[str]:
+    budgets, level = step.parameters.get("budgets", "{}"), step.parameters.get("confidence", 0.95)
+    rule = step.parameters.get("budget_rule", "significant")
+    if budgets == "{}":
+        return
+    if not (isinstance(budgets, str) and isinstance(rule, str) and isinstance(level, int | float)):
+        yield "its budgets are known when it is started, so what its rows can show is not known now."
+        return
+    try:
+        conditions = policy(budgets=budgets, budget_rule=rule, confidence=float(level))
+        known = _local_rows(step, columns, folder) or _registered_rows(step, registry)
+    except (InputError, UserError) as error:
+        yield f"which losses its slices can show is not known: {error}"
+        return
+    if known is None:
+        yield (
+            "which losses its slices can show is not known: the test set is not on this machine, and no version with "
+            "a decision is registered yet."
+        )
+        return
+    yield from _shown(conditions, known)
+
+
+def _shown(conditions: Policy, known: TestRows) -> Iterator[str]:
+    level = 1 - conditions.confidence
+    told: list[str] = []
+    unknown: list[str] = []
+    all_pass, few = 1.0, 0
+    for limit in conditions.budgets:
+        for name in _slices(limit, known):
+            where, rows = place(limit.metric, name), known.rows.get(name)
+            could = known.shown.get((limit.metric, name))
+            if could is None and rows is not None and _is_share(limit.metric):
+                could = could_rule_out(rows, level)
+            if could is None:
+                unknown.append(where)
+                continue
+            all_pass *= passes(limit.amount, could, level)
+            few += could > limit.amount
+            of = "" if rows is None else f" ({count(rows, 'row')})"
+            told.append(f"{where}{of} {number(could)}, budget {number(limit.amount)}")
+    more = f"; and {len(told) - _MOST} more" if len(told) > _MOST else ""
+    if told:
+        yield f"losses that can be ruled out on the test set ({known.source}): {'; '.join(told[:_MOST])}{more}."
+    if few and conditions.budget_rule == "proven":
+        yield (
+            f"warning: {count(few, 'budget')} of {len(told)} can hardly be proven. All hold in "
+            f"{percent(round(all_pass, 3))} of cases for two models that are equally good (and differ on "
+            f"{percent(CHANGED)} of the rows). Give more test rows, larger budgets, or budgets on fewer slices."
+        )
+    elif few:
+        yield (
+            f"warning: {count(few, 'budget')} of {len(told)} may be exceeded unnoticed: so few rows show only greater "
+            "losses. Give more test rows or larger budgets; budget_rule='proven' keeps the champion then."
+        )
+    if unknown:
+        more = ", ..." if unknown[_MOST:] else ""
+        yield f"what can be ruled out is not known for {', '.join(unknown[:_MOST])}{more}."
+
+
+def _is_share(metric: str) -> bool:
+    """Whether a metric is a share of all rows of a slice. Of others nobody knows how many rows count."""
+    return metric == "accuracy" or metric.startswith("top_")
+
+
+def _slices(limit: Limit, known: TestRows) -> list[str]:
+    if "*" not in limit.slice:
+        return [limit.slice]
+    column = limit.slice.removesuffix("*")
+    return [name for name in known.rows if name != ALL and name.startswith(column)] or [limit.slice]
+
+
+def _local_rows(step: JobStep, columns: set[str], folder: Path) -> TestRows | None:
+    """Of a prepared folder on this machine."""
+    from drivetrain.data.manifest import MANIFEST_FILE, Manifest
+
+    given = step.inputs.get("data")
+    if not isinstance(given, str) or ("://" in given and not given.startswith("file://")):
+        return None
+    there = folder / (unquote(urlsplit(given).path) if given.startswith("file://") else given)
+    if not (there / MANIFEST_FILE).is_file():
+        return None
+    manifest = Manifest.read(there, checksums=False)
+    rows = {ALL: manifest.rows}
+    for column, statistics in manifest.statistics.items():
+        for each in (statistics.get("values") or ()) if column in columns else ():
+            rows[f"{column}={each['value']}"] = int(each["rows"])
+    return TestRows(rows, given, {})
+
+
+def _registered_rows(step: JobStep, registry: str | None) -> TestRows | None:
+    """Of the decision on the newest registered version."""
+    from drivetrain.registry.registry import AbsentError, open_registry
+
+    named, group = step.parameters.get("registry", "auto"), step.parameters.get("group")
+    url = registry if named == "auto" else named
+    if not isinstance(url, str) or not isinstance(group, str):
+        return None
+    try:
+        version = open_registry(url).version(group)
+    except AbsentError:
+        return None
+    decision: Mapping[str, Any] = version.decision or {}
+    data = decision.get("data")
+    if not isinstance(data, Mapping) or "slices" not in data:
+        return None
+    said = cast("Mapping[str, Any]", data)
+    shown = {
+        (str(each["metric"]), str(each["slice"] or ALL)): float(each["could_rule_out"])
+        for each in decision.get("regressions", ())
+        if each.get("could_rule_out") is not None and math.isfinite(each["could_rule_out"])
+    }
+    rows = {ALL: int(said["rows"]), **{str(each["name"]): int(each["samples"]) for each in said["slices"]}}
+    return TestRows(rows, f"that of version {version.version} of {group}", shown)
