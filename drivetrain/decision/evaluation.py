@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
-from drivetrain.decision.rows import Rows, read_rows
+from drivetrain.decision.rows import ROWS_FILE, Rows, read_rows
 from drivetrain.decision.seen import seen
 from drivetrain.registry.report_hash import checked_report
 
@@ -110,7 +110,7 @@ def read_evaluation(folder: Path) -> Evaluation:
 
 def _evaluation(file: Path, found: Mapping[str, Any]) -> Evaluation:
     data, model, bootstrap = found["data"], found["model"], found.get("bootstrap")
-    report_hash = checked_report(found, file, *(() if bootstrap is None else (str(bootstrap["file"]),)))
+    report_hash = checked_report(found, file, *(() if bootstrap is None else (str(bootstrap["file"]), ROWS_FILE)))
     resampling: Resampling | None = None
     drawn: dict[str, _Drawn] = {}
     if bootstrap is not None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from drivetrain.decision.deciding import Decision
 from drivetrain.decision.differences import Difference
+from drivetrain.decision.evaluation import ALL
 from drivetrain.decision.formatting import count, number, percent, place, signed
 
 _MOST_METRICS = 20
@@ -65,7 +66,14 @@ def _metrics(decision: Decision) -> Iterator[str]:
         rows.append(
             (_name(name, first), value, "undefined", "", "", "")
             if each is None
-            else (_name(name, first), value, number(each.champion), signed(each.value), _interval(each), _way(each))
+            else (
+                _name(name, first),
+                value,
+                number(each.champion),
+                signed(each.value),
+                _interval(each),
+                _way(each, decision),
+            )
         )
     yield from _table(("metric", "candidate", "champion", "difference", "interval", "the candidate is"), rows)
     if len(names) > len(shown):
@@ -193,14 +201,17 @@ def _interval(difference: Difference) -> str:
     return "" if difference.defined is None else "too few replicates"
 
 
-def _way(difference: Difference) -> str:
+def _way(difference: Difference, decision: Decision) -> str:
     if difference.higher_is_better is None:
         return ""
     word = "better" if difference.gain > 0 else "worse" if difference.gain < 0 else "equal"
     interval = difference.interval
     if interval is None or word == "equal":
         return word
-    return word if interval.low > 0 or interval.high < 0 else f"{word}, perhaps by chance"
+    if interval.low <= 0 <= interval.high:
+        return f"{word}, perhaps by chance"
+    decides = (difference.metric, difference.slice) == (decision.policy.metric, ALL)
+    return f"{word}, not proven" if decides and difference.gain > 0 and not decision.better else word
 
 
 def _name(name: str, first: str) -> str:

@@ -14,11 +14,15 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, cast
 
 from drivetrain.base.formatting import approval_words
+from drivetrain.registry.binding import AGAINST
 from drivetrain.registry.model_card import HEALTH
 from drivetrain.registry.registry import ModelVersion
 
 MAX_METRICS, MAX_SETTINGS, MAX_LINES, MAX_CHARACTERS = 100, 200, 50, 1_000
 _OWN = ("intended_uses", "business_details", "additional_information")
+
+
+NO_DECISION = "No decision: nothing compared this version with a champion, so none binds who approves it."
 
 
 class Section(NamedTuple):
@@ -141,6 +145,8 @@ def _health(card: Mapping[str, Any]) -> Section:
 
 
 def _decision(decision: Mapping[str, Any]) -> Section:
+    if not decision:
+        return Section("Decision", (NO_DECISION,))
     why = tuple(_text(line) for line in _list(decision.get("why"))[:MAX_LINES])
     verdict = _text(decision.get("verdict"))
     rows = {
@@ -148,6 +154,8 @@ def _decision(decision: Mapping[str, Any]) -> Section:
         for name, value in decision.items()
         if isinstance(value, str | int | float) and name not in ("verdict", "why", "format")
     }
+    if against := _text(decision.get(AGAINST)):
+        why = (f"Registered {against}", *why)
     return Section("Decision", (*((f"{verdict.capitalize()}.",) if verdict else ()), *why), ("", ""),
                    () if why else _facts(rows.items()))  # fmt: skip
 

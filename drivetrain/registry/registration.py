@@ -144,11 +144,12 @@ def checked_evidence(evidence: Evidence, files: Mapping[str, str]) -> Evidence:
     content_hash, weights = hash_of_files(files), _within(evidence.description, "weights")
     name, expected = weights.get("file"), weights.get("sha256")
     if isinstance(name, str) and isinstance(expected, str) and files.get(name) != expected:
-        what = "is not there" if name not in files else "is not the file that it describes"
-        raise InputError(
-            f"the model's {name} {what} in {DESCRIPTION_FILE}: it was cut off, changed or copied from another model. "
-            "Train or copy the model again."
+        what = (
+            f"{name} is not the file that {DESCRIPTION_FILE} describes: it was cut off, changed or is another model's"
         )
+        if name not in files:
+            what = f"{DESCRIPTION_FILE} describes {name}, which is not there"
+        raise InputError(f"{what}. Train or copy the model again.")
     of = {
         EVALUATION_FILE: _within(evidence.evaluation, "model").get("content_hash"),
         DECISION_FILE: _within(evidence.decision, "candidate").get("content_hash"),

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 from drivetrain.base.formatting import approval_words, cut, moment, printable
 from drivetrain.cli.runs.evaluation_text import decision_lines, metrics_table, per_class_lines
 from drivetrain.cli.terminal import paint
+from drivetrain.registry.binding import AGAINST
+from drivetrain.registry.card_sections import NO_DECISION
 from drivetrain.registry.record import CARD_RECORD
 from drivetrain.report.content.decision import DecisionFacts, decision
 from drivetrain.report.content.evaluation import Measure, ranked
@@ -98,10 +100,11 @@ def _metrics(version: ModelVersion) -> str:
 def _decision(version: ModelVersion) -> str:
     found = version.decision
     if not found:
-        return ""
+        return _titled("decision", f"  {NO_DECISION}")
     known = recorded(version)
     if known is not None:
-        return _titled("decision", "\n".join(f"  {line}" for line in decision_lines(known)))
+        against = [f"  Registered {printable(found[AGAINST])}"] if isinstance(found.get(AGAINST), str) else []
+        return _titled("decision", "\n".join([*against, *(f"  {line}" for line in decision_lines(known))]))
     texts = {printable(name): printable(_plain(value)) for name, value in found.items()}
     return _titled("decision", _facts(texts))
 

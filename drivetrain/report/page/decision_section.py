@@ -89,13 +89,13 @@ def _versus_row(found: DecisionFacts, name: str, difference: Measure | None) -> 
         better = found.higher_is_better if deciding else ours.higher_is_better if ours is not None else None
         cells.append(_value(theirs))
         cells.append(el("td", "–" if gap is None else signed(gap), class_="right"))
-        cells.append(_side(gap, difference, better))
+        cells.append(_side(gap, difference, better, promoted=found.verdict == "register"))
     return el("tr", cells, class_="deciding" if deciding else None)
 
 
-def _side(gap: float | None, difference: Measure | None, higher_is_better: bool | None) -> Markup:
+def _side(gap: float | None, difference: Measure | None, higher_is_better: bool | None, *, promoted: bool) -> Markup:
     """The interval of a difference, and whether all of it lies on one side, also where the values' errors are taken
-    off."""
+    off. Better is green only where it was promoted for it."""
     if difference is None or difference.interval is None:
         good = None if not gap or higher_is_better is None else (gap > 0) == higher_is_better
         return el("td", el("small", "" if good is None else "better" if good else "worse"))
@@ -103,8 +103,10 @@ def _side(gap: float | None, difference: Measure | None, higher_is_better: bool 
     unclear = low - difference.bound <= 0 <= high + difference.bound
     good = None if unclear or higher_is_better is None else (low > 0) == higher_is_better
     said = "" if good is None else " better" if good else " worse"
-    tone = None if good is None else "held" if good else "broken"
-    return el("td", f"{signed(low)} to {signed(high)}", el("span", said, class_=tone) if tone else None)
+    mark = None if good is None else el("span", said, class_="held" if good else "broken")
+    if good and not promoted:
+        mark = el("small", said)
+    return el("td", f"{signed(low)} to {signed(high)}", mark)
 
 
 def _value(measure: Measure | None) -> Markup:

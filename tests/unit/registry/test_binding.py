@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
+import tarfile
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +16,7 @@ from drivetrain.base.errors import InputError, UserError
 from drivetrain.components.register_model import register_model
 from drivetrain.registry.approving import make_champion
 from drivetrain.registry.binding import objections
+from drivetrain.registry.card_sections import as_markdown
 from drivetrain.registry.content_hash import content_hash
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
@@ -95,6 +100,13 @@ def test_a_reason_lets_it_in_and_is_kept(place: Place) -> None:
     assert approved.reason.startswith("hotfix; against the decision (") and "the lawyers want it" in approved.reason
 
 
+def test_a_card_tells_of_a_decision_against_which_or_without_which_it_was_registered(place: Place) -> None:
+    assert "No decision: nothing compared this version" in as_markdown(place.registry.version("digits", 1))
+    place.register("the old test set was wrong", **KEEP)
+    page = as_markdown(place.registry.version("digits", 2))
+    assert "Registered against the decision (" in page and "): the old test set was wrong" in page
+
+
 def test_what_was_decided_well_is_registered_and_approved_without_a_word(place: Place) -> None:
     assert place.register() == 2
     approved, *_ = make_champion(place.registry, "digits", 2, reason="better")
@@ -167,3 +179,48 @@ def test_damaged_files_are_not_approved_on_a_registry_of_another_machine(
     assert make_champion(registry, "digits", 2)[0].status == "Approved"
     assert make_champion(registry, "digits", 4)[0].status == "Approved"
     assert "warning: the files of digits version 4 are not read" in capsys.readouterr().err
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) // 2]
+
+
+def safetensors() -> bytes:
+    header = json.dumps({"w": {"dtype": "F32", "shape": [100], "data_offsets": [0, 400]}}).encode()
+    return len(header).to_bytes(8, "little") + header + bytes(400)
+
+
+def zipped() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        archive.writestr("weights", bytes(1000))
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(("name", "data"), [("model.safetensors", safetensors()), ("model.pt", zipped())])
+def test_weights_that_were_cut_off_are_not_registered(name: str, data: bytes, packed: bool, place: Place) -> None:
+    def given(content: bytes) -> Path:
+        (place.model / name).write_bytes(content)
+        if not packed:
+            return place.model
+        with tarfile.open(place.folder / "model.tar.gz", "w:gz") as archive:
+            archive.add(place.model, ".")
+        return place.folder / "model.tar.gz"
+
+    with pytest.raises(InputError, match=f"{name} was cut off or damaged"):
+        register_model(given(cut(data)), group="digits", registry=place.url)
+    assert register_model(given(data), group="digits", registry=place.url).version == 2
+
+
+def test_other_weights_than_model_json_describes_are_not_registered(place: Place) -> None:
+    hashed = hashlib.sha256(b"new").hexdigest()
+    described = {"format": 1, "weights": {"file": "weights", "bytes": 3, "sha256": hashed}}
+    (place.model / "model.json").write_text(json.dumps(described))
+    assert register_model(place.model, group="digits", registry=place.url).version == 2
+    (place.model / "weights").write_text("ne")
+    with pytest.raises(InputError, match="weights is not the file that model.json describes"):
+        register_model(place.model, group="digits", registry=place.url)
+    (place.model / "weights").unlink()
+    with pytest.raises(InputError, match="model.json describes weights, which is not there"):
+        register_model(place.model, group="digits", registry=place.url)

@@ -289,6 +289,14 @@ def test_what_the_values_errors_may_undo_is_not_called_better(decision_json: dic
     assert "accuracy decides 0.9000 0.8500 +0.05 +0.02 to +0.08" in rows(of_class(found, "metrics")[-1])
 
 
+@pytest.mark.parametrize("verdict", ["keep champion", "below floors"])
+def test_better_is_not_green_beside_a_model_that_stays_out(decision_json: dict[str, Any], verdict: str) -> None:
+    promoted = parsed(decision_section(decision("compare", decision_json)))
+    assert "better" in [said(one) for one in of_class(promoted, "held")]
+    kept = parsed(decision_section(decision("compare", decision_json | {"verdict": verdict})))
+    assert "better" not in [said(one) for one in of_class(kept, "held")] and "worse" in said(kept)
+
+
 def test_a_first_version_has_no_champion_to_stand_beside(decision_json: dict[str, Any]) -> None:
     decision_json |= {"champion": None, "difference": None, "differences": [], "regressions": []}
     found = parsed(decision_section(decision("compare", decision_json)))
