@@ -54,6 +54,10 @@ class Regression:
     difference: float | None
     budget: float | None
     within: bool
+    at_most: float | None = None
+    """A greater loss is ruled out."""
+    could_rule_out: float | None = None
+    """What so many samples can rule out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +93,11 @@ class DecisionFacts:
     replicates: int | None = None
     floors: tuple[Floor, ...] = ()
     regressions: tuple[Regression, ...] = ()
+    proven: bool = False
+    """Budgets must be proven: a greater loss is ruled out."""
+    anchor_version: str = ""
+    """The best approved version, where the candidate must not be worse than that and it is not the champion."""
+    anchor_difference: Measure | None = None
     rows: int | None = None
     data_hash: str = ""
     already_registered: str = ""
@@ -120,7 +129,7 @@ def decision(step: str, found: Mapping[str, Any]) -> DecisionFacts:
     """The facts in the content of a decision.json, which registries keep with a version, too."""
     candidate, champion = mapping(found.get("candidate")), mapping(found.get("champion"))
     difference, data = mapping(found.get("difference")), mapping(found.get("data"))
-    better = found.get("higher_is_better")
+    better, anchor = found.get("higher_is_better"), mapping(found.get("anchor"))
     return DecisionFacts(
         step=step,
         verdict=text(found.get("verdict")),
@@ -140,6 +149,9 @@ def decision(step: str, found: Mapping[str, Any]) -> DecisionFacts:
         replicates=whole(difference.get("replicates")),
         floors=tuple(_floors(found.get("floors"))),
         regressions=tuple(_regressions(found.get("regressions"))),
+        proven=mapping(found.get("rule")).get("budget_rule") == "proven",
+        anchor_version=text(anchor.get("version")),
+        anchor_difference=measures({"difference": mapping(anchor.get("difference"))}).get("difference"),
         rows=whole(data.get("rows")),
         data_hash=text(data.get("content_hash")),
         already_registered=text(found.get("already_registered")),
@@ -173,6 +185,8 @@ def _regressions(found: object) -> Iterator[Regression]:
             difference=finite(entry.get("difference")),
             budget=finite(entry.get("budget")),
             within=entry.get("within") is True,
+            at_most=finite(entry.get("at_most")),
+            could_rule_out=finite(entry.get("could_rule_out")),
         )
 
 
@@ -193,9 +207,12 @@ def sentence(found: DecisionFacts) -> str:
         return f"Register: {found.group or 'the group'} has no champion yet{floors}."
     versus = _versus(found)
     outside = [one for one in found.regressions if not one.within]
+    if found.verdict == "keep champion" and found.anchor_version and found.anchor_difference is not None:
+        versus += f"; {signed(found.anchor_difference.value)} to version {found.anchor_version}, the best approved one"
     if found.verdict == "keep champion" and outside:
         one = outside[0]
-        versus += f"{'; ' if versus else ''}{name_of(one.metric, one.slice)} is worse by more than its budget"
+        said = "is not shown to keep its budget" if found.proven else "is worse by more than its budget"
+        versus += f"{'; ' if versus else ''}{name_of(one.metric, one.slice)} {said}"
     return f"{found.title}: {versus}." if versus else f"{found.title}."
 
 

@@ -44,6 +44,8 @@ def how(found: DecisionFacts) -> str:
     """What was compared with what, on which samples."""
     theirs = f"version {found.champion_version}" if found.champion_version else "no champion"
     parts = [f"Candidate against {theirs}{f' of {found.group}' if found.group else ''}"]
+    if found.anchor_version:
+        parts[0] += f" and version {found.anchor_version}, the best approved one"
     if found.registry:
         parts.append(f"registry {found.registry}")
     if found.rows is not None:
@@ -168,12 +170,19 @@ def _regressions(found: DecisionFacts) -> Markup | None:
             "tr",
             el("th", words(name_of(one.metric, one.slice)), scope="row"),
             el("td", "not defined" if one.difference is None else signed(one.difference), class_="right"),
-            el("td", "–" if one.budget is None else number(one.budget), class_="right"),
-            _mark(one.within, "within", "beyond"),
+            el("td", _number(one.at_most), class_="right"),
+            el("td", _number(one.budget), class_="right"),
+            el("td", _number(one.could_rule_out), class_="right"),
+            _mark(one.within, "within", "not proven" if found.proven else "beyond"),
         )
         for one in sorted(found.regressions, key=lambda one: one.within)[:MAX_RULE_ROWS]
     ]
-    return _rules("Regressions", ("metric", "difference", "budget", ""), rows, len(found.regressions))
+    head = ("metric", "difference", "worse by at most", "budget", "can rule out", "")
+    return _rules("Regressions", head, rows, len(found.regressions))
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else number(value)
 
 
 def _rules(caption: str, head: tuple[str, ...], rows: list[Markup], there: int) -> Markup | None:

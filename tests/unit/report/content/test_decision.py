@@ -44,6 +44,16 @@ BEYOND = {"metric": "accuracy", "slice": "site=south", "difference": -0.1, "budg
             f"Keep the champion: {AGAINST}; accuracy of site=south is worse by more than its budget.",
         ),
         (
+            {
+                "verdict": "keep champion",
+                "regressions": [BEYOND],
+                "rule": {"budget_rule": "proven"},
+                "anchor": {"version": 1, "difference": {"value": -0.01}},
+            },
+            f"Keep the champion: {AGAINST}; -0.01 to version 1, the best approved one; accuracy of site=south is not "
+            "shown to keep its budget.",
+        ),
+        (
             {"verdict": "below floors", "floors": BROKEN[:1]},
             "Do not register: accuracy of site=north is 0.9100, and must be at least 0.9500.",
         ),

@@ -268,7 +268,10 @@ def test_the_champion_stands_beside_the_candidate(decision_json: dict[str, Any])
     ]
     assert tables["Floors"] == ["metric value limit", "accuracy 0.9000 at least 0.8000 ✓ met",
                                 "loss 0.2500 at most 0.3000 ✓ met"]  # fmt: skip
-    assert tables["Regressions"] == ["metric difference budget", "accuracy of site=south -0.03 0.04000 ✓ within"]
+    assert tables["Regressions"] == [
+        "metric difference worse by at most budget can rule out",
+        "accuracy of site=south -0.03 – 0.04000 – ✓ within",
+    ]
     assert [one.text for one in of_class(found, "label")] == ["all samples", "site=south", "site=east"]
     assert len(of_class(found, "limit")) == 1
     assert "Candidate against version 2 of digits" in said(found) and "the same 360 samples for both" in said(found)
@@ -281,6 +284,15 @@ def test_what_is_broken_comes_first_and_is_marked(decision_json: dict[str, Any])
     found = parsed(decision_section(decision("compare", decision_json)))
     assert [said(one) for one in of_class(found, "broken")] == ["✕ not met", "✕ beyond", "worse"]
     assert len(of_class(found, "bad")) == 1
+
+
+def test_budgets_that_must_be_proven(decision_json: dict[str, Any]) -> None:
+    decision_json["regressions"][0] |= {"within": False, "at_most": 0.08, "could_rule_out": 0.1}
+    decision_json |= {"rule": {"budget_rule": "proven"}, "anchor": {"version": 1, "difference": {"value": -0.01}}}
+    found = parsed(decision_section(decision("compare", decision_json)))
+    tables = {said(table).split()[0]: rows(table) for table in of_class(found, "metrics")}
+    assert tables["Regressions"][1] == "accuracy of site=south -0.03 0.08000 0.04000 0.1000 ✕ not proven"
+    assert "Candidate against version 2 of digits and version 1, the best approved one" in said(found)
 
 
 def test_what_the_values_errors_may_undo_is_not_called_better(decision_json: dict[str, Any]) -> None:
