@@ -48,7 +48,7 @@ def evaluate(
     Args:
         model: the output `model` of a training step, as a folder or as model.tar.gz; or the checkpoints of a training.
         data: the prepared data to measure on.
-        report: gets evaluation.json, bootstrap.json, curves.json, model_quality.json, plots/ and predictions/.
+        report: gets evaluation.json, bootstrap.json, rows.npz, curves.json, model_quality.json, plots/, predictions/.
         checkpoint: of a folder of checkpoints: newest, best or a step.
         processes: processes a host; 0 for what the cluster says, else one a GPU, else one.
 
