@@ -219,8 +219,8 @@ def test_other_weights_than_model_json_describes_are_not_registered(place: Place
     (place.model / "model.json").write_text(json.dumps(described))
     assert register_model(place.model, group="digits", registry=place.url).version == 2
     (place.model / "weights").write_text("ne")
-    with pytest.raises(InputError, match="weights is not the file that model.json describes"):
+    with pytest.raises(InputError, match=r"weights is not the file that model\.json describes"):
         register_model(place.model, group="digits", registry=place.url)
     (place.model / "weights").unlink()
-    with pytest.raises(InputError, match="model.json describes weights, which is not there"):
+    with pytest.raises(InputError, match=r"model\.json describes weights, which is not there"):
         register_model(place.model, group="digits", registry=place.url)

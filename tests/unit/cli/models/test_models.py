@@ -370,4 +370,5 @@ def test_the_card_says_which_health_rules_failed() -> None:
     )  # fmt: skip
     health = next(each for each in sections(version) if each.title == "Health")
     assert health.rows == (("overfitting", "loss rose for 3 epochs"),)
-    assert [each.title for each in sections(version)] == ["Overview", "Configuration", "Health", "How to use it"]
+    titles = ["Overview", "Configuration", "Health", "Decision", "How to use it"]
+    assert [each.title for each in sections(version)] == titles
