@@ -30,7 +30,8 @@ MODEL_LIBRARIES = frozenset(
 READ_SOURCE = "drivetrain.components.read_source:read_source"
 SOURCE_VERSION = "drivetrain.components.source_version:source_version"
 SOURCES_VARIABLE = "DRIVETRAIN_SOURCES"
-"""The versions of what lies behind a step's inputs. No program reads it: it stands in the step's cache key."""
+"""The version of what lies behind a step's input; of a second one in DRIVETRAIN_SOURCES_2, and so on. No program reads
+it: it stands in the step's cache key."""
 
 
 class Program(Frozen, defer_build=False):

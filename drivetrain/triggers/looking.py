@@ -148,9 +148,12 @@ class _Looks:
         looks = [
             self._look(step, name, {"source": value, "of_input": True}, _LIST_NEEDS) for name, value in read.items()
         ]
-        versions = tuple(map(_version, looks))
-        told: Value = versions[0] if len(versions) == 1 else Join(on=",", values=versions)
-        return step.model_copy(update={"environment": {**step.environment, SOURCES_VARIABLE: told}})
+        # One variable each: of a processing job its value has at most 256 characters, and a version has 64.
+        told = {
+            SOURCES_VARIABLE + ("" if number == 1 else f"_{number}"): _version(look)
+            for number, look in enumerate(looks, 1)
+        }
+        return step.model_copy(update={"environment": {**step.environment, **told}})
 
     def _look(self, reader: JobStep, name: str, asked: dict[str, Value], needs: tuple[str, ...]) -> ProcessingStep:
         """The step that looks, on a small machine, with the reader's image, network and credentials."""

@@ -28,6 +28,7 @@ from drivetrain.components.read_source import read_source
 from drivetrain.components.source_version import source_version
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION, SOURCES_VARIABLE
+from drivetrain.spec.values import MetricRef
 from drivetrain.triggers.looking import refuse_data_that_never_change, with_looks
 
 NETWORK = Network(subnets=("subnet-0ab12c34",), security_groups=("sg-0ab12c34",))
@@ -80,8 +81,22 @@ def test_two_readers_of_one_prefix_share_a_look_and_one_of_two_has_both() -> Non
     both = script("join.py", inputs={"a": "s3://lake/raw/", "b": "s3://lake/more/"}, outputs=["rows"])
     found = looked(step(fit, data="s3://lake/raw/"), both)
     assert [*found] == ["look-at-fit-data", "fit", "look-at-join-b", "join"]
-    told = found["join"].environment[SOURCES_VARIABLE]
-    assert [each.step for each in told.values] == ["look-at-fit-data", "look-at-join-b"]
+    told = found["join"].environment
+    assert {name: each.step for name, each in told.items()} == {
+        SOURCES_VARIABLE: "look-at-fit-data",
+        f"{SOURCES_VARIABLE}_2": "look-at-join-b",
+    }
+
+
+def test_of_many_sources_no_variable_gets_longer_than_a_processing_job_may_have_it() -> None:
+    inputs = {f"i{number}": f"s3://lake/{number}/" for number in range(20)}
+    many = script("join.py", inputs=inputs, outputs=["rows"])
+    pipeline = Pipeline(name="many", steps=[step(fit, data="s3://lake/raw/")], triggers=[NIGHTLY])
+    # A job has at most 10 or 20 inputs; here nobody counts them.
+    *looked_at, join_all = Graph(with_looks(pipeline.model_copy(update={"steps": (many,)}))).steps
+    told = join_all.environment.values()
+    assert len(looked_at) == len(told) == 20
+    assert all(isinstance(value, MetricRef) for value in told)  # one version of 64 characters; 256 may be given
 
 
 def test_a_parameter_and_a_joined_address_are_looked_at_with_the_values_of_the_start() -> None:

@@ -25,18 +25,16 @@ def new_data(
     path, old, new = difference
     if not isinstance(old, str) or not isinstance(new, str):
         return None
-    if path == ("Environment", SOURCES_VARIABLE):
-        looks = steps_told_in(step, "Environment", SOURCES_VARIABLE)
-        versions = zip(looks, old.split(","), new.split(","), strict=False)
-        changed = [look for look, before, now in versions if before != now]
+    if path[0] == "Environment" and path[-1].startswith(SOURCES_VARIABLE):
+        looks = steps_told_in(step, "Environment", path[-1])
     elif path == ("AppSpecification", "ContainerArguments", "version") and READ_SOURCE in _words(fields):
-        changed = looks = steps_told_in(step, "AppSpecification", "ContainerArguments")
+        looks = steps_told_in(step, "AppSpecification", "ContainerArguments")
     else:
         return None
     inputs = {
         _uri(item): name for item in _inputs(fields) if (name := item.get("InputName") or item.get("ChannelName"))
     }
-    told = [(inputs.get(source), source) for look in changed or looks if (source := source_of(arguments(look)))]
+    told = [(inputs.get(source), source) for look in looks if (source := source_of(arguments(look)))]
     named = [f"in {name}" if name else f"of {source}" for name, source in told]
     return f"new data {' and '.join(named)}" if named else None
 
