@@ -16,7 +16,7 @@ import hashlib
 import importlib
 import json
 import pkgutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -29,7 +29,7 @@ from drivetrain.base.errors import SpecError, UserError, did_you_mean
 if TYPE_CHECKING:
     from drivetrain.spec.deployment import Deployment
     from drivetrain.spec.pipeline import Pipeline
-    from drivetrain.spec.steps import JobStep, Step, TrainingStep
+    from drivetrain.spec.steps import JobStep, NativeStep, Step, TrainingStep
     from drivetrain.targets.assets.assets import Asset
     from drivetrain.targets.events import Observer, Summary
 
@@ -280,15 +280,23 @@ def checkpoint_folder(step: TrainingStep, parameters: Mapping[str, Any]) -> str:
     return f"{step.name}/{digest}"
 
 
-def with_fresh(pipeline: Pipeline) -> Pipeline:
+def with_fresh(pipeline: Pipeline, native: Callable[[NativeStep], NativeStep] = lambda step: step) -> Pipeline:
     """The pipeline with the parameter of starts with --fresh (fresh.py), and its value in the environment of each job;
-    as it is where no job is cached or trains."""
+    as it is where no job is cached or trains.
+
+    Args:
+        native: gives a step of the target's own that is cached the value, too; others as they are.
+    """
     from drivetrain.spec.pipeline import Parameter, Pipeline
-    from drivetrain.spec.steps import ConditionStep, ForEachStep, JobStep, TrainingStep, flatten
+    from drivetrain.spec.steps import ConditionStep, ForEachStep, JobStep, NativeStep, TrainingStep, flatten
     from drivetrain.steps import FRESH_PARAMETER, FRESH_VARIABLE, NOT_FRESH
 
-    jobs = [step for step in flatten(pipeline.steps) if isinstance(step, JobStep)]
-    if not any(isinstance(job, TrainingStep) or (job.cache or pipeline.cache).enabled for job in jobs):
+    def is_told(step: Step) -> bool:
+        if isinstance(step, NativeStep):
+            return native(step) is not step
+        return isinstance(step, JobStep) and (isinstance(step, TrainingStep) or (step.cache or pipeline.cache).enabled)
+
+    if not any(map(is_told, flatten(pipeline.steps))):
         return pipeline
     parameter = Parameter.string(FRESH_PARAMETER, NOT_FRESH)
 
@@ -300,6 +308,8 @@ def with_fresh(pipeline: Pipeline) -> Pipeline:
             return step.model_copy(update={"then": told(step.then), "otherwise": told(step.otherwise)})
         if isinstance(step, ForEachStep):
             return step.model_copy(update={"body": told(step.body)})
+        if isinstance(step, NativeStep):
+            return native(step)
         if not isinstance(step, JobStep):
             return step
         return step.model_copy(update={"environment": {**step.environment, FRESH_VARIABLE: parameter.ref()}})

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
-from drivetrain import CachePolicy, Pipeline, step
+import pytest
+
+from drivetrain import CachePolicy, NativeStep, Pipeline, step
 from drivetrain.pipelines.retraining import Retraining, retraining
 from drivetrain.steps import fresh_token
 from drivetrain.targets.kubeflow.compile.compile import compile_pipeline as compile_for_kubeflow
 from drivetrain.targets.local.execution.scope import resolve_known
 from drivetrain.targets.sagemaker.compile.compile import compile_pipeline
+from drivetrain.targets.sagemaker.compile.job_options import native_with_fresh
 from drivetrain.targets.sagemaker.document.document import read
 from drivetrain.targets.sagemaker.document.expressions import ParameterScope
 from drivetrain.targets.sagemaker.document.step_types import key_fields, key_of
+from drivetrain.targets.target import with_fresh
 from tests.fixtures.kubeflow_examples import compiled, load, score, tasks
 from tests.golden.test_kubeflow import searches as searches_of_kubeflow
 from tests.golden.test_searches import pipeline as searches
@@ -44,6 +49,22 @@ def test_every_key_of_the_service_differs_in_a_fresh_start() -> None:
         before, again, fresh = (keys(pipeline, value) for value in ("no", "no", "f1"))
         assert before == again and len(before) >= 4
         assert not before.items() & fresh.items()
+
+
+@pytest.mark.parametrize("kind", ["Processing", "Training", "Transform"])
+def test_a_step_that_is_carried_through_is_in_no_cache_of_a_fresh_start(kind: str) -> None:
+    arguments = {"Environment": {"A": "b"}}
+    fields = {"Arguments": arguments, "CacheConfig": {"Enabled": True}}
+    pipeline = Pipeline(name="p", steps=[NativeStep(name="own", type=kind, fields=fields)])
+    told = with_fresh(pipeline, native_with_fresh)
+    assert [one.name for one in told.parameters] == ["Fresh"]
+    (own,) = told.steps
+    assert isinstance(own, NativeStep)
+    key = key_fields(kind, json.loads(json.dumps(own.fields["Arguments"], default=dict)))
+    before, fresh = (json.dumps(resolve_known(key, ParameterScope({"Fresh": value}))) for value in ("no", "f1"))
+    assert '"A": "b"' in fresh and fresh.count('"f1"') == before.count('"no"') == 1
+    plain = Pipeline(name="p", steps=[NativeStep(name="own", type=kind, fields={"Arguments": arguments})])
+    assert with_fresh(plain, native_with_fresh) == plain
 
 
 def test_every_task_of_kubeflow_takes_the_value_that_its_cache_compares() -> None:

@@ -55,7 +55,9 @@ class Report:
         for step in self.execution.steps:
             counts = ((step.runs, "iterations"), (step.attempts, "attempts"))
             waits = f"pending: {step.pending}" if step.pending and step.status == "Executing" else ""
-            remark = ", ".join(filter(None, (step.branch, *(f"{n} {what}" for n, what in counts if n > 1), waits)))
+            fresh = "--fresh" if self.execution.fresh and step.programs else ""
+            counted = (f"{n} {what}" for n, what in counts if n > 1)
+            remark = ", ".join(filter(None, (step.branch, fresh, *counted, waits)))
             yield step, (), remark, bool(step.programs)
 
     def total(self) -> str | None:

@@ -42,7 +42,7 @@ from drivetrain.targets.assets.assets import Asset, Code, code_channel, data_ass
 from drivetrain.targets.assets.image import Image, framework_of, missing, runs_on_spark, says_framework
 from drivetrain.targets.assets.step_code import StepCode
 from drivetrain.targets.sagemaker.compile import TITLE, Generated, described_path, spell, text, unsupported
-from drivetrain.targets.sagemaker.compile.job_options import cache_fields, retry_fields
+from drivetrain.targets.sagemaker.compile.job_options import cache_fields, native_with_fresh, retry_fields
 from drivetrain.targets.sagemaker.compile.jobs import Site, processing_arguments, property_files, training_arguments
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
 from drivetrain.targets.sagemaker.images import STOCK, has_gpu, machine_problem, stock_image
@@ -109,7 +109,7 @@ def compile_pipeline(
 
         pipeline = with_looks(pipeline)
     refuse(unsupported(pipeline), TITLE)
-    pipeline = with_fresh(pipeline)
+    pipeline = with_fresh(pipeline, native_with_fresh)
     base = base or Path.cwd()
     notes: tuple[str, ...] = ()
     if any(map(is_our_training, flatten(pipeline.steps))):

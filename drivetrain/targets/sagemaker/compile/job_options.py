@@ -4,14 +4,15 @@ and how its step is cached and retried.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from drivetrain.rules.option_rules import MAIN_GROUP, instance_types, network_of
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import SOURCE_VERSION, CachePolicy, Cluster, Mlflow, RetryCause, RetryPolicy, file_system
-from drivetrain.spec.steps import JobStep, TrainingStep
+from drivetrain.spec.steps import JobStep, NativeStep, TrainingStep
 from drivetrain.spec.values import OutputRef, Value
+from drivetrain.steps import FRESH_PARAMETER, FRESH_VARIABLE
 from drivetrain.targets.sagemaker.compile import Constant, Generated, join, spell
 from drivetrain.targets.sagemaker.settings import settings_of
 
@@ -176,3 +177,18 @@ def input_uri(value: Value, graph: Graph) -> Any:
         if any(name != value.output and name.startswith(value.output) for name in siblings):
             return join("/", spelled, "")
     return spelled
+
+
+_WITH_ENVIRONMENT = ("Processing", "Training", "Transform")
+
+
+def native_with_fresh(step: NativeStep) -> NativeStep:
+    """A step that is carried through and cached, with the value of a fresh start in the environment that its cache
+    compares; of the other types none is compared."""
+    cache: Mapping[str, Any] = step.fields.get("CacheConfig") or {}
+    if cache.get("Enabled") is not True or step.type not in _WITH_ENVIRONMENT:
+        return step
+    arguments: Mapping[str, Any] = step.fields.get("Arguments") or {}
+    fresh = {FRESH_VARIABLE: {"Get": f"Parameters.{FRESH_PARAMETER}"}}
+    told = {**arguments, "Environment": {**arguments.get("Environment", {}), **fresh}}
+    return step.model_copy(update={"fields": {**step.fields, "Arguments": told}})

@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.steps import FRESH_PARAMETER, fresh_token
 from drivetrain.targets.deployer import LATEST
 from drivetrain.targets.kubeflow.deploy import deployed as reading
 from drivetrain.targets.kubeflow.deploy import service
@@ -50,6 +51,8 @@ class Execution:
     pods_in: str = ""
     """The namespace of its pods, where it is known."""
     note: str | None = None
+    fresh: bool = False
+    """Whether it was started with --fresh."""
 
     @property
     def is_going(self) -> bool:
@@ -143,6 +146,7 @@ def execution(name: str, run: Mapping[str, Any]) -> Execution:
         started=seconds(run.get("created_at")),
         finished=seconds(run.get("finished_at")),
         reason=part(run, "error").get("message") or None,
+        fresh=fresh_token(part(part(run, "runtime_config"), "parameters"), FRESH_PARAMETER) != "",
     )
 
 

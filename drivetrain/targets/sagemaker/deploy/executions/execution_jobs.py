@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from drivetrain.steps import fresh_token
 from drivetrain.targets.sagemaker.account import Account, members
 from drivetrain.targets.sagemaker.deploy.executions.executions import StepRun
 from drivetrain.targets.sagemaker.document.step_types import JOBS_OF_METADATA
@@ -33,6 +34,8 @@ class JobFacts:
     phase: str | None = None
     """What a training does now: Downloading, Training, Interrupted, ..."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
+    fresh: bool = False
+    """Whether it was started with --fresh."""
 
     @property
     def saving(self) -> float | None:
@@ -71,6 +74,7 @@ def job_of(account: Account, step: StepRun) -> JobFacts | None:
         count=cluster.get("InstanceCount"),
         seconds=seconds,
         billable=seconds,  # these run on demand
+        fresh=_is_fresh(said),
     )
 
 
@@ -92,4 +96,9 @@ def _training(name: str, said: Mapping[str, Any]) -> JobFacts:
         interruptions=sum(item.get("Status") == INTERRUPTED for item in transitions),
         phase=said.get("SecondaryStatus"),
         metrics={str(item["MetricName"]): float(item["Value"]) for item in said.get("FinalMetricDataList") or ()},
+        fresh=_is_fresh(said),
     )
+
+
+def _is_fresh(said: Mapping[str, Any]) -> bool:
+    return fresh_token(members(said.get("Environment"))) != ""

@@ -53,6 +53,7 @@ class StepReport:
                 "interruptions": job.interruptions,
                 "saving": job.saving,
                 "metrics": dict(job.metrics),
+                "fresh": job.fresh,
             },
             "cost": self.cost,
             "on_demand_cost": self.on_demand_cost,
@@ -153,6 +154,8 @@ def _remark(item: StepReport) -> str:
     parts = [] if step.value is None else [step.value]
     if step.cached_from:
         parts.append(f"from {step.cached_from}")
+    if job is not None and job.fresh:
+        parts.append("--fresh")
     if step.attempts > 1:
         parts.append(f"{step.attempts} attempts")
     if job is not None and job.interruptions:

@@ -60,6 +60,7 @@ def test_a_fresh_start_has_a_value_of_its_own_which_its_token_decides(deployed: 
     one, other = value(fresh=True), value(fresh=True)
     assert one and other and one != other and value() == ""
     assert value(fresh=True, name="a-1", token=TOKEN) == value(fresh=True, name="a-1", token=TOKEN) == TOKEN
+    assert [each.fresh for each in deployed.deployer().executions("nightly", 9)].count(False) == 1
 
 
 def test_of_several_that_start_it_at_once_one_does(deployed: Place) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import gzip
 import json
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, cast
@@ -337,6 +338,8 @@ def test_a_pod_that_waits_is_told_with_its_reason() -> None:
     found = Server("retry-notemplatedefaults").described()
     ((_, _, remark, _),) = Report(found).rows()
     assert remark == "4 attempts, pending: PodInitializing"
+    ((_, _, fresh, _),) = Report(replace(found, fresh=True)).rows()
+    assert fresh == f"--fresh, {remark}"
     manifest = recorded("retry-notemplatedefaults")["workflow"]
     nodes: dict[str, Json] = manifest["status"]["nodes"]
     manifest["status"]["nodes"] = {id: node for id, node in nodes.items() if "flaky" not in node["name"]}

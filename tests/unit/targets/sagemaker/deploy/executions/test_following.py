@@ -170,6 +170,7 @@ def test_a_report_says_what_was_billed_saved_and_paid(started: tuple[Place, Play
         EnableManagedSpotTraining=True,
         TrainingTimeInSeconds=1000,
         BillableTimeInSeconds=300,
+        Environment={"DRIVETRAIN_FRESH": "0a1b"},
         SecondaryStatusTransitions=transition("Training", "Interrupted", "Training"),
         ResourceConfig={"InstanceType": "ml.m5.xlarge", "InstanceCount": 2, "VolumeSizeInGB": 30},
     )
@@ -191,6 +192,7 @@ def test_a_report_says_what_was_billed_saved_and_paid(started: tuple[Place, Play
     executions.start(place.account, NAME)  # one that goes on does not count
     assert measured_seconds(place.account, NAME) == {"prepare": 300, "train": 1000}
     said = found.to_json()
+    assert [remark for _, _, remark, _ in found.rows()][:2] == ["", "--fresh, interrupted 1 times, spot saved 70.0 %"]
     assert said["steps"][1]["job"]["billable_seconds"] == 300 and said["saved_by_spot"] == pytest.approx(1.4)
 
 
