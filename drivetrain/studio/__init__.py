@@ -45,6 +45,7 @@ def edits_file(loaded: Loaded) -> Path:
 def _edited(built: Compiled, file: Path, edits_optional: bool) -> Compiled:
     from drivetrain.studio.deployment_texts import texts_of
     from drivetrain.studio.patch import read
+    from drivetrain.studio.programs import check_programs
     from drivetrain.targets.sagemaker.document.document import from_json
     from drivetrain.targets.sagemaker.document.graph import check
     from drivetrain.targets.sagemaker.settings import settings_of
@@ -53,7 +54,9 @@ def _edited(built: Compiled, file: Path, edits_optional: bool) -> Compiled:
     left_out: list[str] = []
     texts = texts_of(settings_of(built.pipeline.deployment))
     definition = patch.apply(built.definition, left_out if edits_optional else None, texts)
-    check(from_json(definition, f"{built.pipeline.name} with {file.name}"))
+    edited = from_json(definition, f"{built.pipeline.name} with {file.name}")
+    check(edited)
+    check_programs(edited, built.assets)
     return replace(built, definition=definition, notes=(*built.notes, *left_out))
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from drivetrain.authoring.loading import Loaded
     from drivetrain.studio.merge import Merged, Side
     from drivetrain.studio.patch import Patch
+    from drivetrain.targets.assets.assets import Asset
     from drivetrain.targets.sagemaker.deploy.deployed import Deployed
     from drivetrain.targets.sagemaker.document.document import Definition
 
@@ -48,6 +49,8 @@ class Sides:
     """Lines about what was edited beside the definition, which no patch can keep."""
     texts: DeploymentTexts = NO_TEXTS
     """Of the deployment."""
+    assets: tuple[Asset, ...] = ()
+    """What the code's definition reads."""
 
     def merged(self, take: Mapping[str, Side]) -> Merged:
         """The code with what was edited.
@@ -73,11 +76,14 @@ class Sides:
 
     def _check(self, merged: Merged) -> None:
         """Refuse what no later command would take."""
+        from drivetrain.studio.programs import check_programs
         from drivetrain.targets.sagemaker.document.document import from_json
         from drivetrain.targets.sagemaker.document.graph import check
 
         try:
-            check(from_json(merged.definition, f"{self.name} with what was edited in Studio"))
+            edited_definition = from_json(merged.definition, f"{self.name} with what was edited in Studio")
+            check(edited_definition)
+            check_programs(edited_definition, self.assets)
         except UserError as error:
             edited = ", ".join(edit.where for edit in merged.edits[:10]) + (", ..." if len(merged.edits) > 10 else "")
             raise UserError(
@@ -131,14 +137,26 @@ def sides_of(loaded: Loaded, given: str, *, adopt: bool) -> Sides:
     pipeline = loaded.pipeline
     place = settings_of(pipeline.deployment)
     check_bucket(place)
-    alone = dict(compile_pipeline(pipeline, loaded.source, loaded.base).definition)
+    built = compile_pipeline(pipeline, loaded.source, loaded.base)
+    alone = dict(built.definition)
     file = edits_file(loaded)
     patch = read(file, pipeline.name) if file.exists() else None
     texts = texts_of(place)
     code = alone if patch is None else patch.apply(alone, texts=texts)
     there, applied = _in_the_account(pipeline.name, place, given, adopt=adopt)
     beside = told_by_pull(edits_beside(Account(place.region), pipeline, there))
-    return Sides(pipeline.name, file, alone, code, there.definition, applied, patch, beside=beside, texts=texts)
+    return Sides(
+        pipeline.name,
+        file,
+        alone,
+        code,
+        there.definition,
+        applied,
+        patch,
+        beside=beside,
+        texts=texts,
+        assets=tuple(built.assets),
+    )
 
 
 def sides_of_definition(name: str, definition: Definition, file: Path, place: Settings, *, adopt: bool) -> Sides:

@@ -190,6 +190,9 @@ class CodeArchive:
     Args:
         used: the user's files.
         wheels: name of each wheel -> its SHA-256.
+
+    Attributes:
+        names: of what it holds beside the package.
     """
 
     def __init__(self, used: Used = NOTHING, wheels: Mapping[str, str] | None = None) -> None:
@@ -198,6 +201,7 @@ class CodeArchive:
             files["wheels.sha256"] = "".join(f"{wheels[name]}  {name}\n" for name in sorted(wheels)).encode()
         if used.whole:
             files[WHOLE_FOLDER] = f"{used.whole}\n".encode()
+        self.names = frozenset(files)
         self._beside_own = b"".join(part for name in sorted(files) for part in _member(name, files[name]))
 
     @cached_property

@@ -1,13 +1,15 @@
 """Every way to a compiled pipeline lays on the edits that are kept beside it."""
 
 import ast
+import json
 from pathlib import Path
 
 import pytest
 
 from drivetrain.authoring.loading import Loaded, load
 from drivetrain.base.errors import UserError
-from drivetrain.studio import compile_edited
+from drivetrain.studio import compile_edited, edits_file, patch
+from drivetrain.studio.deployment_texts import NO_TEXTS
 
 ROOT = Path(__file__).parents[3]
 # What compiles without the edits, and why.
@@ -53,6 +55,44 @@ def test_an_edit_that_does_not_fit(tmp_path: Path) -> None:
         compile_edited(made, here=True)
     left = compile_edited(made, edits_optional=True)
     assert [note for note in left.notes if "steps.lost.Description" in note]
+
+
+TWO = """\
+import {name}_one
+import {name}_two
+from drivetrain import Pipeline, step
+
+
+def nightly() -> Pipeline:
+    return Pipeline(name="nightly", steps=[step({name}_one.run, name="own"), step({name}_two.run, name="other")])
+"""
+STEP = """\
+from drivetrain.components import Output, component
+
+
+@component
+def run(out: Output) -> None: ...
+"""
+
+
+@pytest.mark.parametrize(
+    "program", ["edits_two:run", "edits_one:run", "script:edits_two.py", "drivetrain.components.train:train"]
+)
+def test_a_program_that_does_not_travel_with_a_step_is_refused(tmp_path: Path, program: str) -> None:
+    """Studio lets a step run what only the other one's code has."""
+    for name in ("one", "two"):
+        (tmp_path / f"edits_{name}.py").write_text(STEP)
+    (tmp_path / "edits_flow.py").write_text(TWO.format(name="edits"))
+    made = load(str(tmp_path / "edits_flow.py"))
+    alone = compile_edited(made).definition
+    edited = json.loads(json.dumps(alone))
+    edited["Steps"][0]["Arguments"]["AppSpecification"]["ContainerArguments"][2] = program
+    patch.between("nightly", alone, edited, applied=alone, kept=(), texts=NO_TEXTS).write(edits_file(made))
+    if "two" not in program:
+        assert compile_edited(made).definition == edited
+        return
+    with pytest.raises(UserError, match=rf"Step 'own': .*runs '{program}'.*has no edits_two\.py.*\(edits_one\.py\)"):
+        compile_edited(made)
 
 
 @pytest.mark.slow
