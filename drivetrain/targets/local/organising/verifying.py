@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
+from drivetrain.steps import NOT_FRESH
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
 from drivetrain.targets.local.ledger.schema import unreadable_errors
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion
 
 # The token of a fresh start, among what a key of the cache is made of.
-_FRESH = re.compile(r'"DRIVETRAIN_FRESH": ?"[^"]*"')
+_FRESH = re.compile(r'"(?:DRIVETRAIN_FRESH|sagemaker_drivetrain_fresh)": ?"([^"]*)"')
 
 Progress = Callable[[int, int], None]
 """Told before each file: bytes read so far, bytes in all."""
@@ -40,7 +41,7 @@ class Damage:
     versions: tuple[str, ...] = ()
     advice: str
     superseded: bool = False
-    """A later run made it again, elsewhere: nothing needs it any more."""
+    """Another run made it, too, elsewhere: nothing needs it any more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +157,7 @@ def _damage(uri: str, path: Path, problem: str, last: _Written, ledger: Ledger, 
         advice = "The next run of the pipeline uploads it again."
     later = None if touched or not last.execution else _made_again(ledger, last.execution, last.step)
     if later is not None:
-        advice = f"Nothing needs it any more: run {later} made it again (step {last.step!r})."
+        advice = f"Nothing needs it any more: run {later} made it, too (step {last.step!r})."
     if touched:
         advice = _advice(", ".join(touched))
     return Damage(
@@ -171,20 +172,23 @@ def _damage(uri: str, path: Path, problem: str, last: _Written, ledger: Ledger, 
 
 
 def _made_again(ledger: Ledger, execution: str, step: str) -> str | None:
-    """The run that has really run a step again since, from the same: a fresh start counts. Where an input of it was
-    made again, at another place, nobody asks for this step's outputs either."""
+    """The run that has really run a step again since, from the same: a fresh start counts. What a fresh start made is
+    offered to no other run, so one before it counts, too. Where an input of it was made again, at another place, nobody
+    asks for this step's outputs either."""
     sql = """
-        SELECT later.execution, ran.cache_fields, later.cache_fields FROM steps AS ran JOIN steps AS later
-          ON later.pipeline = ran.pipeline AND later.name = ran.name AND later.status = 'Succeeded'
-        WHERE ran.execution = ? AND ran.name = ? AND
-          (SELECT max(rowid) FROM attempts WHERE execution = later.execution AND step = later.name) >
-          (SELECT max(rowid) FROM attempts WHERE execution = ran.execution AND step = ran.name)
-        ORDER BY (SELECT max(rowid) FROM attempts WHERE execution = later.execution AND step = later.name) DESC
+        WITH done AS (
+          SELECT execution, pipeline, name, cache_fields,
+            (SELECT max(rowid) FROM attempts WHERE execution = steps.execution AND step = steps.name) AS attempt
+          FROM steps WHERE status = 'Succeeded' AND name = ?
+        )
+        SELECT other.execution, ran.cache_fields, other.cache_fields, other.attempt > ran.attempt
+        FROM done AS ran JOIN done AS other ON other.pipeline = ran.pipeline AND other.execution != ran.execution
+        WHERE ran.execution = ? ORDER BY other.attempt DESC
     """
-    rows = ledger.rows(sql, execution, step)
-    for later, own, fields in rows:
+    rows = [row for row in ledger.rows(sql, step, execution) if row[3] or _is_fresh(row[1])]
+    for other, own, fields, _ in rows:
         if _FRESH.sub("", own or "") == _FRESH.sub("", fields or ""):
-            return later
+            return other
     reading = """
         SELECT DISTINCT from_execution, from_step FROM artifacts
         WHERE execution = ? AND step = ? AND flow = 'input' AND from_step IS NOT NULL
@@ -192,6 +196,10 @@ def _made_again(ledger: Ledger, execution: str, step: str) -> str | None:
     if rows and any(_made_again(ledger, *origin) for origin in ledger.rows(reading, execution, step)):
         return rows[0][0]
     return None
+
+
+def _is_fresh(fields: str | None) -> bool:
+    return any(token != NOT_FRESH for token in _FRESH.findall(fields or ""))
 
 
 def _advice(versions: str) -> str:

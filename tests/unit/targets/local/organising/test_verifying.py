@@ -41,10 +41,10 @@ class Case:
             {"Name": "register", "Type": "RegisterModel", "Arguments": register},
         ]
 
-    def run(self) -> str:
+    def run(self, fresh: str = "no") -> str:
         asset = Asset(DATA, hashlib.sha256(ROWS).hexdigest(), self.source)
-        text = self.runs.text(self.steps)
-        summary = Runner(self.runs.home).start(text, {}, Options(pipeline="test"), assets=[asset])
+        text = self.runs.text(self.steps, [{"Name": "Fresh", "Type": "String", "DefaultValue": "no"}])
+        summary = Runner(self.runs.home).start(text, {"Fresh": fresh}, Options(pipeline="test"), assets=[asset])
         assert summary.status == "Succeeded", summary.reason
         return summary.execution
 
@@ -122,7 +122,22 @@ def test_what_was_made_again_is_no_error(case: Case) -> None:
     assert version.version == 1 and second in version.artifact, "the same content, at its new place"
     damages = verify(case.runs.home).damages
     assert [(damage.superseded, damage.versions) for damage in damages] == [(True, ()), (True, ())]
-    assert f"run {second} made it again (step 'copy')" in damages[0].advice
+    assert f"run {second} made it, too (step 'copy')" in damages[0].advice
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_what_a_fresh_start_made_is_no_error_once_a_plain_run_has_it(case: Case, before: bool) -> None:
+    """Whether the plain run is the first one, whose results the next one takes, or the next one makes it again."""
+    for each in case.steps[:2]:
+        each["Arguments"]["Environment"] = {"DRIVETRAIN_FRESH": {"Get": "Parameters.Fresh"}}
+    first = case.run() if before else None
+    fresh = case.run("f1")
+    case.rot(f"{BUCKET}/runs/{fresh}/copy/out/rows.csv")
+    assert [damage.superseded for damage in verify(case.runs.home).damages] == [before]
+    last = case.run()
+    assert case.runs.statuses(last)["copy"] == ("Cached" if before else "Succeeded")
+    (damage,) = verify(case.runs.home).damages
+    assert damage.superseded and f"run {first or last} made it, too (step 'copy')" in damage.advice
 
 
 def test_a_damaged_ledger_is_one_clear_error(case: Case) -> None:
