@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn, cast
 
 from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
-from drivetrain.decision.rows import ROWS_FILE, Rows, read_rows
+from drivetrain.decision.rows import ROWS_FILE, Rows, check_shares, read_rows
 from drivetrain.decision.seen import seen
 from drivetrain.registry.report_hash import checked_report
 
@@ -132,6 +132,9 @@ def _evaluation(file: Path, found: Mapping[str, Any]) -> Evaluation:
                 f"{file.parent} says {binned[0]} to within {group.metrics[binned[0]].bound:g}, but not how exact its "
                 "bootstrap replicates are: an earlier version of drivetrain wrote it. Evaluate the model again."
             )
+    evidence = read_rows(file.parent)
+    if evidence is not None:
+        check_shares(evidence, {name: each.value for name, each in groups[ALL].metrics.items()})
     return Evaluation(
         source=str(file),
         groups=groups,
@@ -141,7 +144,7 @@ def _evaluation(file: Path, found: Mapping[str, Any]) -> Evaluation:
         model_hash=str(model.get("content_hash") or ""),
         settings=dict(found.get("settings", {})),
         resampling=resampling,
-        evidence=read_rows(file.parent),
+        evidence=evidence,
         report_hash=report_hash,
         seen=tuple(seen(data)),
     )

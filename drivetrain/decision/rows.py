@@ -12,6 +12,7 @@ metrics say nothing by row.
 from __future__ import annotations
 
 import json
+import math
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -265,6 +266,21 @@ def check_same(candidate: Rows, champion: Rows) -> None:
             "the rows of the candidate's and the champion's evaluation have different keys or slices. Give compare the "
             "data on which the candidate was evaluated."
         )
+
+
+def check_shares(rows: Rows, values: Mapping[str, float]) -> None:
+    """What rows say of a share is its value: a metric of somebody's own may say something else.
+
+    Raises:
+        ValueError: it does not.
+    """
+    for metric, value in values.items():
+        share = rows.share(metric)
+        if share is not None and not math.isclose(counted := share[0].sum() / max(1, share[1].sum()), value):
+            raise ValueError(
+                f"{metric} is {value:g}, and {counted:g} of the rows that it is a share of: the metric's rows() and "
+                "compute() disagree. Correct the metric"
+            )
 
 
 def read_rows(report: Path) -> Rows | None:

@@ -730,6 +730,33 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: the variance of what was seen", "2 * wins + loss * (1 - loss)", "(won + lost) / of"),
     ),
     *_of(
+        "drivetrain/decision/rows.py",
+        ("decision/test_rows.py",),
+        ("decision: all rows vote on a class", "        of = self._any(form.of, inside)\n", "        of = inside\n"),
+        (
+            "decision: shares of other rows are counted",
+            " or not np.array_equal(ours[1], theirs[1])",
+            "",
+        ),
+        (
+            "decision: rows of a key count one by one",
+            "    if by_keys:\n        gains =",
+            "    if False:\n        gains =",
+        ),
+        (
+            "decision: the differences of keys are those of rows",
+            "len(keys) / num_rows * beside",
+            "len(places) / num_rows * beside",
+        ),
+        ("decision: other rows are compared", "not np.array_equal(candidate.keys, champion.keys) or ", ""),
+    ),
+    *_of(
+        "drivetrain/training/metric_states/rows.py",
+        ("training/metric_states/test_rows.py",),
+        ("rows: in the order of the ranks", "found[places] = values", "found[np.sort(places)] = values"),
+        ("rows: without a limit", "if size + needed > MOST_BYTES:", "if False:"),
+    ),
+    *_of(
         "drivetrain/decision/differences.py",
         ("decision/test_deciding.py", "decision/test_sureness.py"),
         (

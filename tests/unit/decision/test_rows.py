@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.decision.row_forms import Is, Mean, Ranking, Share
-from drivetrain.decision.rows import Rows, check_same, paired, won_lost
+from drivetrain.decision.rows import Rows, check_same, check_shares, paired, won_lost
 
 TARGET = np.array([1, 1, 1, 1, 0, 0, 0, 0])
 OURS, THEIRS = np.array([1, 1, 1, 0, 1, 0, 0, 0]), np.array([1, 0, 0, 1, 0, 0, 0, 0])
@@ -77,5 +79,12 @@ def test_differences_have_the_mean_and_the_deviation_of_the_value(metric: str, b
 def test_other_rows_are_refused() -> None:
     ours = rows(OURS)
     check_same(ours, rows(THEIRS))
-    with pytest.raises(InputError, match="have different keys or slices"):
-        check_same(ours, Rows.of({"recall": (TARGET > 0, None)}, keys=KEYS[::-1]))
+    for others in (replace(ours, keys=KEYS[::-1]), replace(ours, slices={})):
+        with pytest.raises(InputError, match="have different keys or slices"):
+            check_same(ours, others)
+
+
+def test_a_share_of_other_rows_than_were_counted_is_refused() -> None:
+    check_shares(rows(OURS), {"recall": 0.75, "precision": 0.75, "mse": 9.0, "mcc": 9.0})
+    with pytest.raises(ValueError, match=r"recall is 0.5, and 0.75 of the rows that it is a share of: .* disagree"):
+        check_shares(rows(OURS), {"recall": 0.5})
