@@ -171,9 +171,10 @@ def regressions(
 def check_budgets(candidate: Evaluation, policy: Policy) -> None:
     """As `regressions`, of the candidate alone: before a champion is fetched and evaluated."""
     regressions(candidate, candidate, policy)
-    if policy.budget_rule == "proven" and policy.budgets and candidate.resampling is None:
+    unknown = candidate.resampling is None and candidate.evidence is None
+    if policy.budget_rule == "proven" and policy.budgets and unknown:
         raise InputError(
-            "budget_rule='proven' needs intervals, but the candidate was evaluated with bootstrap=0. Evaluate with "
+            f"budget_rule='proven' needs intervals, which {candidate.source} has not got. Evaluate again with "
             "bootstrap=200, or give budget_rule='significant'."
         )
 
