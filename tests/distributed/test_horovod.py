@@ -107,14 +107,15 @@ def test_gradients_that_travel_in_fp16_are_rounded_and_no_more(imported: None, t
     assert 0 < difference(plain, rounded) < 1e-2, worst(plain, rounded)
 
 
-def skip_a_layer(process: Process) -> list[float | None]:
-    """Of each parameter, the first number of its averaged gradient: rank 1 does not use the second layer."""
+def skip_a_layer(process: Process, group_mb: float) -> list[float | None]:
+    """Of each parameter, the first number of its averaged gradient: rank 1 does not use the second layer, and no rank
+    the third, which stays without one, as in one process: with zeros an optimizer would move it by its momentum."""
     import torch
 
     module = importlib.import_module("horovod.torch")
     start("torch", process)
-    layers = torch.nn.ModuleDict({"first": torch.nn.Linear(1, 1), "second": torch.nn.Linear(1, 1)})
-    gradients = horovod.GroupedGradients(module, dict(layers.named_parameters()), horovod.Options())
+    layers = torch.nn.ModuleDict({name: torch.nn.Linear(1, 1) for name in ("first", "second", "third")})
+    gradients = horovod.GroupedGradients(module, dict(layers.named_parameters()), horovod.Options(group_mb=group_mb))
     used = ["first"] if process.rank else ["first", "second"]
     with gradients.averaging():
         sum(layers[name](torch.ones(1, 1)) for name in used).sum().backward()  # type: ignore[union-attr]
@@ -123,8 +124,10 @@ def skip_a_layer(process: Process) -> list[float | None]:
 
 @needs_horovod
 @pytest.mark.horovod
-def test_a_rank_that_skips_a_layer_keeps_nobody_waiting(imported: None, tmp_path: Path) -> None:
-    assert run_forked(tmp_path, 2, skip_a_layer, timeout=30) == [[1.0, 1.0, 0.5, 0.5]] * 2
+@pytest.mark.parametrize("group_mb", [25.0, 0.000001])
+def test_a_rank_that_skips_a_layer_keeps_nobody_waiting(group_mb: float, imported: None, tmp_path: Path) -> None:
+    expected = [1.0, 1.0, 0.5, 0.5, None, None]
+    assert run_forked(tmp_path, 2, skip_a_layer, group_mb, timeout=30) == [expected] * 2
 
 
 @pytest.mark.parametrize(

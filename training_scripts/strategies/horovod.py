@@ -79,7 +79,7 @@ class GroupedGradients:
         self._group_of = {each: number for number, group in enumerate(self._groups) for each in group}
         self._pending: list[int] = []
         """By group: parameters without a gradient of this pass; empty while nothing travels."""
-        self._travelling: dict[int, tuple[Any, list[Any]]] = {}
+        self._travelling: dict[int, tuple[Any, list[Any], list[bool]]] = {}
         for parameter in parameters.values():
             parameter.register_post_accumulate_grad_hook(self._filled)
 
@@ -89,19 +89,20 @@ class GroupedGradients:
         self._pending = [len(group) for group in self._groups]
         try:
             yield
-            for number, group in enumerate(self._groups):
-                if number not in self._travelling:
-                    for parameter in group:  # which this rank did not use; another one may have
-                        if parameter.grad is None:
-                            parameter.grad = torch.zeros_like(parameter)
+            for number in range(len(self._groups)):
+                if number not in self._travelling:  # not all of it was used on this rank
                     self._send(number)
-            for number, (handle, contexts) in sorted(self._travelling.items()):
-                came = self._horovod.synchronize(handle)
-                for parameter, average, context in zip(self._groups[number], came, contexts, strict=True):
+            for number, (handle, contexts, missing) in sorted(self._travelling.items()):
+                *came, there = self._horovod.synchronize(handle)
+                for parameter, average, context in zip(self._groups[number], came, contexts, strict=False):
                     average = self._compression.decompress(average, context)
                     if average is not parameter.grad:
                         assert parameter.grad is not None
                         parameter.grad.copy_(average)
+                if any(missing):  # only such a rank needs to look, and to wait for it
+                    for parameter, share in zip(self._groups[number], there.tolist(), strict=True):
+                        if share == 0:
+                            parameter.grad = None
         finally:
             self._pending = []
             self._travelling = {}
@@ -115,8 +116,19 @@ class GroupedGradients:
             self._send(number)
 
     def _send(self, number: int) -> None:
-        gradients = (parameter.grad for parameter in self._groups[number])
-        compressed = [self._compression.compress(gradient) for gradient in gradients]
+        """All ranks send the same: a parameter without a gradient counts as one of zeros where another rank has one.
+
+        Where no rank has one it stays without, as in one process: with zeros an optimizer would decay it, and move it
+        by what it remembers. So with each group goes on how many ranks each gradient is there.
+        """
+        group = self._groups[number]
+        missing = [parameter.grad is None for parameter in group]
+        for parameter in group:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+        there = torch.tensor([float(not each) for each in missing], dtype=group[0].dtype, device=group[0].device)
+        sent = [*(parameter.grad for parameter in group), there]
+        compressed = [self._compression.compress(tensor) for tensor in sent]
         # Divided first, so that a sum of many ranks in fp16 does not overflow.
         handle = self._horovod.grouped_allreduce_async_(
             [tensor for tensor, _ in compressed],
@@ -124,4 +136,4 @@ class GroupedGradients:
             op=self._horovod.Sum,
             prescale_factor=1.0 / self._horovod.size(),
         )
-        self._travelling[number] = (handle, [context for _, context in compressed])
+        self._travelling[number] = (handle, [context for _, context in compressed], missing)
