@@ -16,6 +16,7 @@ from drivetrain.training.horovod import start
 from drivetrain.training.process import Process
 from drivetrain.training.strategy import load_strategy
 from drivetrain.training_scripts.strategies import horovod
+from tests.distributed import test_freezing
 from tests.distributed.own_ranks import run_forked
 from tests.distributed.strategy_runs import Run
 from tests.distributed.strategy_training import (
@@ -128,6 +129,17 @@ def skip_a_layer(process: Process, group_mb: float) -> list[float | None]:
 def test_a_rank_that_skips_a_layer_keeps_nobody_waiting(group_mb: float, imported: None, tmp_path: Path) -> None:
     expected = [1.0, 1.0, 0.5, 0.5, None, None]
     assert run_forked(tmp_path, 2, skip_a_layer, group_mb, timeout=30) == [expected] * 2
+
+
+@needs_horovod
+@pytest.mark.horovod
+def test_it_freezes_as_one_process_and_refuses_a_layer_that_is_freed(imported: None, tmp_path: Path) -> None:
+    run, frozen = of_horovod(2), [test_freezing.setting("layer", False)]
+    ((exact,),) = run_forked(tmp_path, 1, fit_each, SINGLE, frozen)
+    (trained,) = run_forked(tmp_path, 2, fit_each, run, frozen)[0]
+    assert difference(trained, exact) < 1e-10, worst(trained, exact)
+    said = test_freezing.refused(tmp_path, run, "layer", True)
+    assert said.startswith("parameter 'first.weight' was frozen when the training started")
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,12 @@ import torch
 from torch import nn
 
 from drivetrain.base.errors import InputError
-from drivetrain.training_scripts.strategies import fsdp
+from drivetrain.training.process import Process
+from drivetrain.training.strategy import load_strategy
+from drivetrain.training_scripts.strategies import deepspeed, fsdp
+from tests.distributed.strategy_models import Recipe
 from tests.distributed.test_loop import CONFIG, fit, records
+from tests.fixtures.told import told
 
 RECIPE = """
 from dataclasses import dataclass
@@ -75,3 +79,29 @@ def test_what_fully_shard_does_not_cut_is_refused(layer: nn.Module, message: str
     absent: Any = None  # nothing is placed before
     with pytest.raises(InputError, match=message):
         fsdp.shard_layers(nn.Sequential(layer), absent, fsdp.Options(), absent)
+    with pytest.raises(InputError, match=message):
+        deepspeed.refuse_what_zero_cannot(nn.Sequential(layer))
+
+
+def test_an_optimizer_that_takes_no_sparse_gradients_is_refused(
+    digits: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "with_adamw.py").write_text(RECIPE.replace("torch.optim.SGD(", "torch.optim.AdamW("))
+    monkeypatch.syspath_prepend(tmp_path)
+    config = replace(CONFIG, recipe="with_adamw", recipe_options="{}", strategy="single", max_steps=1, epochs=1)
+    message = r"AdamW of the recipe cannot step on sparse gradients \(.*\)\. Make the embedding with sparse=False; or"
+    with pytest.raises(InputError, match=message):
+        fit(Process(0, 1, 0, 1, torch.device("cpu")), config, digits, tmp_path)
+
+
+@pytest.mark.parametrize(("strategy", "options"), [("pp_ddp", {"stage": 1}), ("cp", {})])
+def test_sparse_gradients_that_would_travel_in_one_message_are_refused(
+    strategy: str, options: dict[str, Any], forked: Any
+) -> None:
+    with pytest.raises(AssertionError, match=rf"layer '0' has sparse gradients, which strategy '{strategy}' does not"):
+        forked(2, build_sparse, strategy, options)
+
+
+def build_sparse(process: Process, strategy: str, options: dict[str, Any]) -> None:
+    kind, given = load_strategy(strategy, options)
+    kind(Recipe(), nn.Sequential(nn.Embedding(5, 2, sparse=True)), process, told(), given)

@@ -12,6 +12,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.recipe import Batch, HasLossParts
 from drivetrain.training.torch import reduction, strategy
+from drivetrain.training.torch.layers import refuse_sparse_gradients
 from drivetrain.training.torch.loss_checks import MOST_GATHERED_BYTES
 from drivetrain.training.torch.parallel.context_parallel import Context
 from drivetrain.training.torch.recipes import check_values, real
@@ -44,6 +45,7 @@ class Strategy(strategy.Strategy):
 
     def distribute(self, model: nn.Module) -> nn.Module:
         assert self.layout.mesh is not None
+        refuse_sparse_gradients(model, f"strategy {self.name!r}")
         self.context = Context(model, self.recipe, self.layout.mesh["context"].get_group(), f"strategy {self.name!r}")
         return self.shape_layers(model)
 

@@ -24,6 +24,7 @@ from drivetrain.training.torch import optimizers, strategy
 from drivetrain.training.torch.accumulation import NOTHING, pieces
 from drivetrain.training.torch.buffers import kept_modules
 from drivetrain.training.torch.checkpoints.generators import kept_generators
+from drivetrain.training.torch.freezing import refuse_freed
 
 FRAMEWORK = "torch"
 DIMENSIONS = ("replicate",)
@@ -78,6 +79,9 @@ class Strategy(strategy.Strategy):
         if self.process.world_size == 1:
             return model
         options = self.options
+        # What travels is settled here, in this order.
+        self._travels = [name for name, each in model.named_parameters() if each.requires_grad]
+        self._frozen = [name for name, each in model.named_parameters() if not each.requires_grad]
         # The start and the buffers are agreed on as under every other strategy. (torch is about to rename the argument
         # that turns its own way off.)
         buffers = [name for name, _ in model.named_buffers()]
@@ -107,21 +111,24 @@ class Strategy(strategy.Strategy):
         if self.process.world_size > 1 and not self._buckets_are_settled:
             self._settle_buckets(next(iter(pieces(batch, num_samples, self.config.accumulation)))[0])
         try:
-            return super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
+            loss = super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
         except RuntimeError as error:
             if UNFINISHED not in str(error):
                 raise
             raise InputError(
                 f"strategy {self.name!r}: on rank {self.process.rank} some parameters of the recipe's model got no "
-                f"gradient{self._without_gradient(str(error))}. Where some steps leave layers out, give "
-                '{"find_unused_parameters": true} in strategy_options (which costs a walk through the graph in each '
-                "step); a layer that is never used does not belong into the model."
+                f"gradient{self._without_gradient(str(error))}. Where some steps leave layers out or freeze them, "
+                'give {"find_unused_parameters": true} in strategy_options (which costs a walk through the graph in '
+                "each step); a layer that is never used does not belong into the model."
             ) from error
+        if self.process.world_size > 1 and self._frozen:
+            refuse_freed(self.parameters, self._frozen, self.name)
+        return loss
 
     def _without_gradient(self, message: str) -> str:
         """Their names, where torch tells their places."""
         found = PLACES.search(message)
-        names = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
+        names = self._travels
         unused = [names[int(place)] for place in found[1].split() if int(place) < len(names)] if found else []
         return f" ({', '.join(unused[:5])}{', ...' if len(unused) > 5 else ''})" if unused else ""
 

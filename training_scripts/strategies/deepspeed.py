@@ -27,6 +27,8 @@ from drivetrain.training.process import Process
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
 from drivetrain.training.torch.accumulation import pieces
+from drivetrain.training.torch.freezing import SettledFlags
+from drivetrain.training.torch.layers import refuse_single_numbers, refuse_sparse_gradients
 from drivetrain.training.torch.optimizer_state import OptimizerState
 from drivetrain.training.torch.optimizers import only
 from drivetrain.training.torch.parallel.zero import Stage3, Stage12, ZeroState
@@ -124,6 +126,8 @@ class Strategy(strategy.Strategy):
     def build_optimizer(self) -> torch.optim.Optimizer:
         """The recipe's, which the engine makes one of slices."""
         optimizer = only(super().build_optimizer(), self.name)
+        refuse_what_zero_cannot(self.model)
+        self._flags = SettledFlags(self.parameters, self.name)
         names = {parameter: name for name, parameter in self.model.named_parameters()}
         groups = [[names[parameter] for parameter in group["params"]] for group in optimizer.param_groups]
         deepspeed = load_deepspeed(self.process, self.name)
@@ -150,6 +154,7 @@ class Strategy(strategy.Strategy):
         for piece, counted, last in pieces(batch, num_samples, self.config.accumulation):
             self.engine.set_gradient_accumulation_boundary(last)
             losses = self.losses_of(piece)
+            self._flags.check()
             summed = losses.sum() if counted else losses.sum() * 0.0
             self.engine.backward(summed * gradient_scale, scale_wrt_gas=False)
             loss = summed.detach().double()
@@ -198,6 +203,15 @@ def settings(ds_config: Mapping[str, Any], config: Config, stage: int, accumulat
         "zero_allow_untested_optimizer": True,
         "zero_force_ds_cpu_optimizer": False,
     }
+
+
+def refuse_what_zero_cannot(model: nn.Module) -> None:
+    """
+    Raises:
+        InputError: parameters that DeepSpeed's ZeRO does not deal out.
+    """
+    refuse_single_numbers(model, "DeepSpeed")
+    refuse_sparse_gradients(model, "DeepSpeed")
 
 
 def refuse_common_options(config: Config, stage: int, strategy: str = "deepspeed") -> None:

@@ -24,6 +24,7 @@ from drivetrain.base.errors import InputError
 from drivetrain.training import trees
 from drivetrain.training.recipe import Batch
 from drivetrain.training.torch.accumulation import pieces
+from drivetrain.training.torch.freezing import SettledFlags
 from drivetrain.training.torch.joining import BACKENDS
 from drivetrain.training.torch.optimizer_state import OptimizerState
 from drivetrain.training.torch.optimizers import only
@@ -95,6 +96,8 @@ class Strategy(PipelineStrategy):
     def build_optimizer(self) -> torch.optim.Optimizer:
         """The recipe's, of this stage, which the engine makes one of slices."""
         optimizer = only(super().build_optimizer(), self.name)
+        deepspeed.refuse_what_zero_cannot(self.model)
+        self._flags = SettledFlags(self.parameters, self.name)
         names = {parameter: name for name, parameter in self.model.named_parameters()}
         groups = [[names[parameter] for parameter in group["params"]] for group in optimizer.param_groups]
         library = deepspeed.load_deepspeed(self.process, self.name)
@@ -133,6 +136,7 @@ class Strategy(PipelineStrategy):
         self._total = torch.zeros((), dtype=torch.float64, device=self.process.device)
         self.engine.train_batch(iter([(inputs, torch.tensor(number)) for number, (inputs, *_) in enumerate(dealt)]))
         self._dealt = []
+        self._flags.check()
         return self._total
 
     def _micro_batches(self, batch: Batch, num_samples: int) -> list[tuple[Tensor, trees.Tree, Tensor]]:

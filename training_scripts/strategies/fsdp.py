@@ -15,9 +15,10 @@ from typing import cast
 from torch import Tensor, nn
 from torch.distributed.device_mesh import DeviceMesh
 
-from drivetrain.base.errors import InputError
+from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
-from drivetrain.training.torch.layers import layers_of
+from drivetrain.training.torch.freezing import SharedFlags
+from drivetrain.training.torch.layers import layers_of, refuse_single_numbers, refuse_sparse_gradients
 from drivetrain.training.torch.precision import Precision
 
 try:
@@ -61,8 +62,18 @@ class Strategy(strategy.Strategy):
         self.shape_layers(model)
         mesh = self.layout.mesh
         assert mesh is not None
-        self.sharded = shard_layers(model, mesh, self.options, self.precision)
+        self.shard(model, mesh)
         return model
+
+    def shard(self, model: nn.Module, mesh: DeviceMesh) -> None:
+        """Cut what `model` holds, in place."""
+        self.sharded = shard_layers(model, mesh, self.options, self.precision)
+        self._flags = SharedFlags(self.sharded)
+
+    def losses_of(self, piece: Batch) -> Tensor:
+        losses = super().losses_of(piece)
+        self._flags.carry()  # before the backward pass puts layers together again
+        return losses
 
     @contextmanager
     def synchronizing(self, last: bool) -> Generator[None]:
@@ -90,18 +101,8 @@ def shard_layers(model: nn.Module, mesh: DeviceMesh, options: Options, precision
     Raises:
         InputError: a parameter that torch does not cut.
     """
-    for name, parameter in model.named_parameters():
-        if not parameter.ndim:
-            raise InputError(
-                f"parameter {name!r} is a single number without a dimension, which fully_shard does not cut. Give it "
-                "the shape [1], or take another strategy, such as ddp."
-            )
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse:
-            raise InputError(
-                f"layer {name!r} has sparse gradients, which fully_shard does not add up. Make it with sparse=False, "
-                "or take another strategy, such as ddp."
-            )
+    refuse_single_numbers(model, "fully_shard")
+    refuse_sparse_gradients(model, "fully_shard")
     layers, norms, mixed = layers_to_shard(model), set[nn.Module](), MixedPrecisionPolicy()
     if precision.is_mixed:
         mixed = MixedPrecisionPolicy(

@@ -39,5 +39,5 @@ class Strategy(tp.Strategy, fsdp.Strategy):
         assert self.layout.mesh is not None
         self.split(model)
         self.shape_layers(model)
-        self.sharded = fsdp.shard_layers(model, self.layout.mesh["shard"], self.options, self.precision)
+        self.shard(model, self.layout.mesh["shard"])
         return model

@@ -15,10 +15,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from drivetrain.training import horovod as shared
+from drivetrain.training.recipe import Batch
 from drivetrain.training.torch import strategy
+from drivetrain.training.torch.freezing import refuse_freed
+from drivetrain.training.torch.layers import refuse_sparse_gradients
 
 FRAMEWORK = "torch"
 DIMENSIONS = ("replicate",)
@@ -54,9 +57,21 @@ class Strategy(strategy.Strategy):
     def build_optimizer(self) -> torch.optim.Optimizer:
         self._gradients: GroupedGradients | None = None
         if self.horovod:
-            trained = [(name, each) for name, each in self.model.named_parameters() if each.requires_grad]
-            self._gradients = GroupedGradients(self.horovod, dict(trained), self.options)
+            trained = {name: each for name, each in self.parameters.items() if each.requires_grad}
+            self._frozen = [name for name in self.parameters if name not in trained]
+            self._gradients = GroupedGradients(self.horovod, trained, self.options)
         return super().build_optimizer()
+
+    def distribute(self, model: nn.Module) -> nn.Module:
+        if self.horovod:
+            refuse_sparse_gradients(model, "Horovod")
+        return super().distribute(model)
+
+    def backward(self, batch: Batch, *, num_samples: int, gradient_scale: float | Tensor) -> float | Tensor:
+        loss = super().backward(batch, num_samples=num_samples, gradient_scale=gradient_scale)
+        if self.horovod and self._frozen:
+            refuse_freed(self.parameters, self._frozen, self.name)
+        return loss
 
     def synchronizing(self, last: bool) -> AbstractContextManager[None]:
         return self._gradients.averaging() if last and self._gradients else nullcontext()

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch.distributed.fsdp import FSDPModule
 
+from drivetrain.training.torch.freezing import SharedFlags
 from drivetrain.training.torch.optimizers import each_of
 from drivetrain.training.torch.parallel.pipeline import PipelineStrategy
 from drivetrain.training.torch.parallel.stage_split import StageModule
@@ -53,7 +54,12 @@ class Strategy(PipelineStrategy):
         size = self.layout.degrees["tensor"]
         self.tensor_plan = plan_for(self.recipe, model, size, self.plan.owner) if size > 1 else {}
         self.sharded: list[FSDPModule] = []
-        return super().distribute(model)
+        distributed = super().distribute(model)
+        self._flags = SharedFlags(self.sharded)
+        return distributed
+
+    def exchange(self) -> None:
+        self._flags.carry()  # (layers stay whole until then)
 
     def shape_stage(self, stage: StageModule) -> nn.Module:
         mesh = self.layout.mesh

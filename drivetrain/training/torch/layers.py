@@ -49,6 +49,32 @@ def chain_of(model: nn.Module, strategy: str) -> list[tuple[str, nn.Module]]:
     return [(name, layer) for name, layer in model._modules.items() if layer is not None]
 
 
+def refuse_sparse_gradients(model: nn.Module, who: str) -> None:
+    """
+    Raises:
+        InputError: a layer whose gradients `who` does not add up over ranks.
+    """
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Embedding | nn.EmbeddingBag) and module.sparse:
+            raise InputError(
+                f"layer {name!r} has sparse gradients, which {who} does not add up. Make it with sparse=False, or take "
+                "another strategy, such as ddp."
+            )
+
+
+def refuse_single_numbers(model: nn.Module, who: str) -> None:
+    """
+    Raises:
+        InputError: a parameter without a dimension, which `who` does not cut.
+    """
+    for name, parameter in model.named_parameters():
+        if not parameter.ndim:
+            raise InputError(
+                f"parameter {name!r} is a single number without a dimension, which {who} does not cut. Give it the "
+                "shape [1], or take another strategy, such as ddp."
+            )
+
+
 def recompute_activations(model: nn.Module) -> None:
     """Keep only the inputs of each layer with parameters; the backward pass computes the rest again.
 

@@ -30,6 +30,8 @@ except (ImportError, AttributeError):  # a torch without these names, which it p
 
 # Classes of well-known optimizers, torch's and others', that do not work number by number.
 ACROSS_NUMBERS = {"adafactor", "lamb", "lars", "muon", "shampoo", "soap"}
+# What torch says where an operation of an optimizer cannot be done slice by slice.
+_REFUSALS_OF_SLICES = ("placement", "sharding strategy", "DTensor")
 _ANY_NUMBER = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -104,6 +106,25 @@ def take_step(optimizer: torch.optim.Optimizer) -> None:
             step.__wrapped__(each)
         else:
             each.step()
+
+
+def refusal_of(
+    error: RuntimeError, optimizer: torch.optim.Optimizer, strategy: str, *, holds_slices: bool
+) -> InputError | None:
+    """What a step that failed so says of the recipe's optimizer; None where that is not the reason."""
+    kind, said = " and ".join(type(each).__name__ for each in each_of(optimizer)), f"{str(error).splitlines()[0]:.120}"
+    if holds_slices and any(words in str(error) for words in _REFUSALS_OF_SLICES):
+        return InputError(
+            f"{kind} of the recipe cannot step on slices of parameters, as strategy {strategy!r} holds them ({said}). "
+            "Use AdamW, Adam or SGD, or a strategy with whole parameters, such as 'ddp'."
+        )
+    held = (each.grad for group in optimizer.param_groups for each in group["params"])
+    if any(gradient is not None and gradient.is_sparse for gradient in held):
+        return InputError(
+            f"{kind} of the recipe cannot step on sparse gradients ({said}). Make the embedding with sparse=False; or "
+            "let optimizer() give it an optimizer of its own: SparseAdam, or SGD without momentum and weight decay."
+        )
+    return None
 
 
 def dealt(

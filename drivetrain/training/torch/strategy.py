@@ -39,8 +39,6 @@ from drivetrain.training.trees import Tree
 
 # Whose fused kernels torch can run on DTensors (isinstance: AdamW is an Adam).
 FUSED_ON_SLICES = (torch.optim.Adam, torch.optim.AdamW)
-# What torch says where an operation of an optimizer cannot be done slice by slice.
-REFUSALS_OF_SLICES = ("placement", "sharding strategy", "DTensor")
 
 
 class Strategy:
@@ -316,14 +314,10 @@ class Strategy:
         try:
             optimizers.take_step(self.optimizer)
         except RuntimeError as error:  # NotImplementedError is one of them
-            if not (self.holds_slices and any(words in str(error) for words in REFUSALS_OF_SLICES)):
+            refusal = optimizers.refusal_of(error, self.optimizer, self.name, holds_slices=self.holds_slices)
+            if refusal is None:
                 raise
-            kind = " and ".join(type(each).__name__ for each in optimizers.each_of(self.optimizer))
-            raise InputError(
-                f"{kind} of the recipe cannot step on slices of parameters, as strategy {self.name!r} holds them "
-                f"({str(error).splitlines()[0]:.120}). Use AdamW, Adam or SGD, or a strategy with whole parameters, "
-                "such as 'ddp'."
-            ) from error
+            raise refusal from error
 
     def call(self, module: nn.Module, inputs: Tree) -> Tree:
         """The outputs of `model` or `module`, computed in the precision's format."""

@@ -29,7 +29,7 @@ from drivetrain.training.errors import unknown_name
 from drivetrain.training.recipe import Batch, HasExample
 from drivetrain.training.torch import strategy
 from drivetrain.training.torch.accumulation import pieces
-from drivetrain.training.torch.layers import chain_of
+from drivetrain.training.torch.layers import chain_of, refuse_sparse_gradients
 from drivetrain.training.torch.parallel.stage_split import Boundary, Shadow, StageModule, split_chain
 from drivetrain.training.torch.precision import Precision
 
@@ -236,6 +236,8 @@ class PipelineStrategy(strategy.Strategy):
         plan, layout = self.plan, self.layout
         assert layout.mesh is not None
         chain = chain_of(model, self.name)
+        if layout.data_size > 1:
+            refuse_sparse_gradients(model, f"strategy {self.name!r}")
         sample = None
         if isinstance(self.recipe, HasExample):
             sample = self.recipe.example(2).to(self.process.device, self.precision.parameters).inputs
