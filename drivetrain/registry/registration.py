@@ -344,6 +344,8 @@ def _shorter(decision: Mapping[str, Any] | None) -> Iterator[dict[str, Any] | No
     short.pop("regressions", None)
     short.pop("floors", None)
     yield dict(short)
+    if "data" in short:
+        short["data"] = {name: value for name, value in _within(short, "data").items() if name != "slices"}
     if isinstance(why := short.get("why"), list):
         short["why"] = [str(reason)[:_MOST_OF_A_REASON] for reason in cast("list[Any]", why)[:_MOST_REASONS]]
     yield short

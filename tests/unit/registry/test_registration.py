@@ -237,6 +237,13 @@ def test_a_record_too_long_for_a_card_is_kept_without_its_metrics(model: Path) -
     assert all(len(text) <= 1024 for text in custom.values())
 
 
+def test_rows_of_more_slices_than_a_card_holds_are_left_out(model: Path) -> None:
+    slices = [{"name": f"site=north{n}", "samples": n} for n in range(4000)]
+    record = {**decision(content_hash(model)), "data": {"rows": 360, "slices": slices}}
+    kept = decision_in(registration.card_of("s3://m/model.tar.gz", Evidence(decision=record), {"accuracy": 0.5}))
+    assert kept is not None and kept["data"] == {"rows": 360} and kept["why"] == record["why"]
+
+
 @pytest.mark.slow
 def test_a_decision_on_many_slices_and_classes_fits_into_a_card(model: Path) -> None:
     record = decision(content_hash(model))
