@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -207,10 +208,9 @@ def _on_main(process: Process, own: NDArray[Any]) -> Iterator[NDArray[Any]]:
     """The array of each rank, one after the other, on the first rank; nothing on the others."""
     if not process.is_main:
         process.group.send(own.tobytes())
-        return
-    yield own
-    for rank in range(1, process.world_size):
-        yield np.frombuffer(process.group.receive(rank), own.dtype)
+        return iter(())
+    others = (np.frombuffer(process.group.receive(rank), own.dtype) for rank in range(1, process.world_size))
+    return chain([own], others)
 
 
 def _columns(form: Form) -> Iterator[Column]:
