@@ -6,11 +6,14 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.decision import About, Champion, Decision, Evaluation, decide, policy, write
 from drivetrain.decision.evaluation import Group, Measured
+from drivetrain.decision.noninferiority import rules_out
+from drivetrain.decision.rows import Rows
 
 Make = Callable[..., Evaluation]
 COUNT = 200
@@ -103,3 +106,27 @@ def test_rules_that_are_none() -> None:
         policy(budget_rule="shown")
     with pytest.raises(InputError, match=r"margin_from='newest'\. Allowed: best, champion\."):
         policy(margin_from="newest")
+
+
+def test_shares_of_rows_are_judged_by_the_rows_that_differ(evaluation: Make) -> None:
+    """Of 357 rows that a slice has: a loss of as many rows as its budget is never proven, none lost is."""
+    rows = np.arange(357)
+    inside = {NORTH: np.ones(357, bool)}
+
+    def model(lost: int) -> Evaluation:
+        right = rows >= lost
+        value = Measured(value=float(right.mean()), higher_is_better=True)
+        group = Group(num_samples=357, metrics={"accuracy": value})
+        base = evaluation({"accuracy": value.value}, rows=357, key=None)
+        return replace(
+            base, groups={"": group, NORTH: group}, evidence=Rows.of({"accuracy": (right, None)}, slices=inside)
+        )
+
+    found = {
+        lost: decided(model(lost), model(0), budgets='{"accuracy@site=north": 0.05}', budget_rule="proven")
+        for lost in (0, 10, 11, 18)
+    }
+    assert [lost for lost, each in found.items() if each.within_budgets] == [0, 10]
+    at_most = found[10].regressions[0].at_most
+    assert at_most is not None and rules_out(0, 10, 357, at_most + 1e-9, 0.05)
+    assert found[18].regressions[0].loss == pytest.approx(18 / 357)
