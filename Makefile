@@ -30,7 +30,7 @@ TENSORFLOW_TESTS = tests/tensorflow/test_trainings.py tests/tensorflow/test_conf
   tests/tensorflow/test_parameter_server.py tests/tensorflow/test_scripts.py tests/tensorflow/test_twins.py \
   tests/tensorflow/test_library_scripts.py tests/tensorflow/test_health.py tests/tensorflow/test_layers.py
 SPARK_TESTS = tests/contract/test_bad_tables.py tests/contract/test_engines.py tests/contract/test_spark_jobs.py \
-  tests/contract/test_step_types.py
+  tests/contract/test_random_plans.py tests/contract/test_step_types.py
 HOROVOD_TESTS = tests/distributed/test_horovod.py tests/distributed/launcher/test_horovod_scripts.py
 DEBUGGER_TESTS = tests/debugger/test_smdebug.py
 # Horovod is put on the path where `make horovod` has built it.

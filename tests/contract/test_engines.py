@@ -12,6 +12,7 @@ import importlib
 import math
 import random
 import re
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -395,6 +396,51 @@ def test_weights_by_class_are_equal_to_the_last_digit(engine: str, tmp_path: Pat
     found = ran(engine, Plan.from_json(text), given, tmp_path)
     assert found.column("label").to_pylist() == labels
     assert found.column("weight").to_pylist() == [1.0 / labels.count(label) for label in labels]
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_filters_pass_over_no_row_by_statistics_of_a_file(engine: str, tmp_path: Path) -> None:
+    """Those of Parquet leave NaN out, and may tell -0.0 from 0.0. No other row fits, so that a whole file would go."""
+    for values, condition, rows in (
+        ([math.nan, 0.5], op("greater", "x", 0.5), 1),
+        ([math.nan, 0.5], op("not", op("less", "x", 1)), 1),
+        ([-0.0, -0.0], op("equal", "x", 0.0), 2),
+        ([0.0, 0.0], op("is_in", "x", -0.0, 3.0), 2),
+        ([math.nan, math.nan], op("equal", "x", math.nan), 2),
+    ):
+        found = ran(engine, Plan().filter(condition), table_of({"x": ("float64", values)}), tmp_path)
+        assert found.num_rows == rows, condition
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_days_before_the_gregorian_calendar_stay_as_they_are(engine: str, tmp_path: Path) -> None:
+    days = [dt.date(1582, 10, 10), dt.date(1, 1, 1), dt.date(1899, 12, 31)]
+    times = [dt.datetime(day.year, day.month, day.day, 23, 59, 59, 1) for day in days]
+    given = table_of({"d": ("date32", days), "t": ("timestamp[us]", times), "z": ("timestamp[us, tz=UTC]", times)})
+    found = ran(engine, Plan().derive(year=op("year", "d"), day=op("cast", "d", "string")), given, tmp_path)
+    assert found.column("year").to_pylist() == [1582, 1, 1899]
+    assert found.column("day").to_pylist() == ["1582-10-10", "0001-01-01", "1899-12-31"]
+    assert found.column("t").to_pylist() == times
+    assert [time.replace(tzinfo=None) for time in found.column("z").to_pylist()] == times
+
+
+@pytest.mark.spark
+def test_workers_get_functions_without_the_package() -> None:
+    """Hosts of a cluster have PySpark alone: what they are sent is read here by a Python without any package."""
+    spark = importlib.import_module("drivetrain.data.engines.spark.expressions")
+    cloudpickle = importlib.import_module("pyspark.cloudpickle")
+    sent = cloudpickle.dumps({name: spark._nearest_of(name).func for name in ("exp", "sin", "power", "rounded")})
+    program = (
+        "import pickle, sys; f = pickle.load(sys.stdin.buffer); "
+        "print(f['exp'](1.0), f['sin'](1e22), f['power'](2.0, 1.5), f['rounded'](0.575, 2), f['exp'](None))"
+    )
+    place = str(Path(cloudpickle.__file__).parents[2])
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], input=sent, env={"PYTHONPATH": place}, capture_output=True, check=True
+    )
+    assert done.stdout.decode().split() == [
+        "2.718281828459045", "-0.8522008497671888", "2.8284271247461903", "0.57", "None"
+    ]  # fmt: skip
 
 
 @pytest.mark.spark

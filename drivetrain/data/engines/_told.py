@@ -66,6 +66,8 @@ def _places(plan: Plan, columns: Columns, joined: Mapping[str, Columns], kind: s
             return operation.name == "cast" or (
                 operation.name in _CHOICES and any(types.loses_digits(each, kind) for each in given)
             )
+        if operation.name == "add_seconds":
+            return True
         calculates = operation.takes[:1] in (("number",), ("integer",)) or operation.name == "sum"
         return calculates and result_type(call, columns, "") == "int64"
 

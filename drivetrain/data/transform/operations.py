@@ -5,7 +5,8 @@ An operation is on this list when its values are defined for nulls, NaN, overflo
 transformation is declared.
 
 What holds for all of them: a null argument gives null unless the summary says otherwise. NaN equals NaN and is larger
-than any number. Integer arithmetic is exact: it gives int64 or an error, never a wrapped value.
+than any number. Integer arithmetic is exact: it gives int64 or an error, never a wrapped value. Floats are those of IEEE
+754; exp, log, sin, cos and power give the float that is nearest to the exact value. Zeros of aggregates have no sign.
 """
 
 from __future__ import annotations
@@ -172,7 +173,7 @@ _ROW: tuple[tuple[str, str, str | Result, str], ...] = (
     ("modulo", "integer integer", "int64", "the rest with the sign of the divisor; by zero null"),
     ("negate", "number", _arithmetic, "the number with the other sign"),
     ("absolute", "number", _arithmetic, "the number without its sign"),
-    ("power", "number number", "float64", "the first to the power of the second"),
+    ("power", "number number", "float64", "the first to the power of the second; 1 of 1 and to the power of 0, also with NaN"),
     ("square_root", "number", "float64", "the root; NaN below zero"),
     ("exp", "number", "float64", "e to this power"),
     ("log", "number", "float64", "the natural logarithm; -inf of zero, NaN below"),
@@ -181,7 +182,7 @@ _ROW: tuple[tuple[str, str, str | Result, str], ...] = (
     ("nearest_float", "integer", "float64", "the float that is nearest; the last of more than 15 digits may change"),
     ("floor", "float", _first, "the whole number below"),
     ("ceiling", "float", _first, "the whole number above"),
-    ("round", "float =integer", _first, "rounded to so many digits, halves to the even digit"),
+    ("round", "float =integer", _first, "rounded to so many digits, exact halves to the even digit"),
     ("sign", "number", _arithmetic, "-1, 0 or 1; of NaN NaN"),
     ("clip", "number =number =number", _arithmetic, "held between two numbers; NaN stays"),
     # Comparison
@@ -247,8 +248,8 @@ _AGGREGATE: tuple[tuple[str, str, str | Result, str], ...] = (
     ("max", "ordered", _first, "the greatest; NaN only where all are"),
     ("count", "any", "int64", "the number of values that are not null"),
     ("rows", "", "int64", "the number of rows"),
-    ("distinct", "any", "int64", "the number of different values, null left out"),
-    ("quantile", "number =number", "float64", "the quantile of a fraction, by linear interpolation"),
+    ("distinct", "any", "int64", "the number of different values, null left out; NaN is one"),
+    ("quantile", "number =number", "float64", "the quantile of a fraction, (1 - p) a + p b between two values"),
     ("any", "bool", "bool", "whether one is true; null without a value"),
     ("all", "bool", "bool", "whether all are true; null without a value"),
 )

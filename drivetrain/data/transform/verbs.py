@@ -328,6 +328,8 @@ def _check_constants(call: Call, given: list[str], where: str) -> None:
         given[1] = f"timestamp[us, tz={types.known_zone(str(values[-1]))}]"
     elif name == "truncate" and values[-1] not in UNITS:
         raise InputError(f"{where}: truncate to {values[-1]!r}. {did_you_mean(str(values[-1]), UNITS)}")
+    elif name == "replace" and values[-2] == "":
+        raise InputError(f"{where}: replace is given an empty text to look for. Allowed: one character or more.")
     elif name == "quantile" and not 0 <= float(str(values[-1])) <= 1:
         raise InputError(f"{where}: the fraction of quantile is {values[-1]}. Allowed: 0 to 1.")
     elif (name in ("lag", "lead", "round") and int(str(values[-1])) < 0) or (

@@ -16,7 +16,9 @@ from typing import Any, NamedTuple
 
 from drivetrain.data.arrow import arrow
 from drivetrain.data.engines.polars.frames import data_type, polars
+from drivetrain.data.engines.polars.nearest import nearest, rounded
 from drivetrain.data.engines.polars.refusals import NOT_IN_FORM, TOO_SMALL
+from drivetrain.data.engines.polars.zones import as_local, truncated
 from drivetrain.data.split import key_hashes
 from drivetrain.data.transform import types
 from drivetrain.data.transform.expressions import Call, Column, Expression, Literal
@@ -33,6 +35,8 @@ _TOGETHER = {
     *("fill_null", "fill_nan", "coalesce", "null_if"),
 }
 _CHOICES = {"fill_null", "fill_nan", "coalesce"}
+# What the clock of the column's zone shows.
+_OF_CLOCK = {"year", "month", "day", "weekday", "day_of_year", "hour", "minute", "second", "to_date"}
 
 
 def translated(expression: Expression, columns: Columns) -> Expr:
@@ -57,6 +61,10 @@ def translated(expression: Expression, columns: Columns) -> Expr:
     if name == "to_zone":
         aware = parts[0] if types.zone_of(kinds[0]) else parts[0].dt.replace_time_zone("UTC")
         return aware.dt.convert_time_zone(types.zone_of(kind))
+    if name == "truncate":
+        return truncated(parts[0], kind, _UNITS.get(str(constants[0]), "1s"))
+    if name in _OF_CLOCK:
+        parts[0] = as_local(parts[0], kinds[0])
     if name in _TOGETHER and not any(types.is_decimal(each) for each in kinds):
         shared = types.common_type(kinds)
         assert shared
@@ -70,11 +78,20 @@ def translated(expression: Expression, columns: Columns) -> Expr:
         return EXACT[name](*(part.cast(pl.Int128) for part in parts)).cast(pl.Int64, strict=True)
     if name in _OF_CONSTANTS:
         return _OF_CONSTANTS[name](parts[0], *constants).cast(data_type(kind))
+    wide = parts[0].cast(pl.Int128) if name == "mean" and types.is_integer(kinds[0]) else None
     if types.is_float(kind) and kinds and all(types.is_kind(each, "number") for each in kinds):
         parts = [part.cast(data_type(kind)) for part in parts]
-    if name == "divide" and isinstance(expression.arguments[1], Literal) and kinds[1] != "null":
+    if name == "add" and types.is_float(kind):
+        return _added(parts, [isinstance(each, Literal) and each.value == 0 for each in expression.arguments])
+    divisor = expression.arguments[-1] if name == "divide" else None
+    if isinstance(divisor, Literal) and divisor.value == divisor.value and kinds[1] != "null":  # (not of NaN)
         return _by_constant(*parts)
-    return _plain()[name](*parts).cast(data_type(kind))
+    if wide is not None:
+        return _when(parts[0].count() > 0, wide.sum().cast(pl.Float64) / parts[0].count())
+    made = _plain()[name](*parts)
+    if expression.operation.place != "row" and types.is_float(kind):
+        made = without_sign(made)
+    return made.cast(data_type(kind))
 
 
 class _Compared(NamedTuple):
@@ -126,7 +143,7 @@ def casted(value: Expr, given: str, wanted: str) -> Expr:
     if given == "date32" and wanted == "string":
         return value.dt.to_string("%Y-%m-%d")
     if types.is_timestamp(given) and wanted == "date32":
-        return value.dt.date()
+        return as_local(value, given).dt.date()
     if types.loses_digits(given, wanted):
         return _exactly(value, given, wanted)
     if types.is_float(wanted) and given in ("string", "float64") and given != wanted:
@@ -152,6 +169,12 @@ def _exactly(value: Expr, given: str, wanted: str) -> Expr:
 def _by_constant(value: Expr, constant: Expr) -> Expr:
     """As IEEE 754 has it. Polars multiplies with 1 / constant, by which 3 / 10 is 0.30000000000000004."""
     return value / value.clip(constant, constant)
+
+
+def _added(parts: list[Expr], is_zero: list[bool]) -> Expr:
+    """As IEEE 754 has it: -0.0 + 0.0 is 0.0. Polars leaves a constant zero out."""
+    a, b = parts
+    return _when(a == -b, 0.0, a + b) if any(is_zero) else a + b
 
 
 def _finite(value: Expr, wanted: str) -> Expr:
@@ -188,6 +211,32 @@ def _when(condition: Expr, value: Expr, other: Expr = None) -> Expr:
     return polars().when(condition).then(value).otherwise(other)
 
 
+def _micros(value: Expr) -> Expr:
+    return value.cast(polars().Int64).cast(polars().Int128)
+
+
+def without_sign(value: Expr) -> Expr:
+    """Zeros are 0.0, never -0.0. (Polars leaves + 0.0 out.)"""
+    return _when(value == 0, 0.0, value)
+
+
+def _quantile(value: Expr, fraction: float) -> Expr:
+    """Between two values a and b, with the part p of the way: (1 - p) * a + p * b, in float64."""
+    pl = polars()
+    ordered = without_sign(value.cast(pl.Float64)).drop_nulls().sort()
+    place = (ordered.len().cast(pl.Float64) - 1) * float(fraction)
+    low, high = (ordered.get(each.cast(pl.Int64), null_on_oob=True) for each in (place.floor(), place.ceil()))
+    part = place - place.floor()
+    between = (place.floor() + 1 - place) * low + part * high
+    return without_sign(_when((part == 0) | (low == high), low, between))
+
+
+def _variance(value: Expr) -> Expr:
+    """Infinite where squares of finite numbers are beyond the largest float: they are scaled, so that no mean is."""
+    scale = _when(value.abs().max() > 2.0**500, 2.0**-600, 1.0)
+    return (value * scale).var(ddof=1) / scale / scale
+
+
 def _running(value: Expr) -> Expr:
     """The sum so far, also where the value is null; null before the first."""
     return _when(value.is_not_null().cum_sum() > 0, value.fill_null(0).cum_sum())
@@ -209,16 +258,15 @@ EXACT: Mapping[str, Callable[..., Expr]] = {
 }
 # Of a value and constants, which are given as they are.
 _OF_CONSTANTS: Mapping[str, Callable[..., Expr]] = {
-    "round": lambda a, digits: a.round(digits, mode="half_to_even"),
+    "round": rounded,
     "contains": lambda a, text: a.str.contains(text, literal=True),
     "starts_with": lambda a, text: a.str.starts_with(text),
     "ends_with": lambda a, text: a.str.ends_with(text),
     "replace": lambda a, old, new: a.str.replace_all(old, new, literal=True),
     "slice": lambda a, start, count: a.str.slice(start, count),
-    "truncate": lambda a, unit: a.dt.truncate(_UNITS.get(unit, "1s")),
     "key_hash": hashed,
     "bucket": _bucket,
-    "quantile": lambda a, fraction: a.cast(polars().Float64).quantile(fraction, "linear"),
+    "quantile": _quantile,
     "lag": lambda a, count: a.shift(count),
     "lead": lambda a, count: a.shift(-count),
 }
@@ -235,12 +283,12 @@ def _plain() -> Mapping[str, Callable[..., Expr]]:
         "divide": operator.truediv,
         "negate": operator.neg,
         "absolute": lambda a: a.abs(),
-        "power": operator.pow,
+        "power": nearest("power"),
         "square_root": lambda a: a.sqrt(),
-        "exp": lambda a: a.exp(),
-        "log": lambda a: a.log(),
-        "sin": lambda a: a.sin(),
-        "cos": lambda a: a.cos(),
+        "exp": nearest("exp"),
+        "log": nearest("log"),
+        "sin": nearest("sin"),
+        "cos": nearest("cos"),
         "nearest_float": lambda a: a,
         "floor": lambda a: a.floor(),
         "ceiling": lambda a: a.ceil(),
@@ -279,13 +327,15 @@ def _plain() -> Mapping[str, Callable[..., Expr]]:
         "minute": lambda a: a.dt.minute(),
         "second": lambda a: a.dt.second(),
         "to_date": lambda a: a.dt.date(),
-        "add_seconds": lambda a, seconds: a + (seconds.cast(pl.Int64) * 1_000_000).cast(pl.Duration("us")),
-        "seconds_between": lambda a, b: _by_constant((a - b).dt.total_microseconds().cast(pl.Float64), pl.lit(1e6)),
+        "add_seconds": lambda a, seconds: (_micros(a) + seconds.cast(pl.Int128) * 1_000_000).cast(
+            pl.Int64, strict=True
+        ),
+        "seconds_between": lambda a, b: _by_constant((_micros(a) - _micros(b)).cast(pl.Float64), pl.lit(1e6)),
         "epoch_seconds": lambda a: _by_constant(a.dt.epoch("us").cast(pl.Float64), pl.lit(1e6)),
         "sum": lambda a: _when(a.count() > 0, a.sum()),
         "mean": lambda a: a.mean(),
-        "variance": lambda a: a.var(ddof=1),
-        "standard_deviation": lambda a: a.std(ddof=1),
+        "variance": _variance,
+        "standard_deviation": lambda a: _variance(a).sqrt(),
         "min": lambda a: a.min(),
         "max": lambda a: a.max(),
         "count": lambda a: a.count(),

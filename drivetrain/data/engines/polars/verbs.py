@@ -14,7 +14,7 @@ from typing import Any
 
 from drivetrain.data.arrow import Batch, arrow
 from drivetrain.data.engines import Table, mapped
-from drivetrain.data.engines.polars.expressions import casted, hashed, translated
+from drivetrain.data.engines.polars.expressions import casted, hashed, translated, without_sign
 from drivetrain.data.engines.polars.frames import (
     BUCKETS,
     Buckets,
@@ -116,10 +116,14 @@ class Verbs:
         if not verb.by:
             return together(pieces(frame), frame.collect_schema()).select(values).lazy()
         by = list(verb.by)
+        keys = [without_sign(polars().col(name)).alias(name) for name in by if types.is_float(columns[name])]
+
         # Not streaming: that adds floats up in an order that differs from run to run.
-        return Verbs(frame, columns, {}, self._scratch, self._memory)._by_bucket(
-            by, lambda rows: rows.group_by(by, maintain_order=True).agg(values).sort(by, nulls_last=True), order=by
-        )
+        def of_groups(rows: Frame) -> Frame:
+            found = rows.group_by(by, maintain_order=True).agg(values)
+            return found.with_columns(keys).sort(by, nulls_last=True)
+
+        return Verbs(frame, columns, {}, self._scratch, self._memory)._by_bucket(by, of_groups, order=by)
 
     def _joined(self, verb: verbs.Join) -> Lazy:
         frame, on, other = self._frame, list(verb.on), self._tables[verb.table]

@@ -2,7 +2,8 @@
 
 ANSI mode is on, so that what does not fit is an error, and the session's time zone is UTC. Rows go into Spark, and come
 out of it, as Parquet files: in the scratch folder, or in one of Spark's own file system where that is another. Sums and
-means of floats may differ from other engines' in the last digits, since Spark adds up in no order; all else is equal.
+means of floats, and variances, may differ from other engines' in the last digits, since Spark adds up in no order; all
+else is equal.
 """
 
 from __future__ import annotations

@@ -8,13 +8,16 @@ What the operations mean stands in drivetrain/data/transform/operations.py. In A
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Mapping
 from functools import cache, reduce
 from typing import Any, NamedTuple
 
+from drivetrain.data.engines import _nearest
 from drivetrain.data.engines.spark.casting import as_local, casted, exactly, keeps_digits, when
 from drivetrain.data.engines.spark.frames import Column, Frame, functions, spark_type
+from drivetrain.data.engines.spark.zones import micros, truncated
 from drivetrain.data.transform import types
 from drivetrain.data.transform.expressions import Call, Expression, Literal
 from drivetrain.data.transform.expressions import Column as Named
@@ -68,25 +71,46 @@ def translated(expression: Expression, frame: Frame, over: Any = None) -> Column
     ):
         parts = [part.cast(spark_type(kind)) for part in parts]
     if expression.operation.place != "row":
-        floating = bool(kinds) and types.is_float(kinds[0])
-        integer = bool(kinds) and types.is_integer(kinds[0])
-        given = [
-            part.cast("decimal(38, 0)") if integer and name in ("sum", "cumulative_sum") else part for part in parts
-        ]
-        if floating and name == "distinct":
-            # -0.0 is 0.0, but two values of a set of Spark's.
-            given = [sql.when(parts[0] == 0, 0.0).otherwise(parts[0])]
-        found = _AGGREGATES[name](*given, *constants)
-        if floating and name in ("min", "max"):
-            found = sql.coalesce(
-                _over(_AGGREGATES[name](when(~sql.isnan(parts[0]), parts[0])), over), _over(found, over)
-            )
-        else:
-            found = _over(found, over)
-        return found.cast(spark_type(kind))
+        return _aggregated(name, parts, kinds, constants, over, kind).cast(spark_type(kind))
     integers = kind == "int64" and all(types.is_integer(each) or each == "null" for each in kinds)
     found = _EXACT[name](*parts) if integers and name in _EXACT else _plain()[name](*parts)
     return found.cast(spark_type(kind))
+
+
+def _aggregated(name: str, parts: Any, kinds: Any, constants: Any, over: Any, kind: str) -> Column:
+    """An aggregate; where it gives floats, zeros have no sign."""
+    sql = functions()
+
+    def made(name: str, *given: Any) -> Column:
+        return _over(_AGGREGATES[name](*given), over)
+
+    if kinds and types.is_integer(kinds[0]) and name in ("sum", "cumulative_sum", "mean"):
+        total = made("sum", parts[0].cast("decimal(38, 0)"))
+        return total if name != "mean" else when(total.isNotNull(), total.cast("double") / made("count", parts[0]))
+    if name == "quantile":
+        return _without_sign(made(name, _without_sign(parts[0].cast("double")), constants[0]))
+    if name in ("variance", "standard_deviation"):
+        # Infinite where squares of finite numbers are beyond the largest float: they are scaled, so that no mean is.
+        value = parts[0].cast("double")
+        scaled = made("variance", value * 2.0**-600) * 2.0**600 * 2.0**600
+        found = sql.when(made("max", sql.abs(value)) > 2.0**500, scaled).otherwise(made("variance", value))
+        return sql.sqrt(found) if name == "standard_deviation" else found
+    if not kinds or not types.is_float(kinds[0]):
+        found = made(name, *parts)
+    else:
+        is_number = ~sql.isnan(parts[0])
+        if name == "distinct":  # to a set of Spark's every NaN is another value, and so is -0.0
+            has_nan = sql.coalesce(made("max", sql.isnan(parts[0]).cast("int")), sql.lit(0))
+            return made(name, when(is_number, _without_sign(parts[0]))) + has_nan
+        if name in ("min", "max"):
+            found = sql.coalesce(made(name, when(is_number, parts[0])), made(name, parts[0]))
+        else:
+            found = made(name, *parts)
+    return _without_sign(found) if types.is_float(kind) else found
+
+
+def _without_sign(value: Column) -> Column:
+    return functions().when(value == 0, 0.0).otherwise(value)
 
 
 class _Compared(NamedTuple):
@@ -141,23 +165,27 @@ def hashed(key: Column, salt: str) -> Column:
     return functions().udf(digest, "decimal(20, 0)")(key.cast("string"))
 
 
+def _nearest_of(name: str, result: str = "double") -> Callable[..., Column]:
+    """A function of `_nearest`, in Python, row by row; null of null."""
+    importlib.import_module("pyspark.cloudpickle").register_pickle_by_value(_nearest)
+    function = getattr(_nearest, name)
+
+    def of_row(*values: Any) -> Any:
+        return None if None in values else function(*values)
+
+    of_row.__module__ = "__main__"  # so that it is sent by value
+    return functions().udf(of_row, result)
+
+
+def _rounded(value: Column, digits: int) -> Column:
+    """Halves of the exact value to the even digit, where Spark rounds its shortest text."""
+    if digits == 0:
+        return _signed(functions().bround(value, 0), value)
+    return _nearest_of("rounded")(value.cast("double"), functions().lit(digits))
+
+
 def _over(value: Column, window: Any) -> Column:
     return value if window is None else value.over(window)
-
-
-def _micros(value: Column) -> Column:
-    return functions().unix_micros(value.cast("timestamp"))
-
-
-def _truncated(parts: Any, kinds: Any, constants: Any) -> Column:
-    sql, (value, kind, unit) = functions(), (parts[0], kinds[0], constants[0])
-    local = as_local(value, kind).cast("timestamp")
-    begun = sql.date_trunc(unit, local)
-    zone = types.zone_of(kind)
-    if zone and unit not in ("hour", "minute", "second"):
-        return sql.to_utc_timestamp(begun, zone)
-    # Within an hour the clock does not change: an hour that comes twice has two beginnings.
-    return sql.timestamp_micros(_micros(value) - (_micros(local) - _micros(begun)))
 
 
 def _part(name: str) -> Callable[[Any, Any, Any], Column]:
@@ -171,12 +199,12 @@ _TIMES: Mapping[str, Callable[[Any, Any, Any], Column]] = {
     "day_of_year": _part("dayofyear"),
     "weekday": lambda parts, kinds, constants: functions().weekday(as_local(parts[0], kinds[0])) + 1,
     "to_date": lambda parts, kinds, constants: functions().to_date(as_local(parts[0], kinds[0])),
-    "truncate": _truncated,
+    "truncate": truncated,
     "add_seconds": lambda parts, kinds, constants: functions().timestamp_micros(
-        _micros(parts[0]) + parts[1].cast("bigint") * 1_000_000
+        micros(parts[0]) + parts[1].cast("bigint") * 1_000_000
     ),
-    "seconds_between": lambda parts, kinds, constants: (_micros(parts[0]) - _micros(parts[1])).cast("double") / 1e6,
-    "epoch_seconds": lambda parts, kinds, constants: _micros(parts[0]).cast("double") / 1e6,
+    "seconds_between": lambda parts, kinds, constants: (micros(parts[0]) - micros(parts[1])).cast("double") / 1e6,
+    "epoch_seconds": lambda parts, kinds, constants: micros(parts[0]).cast("double") / 1e6,
 }
 
 
@@ -227,7 +255,7 @@ _EXACT: Mapping[str, Callable[..., Column]] = {
 }
 # Of a value and constants, which are given as they are.
 _OF_CONSTANTS: Mapping[str, Callable[..., Column]] = {
-    "round": lambda a, digits: _signed(functions().bround(a, digits), a),
+    "round": _rounded,
     "contains": lambda a, text: a.contains(text),
     "starts_with": lambda a, text: a.startswith(text),
     "ends_with": lambda a, text: a.endswith(text),
@@ -240,13 +268,12 @@ _AGGREGATES: Mapping[str, Callable[..., Column]] = {
     "sum": lambda a: functions().sum(a),
     "mean": lambda a: functions().avg(a),
     "variance": lambda a: functions().var_samp(a),
-    "standard_deviation": lambda a: functions().stddev_samp(a),
     "min": lambda a: functions().min(a),
     "max": lambda a: functions().max(a),
     "count": lambda a: functions().count(a),
     "rows": lambda: functions().count(functions().lit(1)),
     "distinct": lambda a: functions().size(functions().collect_set(a)),
-    "quantile": lambda a, _, fraction: functions().percentile(a, fraction),
+    "quantile": lambda a, fraction: functions().percentile(a, fraction),
     "any": lambda a: functions().bool_or(a),
     "all": lambda a: functions().bool_and(a),
     "cumulative_sum": lambda a: functions().sum(a),
@@ -263,12 +290,12 @@ def _plain() -> Mapping[str, Callable[..., Column]]:
         "divide": _divided,
         "negate": lambda a: -a,
         "absolute": sql.abs,
-        "power": sql.pow,
+        "power": _nearest_of("power"),
         "square_root": sql.sqrt,
-        "exp": sql.exp,
-        "log": lambda a: sql.when(a == 0, sql.lit(-math.inf)).when(a < 0, sql.lit(math.nan)).otherwise(sql.ln(a)),
-        "sin": sql.sin,
-        "cos": sql.cos,
+        "exp": _nearest_of("exp"),
+        "log": _nearest_of("log"),
+        "sin": _nearest_of("sin"),
+        "cos": _nearest_of("cos"),
         "nearest_float": lambda a: a,
         "floor": lambda a: _whole_number(a, "floor"),
         "ceiling": lambda a: _whole_number(a, "ceil"),

@@ -24,6 +24,11 @@ _MEANING = {
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     "spark.sql.parquet.inferTimestampNTZ.enabled": "true",
     "spark.sql.caseSensitive": "true",
+    # Statistics of Parquet files leave NaN out, and tell -0.0 from 0.0.
+    "spark.sql.parquet.filterPushdown": "false",
+    # Days before 1582-10-15 are those of the calendar of today, extended.
+    "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+    "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
 }
 _LOCAL = {
     "spark.master": "local[*]",
