@@ -434,7 +434,7 @@ def test_workers_get_functions_without_the_package() -> None:
         "import pickle, sys; f = pickle.load(sys.stdin.buffer); "
         "print(f['exp'](1.0), f['sin'](1e22), f['power'](2.0, 1.5), f['rounded'](0.575, 2), f['exp'](None))"
     )
-    place = str(Path(cloudpickle.__file__).parents[2])
+    place = str(Path(str(cloudpickle.__file__)).parents[2])
     done = subprocess.run(
         [sys.executable, "-S", "-c", program], input=sent, env={"PYTHONPATH": place}, capture_output=True, check=True
     )

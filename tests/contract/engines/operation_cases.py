@@ -170,6 +170,7 @@ ROW: dict[str, tuple[Expression, str, Sequence[Any]]] = {
     "cast decimals": (op("cast", "m", "float64"), "float64", [1.1, -0.01, None, 99999999.99, 0.0]),
     "lower": (op("lower", "s"), "string", ["abc", "", None, " é\t", "a.c.a"]),
     "upper": (op("upper", "s"), "string", ["ABC", "", None, " É\t", "A.C.A"]),
+    "lower of capitals that are two letters": (op("lower", op("upper", lit("ß"))), "string", ["ss"] * 5),
     "strip": (op("strip", "s"), "string", ["Abc", "", None, "é", "a.c.a"]),
     "length": (op("length", "s"), "int64", [3, 0, None, 3, 5]),
     "concat": (op("concat", "s", "t", lit("!")), "string", ["Abcx!", "y!", None, None, "a.c.a!"]),

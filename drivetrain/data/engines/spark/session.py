@@ -26,6 +26,8 @@ _MEANING = {
     "spark.sql.caseSensitive": "true",
     # Statistics of Parquet files leave NaN out, and tell -0.0 from 0.0.
     "spark.sql.parquet.filterPushdown": "false",
+    # It takes lower(upper("ß")), which is "ss", for lower("ß").
+    "spark.sql.optimizer.excludedRules": "org.apache.spark.sql.catalyst.optimizer.SimplifyCaseConversionExpressions",
     # Days before 1582-10-15 are those of the calendar of today, extended.
     "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
