@@ -5,8 +5,8 @@ An operation is on this list when its values are defined for nulls, NaN, overflo
 transformation is declared.
 
 What holds for all of them: a null argument gives null unless the summary says otherwise. NaN equals NaN and is larger
-than any number. Integer arithmetic is exact: it gives int64 or an error, never a wrapped value. Floats are those of IEEE
-754; exp, log, sin, cos and power give the float that is nearest to the exact value. Zeros of aggregates have no sign.
+than any number. Integer arithmetic is exact: it gives int64 or an error, never a wrapped value. Floats are those of
+IEEE 754; exp, log, sin, cos and power give the one that is nearest to the exact value. Zeros of aggregates have no sign.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ _ROW: tuple[tuple[str, str, str | Result, str], ...] = (
     ("modulo", "integer integer", "int64", "the rest with the sign of the divisor; by zero null"),
     ("negate", "number", _arithmetic, "the number with the other sign"),
     ("absolute", "number", _arithmetic, "the number without its sign"),
-    ("power", "number number", "float64", "the first to the power of the second; 1 of 1 and to the power of 0, also with NaN"),
+    ("power", "number number", "float64", "the first to the power of the second; 1 of 1, and to the power of 0"),
     ("square_root", "number", "float64", "the root; NaN below zero"),
     ("exp", "number", "float64", "e to this power"),
     ("log", "number", "float64", "the natural logarithm; -inf of zero, NaN below"),
