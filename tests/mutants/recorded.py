@@ -478,6 +478,44 @@ MUTANTS: tuple[Mutant, ...] = (
         ("conditions: true is more than false", ' or (kinds[0] == "truth value" and kind != "Equals")', ""),
         ("conditions: true equals 1", '    if isinstance(value, bool):\n        return "truth value"\n', ""),
     ),
+    # What a run starts from: which sources are looked at, when nothing is new, what follows, what is trusted.
+    *_of(
+        "drivetrain/triggers/looking.py",
+        ("triggers/test_looking.py",),
+        ("looking: a pipeline that nothing starts has looks", "    if not pipeline.triggers:\n", "    if False:\n"),
+        ("looking: what is fixed is looked at", "if name not in step.fixed and (", "if ("),
+        (
+            "looking: a query without a watermark is cached",
+            '("query" in asked and "watermark" not in asked) or not',
+            "not",
+        ),
+        ("looking: the last source stands for all", '("" if number == 1 else f"_{number}")', '""'),
+    ),
+    *_of(
+        "drivetrain/targets/local/execution/nothing_new.py",
+        ("targets/local/test_looks.py",),
+        ("nothing new: whatever the sources have", "seen.get(name) != digest for", "False for"),
+        ("nothing new: since a run that failed", 'row.status == "Succeeded"\n            and ', ""),
+        ("nothing new: to a step that may read anything", "step.name in looks or _is_covered(step)", "step"),
+        ("nothing new: though results are gone", "if any(cache.damaged(", "if False and any(cache.damaged("),
+        ("nothing new: of rows of an earlier look", "if EARLIER_LOOK in row.why:", "if False:"),
+        ("nothing new: since a fresh run", "row.parameters != self.execution.parameters", "False"),
+    ),
+    *_of(
+        "drivetrain/studio/following.py",
+        ("studio/test_edits_follow.py",),
+        ("following: what refers to a step keeps its old name", "_referring(step, old, new) for", "step for"),
+        ("following: a copy keeps what was deployed", "return value == text or value in texts", "return value == text"),
+        ("following: a step of the code is renamed twice", "            gone.remove(origin)\n", ""),
+    ),
+    *_of(
+        "drivetrain/targets/local/organising/verifying.py",
+        ("targets/local/organising/test_verifying.py",),
+        ("verifying: what is damaged is trusted still", "        _distrust(home, rotten)\n", "        pass\n"),
+        ("verifying: a fresh start's damage stays for ever", "if row[3] or _is_fresh(row[1])", "if row[3]"),
+        ("verifying: a run has made its own output again", " AND other.execution != ran.execution", ""),
+        ("verifying: a damaged model touches no version", "in versions if _is_of(uri, version.artifact)", "in ()"),
+    ),
     *_of(
         "drivetrain/targets/local/execution/scheduler.py",
         ("targets/local/execution/test_scheduler.py",),
@@ -558,7 +596,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "drivetrain/targets/target.py",
         ("targets/test_fresh.py",),
         ("fresh: steps of loops are not told", 'update={"body": told(step.body)}', 'update={"body": step.body}'),
-        ("fresh: declared though nothing is cached", "(job.cache or pipeline.cache).enabled for", "True for"),
+        ("fresh: declared though nothing is cached", "(step.cache or pipeline.cache).enabled)", "True)"),
     ),
     *_of(
         "drivetrain/targets/sagemaker/compile/tuning.py",
