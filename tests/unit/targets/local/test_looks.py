@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from drivetrain.cli.outcome import summary
+from drivetrain.report.content.concluding import notice_text
+from drivetrain.report.content.from_ledger import run_facts
 from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION, SOURCES_VARIABLE
 from drivetrain.targets.events import StepNoted, StepStarted
 from drivetrain.targets.local.execution import cache
@@ -161,6 +164,8 @@ def test_a_run_ends_early_if_nothing_is_new_and_has_the_results_of_the_one_befor
     with Ledger(rows.runs.home) as ledger:
         row = ledger.step(ledger.execution("latest").id, "compare")
         assert row.cache_of == first and row.why == (f"nothing new since {first}",)
+        facts = run_facts(ledger, "latest")
+    assert f"nothing new since {first}" in notice_text(facts) and f"nothing new since {first}" in summary(facts, None)
     # The one before is that which ran to its end; steps of it can be run again by themselves.
     assert rows.since(rows.run()) == first
     rows.run(selected=("compare",))

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import datetime
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from drivetrain.base.formatting import duration, share
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions.execution_jobs import JobFacts, job_of
 from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun, describe, executions
+from drivetrain.targets.sagemaker.deploy.executions.logs import starting_point
 from drivetrain.targets.sagemaker.document.step_types import step_type
 from drivetrain.targets.sagemaker.prices.lines import money
 from drivetrain.targets.sagemaker.prices.table import PriceTable, age_line, current
+from drivetrain.targets.sagemaker.refusals import DeniedError
 
 HOUR = 3600
 LOOKED_BACK = 20
@@ -29,6 +31,8 @@ class StepReport:
     """Of the billed machine time, volumes aside; None where the price or the time is not known."""
     on_demand_cost: float | None = None
     """What it would have cost on demand."""
+    starts_from: str = ""
+    """What a training says that it starts from; or that its log, where it does, may not be read."""
 
     def to_json(self) -> dict[str, Any]:
         step, job = self.step, self.job
@@ -41,6 +45,7 @@ class StepReport:
             "attempts": step.attempts,
             "cached_from": step.cached_from,
             "reason": step.reason,
+            "starts_from": self.starts_from or None,
             "job": None
             if job is None
             else {
@@ -154,6 +159,8 @@ def _remark(item: StepReport) -> str:
     parts = [] if step.value is None else [step.value]
     if step.cached_from:
         parts.append(f"from {step.cached_from}")
+    if item.starts_from:
+        parts.append(item.starts_from)
     if job is not None and job.fresh:
         parts.append("--fresh")
     if step.attempts > 1:
@@ -180,8 +187,16 @@ def report(account: Account, execution: Execution, prices: PriceTable | None = N
     for step in execution.steps:
         # What was taken over was paid for by the execution that ran it.
         job = None if step.cached_from else job_of(account, step)
-        steps.append(_priced(step, job, table, account.region, used))
+        starts = _starting_point(account, step) if job is not None and job.kind == "Training" else ""
+        steps.append(replace(_priced(step, job, table, account.region, used), starts_from=starts))
     return Report(execution, tuple(steps), table.currency, age_line(min(used)) if used else "")
+
+
+def _starting_point(account: Account, step: StepRun) -> str:
+    try:
+        return starting_point(account, step)
+    except DeniedError:
+        return "its log may not be read"
 
 
 def _priced(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.targets.events import STARTS_FROM
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun, definition_of, describe
 from drivetrain.targets.sagemaker.deploy.executions.following import ENDED, Wait
@@ -20,6 +22,10 @@ AFTER_SECONDS = 1.0
 STAMPS_ARE_LATE_SECONDS = 6 * 3600
 """The time of a stream's last event is late, by less than an hour as a rule.
 https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_LogStream.html"""
+
+
+_FIRST_EVENTS = 200
+_STARTS = re.compile(r"^(?:.{0,40}\s)?starts from: (.{1,300})")
 
 
 @dataclass(frozen=True)
@@ -119,11 +125,12 @@ class StepLog:
             ServiceError: AWS refuses.
         """
         found: list[Line] = []
-        for stream in self._streams():
+        for stream in self.streams():
             found += self._read(stream)
         return sorted(found, key=lambda line: line.time)
 
-    def _streams(self) -> list[str]:
+    def streams(self) -> list[str]:
+        """Those that there are, by name; of a Lambda the last ones first."""
         about = f"log group {self.group}"
         since = self._span.get("startTime", 0) - STAMPS_ARE_LATE_SECONDS * 1000
         more = {"orderBy": "LastEventTime"} if self.prefix is None else {"logStreamNamePrefix": self.prefix}
@@ -157,6 +164,29 @@ class StepLog:
             if said["nextForwardToken"] == token:
                 return
             self._tokens[stream] = said["nextForwardToken"]
+
+
+def starting_point(account: Account, step: StepRun) -> str:
+    """What a training's log says at its beginning: `starts from nothing (there is no earlier model)`; empty where it
+    says nothing.
+
+    Raises:
+        ServiceError: AWS refuses.
+    """
+    for stream in StepLog(account, step).streams()[:1]:
+        said = account.call(
+            "logs",
+            "get_log_events",
+            about=f"log stream {stream}",
+            logGroupName=JOBS_OF_METADATA[step.type].logs,
+            logStreamName=stream,
+            startFromHead=True,
+            limit=_FIRST_EVENTS,
+        )
+        for event in said["events"]:
+            if found := _STARTS.search(str(event["message"])):
+                return f"{STARTS_FROM}{found[1]}"
+    return ""
 
 
 def read_log(

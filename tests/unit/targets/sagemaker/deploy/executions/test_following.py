@@ -23,12 +23,12 @@ from drivetrain.targets.events import (
     StepStarted,
 )
 from drivetrain.targets.sagemaker.account import Account
-from drivetrain.targets.sagemaker.deploy.executions import executions
+from drivetrain.targets.sagemaker.deploy.executions import execution_report, executions
 from drivetrain.targets.sagemaker.deploy.executions.execution_report import measured_seconds, report
 from drivetrain.targets.sagemaker.deploy.executions.following import follow
 from drivetrain.targets.sagemaker.deploy.executions.logs import Line, awaited_step, read_log, step_with_logs
 from drivetrain.targets.sagemaker.prices.table import PriceTable, Sheet
-from drivetrain.targets.sagemaker.refusals import ServiceError
+from drivetrain.targets.sagemaker.refusals import DeniedError, ServiceError
 from tests.fixtures.sagemaker_service.playing import Playing
 from tests.unit.targets.sagemaker.deploy.conftest import NAME, Place
 
@@ -237,6 +237,31 @@ def put(place: Place, job: str, host: str, *texts: str, at: int = 0) -> None:
     now = int(NOW.timestamp() * 1000) + at
     events = [{"timestamp": now + n, "message": text} for n, text in enumerate(texts)]
     client.put_log_events(logGroupName="/aws/sagemaker/TrainingJobs", logStreamName=stream, logEvents=events)
+
+
+def test_a_report_says_what_a_training_starts_from(
+    started: tuple[Place, Playing], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place, playing = started
+    job = playing.begin("train", "Training")
+    assert job is not None
+
+    def remark() -> str:
+        found = report(place.account, executions.describe(place.account, playing.arn), prices())
+        (train,) = (remark for step, _, remark, _ in found.rows() if step.name == "train")
+        assert found.to_json()["steps"][-1]["starts_from"] == (train or None)
+        return train
+
+    assert remark() == ""
+    put(place, job, "algo-1", "epoch 1/4", "2026-11-20 starts from: digits version 7 at step 12, the same data")
+    put(place, job, "algo-2", "starts from: nothing that counts")
+    assert remark() == "starts from digits version 7 at step 12, the same data"
+
+    def denied(*_: object, **__: object) -> None:
+        raise DeniedError("AWS denies logs:GetLogEvents.")
+
+    monkeypatch.setattr(execution_report, "starting_point", denied)
+    assert remark() == "its log may not be read"
 
 
 def test_a_log_is_followed_until_the_step_ends(started: tuple[Place, Playing]) -> None:
