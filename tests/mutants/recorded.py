@@ -503,10 +503,15 @@ MUTANTS: tuple[Mutant, ...] = (
     ),
     *_of(
         "drivetrain/studio/following.py",
-        ("studio/test_edits_follow.py",),
+        ("studio/test_following.py",),
         ("following: what refers to a step keeps its old name", "_referring(step, old, new) for", "step for"),
         ("following: a copy keeps what was deployed", "return value == text or value in texts", "return value == text"),
-        ("following: a step of the code is renamed twice", "            gone.remove(origin)\n", ""),
+        ("following: an edge keeps its old name", '{**entry, "Step": new} if', "entry if"),
+        (
+            "following: what begins alike is renamed, too",
+            '(?=[.\\[]|$)", lambda m: f"{m[1]}.{new}", text)',
+            '", lambda m: f"{m[1]}.{new}", text)',
+        ),
     ),
     *_of(
         "drivetrain/targets/local/organising/verifying.py",
