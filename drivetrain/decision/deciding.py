@@ -23,7 +23,6 @@ from drivetrain.decision.limits import (
     unchecked,
     unproven,
 )
-from drivetrain.decision.pairs import sign_test
 from drivetrain.decision.policy import Policy
 
 _MOST_TOLD = 5
@@ -133,7 +132,7 @@ def decide(
     losses: tuple[Regression, ...] = ()
     anchored: Difference | None = None
     if champion is not None and champion.evaluation is not None:
-        check_comparable(candidate, champion.evaluation, policy.confidence)
+        check_comparable(candidate, champion.evaluation)
         measured(champion.evaluation, policy.metric, ALL, "metric")
         every = tuple(differences(candidate, champion.evaluation, policy.confidence))
         difference = next(each for each in every if (each.metric, each.slice) == (policy.metric, ALL))
@@ -188,7 +187,7 @@ def difference_of(candidate: Evaluation, other: Evaluation, policy: Policy) -> D
     Raises:
         InputError: they were not made on the same samples and replicates, or the metric is undefined.
     """
-    check_comparable(candidate, other, policy.confidence)
+    check_comparable(candidate, other)
     measured(other, policy.metric, ALL, "metric")
     every = differences(candidate, other, policy.confidence)
     return next(each for each in every if (each.metric, each.slice) == (policy.metric, ALL))
@@ -201,16 +200,15 @@ def used_up(policy: Policy, comparison: int | None) -> bool:
 
 
 def rule_holds(policy: Policy, difference: Difference) -> bool:
-    """Whether the policy's rule holds for the difference of its metric. Where too few replicates define that, it is
-    not shown to hold."""
+    """Whether the policy's rule holds for the difference of its metric. Where there is too little to tell it from
+    chance, it is not shown to hold."""
     gained = difference.surest_gain(policy.level)
     if gained is None:
         return False
     if policy.rule == "not_worse":
         lost = difference.surest_loss(policy.level)
         return lost is not None and lost <= policy.margin
-    by_signs = difference.discordant is None or sign_test(*difference.discordant) <= policy.level
-    return gained > 0 and gained >= policy.margin and by_signs
+    return gained > 0 and gained >= policy.margin
 
 
 def _hold(policy: Policy, compared: Sequence[Difference]) -> bool:
@@ -260,18 +258,13 @@ def _about_champion(
         f"{policy.metric} is {number(difference.candidate)} against {number(difference.champion)} of version "
         f"{champion.version}: {_compared(difference)}. {asked}"
     )
-    if difference.defined is None:
-        return [told, "There are no bootstrap replicates: only the values decide, and chance is not accounted for."]
     if difference.interval is None:
-        return [told, f"It is defined in only {count(difference.defined, 'replicate')}: too few for an interval."]
+        if difference.why_none:
+            return [told, f"There is no interval: {difference.why_none}."]
+        return [told, "There are no bootstrap replicates: only the values decide, and chance is not accounted for."]
     told += _surely(difference, policy, comparison)
-    if difference.interval.bound:
-        told += (
-            f" The interval is wider by {number(difference.interval.bound)} at each end, the error bound of the "
-            "replicates. Replicates that do not show which model is better count for neither."
-        )
     if difference.bound:
-        told += f" The error bound of the two values, {number(difference.bound)}, is subtracted from the gain."
+        told += f" The interval is wider by {number(difference.bound)} at each end, the error bound of the values."
     return [told]
 
 
@@ -280,12 +273,12 @@ def _compared(difference: Difference) -> str:
     if difference.interval is None:
         return sized
     interval = difference.interval
-    left_out = f", {interval.left_out} left out as undefined" if interval.left_out else ""
-    better = percent(difference.share_better or 0)
-    return (
-        f"{sized}, with {percent(interval.confidence)} confidence {signed(interval.low)} to {signed(interval.high)} "
-        f"({count(interval.replicates, 'paired replicate')}{left_out}; better in {better} of them)"
-    )
+    about = [difference.unless] if difference.unless else []
+    if difference.counts is not None:
+        won, lost, of = difference.counts
+        about.append(f"{won:,} improved and {lost:,} got worse of {count(of, 'sample')}")
+    told = f"{sized}, with {percent(interval.confidence)} confidence {signed(interval.low)} to {signed(interval.high)}"
+    return told + (f" ({'; '.join(about)})" if about else "")
 
 
 def _asked(policy: Policy) -> str:
@@ -307,17 +300,10 @@ def _surely(difference: Difference, policy: Policy, comparison: int | None) -> s
     level = percent(policy.level)
     every = f"{policy.horizon:,}"
     which = f"one of {every} comparisons" if comparison is None else f"comparison {comparison:,} of {every}"
-    # Of other metrics nobody knows what losses did not occur among the samples.
-    about = "" if difference.discordant is not None else "about "
-    told = f" This is {which} on this test set, so its error rate is limited to {about}{level}"
+    told = f" This is {which} on this test set, so its error rate is limited to {level}"
     if not math.isfinite(gained):
-        return f"{told}, for which there are too few replicates."
-    told += f": at that level the gain is at least {signed(gained)}"
-    if difference.discordant is not None and policy.rule == "better":
-        wins, losses = difference.discordant
-        can = "cannot" if sign_test(wins, losses) <= policy.level else "can"
-        told += f", and chance {can} explain that {count(wins, 'sample')} improved and {losses:,} got worse"
-    return f"{told}."
+        return f"{told}, for which there are too few samples."
+    return f"{told}: at that level the gain is at least {signed(gained)}."
 
 
 def _about_use(policy: Policy, comparison: int | None) -> list[str]:

@@ -1,25 +1,25 @@
-"""How far a candidate's numbers lie from the champion's."""
+"""How far a candidate's numbers lie from the champion's, and how sure that is."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from drivetrain.base.errors import InputError
-from drivetrain.decision.evaluation import Evaluation, Group, Measured
-from drivetrain.decision.pairs import (
-    FEW,
-    SKEWED,
-    Interval,
-    chance,
-    discordant,
-    fewest,
-    most_losses,
-    paired,
-    reach,
-    sign_test,
-    skewed_reach,
-)
+from drivetrain.decision.evaluation import Evaluation
+from drivetrain.decision.evidence import evidence
+from drivetrain.decision.intervals import REPLICATES, UNLESS, Estimate
+from drivetrain.decision.rows import WonLost, check_same
+
+
+class Interval(NamedTuple):
+    """Where the difference candidate - champion lies."""
+
+    low: float
+    high: float
+    confidence: float
+    method: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,8 +27,8 @@ class Difference:
     """A metric's difference candidate - champion. `bound` is how far the true one may lie beside it for the errors of
     both values.
 
-    `defined` is the number of replicates that define it, None where there are no replicates; `interval` is None where
-    there are none, or too few.
+    Without an `estimate` nothing is known of chance. `why_none` says why, as a clause; it is empty where there are
+    neither rows nor replicates, and then the values decide.
     """
 
     metric: str
@@ -38,81 +38,59 @@ class Difference:
     value: float
     bound: float
     samples: int
-    independent: int
-    """As many samples that vary by themselves tell as much: fewer where samples share keys."""
     higher_is_better: bool | None
-    defined: int | None
-    interval: Interval | None
+    confidence: float
+    estimate: Estimate | None
+    why_none: str = ""
+    counts: WonLost | None = None
+    """Samples on which the candidate alone is right, and on which the champion alone is; None where the metric is no
+    share of the same samples."""
 
     @property
     def gain(self) -> float:
         """The difference in the direction in which the metric is better; of one without a direction, 0."""
         return 0.0 if self.higher_is_better is None else self._oriented(self.value)
 
-    def surest_gain(self, level: float) -> float | None:
-        """What is gained at least, where that may be wrong with a probability of `level`; the errors of both values are
-        taken off. Without replicates, of the value itself; None where too few replicates define it."""
-        interval = self.interval
-        if interval is None:
-            return self.gain - self.bound if self.defined is None else None
-        least = self.gain - interval.bound
-        if interval.deviation:
-            least -= self._reach(level, interval) * interval.deviation
-        if level >= (1 - interval.confidence) / 2:
-            least = min(least, self._oriented(interval.low if self.higher_is_better else interval.high))
-        return least - self.bound
+    @property
+    def interval(self) -> Interval | None:
+        """At `confidence`, the errors of both values included."""
+        if self.estimate is None:
+            return None
+        tail = (1 - self.confidence) / 2
+        low, high = self.estimate.low(tail) - self.bound, self.estimate.high(tail) + self.bound
+        return Interval(low, high, self.confidence, self.estimate.method)
 
-    def _reach(self, level: float, interval: Interval) -> float:
-        """In deviations. Of a share of samples the sign test takes care of what is skewed."""
-        if self.discordant is not None:
-            return reach(level, min(interval.replicates, self.independent))
-        return skewed_reach(level, interval.replicates, self.independent, self._oriented(interval.skewness))
+    def surest_gain(self, level: float) -> float | None:
+        """What is gained at least, where that may be wrong with a probability of `level`: the interval's end at that
+        level. Where neither rows nor replicates are there it is the value's; None where these are too few."""
+        if self.estimate is None:
+            return None if self.why_none else self.gain - self.bound
+        if self.higher_is_better:
+            return self.estimate.low(level) - self.bound
+        return -self.estimate.high(level) - self.bound
 
     def surest_loss(self, level: float) -> float | None:
-        """What is lost at most, as `surest_gain`. Where the models differ on few samples of a share, or on none, it
-        is as many losses as chance allows."""
+        """What is lost at most, as `surest_gain`."""
         gained = self.surest_gain(level)
-        found = self._discordant(self.samples)
-        if gained is None or self.interval is None or found is None:
-            return None if gained is None else -gained
-        if self.independent < self.samples and (not self.interval.deviation or abs(self.interval.skewness) > SKEWED):
-            # Few keys decide, and each has many samples.
-            found = self._discordant(self.independent)
-            assert found is not None  # as in samples
-        if sum(found) >= FEW:
-            return -gained
-        return max(-gained, most_losses(found[1], level) / self.independent)
+        return None if gained is None else -gained
 
     def chance(self, allowed: float = 0.0) -> float | None:
-        """How often chance alone makes the candidate look so much worse, where it is worse by `allowed`; None without
-        replicates."""
-        if self.interval is None:
-            return None
-        loss = self.bound - self.gain - allowed
-        found = chance(loss, self.interval.deviation, min(self.interval.replicates, self.independent))
-        return found if self.discordant is None else max(found, sign_test(*reversed(self.discordant)))
+        """How often chance alone makes the candidate look so much worse, where it is worse by `allowed`: always, for
+        all that too few samples say. None where the values decide."""
+        if self.estimate is None:
+            return 1.0 if self.why_none else None
+        losses = self.estimate.reversed if self.higher_is_better else self.estimate
+        return losses.chance(allowed - self.bound)
+
+    @property
+    def unless(self) -> str:
+        """What the interval holds for, as a clause: of a mean of errors, what its rows show."""
+        return "" if self.estimate is None or not self.estimate.of_errors else UNLESS
 
     @property
     def discordant(self) -> tuple[int, int] | None:
-        """Samples on which only the candidate is right, and on which only the champion; None where the metric is no
-        share of samples."""
-        return self._discordant(self.samples)
-
-    def _discordant(self, units: int) -> tuple[int, int] | None:
-        """As `discordant`, counted in `units` of equal size that the samples are made of."""
-        if self.interval is None or self.higher_is_better is None:
-            return None
-        if not all(0 <= value <= 1 for value in (self.candidate, self.champion)):
-            return None
-        found = discordant(self.candidate, self.champion, self.samples, self.interval.deviation, units)
-        return found if found is None or self.higher_is_better else (found[1], found[0])
-
-    @property
-    def share_better(self) -> float | None:
-        """The share of the replicates in which the candidate is surely the better one."""
-        if self.interval is None or self.higher_is_better is None:
-            return None
-        return self.interval.share_greater if self.higher_is_better else self.interval.share_less
+        """Samples on which only the candidate is right, and on which only the champion."""
+        return None if self.counts is None else (self.counts.won, self.counts.lost)
 
     def _oriented(self, difference: float) -> float:
         return difference if self.higher_is_better else -difference
@@ -120,46 +98,34 @@ class Difference:
 
 def differences(candidate: Evaluation, champion: Evaluation, confidence: float) -> Iterator[Difference]:
     """Of every metric that both have: on the whole test set first, then on each slice."""
-    for name, ours in candidate.groups.items():
-        theirs = champion.groups[name]
-        for metric, value in ours.metrics.items():
-            if metric in theirs.metrics:
-                replicates = (ours.replicates.get(metric), theirs.replicates.get(metric))
-                bound = ours.bounds.get(metric, 0.0) + theirs.bounds.get(metric, 0.0)
-                values = (value, theirs.metrics[metric])
-                yield _difference(metric, name, values, ours, replicates, confidence, bound)
+    for name, group in candidate.groups.items():
+        theirs = champion.groups[name].metrics
+        for metric, ours in group.metrics.items():
+            if metric in theirs:
+                known = evidence(candidate, champion, metric, name)
+                bounds = (group.bounds.get(metric, 0.0), champion.groups[name].bounds.get(metric, 0.0))
+                of_replicates = known.estimate is not None and known.estimate.method == REPLICATES
+                yield Difference(
+                    metric=metric,
+                    slice=name,
+                    candidate=ours.value,
+                    champion=theirs[metric].value,
+                    value=ours.value - theirs[metric].value,
+                    bound=ours.bound + theirs[metric].bound + (sum(bounds) if of_replicates else 0.0),
+                    samples=group.num_samples,
+                    higher_is_better=ours.higher_is_better,
+                    confidence=confidence,
+                    estimate=known.estimate,
+                    why_none=known.why_none,
+                    counts=known.counts if ours.higher_is_better else _reversed(known.counts),
+                )
 
 
-def _difference(
-    metric: str,
-    name: str,
-    values: tuple[Measured, Measured],
-    group: Group,
-    replicates: tuple[Sequence[float | None] | None, Sequence[float | None] | None],
-    confidence: float,
-    bound_of_replicates: float,
-) -> Difference:
-    ours, theirs = values
-    interval: Interval | None = None
-    defined: int | None = None
-    if replicates[0] is not None and replicates[1] is not None:
-        interval, defined = paired(replicates[0], replicates[1], confidence, bound_of_replicates)
-    return Difference(
-        metric=metric,
-        slice=name,
-        candidate=ours.value,
-        champion=theirs.value,
-        value=ours.value - theirs.value,
-        bound=ours.bound + theirs.bound,
-        samples=group.num_samples,
-        independent=group.num_samples if group.num_keys is None else int(group.num_keys),
-        higher_is_better=ours.higher_is_better,
-        defined=defined,
-        interval=interval,
-    )
+def _reversed(counts: WonLost | None) -> WonLost | None:
+    return None if counts is None else counts._replace(won=counts.lost, lost=counts.won)
 
 
-def check_comparable(candidate: Evaluation, champion: Evaluation, confidence: float) -> None:
+def check_comparable(candidate: Evaluation, champion: Evaluation) -> None:
     """Refuse to compare what was not measured on the same samples, slices and replicates.
 
     Raises:
@@ -179,12 +145,14 @@ def check_comparable(candidate: Evaluation, champion: Evaluation, confidence: fl
                 f"{what}: {ours or 'none'}, and {theirs or 'none'}. Give compare the data on which the candidate was "
                 "evaluated."
             )
-    if candidate.resampling is not None and candidate.resampling.replicates < fewest(confidence):
-        raise InputError(
-            f"{candidate.resampling.replicates} bootstrap replicates are too few for an interval at confidence "
-            f"{confidence:g}: it needs {fewest(confidence)}. Evaluate with bootstrap={fewest(confidence)} or more, or "
-            "with bootstrap=0 to decide on the values alone."
-        )
+    if candidate.evidence is not None and champion.evidence is not None:
+        check_same(candidate.evidence, champion.evidence)
+    for one in (candidate, champion):
+        if one.resampling is not None and one.evidence is None:
+            raise InputError(
+                f"{one.source} has no rows.npz, which says on which rows two models differ: an earlier version of "
+                "drivetrain wrote it. Evaluate the model again."
+            )
 
 
 def _slices(evaluation: Evaluation) -> str:

@@ -9,8 +9,8 @@ from drivetrain.base.errors import InputError
 from drivetrain.decision.differences import Difference
 from drivetrain.decision.evaluation import ALL, Evaluation, Group, Measured
 from drivetrain.decision.formatting import place
+from drivetrain.decision.intervals import rejected
 from drivetrain.decision.noninferiority import likely_ruled_out, most_lost
-from drivetrain.decision.pairs import rejected
 from drivetrain.decision.policy import Limit, Policy
 from drivetrain.decision.rows import WonLost
 

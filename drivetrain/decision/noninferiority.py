@@ -34,6 +34,11 @@ def rules_out(won: int, lost: int, of: int, loss: float, level: float) -> bool:
     return _score(won, lost, of, loss) >= _asked(level)
 
 
+def chance(won: int, lost: int, of: int, loss: float) -> float:
+    """The level at which a loss of `loss` is just ruled out."""
+    return NormalDist().cdf(-_score(won, lost, of, loss) / STRICTER) if loss < 1 else 0.0
+
+
 def _score(won: int, lost: int, of: int, loss: float) -> float:
     """How many deviations the observed loss lies below `loss`, were that the true one."""
     # The likeliest share of samples won where lost - won is `loss`: the root of a quadratic equation.

@@ -9,6 +9,7 @@ from drivetrain.decision.deciding import Decision
 from drivetrain.decision.differences import Difference
 from drivetrain.decision.evaluation import ALL
 from drivetrain.decision.formatting import count, number, percent, place, signed
+from drivetrain.decision.intervals import UNLESS
 
 _MOST_METRICS = 20
 _MOST_SLICES = 20
@@ -174,14 +175,13 @@ def _grounds(decision: Decision, about: About) -> Iterator[str]:
         yield f"Best approved version: {decision.anchor.version}, content {known}; the candidate must not be worse, too"
     used = "" if decision.comparison is None else f", comparison {decision.comparison:,} on it"
     yield f"Test set: {count(candidate.rows, 'row')}, content {candidate.data_hash[:12] or 'unknown'}{used}"
-    drawn = candidate.resampling
-    if drawn is None:
-        yield "No bootstrap replicates: the values are compared alone"
+    methods = dict.fromkeys(each.interval.method for each in decision.differences if each.interval is not None)
+    if methods:
+        yield f"Intervals: {', '.join(methods)}; each holds for one metric"
     else:
-        yield (
-            f"Paired bootstrap: {drawn.replicates:,} replicates of seed {drawn.seed}, drawn by {_cell(drawn.by)}; "
-            "intervals hold for one metric each"
-        )
+        yield "No intervals: the values are compared alone"
+    if any(each.unless for each in decision.differences):
+        yield f"Intervals of means of losses and errors hold {UNLESS}"
     if policy.budgets:
         yield "Budgets: " + (
             "each must be proven by itself"
@@ -198,7 +198,7 @@ def _interval(difference: Difference) -> str:
     interval = difference.interval
     if interval is not None:
         return f"{signed(interval.low)} to {signed(interval.high)}"
-    return "" if difference.defined is None else "too few replicates"
+    return difference.why_none.partition(":")[0]
 
 
 def _way(difference: Difference, decision: Decision) -> str:

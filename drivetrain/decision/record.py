@@ -129,13 +129,11 @@ def _difference(difference: Difference) -> dict[str, Any]:
         "bound": difference.bound,
         "low": None if interval is None else interval.low,
         "high": None if interval is None else interval.high,
-        "interval_bound": None if interval is None else interval.bound,
         "confidence": None if interval is None else interval.confidence,
-        "replicates": difference.defined if interval is None else interval.replicates,
-        "left_out": None if interval is None else interval.left_out,
-        "deviation": None if interval is None else interval.deviation,
-        "skewness": None if interval is None else interval.skewness,
-        "share_better": difference.share_better,
+        "method": None if interval is None else interval.method,
+        **({"unless": difference.unless} if difference.unless else {}),
+        **({"no_interval": difference.why_none} if difference.why_none else {}),
+        **({} if difference.counts is None else {"counts": difference.counts._asdict()}),
     }
 
 

@@ -1,29 +1,29 @@
 """Decisions: how often compare promotes a model that is no better, or keeps one that is, by simulated test sets.
 
-A candidate is compared on paired rows: on some of them it alone is right, on some the champion alone. Both are measured
-as `evaluate` does it, with 200 Poisson replicates of one test set, and `decide` decides with its defaults. One test
+A candidate is compared on paired rows: on some of them it alone is right, on some the champion alone, and `decide`
+decides with its defaults. One test
 set is used for 365 candidates, one a night, as long as none is promoted. Limits beside it are the sign test without any
 correction, and with Bonferroni's over 365.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import replace
 from functools import partial
 from multiprocessing import get_context
 
 import numpy as np
 
 from drivetrain.decision import Champion, Evaluation, decide, policy
-from drivetrain.decision.evaluation import Group, Measured, Resampling
-from drivetrain.decision.pairs import sign_test
+from drivetrain.decision.evaluation import Group, Measured
+from drivetrain.decision.rows import Rows as Evidence
 from tests.benchmarks.harness.bench import Bench
 from tests.benchmarks.harness.records import Record
 
-REPLICATES, HORIZON, ERROR = 200, 365, 0.05
+HORIZON, ERROR = 365, 0.05
 SIZES = (357, 2000)
 EQUAL, BETTER, NOISY = (0.02, 0.02), (0.03, 0.01), (0.05, 0.03)
 SERIES, PAIRS, SLICED = 400, 2000, 1000
@@ -74,12 +74,10 @@ def records(bench: Bench) -> Iterator[Record]:
 
 
 class Rows:
-    """A test set: how often each row counts in each replicate."""
+    """A test set."""
 
     def __init__(self, size: int, random: np.random.Generator) -> None:
         self.size, self._random = size, random
-        self.weights = random.poisson(1.0, (REPLICATES, size)).astype(np.float32)
-        self._totals = self.weights.sum(axis=1)
 
     def pair(self, won: float, lost: float) -> tuple[np.ndarray, np.ndarray]:
         """Which rows the candidate and the champion have right."""
@@ -88,32 +86,37 @@ class Rows:
         wins, losses = drawn < won, (drawn >= won) & (drawn < won + lost)
         return (both & ~losses) | wins, (both & ~wins) | losses
 
-    def group(self, right: np.ndarray) -> Group:
-        value = Measured(value=int(right.sum()) / self.size, higher_is_better=True)
-        drawn = tuple((self.weights @ right.astype(np.float32) / self._totals).astype(float).tolist())
-        return Group(num_samples=self.size, metrics={"accuracy": value}, replicates={"accuracy": drawn})
 
-    def evaluation(self, right: np.ndarray) -> Evaluation:
-        return Evaluation(
-            source="",
-            groups={"": self.group(right)},
-            data_hash="",
-            rows=self.size,
-            key=None,
-            model_hash="",
-            settings={},
-            resampling=Resampling(replicates=REPLICATES, seed=0, by="row"),
-        )
+def group(right: np.ndarray) -> Group:
+    metrics = {"accuracy": Measured(value=float(right.mean()), higher_is_better=True)}
+    return Group(num_samples=len(right), metrics=metrics)
+
+
+def evaluation(right: np.ndarray, slices: dict[str, np.ndarray] | None = None) -> Evaluation:
+    parts = slices or {}
+    return Evaluation(
+        source="",
+        groups={"": group(right), **{name: group(right[part]) for name, part in parts.items()}},
+        data_hash="",
+        rows=len(right),
+        key=None,
+        model_hash="",
+        settings={},
+        resampling=None,
+        evidence=Evidence.of({"accuracy": (right, None)}, slices=parts),
+    )
 
 
 def signs(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """The exact sign test of what was drawn."""
-    return sign_test(int((ours & ~theirs).sum()), int((theirs & ~ours).sum()))
+    """The exact sign test of what was drawn: how often chance gives at least so many wins."""
+    wins, losses = int((ours & ~theirs).sum()), int((theirs & ~ours).sum())
+    both = wins + losses
+    return sum(math.comb(both, most) for most in range(wins, both + 1)) / 2**both
 
 
-def better(rows: Rows, ours: np.ndarray, theirs: np.ndarray) -> bool:
-    champion = Champion(version=1, content_hash="", evaluation=rows.evaluation(theirs))
-    return decide(rows.evaluation(ours), champion, policy()).better
+def better(ours: np.ndarray, theirs: np.ndarray) -> bool:
+    champion = Champion(version=1, content_hash="", evaluation=evaluation(theirs))
+    return decide(evaluation(ours), champion, policy()).better
 
 
 def promoted(size: int, seed: int) -> tuple[bool, bool]:
@@ -122,7 +125,7 @@ def promoted(size: int, seed: int) -> tuple[bool, bool]:
     corrected = bare = False
     for _ in range(HORIZON):
         models = rows.pair(*EQUAL)
-        corrected = corrected or better(rows, *models)
+        corrected = corrected or better(*models)
         bare = bare or signs(*models) <= ERROR / 2
     return corrected, bare
 
@@ -131,18 +134,14 @@ def kept(size: int, rates: tuple[float, float], seed: int) -> tuple[bool, bool, 
     rows = Rows(size, np.random.default_rng([2, size, seed]))
     models = rows.pair(*rates)
     p = signs(*models)
-    return better(rows, *models), p <= ERROR / 2, p <= ERROR / HORIZON
+    return better(*models), p <= ERROR / 2, p <= ERROR / HORIZON
 
 
 def sliced_pair(seed: int) -> tuple[bool, bool]:
     """Whether any of ten slices breaks its budget: as compare says, and by the bare values."""
-    slices = [Rows(50, np.random.default_rng([3, seed, number])) for number in range(10)]
-    pairs = [rows.pair(0.05, 0.05) for rows in slices]
-    base = slices[0].evaluation(pairs[0][0])
-    models: list[Evaluation] = []
-    for side in (0, 1):
-        groups = {f"site={n}": rows.group(pairs[n][side]) for n, rows in enumerate(slices)}
-        models.append(replace(base, groups={"": base.whole, **groups}))
+    pair = Rows(500, np.random.default_rng([3, seed])).pair(0.05, 0.05)
+    slices = {f"site={n}": np.arange(500) // 50 == n for n in range(10)}
+    models = [evaluation(right, slices) for right in pair]
     champion = Champion(version=1, content_hash="", evaluation=models[1])
     found = decide(models[0], champion, policy(budgets='{"accuracy@site=*": 0.02}'))
     return not found.within_budgets, any(loss.loss > 0.02 for loss in found.regressions)

@@ -95,7 +95,10 @@ def decision_json() -> dict[str, Any]:
         "metric": "accuracy",
         "higher_is_better": True,
         "rule": {"name": "better", "margin": 0.0, "confidence": 0.95},
-        "difference": {"value": 0.05, "bound": 0.0, "low": 0.02, "high": 0.08, "confidence": 0.95, "replicates": 200},
+        "difference": {
+            **{"value": 0.05, "bound": 0.0, "low": 0.02, "high": 0.08},
+            **{"confidence": 0.95, "method": "t and Hall"},
+        },
         "differences": [
             {"metric": "accuracy", "slice": None, "value": 0.05, "low": 0.02, "high": 0.08},
             {"metric": "loss", "slice": None, "value": 0.05, "low": 0.01, "high": 0.09},

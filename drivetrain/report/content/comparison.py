@@ -134,5 +134,5 @@ def _paired(home: Home, facts: RunFacts, first: RunFacts) -> dict[str, Differenc
     if not common:
         return {}
     candidate, other = read_evaluation(ours[common[-1]]), read_evaluation(theirs[common[-1]])
-    check_comparable(candidate, other, CONFIDENCE)
+    check_comparable(candidate, other)
     return {each.metric: each for each in differences(candidate, other, CONFIDENCE) if not each.slice}

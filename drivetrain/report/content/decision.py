@@ -90,7 +90,8 @@ class DecisionFacts:
     differences: tuple[Difference, ...] = ()
     """Of every metric, on all samples and on slices, where the record has them."""
     confidence: float | None = None
-    replicates: int | None = None
+    method: str = ""
+    unless: str = ""
     floors: tuple[Floor, ...] = ()
     regressions: tuple[Regression, ...] = ()
     proven: bool = False
@@ -146,7 +147,8 @@ def decision(step: str, found: Mapping[str, Any]) -> DecisionFacts:
         difference=measures({"difference": difference}).get("difference"),
         differences=tuple(_differences(found.get("differences"))),
         confidence=finite(difference.get("confidence")),
-        replicates=whole(difference.get("replicates")),
+        method=text(difference.get("method")),
+        unless=text(difference.get("unless")),
         floors=tuple(_floors(found.get("floors"))),
         regressions=tuple(_regressions(found.get("regressions"))),
         proven=mapping(found.get("rule")).get("budget_rule") == "proven",

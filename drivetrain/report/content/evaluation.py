@@ -52,6 +52,8 @@ class Measure:
     high: float | None = None
     no_interval: str = ""
     """Why there is none, as a clause."""
+    unless: str = ""
+    """What the interval holds for, as a clause."""
     higher_is_better: bool | None = None
     advice: str = ""
 
@@ -214,6 +216,7 @@ def _measure(name: str, entry: object) -> Measure | None:
         low=low,
         high=high,
         no_interval=text(given.get("no_interval")),
+        unless=text(given.get("unless")),
         higher_is_better=better if isinstance(better, bool) else None,
         advice=text(given.get("advice")),
     )
@@ -281,6 +284,8 @@ def how(found: EvaluationFacts) -> str:
         share = f"{found.confidence * 100:.4g} % " if found.confidence is not None else ""
         by = f" by {found.resampled_by}" if found.resampled_by else ""
         parts.append(f"{share}intervals, exact or from {count(found.replicates, 'bootstrap replicate')}{by}")
+    if unless := next((one.unless for one in found.measures.values() if one.unless), ""):
+        parts.append(f"those of means hold {unless}")
     if mode := found.settings.get("mode"):
         parts.append(f"curves in {mode} mode")
     if recipe := found.model.get("recipe"):

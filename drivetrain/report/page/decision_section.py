@@ -51,8 +51,8 @@ def how(found: DecisionFacts) -> str:
     if found.rows is not None:
         parts.append(f"the same {count(found.rows, 'sample')} for both" if found.champion_version else
                      count(found.rows, "sample"))  # fmt: skip
-    if found.replicates:
-        parts.append(f"the difference's interval from {count(found.replicates, 'paired bootstrap replicate')}")
+    if found.method:
+        parts.append(f"the difference's interval by {found.method}{f', {found.unless}' if found.unless else ''}")
     return "; ".join(parts) + "."
 
 
@@ -91,18 +91,22 @@ def _versus_row(found: DecisionFacts, name: str, difference: Measure | None) -> 
         better = found.higher_is_better if deciding else ours.higher_is_better if ours is not None else None
         cells.append(_value(theirs))
         cells.append(el("td", "–" if gap is None else signed(gap), class_="right"))
-        cells.append(_side(gap, difference, better, promoted=found.verdict == "register"))
+        # Earlier versions wrote intervals without the errors of the values.
+        bound = 0.0 if found.method or difference is None else difference.bound
+        cells.append(_side(gap, difference, better, bound, promoted=found.verdict == "register"))
     return el("tr", cells, class_="deciding" if deciding else None)
 
 
-def _side(gap: float | None, difference: Measure | None, higher_is_better: bool | None, *, promoted: bool) -> Markup:
-    """The interval of a difference, and whether all of it lies on one side, also where the values' errors are taken
-    off. Better is green only where it was promoted for it."""
+def _side(
+    gap: float | None, difference: Measure | None, higher_is_better: bool | None, bound: float, *, promoted: bool
+) -> Markup:
+    """The interval of a difference, and whether all of it lies on one side, also where `bound` is taken off. Better is
+    green only where it was promoted for it."""
     if difference is None or difference.interval is None:
         good = None if not gap or higher_is_better is None else (gap > 0) == higher_is_better
         return el("td", el("small", "" if good is None else "better" if good else "worse"))
     low, high = difference.interval
-    unclear = low - difference.bound <= 0 <= high + difference.bound
+    unclear = low - bound <= 0 <= high + bound
     good = None if unclear or higher_is_better is None else (low > 0) == higher_is_better
     said = "" if good is None else " better" if good else " worse"
     mark = None if good is None else el("span", said, class_="held" if good else "broken")

@@ -127,6 +127,8 @@ def _entry(measured: Measured) -> dict[str, Any]:
     entry: dict[str, Any] = {"value": measured.value, "bound": measured.bound}
     if measured.low is not None and measured.high is not None:
         entry |= {"low": measured.low, "high": measured.high}
+        if measured.unless:
+            entry["unless"] = measured.unless
         if measured.interval_bound:
             entry["interval_bound"] = measured.interval_bound
     elif measured.no_interval:

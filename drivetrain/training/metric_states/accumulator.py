@@ -342,6 +342,7 @@ class Accumulator:
             low=low,
             high=high,
             no_interval=found.why_none,
+            unless=found.unless,
             interval_bound=bound if found.limits else 0.0,
             higher_is_better=_DIRECTIONS.get(value.better, metric.higher_is_better),
         )

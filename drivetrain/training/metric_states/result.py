@@ -27,6 +27,8 @@ class Measured:
     high: float | None = None
     no_interval: str = ""
     """Why there is none though there are replicates, as a clause: `too few samples: ...`."""
+    unless: str = ""
+    """What the interval holds for, as a clause; "" where it always does."""
     interval_bound: float = 0.0
     """By how much both ends were moved outwards, for replicates are not exact: the interval that exact ones would have
     given lies within this one. 0 where they are exact. (None was moved beyond where values can lie.)"""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import drivetrain.components.evaluate as evaluating
@@ -50,6 +51,11 @@ def write_report(folder: Path, accuracy: float, model_hash: str, data_hash: str 
     }
     (folder / "evaluation.json").write_text(json.dumps(document))
     (folder / "bootstrap.json").write_text(json.dumps({"metrics": {"accuracy": [accuracy] * 100}, "slices": []}))
+    right = {"kind": "share", "right": [[0, 1, False]], "of": [], "scale": ""}
+    about = {"format": 1, "rows": 1000, "keyed": False, "slices": [], "columns": ["bits"], "left_out": []}
+    said = json.dumps({**about, "metrics": {"accuracy": right}}).encode()
+    column = np.packbits(np.arange(1000) < round(1000 * accuracy))
+    np.savez(folder / "rows.npz", about=np.frombuffer(said, np.uint8), column_0=column)
     return folder
 
 
@@ -228,7 +234,7 @@ def test_the_champion_is_evaluated_as_the_candidate_was(place: Place, evaluation
         }
     ]
     assert (found["register"], found["better"], found["champion_version"]) == (1, 1, version)
-    assert found["difference"] == found["low"] == found["high"] == pytest.approx(0.1)
+    assert found["difference"] == pytest.approx(0.1) and 0.08 < found["low"] < 0.1 < found["high"] < 0.122
     assert found["verdict"] == "register" and "0.9000 against 0.8000 of version 1" in found["why"]
     assert place.decided["champion"]["content_hash"] == content_hash(old)
     assert place.decided["champion"]["metrics"]["accuracy"]["value"] == 0.8

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from drivetrain.decision.evaluation import Evaluation, Group, Measured, Resampling
+from drivetrain.decision.rows import Rows
 
 HIGHER = {"accuracy": True, "f1_macro": True, "loss": False, "auroc": True, "confusion_matrix": None}
 Numbers = Mapping[str, float | tuple[float, float]]
@@ -22,6 +24,12 @@ def measured(numbers: Numbers) -> dict[str, Measured]:
     return found
 
 
+def varied(values: Sequence[float | None]) -> Iterator[float | None]:
+    """Replicates that do not vary say nothing: these do, hardly."""
+    for place, value in enumerate(values):
+        yield None if value is None else value * (1 + 1e-9 * (place % 2))
+
+
 def evaluation(
     numbers: Numbers,
     *,
@@ -31,8 +39,9 @@ def evaluation(
     undefined: Mapping[str, str] | None = None,
     **fields: Any,
 ) -> Evaluation:
-    """`replicates` of metrics of the whole test set, and their `bounds`; without them there was no bootstrap."""
-    drawn = {name: tuple(values) for name, values in (replicates or {}).items()}
+    """`replicates` of metrics of the whole test set, of which rows say nothing, and their `bounds`; without them there
+    was no bootstrap."""
+    drawn = {name: tuple(varied(values)) for name, values in (replicates or {}).items()}
     whole = Group(
         num_samples=360, metrics=measured(numbers), undefined=undefined or {}, replicates=drawn, bounds=bounds or {}
     )
@@ -49,6 +58,7 @@ def evaluation(
             "model_hash": "c" * 64,
             "settings": {},
             "resampling": Resampling(replicates=count, seed=0, by="id") if drawn else None,
+            "evidence": Rows(keys=np.arange(360, dtype=np.uint64), keyed=False, columns=[]) if drawn else None,
             **fields,
         }
     )

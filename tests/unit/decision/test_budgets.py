@@ -28,7 +28,9 @@ def sliced(
     def around(value: float) -> tuple[float, ...]:
         return tuple(value + spread * (2 * number / (COUNT - 1) - 1) for number in range(COUNT))
 
-    base = make({"loss": 0.5, "accuracy": 0.5}, replicates={"loss": [0.5] * COUNT, "accuracy": [0.5] * COUNT})
+    # (Replicates of two models that do not differ at all are no certainty.)
+    whole = [0.5 + 1e-6 * ((7 * number + round(1e4 * sum(values.values()))) % 11) for number in range(COUNT)]
+    base = make({"loss": 0.5, "accuracy": 0.5}, replicates={"loss": whole, "accuracy": whole})
     slices = {
         name: Group(
             num_samples=size,
@@ -48,7 +50,7 @@ def decided(ours: Evaluation, theirs: Evaluation, budgets: str, budget_rule: str
 
 def test_a_loss_that_is_not_significant_is_kept_and_not_proven(evaluation: Make, tmp_path: Path) -> None:
     """Worse by 0.02 give or take 0.02, where 0.03 is allowed; on the other slice a loss is ruled out."""
-    sizes = {NORTH: 50, SOUTH: 5000}
+    sizes = {NORTH: 250, SOUTH: 5000}
     ours = sliced(evaluation, sizes, {NORTH: 2.02, SOUTH: 2.0}, 0.035)
     theirs = sliced(evaluation, sizes, {NORTH: 2.0, SOUTH: 2.0}, 0.0)
     budgets = '{"loss@site=north": 0.03, "loss@site=south": 0.04}'
@@ -57,13 +59,13 @@ def test_a_loss_that_is_not_significant_is_kept_and_not_proven(evaluation: Make,
     proven = decided(ours, theirs, budgets=budgets, budget_rule="proven")
     assert proven.verdict == "keep champion" and not proven.within_budgets and proven.better
     north, south = proven.regressions
-    assert (north.within, south.within, north.samples) == (False, True, 50)
+    assert (north.within, south.within, north.samples) == (False, True, 250)
     assert north.at_most == pytest.approx(0.02 + 1.645 * 0.0202, abs=4e-3)
     said = " ".join(proven.why)
     assert f"loss (site=north) may be {north.at_most:.4f} worse than the champion's; a loss of more than 0.0300" in said
     # What the samples can show is said whatever the rule.
     assert north.could_rule_out == pytest.approx(2.486 * 0.0202, abs=6e-3)
-    told = "The budget of loss (site=north), 0.0300, is smaller than what 50 samples can rule out, "
+    told = "The budget of loss (site=south), 0.0400, is smaller than what 5,000 samples can rule out, "
     assert told in said and told in " ".join(kept.why) and "So are 1 other budget." in said
     write(proven, tmp_path, About(group="digits", registry="local", candidate_hash="c" * 64))
     page = (tmp_path / "decision.md").read_text()
@@ -74,8 +76,8 @@ def test_a_loss_that_is_not_significant_is_kept_and_not_proven(evaluation: Make,
 def test_every_budget_is_judged_by_itself(evaluation: Make) -> None:
     """Of twenty slices one is clearly worse: among so many looks that may be chance, and it is not ruled out."""
     names = [f"site={number}" for number in range(20)]
-    theirs = sliced(evaluation, dict.fromkeys(names, 50), dict.fromkeys(names, 2.0), 0.0)
-    ours = sliced(evaluation, dict.fromkeys(names, 50), {**dict.fromkeys(names, 1.9), "site=7": 2.05}, 0.04)
+    theirs = sliced(evaluation, dict.fromkeys(names, 250), dict.fromkeys(names, 2.0), 0.0)
+    ours = sliced(evaluation, dict.fromkeys(names, 250), {**dict.fromkeys(names, 1.9), "site=7": 2.05}, 0.04)
     budgets = '{"loss@site=*": 0.02}'
     assert decided(ours, theirs, budgets=budgets).within_budgets
     proven = decided(ours, theirs, budgets=budgets, budget_rule="proven")
@@ -83,8 +85,8 @@ def test_every_budget_is_judged_by_itself(evaluation: Make) -> None:
 
 
 def test_a_slice_that_leaves_the_metric_undefined_proves_nothing(evaluation: Make) -> None:
-    sizes = {NORTH: 50, SOUTH: 0}
-    models = [sliced(evaluation, sizes, {NORTH: 2.0}, 0.0) for _ in range(2)]
+    sizes = {NORTH: 250, SOUTH: 0}
+    models = [sliced(evaluation, sizes, {NORTH: value}, 0.001) for value in (2.0, 2.001)]
     budgets = '{"loss@site=*": 0.05}'
     kept = decided(models[0], models[1], budgets=budgets)
     assert kept.verdict == "register"

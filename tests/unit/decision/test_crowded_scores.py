@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from drivetrain.decision import Champion, Evaluation, decide, policy, read_evaluation
+from drivetrain.decision.rows import Rows
 from drivetrain.training.evaluation import document
 from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.metric import Samples, Task, load_metrics
@@ -41,7 +43,8 @@ def evaluated(folder: Path, scores: np.ndarray) -> Evaluation:
     folder.mkdir()
     (folder / "evaluation.json").write_text(json.dumps(content))
     (folder / "bootstrap.json").write_text(json.dumps(document.replicates(result)))
-    return read_evaluation(folder)
+    # As of metrics of which rows say nothing.
+    return replace(read_evaluation(folder), evidence=Rows(keys=np.arange(N, dtype=np.uint64), keyed=False, columns=[]))
 
 
 @pytest.mark.parametrize(("width", "told"), [(1e-9, True), (0.1, False)])
@@ -56,5 +59,5 @@ def test_a_worse_model_is_not_better_for_the_bins_of_the_other(tmp_path: Path, w
     difference = decided.difference
     assert difference is not None and difference.interval is not None
     assert difference.interval.low < difference.value < difference.interval.high
-    assert difference.share_better == 0
+    assert difference.surest_gain(0.025) == pytest.approx(difference.interval.low)
     assert ("The interval is wider by 0.5" in " ".join(decided.why)) == told

@@ -17,7 +17,7 @@ def test_the_facts(findings: Callable[..., Path]) -> None:
     found = read_decision("compare", findings() / "decision")
     assert found is not None and (found.verdict, found.group, found.metric) == ("register", "digits", "accuracy")
     assert found.champion_version == "2" and found.champion["accuracy"].value == 0.85 and found.rows == 360
-    assert found.difference is not None and found.difference.interval == (0.02, 0.08) and found.replicates == 200
+    assert found.difference is not None and found.difference.interval == (0.02, 0.08) and found.method == "t and Hall"
     assert [(one.metric, one.slice) for one in found.differences][2:] == [
         ("accuracy", "site=south"), ("accuracy", "site=east"),
     ]  # fmt: skip

@@ -16,6 +16,7 @@ from drivetrain.training.metric_states.uncertainty.intervals import (
     FEWEST_KEYS,
     FEWEST_OUTCOMES,
     FEWEST_SAMPLES,
+    UNLESS,
     area,
     beta_quantile,
     beta_share,
@@ -78,7 +79,8 @@ def test_without_a_closed_form_skewness_counts() -> None:
     random = np.random.default_rng(3)
     replicates = random.gamma(4.0, 0.25, 4000)
     low, high = skewed(1.0, replicates, 0.95, 1000)
-    assert high - 1 > 1.5 * (1 - low)
+    t = 1.962 * replicates.std(ddof=1)
+    assert high - 1 > 1.2 * t and 1 - low == pytest.approx(t, rel=1e-3)  # the short side is Student's own
     even = skewed(0.0, np.linspace(-1, 1, 4000), 0.95, 10**6)
     assert even == pytest.approx((-1.96 / 3**0.5, 1.96 / 3**0.5), abs=1e-3)
     assert skewed(2.0, np.full(9, 2.0), 0.95, 100) == (2.0, 2.0)
@@ -92,14 +94,14 @@ def of(value: Value, replicates: list[float | None], **given: int) -> tuple[tupl
 @pytest.mark.parametrize("name", ["rmse", "perplexity"])
 def test_what_is_made_of_a_mean_has_the_interval_of_the_mean(name: str) -> None:
     random = np.random.default_rng(2)
-    losses, scale = random.lognormal(0, 1, 60), {"rmse": np.sqrt, "perplexity": np.exp}[name]
+    losses, scale = random.lognormal(0, 1, 240), {"rmse": np.sqrt, "perplexity": np.exp}[name]
     task = Task("regression", 1) if name == "rmse" else Task("values")
     of_mean = "mse" if name == "rmse" else "loss"
     targets = np.sqrt(losses)[:, None] if name == "rmse" else None
-    predicted = None if targets is None else np.zeros((60, 1))
+    predicted = None if targets is None else np.zeros((240, 1))
     given = Bootstrap(replicates=50)
-    counting = Accumulator(ALONE, task, load_metrics(f"{of_mean}, {name}", task), num_rows=60, bootstrap=given)
-    counting.update(np.arange(60), Samples(losses=losses, targets=targets, predicted=predicted))
+    counting = Accumulator(ALONE, task, load_metrics(f"{of_mean}, {name}", task), num_rows=240, bootstrap=given)
+    counting.update(np.arange(240), Samples(losses=losses, targets=targets, predicted=predicted))
     found = counting.finish().whole.metrics
     ends = found[of_mean].low, found[of_mean].high
     assert None not in ends and (found[name].low, found[name].high) == pytest.approx(tuple(map(scale, ends)), rel=1e-9)
@@ -120,10 +122,16 @@ def test_a_closed_form_needs_no_replicates_and_is_only_widened() -> None:
     assert of(value, [0.5, 1.0] * 100, num_samples=50)[0] == (0.5, 1.0)
 
 
+def test_the_interval_of_a_mean_says_what_it_holds_for() -> None:
+    replicates: list[float | None] = [0.1, 0.2, 0.3] * 50
+    assert interval(Value(0.2), replicates, 0.9, num_samples=1000).unless == UNLESS
+    assert interval(Value(0.2, limits=share(200, 1000)), replicates, 0.9, num_samples=1000).unless == ""
+
+
 @pytest.mark.parametrize(
     ("given", "why"),
     [
-        ({"num_samples": FEWEST_SAMPLES - 1}, "too few samples: 49, and 50 are needed"),
+        ({"num_samples": FEWEST_SAMPLES - 1}, "too few samples: 199, and 200 are needed"),
         ({"num_right": 1000 - FEWEST_OUTCOMES + 1}, "too few samples: 9 with a wrong prediction, and 10 are needed"),
         ({"num_right": 9}, "too few samples: 9 with a right prediction, and 10 are needed"),
     ],
@@ -140,7 +148,7 @@ def test_what_does_not_vary_is_said() -> None:
 
 
 def test_of_a_class_its_own_samples_count() -> None:
-    assert of(Value(0.2, num_samples=5), [0.1, 0.3] * 50) == (None, "too few samples: 5, and 50 are needed")
+    assert of(Value(0.2, num_samples=5), [0.1, 0.3] * 50) == (None, "too few samples: 5, and 200 are needed")
 
 
 def test_too_few_replicates_are_said() -> None:
@@ -162,11 +170,11 @@ def measured(right: np.ndarray, scores: np.ndarray, replicates: int = 50) -> dic
 
 def test_a_test_set_without_errors_says_no_more_than_it_can() -> None:
     """Each replicate is perfect; another test set need not be."""
-    found = measured(np.ones(50, bool), np.linspace(0.01, 0.99, 50))
-    assert (found["accuracy"].low, found["accuracy"].high) == clopper_pearson(50, 50, 0.95)
+    found = measured(np.ones(200, bool), np.linspace(0.01, 0.99, 200))
+    assert (found["accuracy"].low, found["accuracy"].high) == clopper_pearson(200, 200, 0.95)
     for name in ("f1", "recall", "precision", "mcc", "auroc", "average_precision"):
         low = found[name].low
-        assert found[name].value == 1.0 and low is not None and low < 0.95, name
+        assert found[name].value == 1.0 and low is not None and low < 0.99, name
     assert found["log_loss"].low is None
     assert found["log_loss"].no_interval == "too few samples: 0 with a wrong prediction, and 10 are needed"
 
