@@ -10,9 +10,8 @@ from drivetrain.decision.differences import Difference
 from drivetrain.decision.evaluation import ALL, Evaluation, Group, Measured
 from drivetrain.decision.formatting import place
 from drivetrain.decision.intervals import rejected
-from drivetrain.decision.noninferiority import likely_ruled_out, most_lost
+from drivetrain.decision.noninferiority import likely_ruled_out
 from drivetrain.decision.policy import Limit, Policy
-from drivetrain.decision.rows import WonLost
 
 _SHOWN = 20
 SAY_IT = "A recipe says so of its own metrics by higher_is_better; others are named in docs/metrics.md."
@@ -147,9 +146,6 @@ def regressions(
             loss = (-difference if _direction(ours, limit, "budgets") else difference) + ours.bound + theirs.bound
             known = by_place.get((limit.metric, name))
             at_most = None if known is None or known.interval is None else known.surest_loss(level)
-            counts = _counts(candidate, champion, limit.metric, name)
-            if counts is not None:
-                at_most = max(most_lost(counts.won, counts.lost, counts.of, level), at_most or -1.0)
             found.append(
                 Regression(
                     metric=limit.metric,
@@ -170,17 +166,6 @@ def regressions(
     broken = rejected([one.chance for one in tested if one.chance is not None], level)
     within = {id(one): not outside for one, outside in zip(tested, broken, strict=True)}
     return tuple(replace(one, within=within.get(id(one), one.within)) for one in found)
-
-
-def _counts(candidate: Evaluation, champion: Evaluation, metric: str, name: str) -> WonLost | None:
-    """Of a metric that is a share of rows: on how many either model is better."""
-    from drivetrain.decision.rows import won_lost
-
-    ours, theirs = candidate.evidence, champion.evidence
-    higher = candidate.groups[name].metrics[metric].higher_is_better
-    if ours is None or theirs is None or candidate.groups[name].num_keys is not None:
-        return None
-    return won_lost(ours, theirs, metric, name, higher_is_better=bool(higher))
 
 
 def check_budgets(candidate: Evaluation, policy: Policy) -> None:
