@@ -50,6 +50,7 @@ def start(
         pipeline=built.pipeline.name,
         max_parallel=built.pipeline.max_parallel_steps,
         cache=cache,
+        triggered=bool(built.pipeline.triggers),
         functions=dict(local.lambdas),
         callbacks=dict(local.callbacks),
         region=region_of(built.pipeline.deployment),

@@ -166,6 +166,7 @@ def run(
         data={**options.data(from_settings(work.local.data)), **local_data},
         mode=paths,
         cache=not no_cache,
+        triggered=work.pipeline is not None and bool(work.pipeline.triggers),
         explain_cache=explain_cache,
         interruptions=interruptions,
         selected=selected,

@@ -52,6 +52,7 @@ class Options:
         data: s3:// URI -> local file or folder that lies there for this run.
         mode: how /opt/ml is provided (container.py).
         cache: False runs every step; what they give is remembered all the same.
+        triggered: something starts the pipeline by itself, so that a run ends early in which nothing is new.
         explain_cache: say field by field why a step hit or missed.
         interruptions: when training jobs lose their machines (interruption_simulation/).
         selected: the steps to be run, where not all are (selecting.py); what they need of others is taken from the
@@ -75,6 +76,7 @@ class Options:
     data: Mapping[str, str] = field(default_factory=dict[str, str])
     mode: Mode = "auto"
     cache: bool = True
+    triggered: bool = False
     explain_cache: bool = False
     interruptions: tuple[Interruption, ...] = ()
     selected: tuple[str, ...] = ()

@@ -294,7 +294,8 @@ class Runner:
     ) -> Summary:
         selection = self._select(definition, request, store)
         search = None
-        if not resumed and SOURCE_VERSION in request.text:
+        # A definition as it came says by its looks that something starts it.
+        if not resumed and (request.options.triggered or SOURCE_VERSION in request.text):
             from drivetrain.targets.local.execution.nothing_new import search_of
 
             search = search_of(id, definition, request.options, ledger, store)

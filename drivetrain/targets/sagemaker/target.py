@@ -50,7 +50,10 @@ def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer:
 
     pipeline = compiled.pipeline
     options = Options(
-        pipeline=pipeline.name, max_parallel=pipeline.max_parallel_steps, region=settings_of(pipeline.deployment).region
+        pipeline=pipeline.name,
+        max_parallel=pipeline.max_parallel_steps,
+        triggered=bool(pipeline.triggers),
+        region=settings_of(pipeline.deployment).region,
     )
     return Runner(Home(home), observer).start(compiled.text, parameters, options, assets=compiled.assets)
 

@@ -2,8 +2,9 @@
 
 Nothing is new where every source that is looked at has the version that the run before found, where that had the same
 definition and parameters and succeeded to its end, and where all that it wrote is as it wrote it and not too old. The
-steps that look run first. A step without a cache may read what nobody looks at: a pipeline with such a step, other than
-those that only judge and publish what it has made, runs to its end each time.
+steps that look run first; data of this machine have their hash in the definition. A step without a cache may read what
+nobody looks at: a pipeline with such a step, other than those that only judge and publish what it has made, runs to its
+end each time.
 
 In the account the steps that look run, and so do those without a cache: a cached result ends no execution there, and
 to know that an earlier one succeeded to its end takes a job of its own, which costs what the jobs that it spares cost.
@@ -131,7 +132,7 @@ def search_of(
     needs = dependencies(definition)
     steps = definition.walk()
     looks = frozenset(step.name for step in steps if _looks(step) and not needs[step.name])
-    if not looks or not all(step.name in looks or _is_covered(step) for step in steps):
+    if not all(step.name in looks or _is_covered(step) for step in steps):
         return None
     found = Search(row, definition, options, looks, ledger, store)
     return found if found.may_succeed() else None

@@ -180,6 +180,15 @@ def test_a_run_ends_early_if_nothing_is_new_and_has_the_results_of_the_one_befor
     assert rows.since(rows.run()) is None and rows.ran() == {"look", "compare"}
 
 
+def test_without_a_source_it_ends_early_only_where_something_starts_the_pipeline(runs: LocalRuns) -> None:
+    steps = [runs.processing("make", "pass", cache=True), runs.processing("compare", "pass", arguments=COMPARE[:1])]
+    first = runs.start(steps).execution
+    assert runs.start(steps).reason is None
+    last = runs.start(steps, triggered=True)
+    assert last.reason is not None and last.reason.startswith("nothing new since ") and first not in last.reason
+    assert runs.statuses() == {"make": "Cached", "compare": "Cached"} and not runs.of(StepStarted)
+
+
 def test_a_run_that_is_to_run_every_step_does(rows: Rows) -> None:
     judged(rows)
     rows.run()
