@@ -25,7 +25,7 @@ JOBS = [
     Job("programs", PROGRAMS, 5, aside=True),
     Job("horovod", "make horovod", 300, ("setup", "programs")),
     Job("test-horovod", "make test-horovod", 100, ("horovod",)),
-    Job("test-spark35", "make test-spark35", 150, ("setup", "programs")),
+    Job("test-spark35", "make test-spark35", 2000, ("setup", "programs")),
     Job("faults", f'make faults ARGS="--minutes {int(_MINUTES)}"', 9000, ("setup", "horovod")),
     Job("install-hashed", "make .venvs/hashed/.installed", 15, ("setup",)),
     Job("audit-code", "make audit-code", 20, ("setup", "install-audit")),
