@@ -242,6 +242,12 @@ def say(content: Mapping[str, Any], speed: str) -> None:
     coverage, collectives = content["coverage"], content["collectives"]
     for line in table.lines(content):
         print(line)
+    left_out = (content.get("rows") or {}).get("left_out", ())
+    if left_out:
+        print(
+            f"  {len(left_out):,} metric{'s' * (len(left_out) > 1)} ({', '.join(left_out[:3])}"
+            f"{', ...' * (len(left_out) > 3)}): what each row says was too large to keep, comparisons go by replicates"
+        )
     print(
         f"  {coverage['counted']:,} of {coverage['rows']:,} samples counted, each once; "
         f"{collectives} collective{'s' * (collectives != 1)} for the metrics; {speed}",

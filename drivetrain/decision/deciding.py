@@ -258,6 +258,8 @@ def _about_champion(
         f"{policy.metric} is {number(difference.candidate)} against {number(difference.champion)} of version "
         f"{champion.version}: {_compared(difference)}. {asked}"
     )
+    if candidate.evidence is not None and policy.metric in candidate.evidence.left_out:
+        told += f" What each row says of {policy.metric} was too large to keep: the bootstrap's replicates decide."
     if difference.interval is None:
         if difference.why_none:
             return [told, f"There is no interval: {difference.why_none}."]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -88,3 +89,12 @@ def test_what_improved_and_what_got_worse_are_counts_of_the_class() -> None:
     champion = Champion(version=1, content_hash="", evaluation=evaluation(theirs, 60))
     found = decide(evaluation(ours, 60), champion, policy(metric="recall"))
     assert "38 improved and 5 got worse of 60 samples" in " ".join(found.why)
+
+
+def test_that_rows_were_too_many_to_keep_is_said() -> None:
+    ours, theirs = (
+        replace(evaluation(found, 60), evidence=replace(Rows.of({"other": (found, None)}), left_out=("recall",)))
+        for found in (np.arange(60) < 40, np.arange(60) < 30)
+    )
+    found = decide(ours, Champion(version=1, content_hash="", evaluation=theirs), policy(metric="recall"))
+    assert "What each row says of recall was too large to keep: the bootstrap's replicates decide." in found.why[0]
