@@ -29,6 +29,7 @@ from drivetrain.training.errors import unknown_name
 from drivetrain.training.recipe import Batch, HasExample
 from drivetrain.training.torch import strategy
 from drivetrain.training.torch.accumulation import pieces
+from drivetrain.training.torch.checkpoints.generators import kept_generators
 from drivetrain.training.torch.layers import chain_of, refuse_sparse_gradients
 from drivetrain.training.torch.parallel.stage_split import Boundary, Shadow, StageModule, split_chain
 from drivetrain.training.torch.precision import Precision
@@ -110,9 +111,8 @@ def plan_of(options: Options, ranks: int, owner: str) -> StagePlan:
 
 @dataclass
 class _Made:
-    """A schedule for micro-batches of `rows` samples of one shape; torch's stages have buffers of a fixed size."""
+    """A schedule for micro-batches of one shape; torch's stages have buffers of a fixed size."""
 
-    rows: int
     stages: list[PipelineStage]
     schedule: Any
 
@@ -126,6 +126,7 @@ class Pipeline:
         shadow: all stages, for the shapes of what travels.
         group: the ranks of this pipeline, in the order of their stages.
         losses: one loss a sample, weighted.
+        full: samples of a piece of a full batch.
     """
 
     def __init__(
@@ -136,11 +137,13 @@ class Pipeline:
         device: torch.device,
         group: dist.ProcessGroup,
         losses: Losses,
+        full: int,
     ) -> None:
+        self._full = full
         self.plan, self.stages, self.shadow, self.device, self.group = plan, stages, shadow, device, group
         self.losses = losses
         self.is_first, self.is_last = 0 in stages, plan.num_stages - 1 in stages
-        self._made: dict[tuple[Any, ...], list[_Made]] = {}
+        self._made: dict[tuple[Any, ...], _Made] = {}
         self._targets: trees.Tree = torch.empty(0)
         self._counted = 0
         self._scale: float | Tensor = 1.0
@@ -179,24 +182,25 @@ class Pipeline:
     def _schedule(self, inputs: Tensor, *, training: bool) -> tuple[_Made, Tensor]:
         """A schedule whose micro-batches hold all of `inputs`, and the rows that fill them.
 
-        The one for the longest inputs so far does for shorter ones. All ranks of a pipeline see the same inputs, and so
-        come to the same answer.
+        In training all batches are cut into micro-batches of one size, that of a full one, whichever came first: the
+        last bits of sums depend on it, and a training that goes on would have others. All ranks of a pipeline see the
+        same inputs, and so come to the same answer.
         """
         if not isinstance(inputs, Tensor):
             raise InputError(
                 f"{self.plan.owner}: what goes along a pipeline is one tensor, and the recipe's inputs are several "
                 f"({trees.described(inputs):.200}). Use strategy 'ddp' or 'fsdp'."
             )
-        made = self._made.setdefault((training, inputs.shape[1:], inputs.dtype), [])
         micro_batches = self.plan.micro_batches
-        fitting = next((m for m in made if m.rows * micro_batches >= len(inputs)), None)
-        if fitting is None:
-            fitting = self._make(-(-len(inputs) // micro_batches), inputs, training)
-            made.append(fitting)
-        return fitting, torch.arange(fitting.rows * micro_batches, device=self.device) % len(inputs)
+        rows = -(-max(len(inputs), self._full if training else 0) // micro_batches)
+        key = (training, inputs.shape[1:], inputs.dtype, rows)
+        if key not in self._made:
+            self._made[key] = self._make(rows, inputs, training)
+        return self._made[key], torch.arange(rows * micro_batches, device=self.device) % len(inputs)
 
     def _make(self, rows: int, inputs: Tensor, training: bool) -> _Made:
-        boundaries = self.shadow.boundaries(inputs, rows, training=training)
+        with kept_generators(self.device):  # layers may draw from any
+            boundaries = self.shadow.boundaries(inputs, rows, training=training)
         stages = [self._stage(index, boundaries) for index in self.stages]
         kind = SCHEDULES[self.plan.schedule][0]
         single = self.plan.schedule in SINGLE_STAGE
@@ -205,7 +209,7 @@ class Pipeline:
         loss = self._weighted_loss if training else None
         held: Any = stages[0] if single else stages
         schedule = kind(held, self.plan.micro_batches, loss_fn=loss, scale_grads=False)
-        return _Made(rows, stages, schedule)
+        return _Made(stages, schedule)
 
     def _stage(self, index: int, boundaries: Sequence[Boundary]) -> PipelineStage:
         # Given both shapes, torch's stages need not tell each other, which they would do with pickles.
@@ -255,7 +259,9 @@ class PipelineStrategy(strategy.Strategy):
         self.model = nn.Sequential(OrderedDict(layer for index in mine for layer in cut[index]))
         stages = {index: self.shape_stage(modules[index]) for index in mine}
         group = layout.mesh["stage"].get_group()
-        self.pipeline = Pipeline(plan, stages, shadow, self.process.device, group, self.losses)
+        replica = -(-self.config.global_batch // layout.data_size)
+        full = -(-replica // self.config.accumulation)
+        self.pipeline = Pipeline(plan, stages, shadow, self.process.device, group, self.losses, full)
         return self.model
 
     def may_start(self, layers: Sequence[str]) -> list[bool]:
