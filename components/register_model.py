@@ -83,7 +83,7 @@ def register_model(
             be reached or refuses.
     """
     from drivetrain.registry import registration
-    from drivetrain.registry.approving import checked_registration
+    from drivetrain.registry.approving import approval_at_registration, checked_registration
     from drivetrain.registry.content_hash import files_in, hash_of_files
     from drivetrain.registry.intact import known
     from drivetrain.registry.model_package import is_training_image
@@ -117,8 +117,9 @@ def register_model(
         quality=quality,
     )
     before = known(opened, group, content_hash)
+    status = approval_at_registration(opened, group, approval)
     version, created = opened.register(
-        group, content_hash, record, metrics=metrics, execution=execution, approval=approval
+        group, content_hash, record, metrics=metrics, execution=execution, approval=status
     )
     made = opened.version(group, version) if card is not None or before is not None else None
     if card is not None and made is not None:

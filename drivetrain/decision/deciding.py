@@ -154,6 +154,7 @@ def decide(
         verdict = "register" if kept and not used_up(policy, comparison) else "keep champion"
     why = [
         *candidate.seen,
+        *_seen_by_champion(candidate, champion),
         *_first([_about_floor(floor) for floor in floors if not floor.met], "floors are not met"),
         *([] if registered is None else [_about_registered(registered)]),
         *_about_champion(candidate, champion, policy, difference, registered, comparison, floors, asked),
@@ -219,6 +220,13 @@ def _first(told: Sequence[str], others: str) -> list[str]:
     """The first few of many reasons of one kind, for there may be hundreds of slices."""
     rest = len(told) - _MOST_TOLD
     return [*told[:_MOST_TOLD], *([f"{rest:,} more {others}."] if rest > 0 else [])]
+
+
+def _seen_by_champion(candidate: Evaluation, champion: Champion | None) -> list[str]:
+    """What only the champion knows of the test set: its numbers are too good then."""
+    if champion is None or champion.evaluation is None:
+        return []
+    return [f"Version {champion.version}: {each}" for each in champion.evaluation.seen if each not in candidate.seen]
 
 
 def _about_floor(floor: Floor) -> str:

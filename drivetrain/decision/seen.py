@@ -3,7 +3,6 @@
 `evaluate` writes it into evaluation.json, under `data`:
 
     "trained_on": true                              the test set is the very data that the model was trained on
-    "shared_keys": {"compared": 120, "shared": 96}   of the keys that both manifests name, so many are in both
     "leakage": {"rows": 12, "groups": {"user": 3}}  what prepare_data counted (drivetrain/data/leakage.py)
 """
 
@@ -22,10 +21,6 @@ def seen(data: Mapping[str, Any]) -> Iterator[str]:
     """The sentences; none for a test set of which the model knows nothing, as far as that was looked at."""
     if data.get("trained_on") is True:
         yield "The model was trained on this very test set."
-    shared = _mapping(data.get("shared_keys"))
-    if many := _number(shared.get("shared")):
-        compared = count(_number(shared.get("compared")), "key")
-        yield f"Of {compared} of the test set that were looked up, {many:,} {_are(many)} in the training data."
     leakage = _mapping(data.get("leakage"))
     if rows := _number(leakage.get("rows")):
         yield f"{count(rows, 'row')} of the test set {_are(rows)} in the training data, too, but for the key."

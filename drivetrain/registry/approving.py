@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from drivetrain.registry import approvers
 from drivetrain.registry.binding import AGAINST, REPORT, allow, objections
 from drivetrain.registry.intact import check_own_files
 from drivetrain.registry.report_hash import report_hash
@@ -34,6 +35,14 @@ def checked_registration(
     return evidence._replace(decision={**evidence.decision, AGAINST: kept})
 
 
+def approval_at_registration(registry: Registry, group: str, approval: str) -> str:
+    """The status of a new version: it waits where it was to be approved at once, and its group asks for more people."""
+    if approval != "Approved" or (people := approvers.needed(registry, group)) < 2:
+        return approval
+    print(f"{group} asks for {people} approvals: the new version waits for them", flush=True)
+    return "PendingManualApproval"
+
+
 def make_champion(
     registry: Registry,
     group: str,
@@ -50,10 +59,12 @@ def make_champion(
 
     Args:
         against: why it is approved against the decision on it; kept with the reason.
+        by: who approves, where the backend does not know it.
         bound: False for a rollback, which no decision binds, and neither does one bind a version that is approved.
 
     Returns:
-        The version as it is then, and those that were rejected, the newest first.
+        The version as it is then, and those that were rejected, the newest first. It waits for approval still where its
+        group asks for more people than have approved it (approvers.py).
 
     Raises:
         UserError: its files are not those that were registered; the decision on it speaks against it, and nobody says
@@ -67,6 +78,9 @@ def make_champion(
         kept = allow(said, what=f"{group} version {version} cannot be approved", against=against)
         reason = f"{reason}; {kept}" if reason and kept else kept or reason
     check_own_files(asked, registry.objects)
+    people = {each.by for each in approvers.keep(registry, group, version, by)}
+    if bound and asked.status != "Approved" and len(people) < approvers.needed(registry, group):
+        return [asked]
     found = registry.set_status(group, version, "Approved", reason=reason, by=by)
     newer = [each for each in registry.approved(group) if each.version > version]
     said = f"version {version} is the champion" + (f": {reason}" if reason else "")

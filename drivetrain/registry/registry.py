@@ -150,6 +150,11 @@ class Registry(Protocol):
         """The folder that stands for S3 where its versions' files lie on this machine; None where they do not."""
         ...
 
+    @property
+    def caller(self) -> str | None:
+        """Who asks, as the backend knows it; None where it knows nobody."""
+        ...
+
     def register(
         self,
         group: str,

@@ -57,6 +57,21 @@ def model(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
+def test_what_the_model_knows_of_the_data_is_told(
+    pooled: Any, prepared_data: ModuleType, model: Path, tmp_path: Path
+) -> None:
+    data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 10))
+    manifest = json.loads((data / "manifest.json").read_text())
+    leakage = {"rows": 2, "groups": {"site": 1}}
+    (data / "manifest.json").write_text(json.dumps({**manifest, "leakage": leakage}))
+    description = json.loads((model / "model.json").read_text())
+    for of, same in ((manifest["content_hash"], True), ("0" * 64, False)):
+        (model / "model.json").write_text(json.dumps({**description, "data": {"content_hash": of}}))
+        pooled(1, evaluated, model, data, tmp_path / "report", Settings(bootstrap=0))
+        told = read(tmp_path / "report")["data"]
+        assert (told["trained_on"], told["leakage"]) == (same, leakage)
+
+
 def evaluated(process: Process, model: Path, data: Path, report: Path, settings: Settings) -> dict[str, float]:
     return run(model, data, process, settings=settings, report=report, model_hash="abc")
 

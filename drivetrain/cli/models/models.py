@@ -12,6 +12,9 @@ from drivetrain.cli.models.registry import RegistryUrl
 from drivetrain.cli.options import Home, Json
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from drivetrain.registry.approvers import Approval
     from drivetrain.registry.registry import ModelVersion
 
 app = App(help="Look at registered models, approve or reject them.")
@@ -22,6 +25,7 @@ Against = Annotated[
     str,
     Option("--against-decision", metavar="REASON", help="Why, where the decision on it speaks against it; kept."),
 ]
+By = Annotated[str | None, Option("--by", metavar="NAME", help="Who decides; kept with the login, and not verified.")]
 Reason = Annotated[str | None, Option("--reason", "-m", metavar="TEXT", help="Why; kept with the decision.")]
 
 
@@ -162,6 +166,7 @@ def approve(
     version: Version = "latest",
     reason: Reason = None,
     against: Against = "",
+    by: By = None,
     registry: RegistryUrl = None,
     home: Home = None,
     as_json: Json = False,
@@ -177,7 +182,7 @@ def approve(
       drivetrain models approve retraining 3 -m "better on all classes"
       drivetrain models approve retraining 4 --against-decision "data was wrong"
     """
-    _decide(group, version, "Approved", reason, registry, home, as_json, against=against)
+    _decide(group, version, "Approved", reason, registry, home, as_json, against=against, by=by)
 
 
 @app.command()
@@ -191,6 +196,39 @@ def reject(
 ) -> None:
     """Reject a version."""
     _decide(group, version, "Rejected", reason, registry, home, as_json)
+
+
+@app.command(name="approvals")
+def approvals_(
+    group: Group,
+    people: Annotated[int | None, Argument(metavar="PEOPLE", help="So many different people must approve.")] = None,
+    registry: RegistryUrl = None,
+    home: Home = None,
+    as_json: Json = False,
+) -> None:
+    """Show who approved a group's versions, or set how many must.
+
+    \b
+    Examples:
+      drivetrain models approvals retraining
+      drivetrain models approvals retraining 2
+    """
+    from drivetrain.base.formatting import count
+    from drivetrain.cli.models.registry import opened
+    from drivetrain.cli.terminal import say, say_json, table
+    from drivetrain.registry.approvers import approvals, ask_for, needed
+
+    models = opened(registry, home)
+    if people is not None:
+        ask_for(models, group, people)
+    given, asked = approvals(models, group), needed(models, group)
+    if as_json:
+        say_json({"group": group, "people": asked, "approvals": [each._asdict() for each in given]})
+        return
+    say(f"{group} asks for {count(asked, 'different person', 'different people') if asked > 1 else 'one person'}")
+    if given:
+        rows = [[str(each.version), each.at, each.by, "" if each.verified else "not verified"] for each in given]
+        say(table(("version", "approved", "by", ""), rows))
 
 
 @app.command()
@@ -252,20 +290,23 @@ def _decide(
     *,
     against: str = "",
     bound: bool = True,
+    by: str | None = None,
 ) -> None:
     import getpass
 
     from drivetrain.base.formatting import approval_words, printable
     from drivetrain.cli.models.registry import opened
     from drivetrain.cli.terminal import paint, say, say_json
+    from drivetrain.registry.approvers import approvals, needed
     from drivetrain.registry.approving import make_champion
 
     models = opened(registry, home)
     before = models.version(group, version)
     try:
-        by = getpass.getuser()
+        login = getpass.getuser()
     except (KeyError, OSError):
-        by = None  # a container without a name for its user
+        login = None  # a container without a name for its user
+    by = f"{by} (login {login})" if by and login else by or login
     rejected: list[ModelVersion] = []
     if status == "Approved":
         after, *rejected = make_champion(
@@ -273,16 +314,30 @@ def _decide(
         )
     else:
         after = models.set_status(group, before.version, status, reason=reason, by=by)
+    given = approvals(models, group) if status == "Approved" else []
+    given = [each for each in given if each.version == after.version]
     if as_json:
         from drivetrain.cli.models.version_text import version_json
 
-        say_json({**version_json(after), "rejected_versions": [each.version for each in rejected]})
+        known = {"approvals": [each._asdict() for each in given]} if given else {}
+        say_json({**version_json(after), **known, "rejected_versions": [each.version for each in rejected]})
         return
     version_name = paint(f"{printable(after.group)} version {after.version}", "bold")
     was = f" (was {approval_words(before.status)})" if before.status != after.status else " already"
     say(f"{version_name} is {paint(approval_words(after.status), after.status)}{was}")
+    if status == "Approved" and after.status != "Approved":
+        people = len({each.by for each in given})
+        say(f"approved by {people} of {needed(models, group)} different people: {_named(given)}")
+    elif len({each.by for each in given}) > 1:
+        say(f"approved by {_named(given)}")
     for each in rejected:
         say(f"version {each.version}, which was approved, is {paint(approval_words(each.status), each.status)}")
+
+
+def _named(approvals: Sequence[Approval]) -> str:
+    """`ann, bob (not verified)`."""
+    names = {each.by: each.verified for each in approvals}
+    return ", ".join(name if verified else f"{name} (not verified)" for name, verified in names.items())
 
 
 def _overall(version: ModelVersion) -> list[tuple[str, float]]:

@@ -89,7 +89,7 @@ class KubeflowRegistry:
     """The registry at `address`. One object serves any number of threads."""
 
     keeps_history = False
-    objects = None
+    objects = caller = None
 
     def __init__(self, address: str) -> None:
         if problem := address_problem(address):

@@ -98,7 +98,7 @@ class LocalRegistry:
     Of a path that somebody `named` the folder must be there to say that there is no champion: it may be mistyped.
     """
 
-    keeps_history = True
+    keeps_history, caller = True, None
 
     def __init__(self, path: Path | str, region: str = "us-east-1", *, named: bool = False) -> None:
         self.path = Path(path)

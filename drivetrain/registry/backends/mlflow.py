@@ -22,6 +22,7 @@ from typing import Any
 
 from drivetrain.base.errors import InputError
 from drivetrain.base.markup import page_in
+from drivetrain.registry.backends._mlflow_user import user_of
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once, without_header
 from drivetrain.registry.backends._tags import (
     APPROVED,
@@ -76,6 +77,12 @@ class MlflowRegistry:
     def __init__(self, uri: str | None = None) -> None:
         self.uri = uri
         self._guard = threading.Lock()
+
+    @property
+    def caller(self) -> str | None:
+        """The user whom a server with MLflow's own login lets in; None of any other."""
+        with self._told("asking who asks"):
+            return user_of(self.uri)
 
     def register(
         self,

@@ -21,6 +21,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
+import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -30,6 +31,7 @@ from typing import Any, NamedTuple
 
 from drivetrain.base.errors import InputError
 from drivetrain.registry import model_package
+from drivetrain.registry.approvers import person_of
 from drivetrain.registry.backends._sagemaker_errors import ATTEMPTS, told
 from drivetrain.registry.backends._selection import Kept, chosen, no_group, registered_once
 from drivetrain.registry.model_card import as_package_card, with_metrics
@@ -79,6 +81,17 @@ class SageMakerRegistry:
         self.region = region
         self._hashes: dict[str, str] = {}  # of versions whose description does not say it
         self._guard = threading.Lock()
+
+    @property
+    def caller(self) -> str | None:
+        """The user or role whose credentials are in use; None where STS cannot be asked."""
+        try:
+            with self._told("asking STS whose credentials are in use"):
+                sts: Any = self._session.client("sts", config=self._client.meta.config)
+                return person_of(str(sts.get_caller_identity()["Arn"]))
+        except RegistryError as error:
+            print(f"warning: who approves is not verified: {error}", file=sys.stderr)
+            return None
 
     def register(
         self,
@@ -210,21 +223,25 @@ class SageMakerRegistry:
     @cached_property
     def _client(self) -> Any:
         with self._guard, self._told("connecting"):
-            try:
-                session: Any = importlib.import_module("boto3.session")
-                config: Any = importlib.import_module("botocore.config")
-            except ModuleNotFoundError:
-                raise RegistryError(
-                    "the registry sagemaker needs the package boto3. Install it with: pip install 'drivetrain[s3]'."
-                ) from None
+            session = self._session
+            config: Any = importlib.import_module("botocore.config")
             settings = config.Config(
                 retries={"mode": "standard", "total_max_attempts": ATTEMPTS},
                 connect_timeout=CONNECT_SECONDS,
                 read_timeout=ANSWER_SECONDS,
             )
-            # AWS_REGION is what SageMaker sets in its jobs, and botocore does not read it.
-            region = self.region or os.environ.get("AWS_REGION") or None
-            return session.Session(region_name=region).client("sagemaker", config=settings)
+            return session.client("sagemaker", config=settings)
+
+    @cached_property
+    def _session(self) -> Any:
+        try:
+            session: Any = importlib.import_module("boto3.session")
+        except ModuleNotFoundError:
+            raise RegistryError(
+                "the registry sagemaker needs the package boto3. Install it with: pip install 'drivetrain[s3]'."
+            ) from None
+        # AWS_REGION is what SageMaker sets in its jobs, and botocore does not read it.
+        return session.Session(region_name=self.region or os.environ.get("AWS_REGION") or None)
 
     def _list(self, group: str, **filters: str) -> list[_Listed]:
         """The versions of a group, the newest first; none where there is no such group."""

@@ -2,104 +2,20 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
-import drivetrain.components.evaluate as evaluating
-from drivetrain.base.errors import InputError
 from drivetrain.components.compare import compare
 from drivetrain.data.manifest import Column, Manifest, Shard
 from drivetrain.registry.content_hash import content_hash
-from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.registry import open_registry
-from drivetrain.registry.report_hash import report_hash
-
-SETTINGS = {
-    "metrics": "accuracy, f1",
-    "mode": "exact",
-    "slices": ["site", "device"],
-    "batch_size": 64,
-    "strategy": "tp",
-    "strategy_options": {"tensor": 2},
-    "processes": 2,
-    "something_new": 1,
-}
-DATA = "d" * 64
-
-
-def write_report(folder: Path, accuracy: float, model_hash: str, data_hash: str = DATA, **data: Any) -> Path:
-    folder.mkdir(parents=True, exist_ok=True)
-    document = {
-        "format": 1,
-        "num_samples": 1000,
-        "data": {"content_hash": data_hash, "rows": 1000, "key": "id", **data},
-        "model": {"content_hash": model_hash},
-        "settings": SETTINGS,
-        "metrics": {"accuracy": {"value": accuracy, "bound": 0.0, "higher_is_better": True}},
-        "undefined": {},
-        "slices": [],
-        "bootstrap": {"replicates": 100, "seed": 5, "confidence": 0.9, "by": "id", "file": "bootstrap.json"},
-    }
-    (folder / "evaluation.json").write_text(json.dumps(document))
-    (folder / "bootstrap.json").write_text(json.dumps({"metrics": {"accuracy": [accuracy] * 100}, "slices": []}))
-    right = {"kind": "share", "right": [[0, 1, False]], "of": [], "scale": ""}
-    about = {"format": 1, "rows": 1000, "keyed": False, "slices": [], "columns": ["bits"], "left_out": []}
-    said = json.dumps({**about, "metrics": {"accuracy": right}}).encode()
-    column = np.packbits(np.arange(1000) < round(1000 * accuracy))
-    np.savez(folder / "rows.npz", about=np.frombuffer(said, np.uint8), column_0=column)
-    return folder
-
-
-def write_model(folder: Path, weights: str) -> Path:
-    folder.mkdir()
-    (folder / "model.json").write_text(json.dumps({"data": {"content_hash": "f" * 64}}))
-    (folder / "weights").write_text(weights)
-    return folder
-
-
-class Place:
-    """A candidate with its evaluation, and a registry to ask."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.model = write_model(folder / "candidate", "new")
-        self.report = write_report(folder / "report", 0.9, content_hash(self.model))
-        self.data = folder / "test"
-        self.data.mkdir()
-        (folder / "home").mkdir()
-        self.registry = f"local:{folder}/home/ledger.db"
-
-    def compare(self, **given: Any) -> dict[str, Any]:
-        options = {"group": "digits", "registry": self.registry, "first": True, **given}
-        evaluation, model = options.pop("evaluation", self.report), options.pop("model", self.model)
-        return dict(compare(evaluation, model, self.data, self.folder / "decision", **options))
-
-    def refused(self, **given: Any) -> str:
-        with pytest.raises(InputError) as caught:
-            self.compare(**given)
-        assert not (self.folder / "decision").exists(), "nothing was decided"
-        return str(caught.value)
-
-    def register(self, model: Path, *, approved: bool = False) -> int:
-        registry = open_registry(self.registry)
-        package = {"SourceUri": model.absolute().as_uri()}
-        version, _ = registry.register("digits", content_hash(model), record_of(package))
-        if approved:
-            registry.set_status("digits", version, "Approved")
-        return version
-
-    @property
-    def decided(self) -> dict[str, Any]:
-        return json.loads((self.folder / "decision" / "decision.json").read_bytes())
+from tests.fixtures.compared_models import DATA, Place, accurate, stand_in, write_model, write_report
 
 
 @pytest.fixture
@@ -110,18 +26,7 @@ def place(tmp_path: Path) -> Place:
 @pytest.fixture
 def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """What evaluate is called with; it finds an accuracy of 0.8."""
-    calls: list[dict[str, Any]] = []
-
-    def evaluate(model: Path, data: Path, report: Path, **settings: Any) -> None:
-        calls.append({"model": model, "data": data, **settings})
-        write_report(report, 0.8, content_hash(model))
-
-    stand_in(monkeypatch, evaluate)
-    return calls
-
-
-def stand_in(monkeypatch: pytest.MonkeyPatch, function: Callable[..., Any]) -> None:
-    monkeypatch.setattr(evaluating, "evaluate", evaluating.evaluate._replace(function=function))
+    return accurate(monkeypatch)
 
 
 def test_the_declaration() -> None:
@@ -150,69 +55,6 @@ def test_no_group_is_a_decision(
     assert f"champion of digits in {place.registry}: none\n" in capsys.readouterr().out
     assert str(place.folder) not in json.dumps(place.decided), "no path of this machine is on record"
     assert not any((place.folder / "home").iterdir()), "asking registers nothing"
-
-
-@pytest.mark.parametrize(
-    ("data", "said"),
-    [
-        ({"trained_on": True}, "The model was trained on this very test set."),
-        ({"leakage": {"rows": 12, "groups": {}}}, "12 rows of the test set are in the training data, too, but for"),
-        (
-            {"leakage": {"rows": 0, "groups": {"user": 1}}},
-            "1 value of user is in the test set and in the training",
-        ),
-        (
-            {"shared_keys": {"compared": 120, "shared": 96}},
-            "Of 120 keys of the test set that were looked up, 96 are",
-        ),
-    ],
-)
-def test_a_test_set_that_the_model_knows_decides_nothing(
-    data: dict[str, Any], said: str, place: Place, evaluations: list[dict[str, Any]]
-) -> None:
-    write_report(place.report, 0.9, content_hash(place.model), **data)
-    assert said in place.refused() and "seen_data=report" in place.refused()
-    assert "seen_data='ignore'. Allowed: refuse, report." in place.refused(seen_data="ignore")
-    assert place.compare(seen_data="report")["register"] == 1
-    assert place.decided["why"][0] == place.decided["seen"][0] and said in place.decided["why"][0]
-    assert said in (place.folder / "decision" / "decision.md").read_text()
-    write_report(place.report, 0.9, content_hash(place.model), trained_on=False, leakage={"rows": 0, "groups": {}})
-    assert place.compare()["register"] == 1 and place.decided["seen"] == []
-
-
-def test_a_mistyped_group_or_registry_is_not_a_first_night(
-    place: Place, evaluations: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A registry that was named has to have the group; the platform's own may be empty."""
-    mistyped = f"local:{place.folder}/home/ledgr.db"
-    assert "ledgr.db (there is no such file) has no group 'digits'" in place.refused(first=False, registry=mistyped)
-    monkeypatch.setenv("DRIVETRAIN_REGISTRY", place.registry)
-    assert place.compare(first=False, registry="auto")["register"] == 1, "nothing is registered anywhere"
-    place.register(write_model(place.folder / "old", "old"), approved=True)
-    shutil.rmtree(place.folder / "decision")
-    said = place.refused(first=False, registry="auto", group="digist")
-    assert "has no group 'digist'. Did you mean 'digits'? Allowed: digits." in said and "first=true" in said
-    assert place.compare(first=True, group="letters")["has_champion"] == 0
-    assert place.compare(first=False)["has_champion"] == 1
-
-
-def test_an_edited_report_decides_nothing(place: Place, evaluations: list[dict[str, Any]]) -> None:
-    file = place.report / "evaluation.json"
-    whole = json.loads(file.read_bytes())
-    whole |= {"parts": {"bootstrap.json": hashlib.sha256((place.report / "bootstrap.json").read_bytes()).hexdigest()}}
-    whole["report_hash"] = report_hash(whole)
-    file.write_text(json.dumps(whole))
-    found = place.compare()
-    assert found["report_hash"] == place.decided["report"] == whole["report_hash"] and found["champion"] == "none"
-    shutil.rmtree(place.folder / "decision")
-    whole["metrics"]["accuracy"]["value"] = 0.99
-    file.write_text(json.dumps(whole))
-    assert f"{file} was changed after evaluate wrote it" in place.refused()
-    write_report(place.report, 0.9, content_hash(place.model))
-    (place.report / "bootstrap.json").write_text(json.dumps({"metrics": {"accuracy": [0.99] * 100}, "slices": []}))
-    whole["metrics"]["accuracy"]["value"] = 0.9
-    file.write_text(json.dumps(whole))
-    assert "bootstrap.json was changed after evaluate wrote it" in place.refused()
 
 
 def test_versions_of_which_none_is_approved_are_no_champion(place: Place, evaluations: list[dict[str, Any]]) -> None:

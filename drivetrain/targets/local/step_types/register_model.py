@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from drivetrain.base.errors import InputError, UserError
 from drivetrain.registry import model_package, registration
-from drivetrain.registry.approving import checked_registration
+from drivetrain.registry.approving import approval_at_registration, checked_registration
 from drivetrain.registry.content_hash import files_in, hash_of_files
 from drivetrain.registry.model_card import as_package_card
 from drivetrain.registry.package_mapping import record_of
@@ -94,7 +94,7 @@ def run(context: StepContext) -> StepResult:
             record_of(context.ledger.masking(package)),
             metrics=metrics,
             execution=context.facts.id,
-            approval=approval,
+            approval=approval_at_registration(registry, group, approval),
         )
     known = registry.version(group, version)
     response = {

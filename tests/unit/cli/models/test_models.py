@@ -67,6 +67,25 @@ def test_approve_and_reject(models) -> None:
     assert "drivetrain models approve" not in models("show", "digits", "2")
 
 
+def test_two_people_approve(models) -> None:
+    assert models("approvals", "digits") == "digits asks for one person\n"
+    assert models("approvals", "digits", "2") == "digits asks for 2 different people\n"
+    waits = models("approve", "digits", "2", "--by", "ada").splitlines()
+    assert waits[0] == "digits version 2 is waiting for approval already"
+    assert waits[1].startswith("approved by 1 of 2 different people: ada_login_") and "(not verified)" in waits[1]
+    assert models("approve", "digits", "2", "--by", "bob").startswith("digits version 2 is approved (was waiting for")
+    found = json.loads(models("approvals", "digits", "--json"))
+    assert found["people"] == 2 and [each["version"] for each in found["approvals"]] == [2, 2]
+
+
+def test_an_approval_against_the_decision_needs_a_reason(drivetrain, decision_json: dict[str, Any]) -> None:
+    registered(drivetrain.home / "ledger.db", decision_json | {"verdict": "keep champion"})
+    given = ("models", "approve", "digits", "--home", drivetrain.home)
+    assert 'the decision on it says "keep champion"' in drivetrain.error(*given)
+    # With a reason it comes to the files, which are gone here.
+    assert "/models/2: no such file" in drivetrain.error(*given, "--against-decision", "the data was wrong")
+
+
 def test_rollback(models, drivetrain) -> None:
     at_home = ("--home", drivetrain.home)
     assert "no champion to go back from" in drivetrain.error("models", "rollback", "digits", *at_home)

@@ -193,8 +193,8 @@ QUESTIONS: dict[str, tuple[Callable[[KubeflowRegistry], Any], int, int]] = {
     "register new": (lambda registry: registry.register("digits", content("new"), record_of(PACKAGE)), 6, 2),
     "set_status": (lambda registry: registry.set_status("digits", 500, "Approved"), 3, 2),
     "comparison": (lambda registry: count_comparison(registry, "digits", content("test"), content("new")), 4, 1),
-    # The version with its group, the change with both; the eight that are approved, and three for each newer one.
-    "rollback": (lambda registry: make_champion(registry, "digits", 500), 2 + 3 + 2 + 5 * 3, 1 + 2 + 11 + 5 * 2),
+    # The version with its group, who approves, the change; those that are approved, and three for each newer one.
+    "rollback": (lambda registry: make_champion(registry, "digits", 500), 2 + 4 + 3 + 2 + 5 * 3, 2 + 2 + 11 + 5 * 2),
 }
 
 

@@ -1,6 +1,7 @@
 import hashlib
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -44,6 +45,26 @@ def test_what_the_environment_names_is_the_registry(database: str, monkeypatch: 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", database)
     open_registry("mlflow").register("digits", CONTENTS[0], ModelRecord())
     assert MlflowRegistry(database).version("digits").version == 1
+
+
+@pytest.mark.parametrize(("status", "caller"), [(200, "ann"), (404, None)])
+def test_the_caller_is_whom_a_server_with_a_login_lets_in(
+    status: int, caller: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server without a login has no such path."""
+    asked: list[tuple[str, str, Any]] = []
+
+    def http_request(host: Any, endpoint: str, method: str, **given: Any) -> SimpleNamespace:
+        asked.append((host.username, endpoint, given["params"]))
+        return SimpleNamespace(status_code=status)
+
+    monkeypatch.setattr("mlflow.utils.rest_utils.http_request", http_request)
+    registry = open_registry("mlflow:http://127.0.0.1:9")
+    assert registry.caller is None and asked == [], "nobody logs in"
+    monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", "ann")
+    monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
+    assert registry.caller == caller
+    assert asked == [("ann", "/api/2.0/mlflow/users/get", {"username": "ann"})]
 
 
 def test_the_alias_follows_the_champion(database: str) -> None:

@@ -41,6 +41,14 @@ def made_by_a_pipeline(client: Any, group: str, content: str, **more: Any) -> No
     client.create_model_package(ModelPackageGroupName=group, CustomerMetadataProperties=properties, **more)
 
 
+def test_the_caller_is_whom_sts_knows(region: str, server: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with environment({"AWS_ENDPOINT_URL_STS": server}):
+        assert str(SageMakerRegistry(region).caller).endswith("user/moto")
+    with failing_proxy(server, lambda method, path: "403") as nowhere, environment({"AWS_ENDPOINT_URL_STS": nowhere}):
+        assert SageMakerRegistry(region).caller is None
+    assert "warning: who approves is not verified" in capsys.readouterr().err
+
+
 def test_a_version_of_a_pipelines_step_is_found_by_its_property(region: str) -> None:
     client: Any = boto3.client("sagemaker", region_name=region)
     client.create_model_package_group(ModelPackageGroupName="digits")
