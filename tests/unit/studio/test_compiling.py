@@ -10,6 +10,7 @@ from drivetrain.authoring.loading import Loaded, load
 from drivetrain.base.errors import UserError
 from drivetrain.studio import compile_edited, edits_file, patch
 from drivetrain.studio.deployment_texts import NO_TEXTS
+from drivetrain.studio.pulling import Sides
 
 ROOT = Path(__file__).parents[3]
 # What compiles without the edits, and why.
@@ -84,15 +85,20 @@ def test_a_program_that_does_not_travel_with_a_step_is_refused(tmp_path: Path, p
         (tmp_path / f"edits_{name}.py").write_text(STEP)
     (tmp_path / "edits_flow.py").write_text(TWO.format(name="edits"))
     made = load(str(tmp_path / "edits_flow.py"))
-    alone = compile_edited(made).definition
+    built = compile_edited(made)
+    alone = dict(built.definition)
     edited = json.loads(json.dumps(alone))
     edited["Steps"][0]["Arguments"]["AppSpecification"]["ContainerArguments"][2] = program
     patch.between("nightly", alone, edited, applied=alone, kept=(), texts=NO_TEXTS).write(edits_file(made))
     if "two" not in program:
         assert compile_edited(made).definition == edited
         return
-    with pytest.raises(UserError, match=rf"Step 'own': .*runs '{program}'.*has no edits_two\.py.*\(edits_one\.py\)"):
+    refusal = rf"Step 'own': .*runs '{program}'.*has no edits_two\.py.*\(edits_one\.py\)"
+    with pytest.raises(UserError, match=refusal):
         compile_edited(made)
+    sides = Sides("nightly", edits_file(made), alone, alone, edited, alone, assets=built.assets)
+    with pytest.raises(UserError, match=rf"{refusal}.*Nothing was written"):
+        sides.merged({})
 
 
 @pytest.mark.slow
