@@ -24,6 +24,7 @@ from drivetrain.steps.declaration import component
 
 if TYPE_CHECKING:
     from drivetrain.decision import Decision, Evaluation
+    from drivetrain.decision.standing import Standing
     from drivetrain.registry.registry import ModelVersion
 
 # evaluation.json's names of settings that evaluate's parameters call otherwise.
@@ -39,8 +40,8 @@ _PREPARED = ("auto", "prepared", None)
 
 class Compared(TypedDict):
     """What a pipeline can decide on: 1 is yes, 0 no. Versions are 0 where there is none. The difference is candidate -
-    champion of the metric that decides, and is there only where a champion was evaluated, as the number of comparisons
-    on this test set is.
+    champion of the metric that decides, and is there only where a champion was evaluated, as the night of its line or
+    the number of comparisons on this test set is.
 
     The hashes say what the candidate is and where it comes from: its report, its files, the data and settings that it
     was trained with, the modules that it brings along. Of what is not known it is the word `unknown`: registries take
@@ -64,6 +65,7 @@ class Compared(TypedDict):
     config_hash: str
     code_hash: str
     comparison: NotRequired[int]
+    night: NotRequired[int]
     difference: NotRequired[float]
     low: NotRequired[float]
     high: NotRequired[float]
@@ -89,6 +91,8 @@ def compare(
     margin_from: Literal["best", "champion"] = "best",
     seen_data: Literal["refuse", "report"] = "refuse",
     first: bool = False,
+    nights: Literal["pooled", "bonferroni"] = "pooled",
+    lines: int = 4,
     processes: int = 0,
 ) -> Compared:
     """Decide whether a candidate is registered.
@@ -117,6 +121,9 @@ def compare(
             the decision.
         first: the group may be new. Without it a group that the registry has not got is refused, for it may be
             mistyped; but for an empty registry of the platform.
+        nights: with better, pooled (all candidates of one line are tested together: those of one pipeline against one
+            champion), or bonferroni (each candidate by itself, as one of `horizon`).
+        lines: with pooled, how many lines are begun a year at most. Each gets its share of 1 - `confidence`.
         processes: that evaluate the champion; 0 for as many as evaluated the candidate.
 
     Raises:
@@ -126,13 +133,15 @@ def compare(
     """
     from drivetrain.decision import About, Champion, Registered, check_policy, decide, policy, read_evaluation, write
     from drivetrain.decision.anchor import anchor_of
+    from drivetrain.decision.pooling import pipeline_of, standing_of
     from drivetrain.decision.seen import check_unseen
+    from drivetrain.registry.comparisons import count_comparison
     from drivetrain.registry.content_hash import files_in, hash_of_files
     from drivetrain.registry.first_version import check_first
     from drivetrain.registry.intact import damage
     from drivetrain.registry.model_folder import ARCHIVE, DESCRIPTION
     from drivetrain.registry.registration import Evidence, describe, lineage_of
-    from drivetrain.registry.registry import checked_group, count_comparison, kind_of, named, open_registry, shown
+    from drivetrain.registry.registry import checked_group, kind_of, named, open_registry, shown
 
     # Each host would evaluate the champion and write the same files.
     hosts = os.environ.get("DRIVETRAIN_HOSTS", "one").split(",")
@@ -149,6 +158,8 @@ def compare(
         budgets=budgets,
         budget_rule=budget_rule,
         margin_from=margin_from,
+        nights=nights,
+        lines=lines,
     )
     candidate = read_evaluation(evaluation)
     check_policy(candidate, conditions)  # before anything is fetched
@@ -172,13 +183,23 @@ def compare(
         check_first(opened, group, first=first, chosen=registry != "auto")
     champion: Champion | None = None
     comparison: int | None = None
+    standing: Standing | None = None
+    description = describe(path)
     anchor: Champion | None = None
     if found is not None:
         evaluated: Evaluation | None = None
         if registered is None:  # else the verdict does not depend on the champion
             evaluated = _evaluated(found, candidate, data, processes, _CHAMPION)
-            if conditions.horizon > 1 and candidate.data_hash:
-                comparison = count_comparison(opened, group, candidate.data_hash, candidate_hash)
+            if conditions.pools:
+                pipeline = pipeline_of(description, files)
+                entered = standing_of(opened, found, candidate, evaluated, conditions, candidate_hash, pipeline)
+                if isinstance(entered, str):
+                    print(f"nights are not pooled: {entered}; each is one of {conditions.horizon:,}", flush=True)
+                else:
+                    standing = entered
+            if conditions.horizon > 1 and candidate.data_hash and standing is None:
+                test = conditions.test_of(candidate_hash, found.content_hash)
+                comparison = count_comparison(opened, group, candidate.data_hash, test)
         champion = Champion(version=found.version, content_hash=found.content_hash, evaluation=evaluated)
 
         def measure(version: ModelVersion) -> Evaluation:
@@ -198,10 +219,11 @@ def compare(
         comparison=comparison,
         asked=f"{group} in the registry {told}",
         anchor=anchor,
+        standing=standing,
     )
     write(decided, decision, About(group=group, registry=told, candidate_hash=candidate_hash))
     print(f"{decided.verdict}: {' '.join(decided.why)}", flush=True)
-    lineage = lineage_of(files, Evidence(description=describe(path)))
+    lineage = lineage_of(files, Evidence(description=description))
     numbers = _numbers(decided, candidate_hash, lineage)
     if damaged is not None and decided.verdict == "already registered":
         print(f"the files of that version are damaged ({damaged}): to register mends it", flush=True)
@@ -253,6 +275,8 @@ def _numbers(decided: Decision, candidate_hash: str, lineage: Mapping[str, str])
     }
     if decided.comparison is not None:
         numbers["comparison"] = decided.comparison
+    if decided.standing is not None:
+        numbers["night"] = len(decided.standing.nights)
     if decided.difference is not None:
         numbers["difference"] = decided.difference.value
         if decided.difference.interval is not None:

@@ -24,6 +24,7 @@ from drivetrain.decision.limits import (
     unproven,
 )
 from drivetrain.decision.policy import Policy
+from drivetrain.decision.standing import Standing, about_standing
 
 _MOST_TOLD = 5
 
@@ -66,6 +67,8 @@ class Decision:
     registered: Registered | None
     comparison: int | None
     """Its number among the comparisons on this test set, from 1; None where they are not counted."""
+    standing: Standing | None = None
+    """Where its line stands; None where nights are not pooled."""
     anchor: Champion | None = None
     """The best approved version, where `not_worse` counts from it and it is not the champion."""
     anchor_difference: Difference | None = None
@@ -87,7 +90,7 @@ class Decision:
         """Whether the rule holds against the champion; where there is none, whether there is something new."""
         if self.difference is not None:
             compared = [each for each in (self.difference, self.anchor_difference) if each is not None]
-            return _hold(self.policy, compared) and not used_up(self.policy, self.comparison)
+            return _hold(self.policy, compared, self.standing) and not used_up(self.policy, self.comparison)
         return self.champion is None and self.registered is None
 
 
@@ -112,6 +115,7 @@ def decide(
     comparison: int | None = None,
     asked: str = "",
     anchor: Champion | None = None,
+    standing: Standing | None = None,
 ) -> Decision:
     """Decide whether the candidate is registered.
 
@@ -120,6 +124,7 @@ def decide(
         registered: the version that has the candidate's content already.
         comparison: how many candidates were compared on this test set, this one included; None where nobody counts.
         asked: where a champion was looked for, for the reasons: "digits in the registry local".
+        standing: where the candidate's line stands: then the line decides whether the candidate is better.
         anchor: the best approved version, with its evaluation, where the candidate must not be worse than that, too.
 
     Raises:
@@ -149,7 +154,7 @@ def decide(
     else:
         assert champion is not None and champion.evaluation is not None, "a difference is to a champion"
         compared = [difference, *([] if anchored is None else [anchored])]
-        kept = _hold(policy, compared) and all(loss.within for loss in losses)
+        kept = _hold(policy, compared, standing) and all(loss.within for loss in losses)
         kept = kept and not unproven(candidate, champion.evaluation, policy)
         verdict = "register" if kept and not used_up(policy, comparison) else "keep champion"
     why = [
@@ -157,7 +162,8 @@ def decide(
         *_seen_by_champion(candidate, champion),
         *_first([_about_floor(floor) for floor in floors if not floor.met], "floors are not met"),
         *([] if registered is None else [_about_registered(registered)]),
-        *_about_champion(candidate, champion, policy, difference, registered, comparison, floors, asked),
+        *_about_champion(candidate, champion, policy, difference, registered, comparison, floors, asked, standing),
+        *([] if standing is None else about_standing(standing)),
         *([] if anchor is None or anchored is None else [_about_anchor(anchor, anchored, policy)]),
         *_first([about_loss(loss, policy) for loss in losses if not loss.within], "budgets are not kept"),
         *about_few(losses),
@@ -179,6 +185,7 @@ def decide(
         comparison=comparison,
         anchor=None if anchored is None else anchor,
         anchor_difference=anchored,
+        standing=standing,
     )
 
 
@@ -212,8 +219,8 @@ def rule_holds(policy: Policy, difference: Difference) -> bool:
     return gained > 0 and gained >= policy.margin
 
 
-def _hold(policy: Policy, compared: Sequence[Difference]) -> bool:
-    return all(rule_holds(policy, each) for each in compared)
+def _hold(policy: Policy, compared: Sequence[Difference], standing: Standing | None) -> bool:
+    return standing.is_better if standing is not None else all(rule_holds(policy, each) for each in compared)
 
 
 def _first(told: Sequence[str], others: str) -> list[str]:
@@ -251,6 +258,7 @@ def _about_champion(
     comparison: int | None,
     floors: Sequence[Floor],
     asked: str,
+    standing: Standing | None,
 ) -> list[str]:
     if champion is None:
         if registered is not None:
@@ -272,7 +280,8 @@ def _about_champion(
         if difference.why_none:
             return [told, f"There is no interval: {difference.why_none}."]
         return [told, "There are no bootstrap replicates: only the values decide, and chance is not accounted for."]
-    told += _surely(difference, policy, comparison)
+    if standing is None:
+        told += _surely(difference, policy, comparison)
     if difference.bound:
         told += f" The interval is wider by {number(difference.bound)} at each end, the error bound of the values."
     return [told]

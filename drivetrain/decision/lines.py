@@ -53,6 +53,8 @@ class Tonight:
     """Of the rows (or of what they share keys of) that say something of the metric."""
     parts: Floats
     """What each of these adds to the gain: their sum is the gain."""
+    bound: float = 0.0
+    """As in Night."""
     at: float = field(default_factory=time.time)
 
     @property
@@ -181,6 +183,7 @@ def _add(line: _Line, tonight: Tonight, level: float) -> None:
             at=tonight.at,
             test_set=tonight.test_set,
             gain=gain,
+            bound=tonight.bound,
             mean=None if pooled is None else pooled.gain + line.margin,
             least=None if pooled is None else pooled.least + line.margin,
         )

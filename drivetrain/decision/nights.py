@@ -26,9 +26,12 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-SPENT = {1: 0.01, 3: 0.30, 7: 0.55, 10: 0.70, 14: 0.90, 30: 0.94, 90: 0.97, 180: 0.985, 365: 1.0}
+SPENT = {1: 0.002, 3: 0.25, 7: 0.5, 10: 0.68, 14: 0.9, 30: 0.92, 90: 0.94, 180: 0.95, 365: 0.96}
 """Look -> the share of a line's error rate that is spent by then. On the first night nothing is known of how much
-candidates of the line vary, so little is spent on it: about what a single comparison of 365 would get."""
+candidates of the line vary, so next to nothing is spent on it."""
+OF_NIGHTS = 0.8
+"""The share of that where the night is the unit. The rest is for the first look, at which the rows were the unit: of
+candidates that vary by themselves one looks better than its line is."""
 LOOKS = tuple(SPENT)
 DRAWS = 200_000
 _SIGNED = 64
@@ -79,7 +82,7 @@ def by_rows(parts: Floats, gains: Sequence[float], level: float, draws: int = DR
     return Pooled(
         nights=len(gains),
         gain=gain,
-        least=gain - math.hypot(chance, spread),
+        least=_least(gain, math.hypot(chance, spread)),
         units=int(numpy().count_nonzero(parts[-1])),
     )
 
@@ -90,8 +93,13 @@ def by_nights(gains: Sequence[float], level: float, draws: int = DRAWS) -> Poole
     told = numpy().asarray(gains, dtype=float)
     units = numpy().stack([numpy().where(numpy().arange(len(told)) < look, told, 0.0) / look for look in looks])
     gain = float(units[-1].sum())
-    chance, _ = _reach(units, [level * (SPENT[look] - SPENT[LOOKS[0]]) for look in looks], draws)
-    return Pooled(nights=len(told), gain=gain, least=gain - chance, units=int(numpy().count_nonzero(told)))
+    chance, _ = _reach(units, [OF_NIGHTS * level * SPENT[look] for look in looks], draws)
+    return Pooled(nights=len(told), gain=gain, least=_least(gain, chance), units=int(numpy().count_nonzero(told)))
+
+
+def _least(gain: float, reach: float) -> float:
+    """The gain less what chance reaches; 0 where they are equal but for rounding."""
+    return 0.0 if abs(gain - reach) <= 1e-8 * abs(gain) else gain - reach
 
 
 def student(level: float, degrees: int) -> float:

@@ -188,9 +188,12 @@ def _grounds(decision: Decision, about: About) -> Iterator[str]:
             if policy.budget_rule == "proven"
             else "exceeded by a significant loss (Holm)"
         )
+    over = f"{count(policy.horizon, 'comparison')} on one test set"
+    if decision.standing is not None:
+        over = f"{count(policy.lines, 'line')} of candidates a year"
     yield (
         f"Rule: {policy.metric} {policy.rule.replace('_', ' ')}, margin {number(policy.margin)}, confidence "
-        f"{percent(policy.confidence)} over {count(policy.horizon, 'comparison')} on one test set"
+        f"{percent(policy.confidence)} over {over}"
     )
 
 

@@ -12,8 +12,10 @@ from drivetrain.base.errors import InputError
 
 Rule = Literal["better", "not_worse"]
 BudgetRule = Literal["significant", "proven"]
+Nights = Literal["pooled", "bonferroni"]
 MarginFrom = Literal["best", "champion"]
 HORIZON, MOST_COMPARISONS = 365, 100_000
+LINES, MOST_LINES = 4, 365
 
 
 class Limit(NamedTuple):
@@ -53,6 +55,21 @@ class Policy:
     budget_rule: BudgetRule = "significant"
     margin_from: MarginFrom = "best"
     """What `not_worse` compares with: the best approved version and the champion, or the champion alone."""
+    nights: Nights = "pooled"
+    """How the error rate is shared: `pooled` among the lines of a year, each of which is tested by all its nights
+    together; `bonferroni` among `horizon` comparisons."""
+    lines: int = LINES
+    """How many lines a year are allowed."""
+
+    @property
+    def pools(self) -> bool:
+        """Whether nights are pooled: that the mean of a line's candidates is no worse says little of the last one."""
+        return self.nights == "pooled" and self.rule == "better" and self.horizon > 1
+
+    def test_of(self, candidate: str, champion: str) -> str:
+        """What is tested of a candidate against a champion: the same text for the same test."""
+        budgets = sorted(f"{limit.name}={limit.amount}" for limit in self.budgets)
+        return json.dumps([candidate, champion, self.metric, self.rule, self.margin, self.budget_rule, budgets])
 
     @property
     def level(self) -> float:
@@ -76,6 +93,8 @@ def policy(
     budgets: str = "{}",
     budget_rule: str = "significant",
     margin_from: str = "best",
+    nights: str = "pooled",
+    lines: int = LINES,
 ) -> Policy:
     """A policy from the texts and numbers that a step is given.
 
@@ -90,6 +109,7 @@ def policy(
         ("rule", rule, get_args(Rule)),
         ("budget_rule", budget_rule, get_args(BudgetRule)),
         ("margin_from", margin_from, get_args(MarginFrom)),
+        ("nights", nights, get_args(Nights)),
     ):
         if value not in allowed:
             raise InputError(f"{name}={value!r}. Allowed: {', '.join(allowed)}.")
@@ -104,6 +124,10 @@ def policy(
             f"horizon={horizon}. Allowed: the number of comparisons that a test set is used for, 1 to "
             f"{MOST_COMPARISONS:,}; 1 corrects for nothing."
         )
+    if not 1 <= lines <= MOST_LINES:
+        raise InputError(
+            f"lines={lines}. Allowed: how many lines of candidates a year are compared, 1 to {MOST_LINES}."
+        )
     return Policy(
         metric=metric,
         rule=cast("Rule", rule),
@@ -114,6 +138,8 @@ def policy(
         budgets=_limits("budgets", budgets, '{"f1_macro": 0.01, "accuracy@site=*": 0.02}', least=0.0),
         budget_rule=cast("BudgetRule", budget_rule),
         margin_from=cast("MarginFrom", margin_from),
+        nights=cast("Nights", nights),
+        lines=lines,
     )
 
 

@@ -10,6 +10,7 @@ from drivetrain.decision.deciding import Champion, Decision
 from drivetrain.decision.differences import Difference
 from drivetrain.decision.evaluation import Evaluation, Group
 from drivetrain.decision.page import About, page
+from drivetrain.decision.standing import standing_record
 
 DECISION_FILE = "decision.json"
 DECISION_PAGE = "decision.md"
@@ -49,11 +50,14 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
             "margin": policy.margin,
             "confidence": policy.confidence,
             "horizon": policy.horizon,
+            "nights": policy.nights,
+            "lines": policy.lines,
             "level": policy.level,
             "budget_rule": policy.budget_rule,
             "margin_from": policy.margin_from,
         },
         "comparison": decision.comparison,
+        "line": standing_record(decision.standing),
         "difference": None if decision.difference is None else _difference(decision.difference),
         "anchor": None if decision.anchor is None else _anchor(decision.anchor, decision.anchor_difference),
         "floors": [

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+import time
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from drivetrain.decision.formatting import count, percent, signed
+
+_MOST_RUNS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -16,6 +21,8 @@ class Night:
     at: float
     test_set: str
     gain: float
+    bound: float = 0.0
+    """How far the difference may lie beside the true one for the errors of both values."""
     mean: float | None = None
     least: float | None = None
 
@@ -38,8 +45,57 @@ class Standing:
     frees: float | None = None
 
     @property
+    def shown_at(self) -> int | None:
+        """The first look at which the line's candidates were surely better than the champion."""
+        for number, night in enumerate(self.nights, 1):
+            if night.least is not None and night.least - night.bound > self.margin:
+                return number
+        return None
+
+    @property
     def is_better(self) -> bool:
         """Whether the line's candidates are surely better than the champion, and tonight's is no worse."""
-        if not self.nights or self.nights[-1].least is None:
-            return False
-        return self.nights[-1].least > self.margin and self.nights[-1].gain >= 0
+        return self.shown_at is not None and self.nights[-1].gain >= 0
+
+
+def about_standing(standing: Standing) -> list[str]:
+    """For people: what the line shows, and what of it is decided tonight."""
+    every = f"{count(standing.allowed, 'line')} a year"
+    if not standing.nights:
+        frees = time.strftime("%Y-%m-%d", time.gmtime(standing.frees or 0.0))
+        return [
+            f"This candidate was not tested: {count(standing.lines, 'line')} of candidates were begun within a year, "
+            f"and lines={standing.allowed} allows no more (a line is one pipeline, one champion and one test set). "
+            f"The next one may begin on {frees}. Or allow more lines, each with a smaller share of the error rate, or "
+            'compare with nights="bonferroni".'
+        ]
+    last, night = standing.nights[-1], len(standing.nights)
+    rows = {"": "", "reused": " on the same test rows", "new": " on new test rows each night"}[standing.rows]
+    told = f"This is night {night:,} of line {standing.line}{rows}"
+    after = f"the next one is at night {standing.next_look:,}" if standing.next_look else "it has no further one"
+    if (last.least is None or last.mean is None) and standing.is_better:
+        return [f"{told}, whose candidates were shown to be better at night {standing.shown_at}; this one is no worse."]
+    if last.least is None or last.mean is None:
+        return [f"{told}. The line decides at few nights only: {after}. Until then the champion stays."]
+    who = "the candidate gains" if night == 1 else f"its {night:,} candidates gain on average"
+    told += (
+        f": {who} {signed(last.mean)}, and surely at least {signed(last.least - last.bound)} at this look (error rate "
+        f"{percent(standing.level)} a line, {every})."
+    )
+    reasons = [told]
+    if night > 1:
+        runs = [one.run or f"model {one.candidate[:12]}" for one in standing.nights]
+        shown = f"{', '.join(runs[:_MOST_RUNS])}{', ...' if runs[_MOST_RUNS:] else ''}"
+        reasons.append(f"What is shown holds for the line's candidates on average. Pooled were {shown}.")
+    if last.gain < 0:
+        reasons.append("Tonight's candidate itself is worse than the champion, so it is not registered.")
+    elif not standing.is_better:
+        reasons.append(f"The champion stays; {after}.")
+    return reasons
+
+
+def standing_record(standing: Standing | None) -> dict[str, Any] | None:
+    """For decision.json."""
+    if standing is None:
+        return None
+    return {**asdict(standing), "is_better": standing.is_better, "nights": [asdict(one) for one in standing.nights]}

@@ -3,8 +3,9 @@
     place = place_of(registry, champion)
     change_evidence(place, lambda kept: kept + new)     # no change is lost, whoever makes one at the same moment
 
-The registry of this machine keeps it in `evidence/GROUP.npz` beside its ledger; the others beside the models, in the
-champion's bucket, as `drivetrain-evidence/GROUP.npz`. Neither a fresh start nor the removal of runs removes it.
+The registry of this machine keeps it in `evidence/GROUP.npz` beside its ledger; those of MLflow and Kubeflow beside the
+models, in the champion's bucket, as `drivetrain-evidence/GROUP.npz`. Neither a fresh start nor the removal of runs
+removes it.
 """
 
 from __future__ import annotations
@@ -31,10 +32,11 @@ _CHANGED = (404, 409, 412)
 
 def place_of(registry: Registry, champion: ModelVersion) -> str | None:
     """Where the evidence of the champion's group lies: a path, or an s3:// URI. None where there is no place for it:
-    the models of a registry on another machine are files of this one."""
+    the models of a registry on another machine are files of this one, or a job's role may not write there, as that of
+    SageMaker's jobs."""
     if registry.objects is not None:
         return str(registry.objects.parent / "evidence" / f"{champion.group}.npz")
-    if not champion.artifact.startswith("s3://") or os.environ.get(OBJECT_STORE):
+    if not champion.artifact.startswith("s3://") or champion.arn.startswith("arn:") or os.environ.get(OBJECT_STORE):
         return None
     bucket = champion.artifact.removeprefix("s3://").partition("/")[0]
     return f"s3://{bucket}/{FOLDER}/{champion.group}.npz"

@@ -35,14 +35,11 @@ _TAG_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}")
 _TAG_TEXT = re.compile(r"[a-zA-Z0-9 _.:/=+@-]{0,256}")
 
 COMPARISONS = "drivetrain.comparisons"
-"""The tag of a group that `count_comparison` keeps: `TEST.CANDIDATE TEST=NUMBER ...`."""
+"""The tag of a group that comparisons.py keeps: `@TESTS SET=NUMBER ...`."""
 BEST_APPROVED = "drivetrain.best_approved"
 """The tag of a group that drivetrain/decision/anchor.py keeps: `METRIC=VERSION.VERSION ...`."""
 KEPT_TAGS = (COMPARISONS, BEST_APPROVED)
 """What `compare` writes with a group; its role may write no other tag."""
-_SHORT = 12  # digits of a hash
-_COUNT = re.compile(r"(?<!\S)([0-9a-f]{1,12})=([0-9]{1,9})(?!\S)")
-_MOST_TEST_SETS = 10
 
 # What `open_registry("auto")` opens; the local runner and compiled definitions set it for every job.
 REGISTRY_VARIABLE = "DRIVETRAIN_REGISTRY"
@@ -226,39 +223,6 @@ class Registry(Protocol):
             InputError: of a registry that keeps no history, with the place where changes are told.
         """
         ...
-
-
-def count_comparison(registry: Registry, group: str, test_set: str, candidate: str) -> int:
-    """Note in the registry that a candidate was compared with the champion of a group on a test set.
-
-    It stands in one tag of the group: how often each of the last test sets was used, the newest first.
-
-    Args:
-        test_set: the hash of its content.
-        candidate: the hash of its content; the same one again, at once, is the same comparison, repeated.
-
-    Returns:
-        How many candidates were compared on this test set, this one included.
-
-    Raises:
-        InputError: there is no such group.
-        RegistryError: the registry cannot be asked, or does not allow it.
-    """
-    test, this = test_set[:_SHORT], f"{test_set[:_SHORT]}.{candidate[:_SHORT]}"
-    number = 0
-
-    def counted(text: str) -> str:
-        nonlocal number
-        last, *_ = *text.split(), ""
-        counts = {name: int(digits) for name, digits in _COUNT.findall(text)}  # what somebody else wrote is left out
-        number = counts.pop(test, 0)
-        if last != this or not number:
-            number += 1
-        newest = {test: number, **counts}
-        return " ".join([this, *(f"{each}={newest[each]}" for each in list(newest)[:_MOST_TEST_SETS])])
-
-    registry.change_tag(group, COMPARISONS, counted)
-    return number
 
 
 def open_registry(url: str) -> Registry:

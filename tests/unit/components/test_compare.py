@@ -128,12 +128,12 @@ def test_comparisons_on_a_test_set_are_counted(place: Place, evaluations: list[d
     for night in range(3):
         (place.model / "weights").write_text(f"night {night}")
         write_report(place.report, 0.9, content_hash(place.model))
-        found.append(place.compare(horizon=2))
+        found.append(place.compare(nights="bonferroni", horizon=2))
     assert [(each["comparison"], each["register"]) for each in found] == [(1, 1), (2, 1), (3, 0)]
-    assert place.compare(horizon=2)["comparison"] == 3, "the step that is repeated"
+    assert place.compare(nights="bonferroni", horizon=2)["comparison"] == 3, "the step that is repeated"
     assert "Use a new test set" in place.decided["why"][-1] and place.decided["comparison"] == 3
     assert "comparison 3 on it" in (place.folder / "decision" / "decision.md").read_text()
-    assert "comparison" not in place.compare(horizon=1), "which corrects for nothing"
+    assert "comparison" not in place.compare(nights="bonferroni", horizon=1), "which corrects for nothing"
 
 
 def test_what_is_registered_already_is_not_compared_again(place: Place, evaluations: list[dict[str, Any]]) -> None:

@@ -66,14 +66,16 @@ def test_tonights_own_difference_must_not_be_below_0() -> None:
     group = Group()
     found = group.night()
     lost = replace(found, nights=(*found.nights, replace(found.nights[0], gain=-0.001)))
+    again = group.night(won=1)
+    assert again.is_better and again.nights[-1].least is None, "what was shown stays shown"
     equal = replace(found, nights=(*found.nights, replace(found.nights[0], gain=0.0)))
     assert (lost.is_better, equal.is_better) == (False, True)
 
 
 def test_rows_that_are_new_each_night_make_the_night_the_unit() -> None:
     group = Group()
-    found = [group.night(won=40, lost=10 + n % 3, first=1000 * n) for n in range(10)]
-    assert found[1].rows == "new" and [each.is_better for each in found[1:]] == [False] * 8 + [True]
+    found = [group.night(won=30, lost=10 + n % 3, first=1000 * n) for n in range(10)]
+    assert found[1].rows == "new" and [each.is_better for each in found] == [False] * 9 + [True]
 
 
 def test_each_row_counts_once() -> None:

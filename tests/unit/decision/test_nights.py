@@ -18,7 +18,7 @@ def rows(won: int, lost: int, of: int, looks: int = 1) -> npt.NDArray[np.float64
 
 
 def test_the_looks() -> None:
-    assert list(SPENT.values()) == sorted(SPENT.values()) and SPENT[LOOKS[-1]] == 1
+    assert list(SPENT.values()) == sorted(SPENT.values()) and SPENT[LOOKS[-1]] < 1
     assert [next_look(n) for n in (0, 1, 2, 3, 14, 365)] == [1, 3, 3, 7, 30, None]
 
 
@@ -30,9 +30,9 @@ def test_students_t(level: float, degrees: int, value: float) -> None:
 
 
 def test_the_first_night_is_about_an_exact_test_of_few_rows() -> None:
-    # 2^-13 < 0.0125 * 1 % < 2^-12
-    assert by_rows(rows(14, 0, 500), [14 / 500], LEVEL).is_better
-    assert not by_rows(rows(12, 0, 500), [12 / 500], LEVEL).is_better
+    # 2^-16 < 0.0125 * 0.2 % < 2^-15
+    assert by_rows(rows(18, 0, 500), [18 / 500], LEVEL).is_better
+    assert not by_rows(rows(14, 0, 500), [14 / 500], LEVEL).is_better
     assert not by_rows(rows(60, 30, 500), [30 / 500], LEVEL).is_better
 
 
@@ -84,4 +84,4 @@ def test_chance_spends_the_level_over_all_looks(correlated: bool) -> None:
 def test_it_is_the_same_each_time() -> None:
     parts = np.random.default_rng(2).standard_normal((2, 500)) / 500
     assert by_rows(parts, [0.1, 0.2, 0.3], LEVEL) == by_rows(parts, [0.1, 0.2, 0.3], LEVEL)
-    assert DRAWS * LEVEL * SPENT[1] > 20, "the first look's level is met by enough draws"
+    assert DRAWS * LEVEL * SPENT[1] > 4, "the first look's level is met by draws"

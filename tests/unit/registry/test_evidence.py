@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +90,8 @@ def test_it_lies_with_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         objects = None
 
     far: Any = Far()
+    assert place_of(far, champion) is None, "a role of SageMaker's jobs may not write there"
+    champion = replace(champion, arn="models:/digits/1")
     assert place_of(far, champion) == "s3://models/drivetrain-evidence/digits.npz"
     monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", str(tmp_path / "s3"))
     assert place_of(far, champion) is None, "its models are files of this machine"

@@ -13,9 +13,10 @@ from drivetrain.registry.approving import make_champion
 from drivetrain.registry.backends import _kubeflow_rest
 from drivetrain.registry.backends._tags import warn_once
 from drivetrain.registry.backends.kubeflow import KubeflowRegistry
+from drivetrain.registry.comparisons import count_comparison
 from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
-from drivetrain.registry.registry import AbsentError, RegistryError, count_comparison
+from drivetrain.registry.registry import AbsentError, RegistryError
 from tests.fixtures.kubeflow_server import Database, Store, kubeflow_server
 
 CONTENT = hashlib.sha256(b"model").hexdigest()
