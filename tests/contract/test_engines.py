@@ -424,6 +424,16 @@ def test_days_before_the_gregorian_calendar_stay_as_they_are(engine: str, tmp_pa
     assert [time.replace(tzinfo=None) for time in found.column("z").to_pylist()] == times
 
 
+@pytest.mark.parametrize("zone", [None, "Europe/Zurich"])
+def test_times_beyond_the_calendar_of_polars_are_refused(zone: str | None, tmp_path: Path) -> None:
+    """It made nulls of them, and of those with a zone a table without rows."""
+    times = pa.array([0, 9 * 10**18], pa.timestamp("us", tz=zone))
+    given = engines.Table(pa.schema([("t", times.type)]), lambda: iter(pa.table({"t": times}).to_batches()))
+    for expression in (op("hour", "t"), op("truncate", "t", "day"), op("cast", "t", "date32")):
+        with pytest.raises(InputError, match=r"Polars' calendar ends with the year 261000: filter such rows out"):
+            ran("polars", Plan().derive(z=expression), given, tmp_path)
+
+
 @pytest.mark.spark
 def test_workers_get_functions_without_the_package() -> None:
     """Hosts of a cluster have PySpark alone: what they are sent is read here by a Python without any package."""

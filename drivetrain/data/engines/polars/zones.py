@@ -11,12 +11,14 @@ import datetime as dt
 import zoneinfo
 from typing import Any
 
+from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import numpy
 from drivetrain.data.engines.polars.frames import polars
 from drivetrain.data.transform import types
 
 Expr = Any
 _LATE = 4_102_444_800_000_000  # 2100-01-01 in microseconds
+_MOST = 8_175_000_000_000_000_000
 _QUARTER = 900_000_000
 _DAY = 86_400_000_000
 # The calendar repeats after 400 years, weekdays and all.
@@ -26,10 +28,9 @@ _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 
 def as_local(value: Expr, kind: str) -> Expr:
     """A time stamp as the clock of its type's zone shows it, without a zone; others as they are."""
-    zone = types.zone_of(kind) if types.is_timestamp(kind) else None
-    if zone is None:
+    if not types.is_timestamp(kind):
         return value
-    pl = polars()
+    pl, zone = polars(), types.zone_of(kind)
     return value.map_batches(lambda series: _shown(series, zone), return_dtype=pl.Datetime("us"), is_elementwise=True)
 
 
@@ -38,7 +39,7 @@ def truncated(value: Expr, kind: str, unit: str) -> Expr:
     last showed its beginning. Where the clock skipped that, the unit begins with the change."""
     pl, zone = polars(), types.zone_of(kind)
     if zone is None:
-        return value.dt.truncate(unit)
+        return as_local(value, kind).dt.truncate(unit)
     is_short = unit in ("1h", "1m", "1s")
 
     def of_series(series: Any) -> Any:
@@ -88,8 +89,22 @@ def _offsets(instants: Any, zone: str) -> Any:
     return _shown(series, zone).cast(pl.Int64).to_numpy() - instants
 
 
-def _shown(series: Any, zone: str) -> Any:
+def _shown(series: Any, zone: str | None) -> Any:
+    """
+    Raises:
+        InputError: a time stamp is beyond the calendar of Polars, which gives null, or ends a plan without its rows.
+    """
     pl = polars()
+    most = max(
+        (abs(each) for each in (series.to_physical().min(), series.to_physical().max()) if each is not None), default=0
+    )
+    if most > _MOST:
+        raise InputError(
+            f"a time stamp is {most:,} microseconds from 1970. Polars' calendar ends with the year 261000: filter such "
+            "rows out before, or use engine=spark."
+        )
+    if zone is None:
+        return series
     local = series.dt.replace_time_zone(None)
     instants = series.cast(pl.Int64)
     late = (instants >= _LATE).arg_true()
