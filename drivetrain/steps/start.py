@@ -52,17 +52,7 @@ CODE_CHANNEL = "code"
 WHEELS = "wheels.sha256"
 FOLDERS = {"model": "model", "output": "output/data", "checkpoints": "trainings"}
 FAILURE_CHARACTERS = 1024
-SECRET_WORDS = (
-    "SECRET",
-    "PASSW",
-    "PASSPHRASE",
-    "CREDENTIAL",
-    "TOKEN",
-    "API_KEY",
-    "APIKEY",
-    "PRIVATE_KEY",
-    "ACCESS_KEY",
-)
+SECRET_WORDS = tuple("SECRET PASS CREDENTIAL TOKEN APIKEY API_KEY PRIVATE_KEY ACCESS_KEY".split())
 BAD_INPUT = 2
 
 
@@ -97,7 +87,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         sys.stdout.flush()
         os.execve(sys.executable, command, environment)
     except (StartError, OSError) as error:
-        message = masked("error: start.py: " + str(error))
+        message = masked(f"error: start.py: {error}")
         print(message, file=sys.stderr, flush=True)
         if os.path.isdir(base):
             write_failure(failure_file, message)
@@ -105,8 +95,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 
 def masked(message: str) -> str:
-    """The message without the values of variables that are named like secrets, and without private keys: the rest of
-    the package, which masks as well as it can (drivetrain.base.masking), is not unpacked yet."""
+    """Without the values of secret-named variables: drivetrain.base.masking is not unpacked yet."""
     for name, value in os.environ.items():
         if len(value) >= 8 and not value.startswith("/") and any(word in name.upper() for word in SECRET_WORDS):
             message = message.replace(value, "***")
