@@ -52,7 +52,7 @@ CODE_CHANNEL = "code"
 WHEELS = "wheels.sha256"
 FOLDERS = {"model": "model", "output": "output/data", "checkpoints": "trainings"}
 FAILURE_CHARACTERS = 1024
-SECRET_WORDS = tuple("SECRET PASS CREDENTIAL TOKEN APIKEY API_KEY PRIVATE_KEY ACCESS_KEY".split())
+SECRET_WORDS = ("SECRET", "PASS", "CREDENTIAL", "TOKEN", "APIKEY", "API_KEY", "PRIVATE_KEY", "ACCESS_KEY")
 BAD_INPUT = 2
 
 
