@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from drivetrain.decision.absolute_errors import quantiles_of
 from drivetrain.decision.deciding import Decision
 from drivetrain.decision.differences import Difference
 from drivetrain.decision.evaluation import ALL
@@ -28,7 +29,14 @@ def page(decision: Decision, about: About) -> str:
     """The text, in Markdown."""
     lines = [f"# {_title(decision, about)}", ""]
     lines += [f"- {reason}" for reason in decision.why]
-    lines += ["", *_metrics(decision), *_floors(decision), *_budgets(decision), *_slices(decision)]
+    lines += [
+        "",
+        *_metrics(decision),
+        *_absolute_errors(decision),
+        *_floors(decision),
+        *_budgets(decision),
+        *_slices(decision),
+    ]
     lines += ["## What was compared", "", *(f"- {line}" for line in _grounds(decision, about))]
     return "\n".join(lines) + "\n"
 
@@ -79,6 +87,26 @@ def _metrics(decision: Decision) -> Iterator[str]:
     yield from _table(("metric", "candidate", "champion", "difference", "interval", "the candidate is"), rows)
     if len(names) > len(shown):
         yield from (f"And {count(len(names) - len(shown), 'more metric')} in decision.json.", "")
+
+
+def _absolute_errors(decision: Decision) -> Iterator[str]:
+    found = quantiles_of(decision)
+    if not found:
+        return
+    yield from ("## Absolute error", "")
+    yield from _table(
+        ("quantile", "candidate", "champion", "difference", "interval, for every distribution"),
+        [
+            (
+                one.name.replace("_", " "),
+                number(one.candidate),
+                number(one.champion),
+                signed(one.candidate - one.champion),
+                "" if one.low is None or one.high is None else f"{signed(one.low)} to {signed(one.high)}",
+            )
+            for one in found
+        ],
+    )
 
 
 def _floors(decision: Decision) -> Iterator[str]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from drivetrain.decision.absolute_errors import quantiles_of
 from drivetrain.decision.deciding import Champion, Decision
 from drivetrain.decision.differences import Difference
 from drivetrain.decision.evaluation import Evaluation, Group
@@ -91,6 +93,7 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
         "differences": [
             {"metric": each.metric, "slice": each.slice or None, **_difference(each)} for each in decision.differences
         ],
+        **({"absolute_error": errors} if (errors := [asdict(one) for one in quantiles_of(decision)]) else {}),
         "data": {
             "content_hash": candidate.data_hash,
             "rows": candidate.rows,

@@ -28,6 +28,7 @@ from tests.benchmarks.harness.coverage_cells import (
     of_keys,
     of_models,
     of_pairs,
+    of_quantiles,
     of_shares,
     of_tails,
 )
@@ -47,7 +48,7 @@ def records(bench: Bench) -> Iterator[Record]:
         jobs += [partial(of_pairs, size), partial(of_shares, size)]
         jobs += [partial(of_models, models, size, draws) for models in (MODELS[4:5] if bench.quick else MODELS)]
         jobs += [partial(of_tails, tail, size, draws) for tail in TAILS]
-        jobs += [partial(of_keys, size, draws)]
+        jobs += [partial(of_keys, size, draws), partial(of_quantiles, size, draws)]
     found: list[Found] = []
     with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
         for number, results in enumerate(pool.map(_called, jobs), 1):

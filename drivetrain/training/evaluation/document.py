@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from drivetrain.training.evaluation.absolute_errors import absolute_errors
 from drivetrain.training.evaluation.files import BOOTSTRAP_FILE, ROWS_FILE
 from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.metric import HasExact, Metric
@@ -58,6 +59,7 @@ def document(
         "collectives": result.collectives,
         "coverage": {"rows": result.expected_rows, "counted": result.num_samples},
         **_group(result.whole),
+        **({"absolute_error": errors} if (errors := absolute_errors(result)) else {}),
         "slices": [
             {"column": one.column, "value": one.value, "num_samples": one.num_samples, **_group(one)}
             for one in result.slices

@@ -26,6 +26,9 @@ def lines(document: Mapping[str, Any]) -> Iterator[str]:
         yield f"  and {len(of_classes) - MAX_CLASS_ROWS:,} more of single classes"
     for name, why in document["undefined"].items():
         yield f"  {name} is undefined: {why}"
+    for name, entry in document.get("absolute_error", {}).items():
+        between = f" ({number(entry['low'])} to {number(entry['high'])})" if "low" in entry else ""
+        yield f"  absolute error, {name.replace('_', ' ')}: {number(entry['value'])}{between}"
     for unless in dict.fromkeys(entry["unless"] for entry in metrics.values() if entry.get("unless")):
         named = [name for name in shown if metrics[name].get("unless") == unless]
         yield f"  Intervals of {', '.join(named)}: {unless}" if named else ""

@@ -11,6 +11,8 @@ from zlib import crc32
 
 import numpy as np
 
+from drivetrain.base.order_statistics import enclosing
+from drivetrain.decision.absolute_errors import QUANTILES, absolute_errors
 from drivetrain.decision.evaluation import Evaluation, Group, Measured
 from drivetrain.decision.evidence import evidence
 from drivetrain.decision.intervals import of_share
@@ -233,23 +235,23 @@ def _values(pair: list[Rows]) -> dict[str, list[float]]:
 
 def _difference(pair: list[Rows], metric: str) -> tuple[float, float] | None:
     """compare's interval."""
-    reports = [
-        Evaluation(
-            source="",
-            groups={"": Group(num_samples=rows.num_rows, metrics={metric: Measured(value=0.0)})},
-            data_hash="",
-            rows=rows.num_rows,
-            key=None,
-            model_hash="",
-            settings={},
-            resampling=None,
-            evidence=rows,
-        )
-        for rows in pair
-    ]
-    estimate = evidence(reports[0], reports[1], metric, "").estimate
+    estimate = evidence(_report(pair[0], metric), _report(pair[1], metric), metric, "").estimate
     tail = (1 - CONFIDENCE) / 2
     return None if estimate is None else (estimate.low(tail), estimate.high(tail))
+
+
+def _report(rows: Rows, metric: str) -> Evaluation:
+    return Evaluation(
+        source="",
+        groups={"": Group(num_samples=rows.num_rows, metrics={metric: Measured(value=0.0)})},
+        data_hash="",
+        rows=rows.num_rows,
+        key=None,
+        model_hash="",
+        settings={},
+        resampling=None,
+        evidence=rows,
+    )
 
 
 def of_values(models: Models, size: int, draws: int) -> list[Found]:
@@ -344,3 +346,32 @@ def of_keys(size: int, draws: int) -> list[Found]:
                 ]
                 counter.add(cell, _difference(pair, "accuracy"), (won - lost) * together)
     return counter.found()
+
+
+def of_quantiles(size: int, draws: int) -> list[Found]:
+    """Quantiles of the absolute error: values by enumeration, for any distribution; and differences."""
+    found: list[Found] = []
+    for name, share in QUANTILES.items():
+        ends = enclosing(size, share, CONFIDENCE)
+        holds = sum(p for below, p in _binomial(size, share) if ends and ends[0] < below <= ends[1])
+        found.append(Found(Cell(f"value of {name}", "any", size), 0, float(ends is not None), holds, 0.0))
+    counter = Counter(draws)
+    for tail in ("normal", "t3"):
+        random = np.random.default_rng([7, size, crc32(tail.encode())])
+        many = [np.abs(errors) for errors in _pair(tail, TRUTH_SIZE, random)]
+        truths = {
+            name: float(np.quantile(many[0], share) - np.quantile(many[1], share)) for name, share in QUANTILES.items()
+        }
+        for _ in range(draws):
+            pair = [Rows.of({}, means={"mae": np.abs(errors)}) for errors in _pair(tail, size, random)]
+            for one in absolute_errors(_report(pair[0], "mae"), _report(pair[1], "mae"), CONFIDENCE):
+                limits = None if one.low is None or one.high is None else (one.low, one.high)
+                counter.add(Cell(f"difference of {one.name}", tail, size), limits, truths[one.name])
+    return found + counter.found()
+
+
+def _pair(tail: str, size: int, random: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """The errors of two models that err much alike."""
+    draw = TAILS[tail][0]
+    theirs = draw(size, random)
+    return 0.95 * (0.9 * theirs + math.sqrt(1 - 0.81) * draw(size, random)), theirs
