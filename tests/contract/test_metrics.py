@@ -213,7 +213,7 @@ def test_values_and_their_intervals_lie_in_its_range(name: str, kind: Kind) -> N
             # Replicates that are far off, and bounds that are wide.
             far = (value.value + random.normal(0, 200, 100)).tolist()
             with np.errstate(invalid="ignore"):  # some have no logarithm
-                limits = interval(value, far, 0.95, num_samples=60, bound=1.0, value_range=(least, most)).limits
+                limits = interval(value, far, 0.95, num_samples=600, bound=1.0, value_range=(least, most)).limits
             assert limits is not None, (label, suffix)
             assert least <= limits[0] <= value.value <= limits[1] <= most, (label, suffix)
 
