@@ -20,12 +20,14 @@ from drivetrain.decision.evaluation import ALL
 from drivetrain.decision.formatting import count, number, percent, place
 from drivetrain.decision.noninferiority import CHANGED, could_rule_out, passes
 from drivetrain.decision.policy import Limit, Policy, policy
+from drivetrain.decision.power import NIGHTS, level_within, rows_that_find, share_found
 from drivetrain.spec.steps import JobStep, flatten
 
 if TYPE_CHECKING:
     from drivetrain.spec.pipeline import Pipeline
 
 COMPARE = "drivetrain.components.compare:compare"
+POLICY = ("metric", "rule", "margin", "confidence", "horizon", "budgets", "budget_rule", "nights", "lines")
 _MOST = 5
 
 
@@ -39,7 +41,8 @@ class TestRows(NamedTuple):
 
 
 def notes(pipeline: Pipeline, folder: Path, registry: str | None) -> list[str]:
-    """What to tell before a run: which loss each budget's rows can rule out, and which budgets are smaller than that.
+    """What to tell before a run: how often the test rows find a better model, which loss each budget's rows can rule
+    out, and which budgets are smaller than that.
 
     Args:
         folder: from which relative paths of the pipeline count.
@@ -57,18 +60,20 @@ def notes(pipeline: Pipeline, folder: Path, registry: str | None) -> list[str]:
 
 
 def _of_step(step: JobStep, columns: set[str], folder: Path, registry: str | None) -> Iterator[str]:
-    budgets, level = step.parameters.get("budgets", "{}"), step.parameters.get("confidence", 0.95)
-    rule = step.parameters.get("budget_rule", "significant")
-    if budgets == "{}":
-        return
-    if not (isinstance(budgets, str) and isinstance(rule, str) and isinstance(level, int | float)):
-        yield "its budgets are known when it is started, so what its rows can show is not known now."
+    given = {name: step.parameters[name] for name in POLICY if name in step.parameters}
+    if not all(isinstance(value, str | int | float) for value in given.values()):
+        yield "its conditions are known when it is started, so what its rows can show is not known now."
         return
     try:
-        conditions = policy(budgets=budgets, budget_rule=rule, confidence=float(level))
+        conditions = policy(**cast("dict[str, Any]", given))
         known = _local_rows(step, columns, folder) or _registered_rows(step, registry)
     except (InputError, UserError) as error:
-        yield f"which losses its slices can show is not known: {error}"
+        if given.get("budgets", "{}") != "{}":
+            yield f"which losses its slices can show is not known: {error}"
+        return
+    if known is not None:
+        yield from _found(conditions, known)
+    if not conditions.budgets:
         return
     if known is None:
         yield (
@@ -77,6 +82,21 @@ def _of_step(step: JobStep, columns: set[str], folder: Path, registry: str | Non
         )
         return
     yield from _shown(conditions, known)
+
+
+def _found(conditions: Policy, known: TestRows) -> Iterator[str]:
+    """How often so many rows find a better model."""
+    rows = known.rows.get(ALL)
+    if rows is None or rows < 1 or conditions.rule != "better" or not _is_share(conditions.metric):
+        return
+    level = level_within(conditions)
+    within = f"within {NIGHTS} nights" if conditions.pools else "by a comparison"
+    enough = rows_that_find(level)
+    more = "" if rows >= enough else f"; {enough:,} rows find it in 90 %"
+    yield (
+        f"{count(rows, 'test row')} ({known.source}) find a gain of two points of {conditions.metric} (5 % of the rows "
+        f"won, 3 % lost) {within} in {percent(round(share_found(rows, level), 2))} of cases{more}."
+    )
 
 
 def _shown(conditions: Policy, known: TestRows) -> Iterator[str]:
