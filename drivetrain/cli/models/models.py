@@ -101,7 +101,7 @@ def show(
     home: Home = None,
     as_json: Json = False,
 ) -> None:
-    """Show a version: status, metrics, the decision on it, its origin.
+    """Show a version: its status, metrics, decision and origin.
 
     \b
     Examples:

@@ -64,11 +64,12 @@ def evaluate(model: Path, data: Path, out: Path, *words: str, **variables: str) 
 
 
 def contents(folder: Path) -> dict[str, Any]:
-    """All files, but for what says how many processes and hosts there were."""
+    """All files, but for what says how many processes and hosts there were, and the hash of all that is said."""
     found: dict[str, Any] = {
         str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()
     }
     document = json.loads(found["report/evaluation.json"])
+    assert document.pop("report_hash")
     where = [document["settings"].pop(name) for name in ("processes", "hosts")]
     assert document.pop("collectives") == (where != [1, 1]) * (2 if document["bootstrap"] else 1)
     return {**found, "report/evaluation.json": document}
