@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import numpy
 from drivetrain.decision.nights import LOOKS, Pooled, by_nights, by_rows, next_look
-from drivetrain.decision.standing import Night, Standing
+from drivetrain.decision.standing import Night, Standing, total
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,13 +46,13 @@ class Tonight:
     margin: float
     run: str
     gain: float
-    """The difference, in the direction in which the metric is better."""
+    """The difference that is shown, in the direction in which the metric is better."""
     rows: Keys
     """The key of each test row."""
     keys: Keys
     """Of the rows (or of what they share keys of) that say something of the metric."""
     parts: Floats
-    """What each of these adds to the gain: their sum is the gain."""
+    """What each of these adds to the gain."""
     bound: float = 0.0
     """As in Night."""
     at: float = field(default_factory=time.time)
@@ -155,20 +155,18 @@ def _add(line: _Line, tonight: Tonight, level: float) -> None:
     """One more night: its evidence, and the verdict where it is a look."""
     if line.nights and not line.rows:
         line.rows = "reused" if line.test_set == tonight.test_set else "new"
-    gain = tonight.gain
+    parts = tonight.parts
     if line.rows == "new":
         line.keys, line.sums, line.parts = line.keys[:0], line.sums[:0], line.parts[:0, :0]
         is_new = ~numpy().isin(_short(tonight.keys), line.seen)
-        if not is_new.all():  # each row counts once
-            units = max(int(is_new.sum()), 1)
-            gain = float(tonight.parts[is_new].sum()) * len(is_new) / units
+        parts = parts[is_new] * (len(is_new) / max(int(is_new.sum()), 1))  # each row counts once
     if line.rows != "reused":
         line.seen = numpy().union1d(line.seen, _short(numpy().concatenate([tonight.rows, tonight.keys])))
     else:
         line.seen = line.seen[:0]
     pooled: Pooled | None = None
     number = len(line.nights) + 1
-    gains = [*(night.gain for night in line.nights), gain]
+    gains = [*(night.pooled for night in line.nights), total(parts.tolist())]
     shifted = [each - line.margin for each in gains]
     if line.rows != "new":
         _pool(line, tonight)
@@ -182,7 +180,8 @@ def _add(line: _Line, tonight: Tonight, level: float) -> None:
             run=tonight.run,
             at=tonight.at,
             test_set=tonight.test_set,
-            gain=gain,
+            gain=tonight.gain,
+            pooled=gains[-1],
             bound=tonight.bound,
             mean=None if pooled is None else pooled.gain + line.margin,
             least=None if pooled is None else pooled.least + line.margin,
@@ -219,6 +218,7 @@ def _standing(line: _Line, number: int, error: float, allowed: int, started: int
         margin=line.margin,
         nights=tuple(line.nights[:number]),
         next_look=next_look(number),
+        gain=line.nights[number - 1].gain,
     )
 
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.data.arrow import numpy
+from drivetrain.decision.standing import total
 
 if TYPE_CHECKING:
     import numpy as np
@@ -73,7 +74,7 @@ def by_rows(parts: Floats, gains: Sequence[float], level: float, draws: int = DR
         gains: of each night.
         level: the line's share of the error rate.
     """
-    gain = float(parts[-1].sum())
+    gain = total(parts[-1].tolist())
     chance, tail = _reach(parts, [level * SPENT[look] for look in looks_until(len(gains))], draws)
     # Candidates of one line differ by more than the rows say: each is trained anew.
     spread = 0.0
@@ -92,7 +93,7 @@ def by_nights(gains: Sequence[float], level: float, draws: int = DRAWS) -> Poole
     looks = looks_until(len(gains))[1:]
     told = numpy().asarray(gains, dtype=float)
     units = numpy().stack([numpy().where(numpy().arange(len(told)) < look, told, 0.0) / look for look in looks])
-    gain = float(units[-1].sum())
+    gain = total(units[-1].tolist())
     chance, _ = _reach(units, [OF_NIGHTS * level * SPENT[look] for look in looks], draws)
     return Pooled(nights=len(told), gain=gain, least=_least(gain, chance), units=int(numpy().count_nonzero(told)))
 

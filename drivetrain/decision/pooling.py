@@ -13,7 +13,7 @@ from drivetrain.data.arrow import numpy
 from drivetrain.decision.evaluation import Evaluation
 from drivetrain.decision.policy import Policy
 from drivetrain.decision.rows import check_same, paired
-from drivetrain.decision.standing import Standing
+from drivetrain.decision.standing import Standing, total
 
 if TYPE_CHECKING:
     from drivetrain.registry.registry import ModelVersion, Registry
@@ -60,8 +60,9 @@ def standing_of(
     own = np.uint64(0 if ours.keyed else int(candidate.data_hash[:16] or "0", 16))
     parts = pairs.differences / len(pairs.keys)
     measured, other = candidate.whole.metrics[policy.metric], champion.whole.metrics[policy.metric]
+    gain = total([measured.value, -other.value])
     if not measured.higher_is_better:
-        parts = -parts
+        parts, gain = -parts, -gain
     tonight = Tonight(
         champion=version.content_hash or str(version.version),
         candidate=candidate_hash,
@@ -69,7 +70,7 @@ def standing_of(
         metric=policy.metric,
         margin=policy.margin,
         run=_run(),
-        gain=float(parts.sum()),
+        gain=gain,
         bound=measured.bound + other.bound,
         rows=ours.keys ^ own,
         keys=pairs.keys ^ own,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import time
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -21,6 +23,9 @@ class Night:
     at: float
     test_set: str
     gain: float
+    """The candidate's own, on the whole test set."""
+    pooled: float
+    """What it adds to its line: its gain on the rows that the line has not had."""
     bound: float = 0.0
     """How far the difference may lie beside the true one for the errors of both values."""
     mean: float | None = None
@@ -43,6 +48,8 @@ class Standing:
     nights: tuple[Night, ...] = ()
     next_look: int | None = None
     frees: float | None = None
+    gain: float = 0.0
+    """Tonight's own difference, in the direction in which the metric is better."""
 
     @property
     def shown_at(self) -> int | None:
@@ -55,7 +62,14 @@ class Standing:
     @property
     def is_better(self) -> bool:
         """Whether the line's candidates are surely better than the champion, and tonight's is no worse."""
-        return self.shown_at is not None and self.nights[-1].gain >= 0
+        return self.shown_at is not None and self.gain >= 0
+
+
+def total(parts: Iterable[float]) -> float:
+    """Their sum; 0 where they cancel but for rounding."""
+    each = list(parts)
+    found = math.fsum(each)
+    return 0.0 if abs(found) <= 1e-12 * math.fsum(map(abs, each)) else found
 
 
 def about_standing(standing: Standing) -> list[str]:
@@ -87,7 +101,7 @@ def about_standing(standing: Standing) -> list[str]:
         runs = [one.run or f"model {one.candidate[:12]}" for one in standing.nights]
         shown = f"{', '.join(runs[:_MOST_RUNS])}{', ...' if runs[_MOST_RUNS:] else ''}"
         reasons.append(f"What is shown holds for the line's candidates on average. Pooled were {shown}.")
-    if last.gain < 0:
+    if standing.gain < 0:
         reasons.append("Tonight's candidate itself is worse than the champion, so it is not registered.")
     elif not standing.is_better:
         reasons.append(f"The champion stays; {after}.")

@@ -37,10 +37,10 @@ def nights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return place
 
 
-def night(place: Place, number: int, wrong: int, **given: Any) -> dict[str, Any]:
+def night(place: Place, number: int, wrong: int, less: float = 0.0, **given: Any) -> dict[str, Any]:
     folder = place.folder / f"candidate {number}"
     model = folder if folder.exists() else write_model(folder, f"weights {number}")
-    report = write_report(place.folder / f"report {number}", 1 - wrong / 1000, content_hash(model))
+    report = write_report(place.folder / f"report {number}", 1 - wrong / 1000 - less, content_hash(model))
     write_rows(report, wrong)
     return place.compare(model=model, evaluation=report, **given)
 
@@ -62,6 +62,12 @@ def test_a_small_gain_is_found_on_the_third_night(nights: Place) -> None:
     assert line["nights"][0]["candidate"][:12] in last["why"], "the nights that were pooled are named"
     assert (nights.folder / "home" / "evidence" / "digits.npz").is_file()
     assert "4 lines of candidates a year" in (nights.folder / "decision" / "decision.md").read_text()
+
+
+def test_a_candidate_that_is_equal_but_for_rounding_is_no_worse(nights: Place) -> None:
+    assert night(nights, 1, wrong=100)["register"] == 1
+    assert night(nights, 2, wrong=WRONG_OF_CHAMPION, less=2e-16)["register"] == 1
+    assert nights.decided["difference"]["value"] < 0 and nights.decided["line"]["gain"] == 0
 
 
 def test_more_lines_than_were_said_are_not_tested(nights: Place) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.decision.lines import YEAR_SECONDS, Tonight, entered
-from drivetrain.decision.standing import Standing
+from drivetrain.decision.standing import Standing, total
 
 DAY = 86_400.0
 
@@ -22,7 +21,8 @@ class Group:
         self.kept, self.allowed, self.day = b"", allowed, 0
 
     def night(self, won: int = 60, lost: int = 0, first: int = 0, of: int = 500, **given: Any) -> Standing:
-        """Compare a new candidate on the rows `first` and following, of which it wins the first ones."""
+        """Compare a new candidate on the rows `first` and following, of which it wins the first ones. What it is
+        `given` is of Tonight."""
         self.day += 1
         rows = np.arange(first, first + of, dtype=np.uint64)
         parts = np.array([1.0] * won + [-1.0] * lost + [0.0] * (of - won - lost)) / of
@@ -34,7 +34,7 @@ class Group:
             "margin": 0.0,
         }
         about |= {"run": f"run {self.day}", "at": self.day * DAY, **given}
-        tonight = Tonight(rows=rows, keys=rows, parts=parts, gain=float(parts.sum()), **about)
+        tonight = Tonight(**{"rows": rows, "keys": rows, "parts": parts, "gain": float(parts.sum()), **about})
         self.kept, standing = entered(self.kept, tonight, error=0.05, allowed=self.allowed)
         return standing
 
@@ -64,12 +64,37 @@ def test_the_same_test_is_the_night_that_it_was_whenever_it_comes() -> None:
 
 def test_tonights_own_difference_must_not_be_below_0() -> None:
     group = Group()
-    found = group.night()
-    lost = replace(found, nights=(*found.nights, replace(found.nights[0], gain=-0.001)))
+    group.night()
     again = group.night(won=1)
     assert again.is_better and again.nights[-1].least is None, "what was shown stays shown"
-    equal = replace(found, nights=(*found.nights, replace(found.nights[0], gain=0.0)))
-    assert (lost.is_better, equal.is_better) == (False, True)
+    assert [group.night(won=won, lost=1).is_better for won in (0, 1)] == [False, True]
+
+
+def test_tonights_own_difference_is_that_of_its_whole_test_set() -> None:
+    """Of a test set that grows the rows that are new are pooled, and the whole one says whether tonight is worse."""
+    group = Group()
+    group.night()
+    worse = np.array([-1.0] * 500 + [1.0] * 7) / 507
+    found = group.night(of=507, parts=worse, gain=float(worse.sum()))
+    assert (found.rows, found.is_better, found.nights[-1].pooled) == ("new", False, pytest.approx(1))
+    assert found.gain == found.nights[-1].gain == pytest.approx(-493 / 507)
+    better = np.array([1.0] * 507 + [-1.0] * 7) / 514
+    found = group.night(of=514, parts=better, gain=float(better.sum()))
+    assert (found.is_better, found.nights[-1].pooled) == (True, pytest.approx(-1))
+
+
+def test_rows_that_are_new_but_say_nothing_add_0() -> None:
+    group = Group()
+    group.night(keys=np.arange(500, dtype=np.uint64))
+    found = group.night(of=507, keys=np.arange(507, dtype=np.uint64) % 500, gain=0.1)
+    assert (found.rows, found.nights[-1].pooled, found.is_better) == ("new", 0, True)
+
+
+def test_a_sum_of_rows_that_cancel_is_0() -> None:
+    random = np.random.default_rng(1)
+    parts = random.standard_normal(1000) / 1000
+    mixed = random.permutation([*parts, *-parts / 3, *-parts / 3, *-parts / 3])
+    assert float(mixed.sum()) != 0 and total(mixed.tolist()) == 0 and total([0.3, -0.3 - 1e-9]) < 0
 
 
 def test_rows_that_are_new_each_night_make_the_night_the_unit() -> None:
@@ -82,7 +107,7 @@ def test_each_row_counts_once() -> None:
     group = Group()
     group.night(first=0)
     found = group.night(first=250, won=50, lost=200)  # the rows that are new are won by none
-    assert found.rows == "new" and found.nights[-1].gain == 0
+    assert found.rows == "new" and found.nights[-1].pooled == 0
 
 
 @pytest.mark.parametrize(
