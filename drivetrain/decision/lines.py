@@ -14,7 +14,7 @@ import io
 import json
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from drivetrain.base.errors import InputError
@@ -108,6 +108,11 @@ def entered(kept: bytes, tonight: Tonight, *, error: float, allowed: int) -> tup
                 return kept, _standing(line, number, error, allowed, started)
     line = next((line for line in mine if _goes_on(line, tonight)), None)
     if line is None:
+        idle = next((line for line in mine if _is_idle(line, tonight)), None)
+        if idle is not None:
+            return kept, replace(
+                _standing(idle, len(idle.nights), error, allowed, started), gain=tonight.gain, idle=True
+            )
         if started >= allowed:
             frees = min(line.started for line in lines if tonight.at - line.started < YEAR_SECONDS) + YEAR_SECONDS
             return kept, Standing(level=error / allowed, lines=started, allowed=allowed, frees=frees)
@@ -133,7 +138,16 @@ def _goes_on(line: _Line, tonight: Tonight) -> bool:
         return False
     if line.rows != "new" and line.test_set == tonight.test_set:
         return True
-    return line.rows != "reused" and not numpy().isin(_short(tonight.rows), line.seen).all()
+    return line.rows != "reused" and not _has_seen(line, tonight)
+
+
+def _is_idle(line: _Line, tonight: Tonight) -> bool:
+    """Whether tonight has no rows that the line has not had: it is compared, and adds nothing."""
+    return line.rows != "reused" and len(line.nights) < LOOKS[-1] and _has_seen(line, tonight)
+
+
+def _has_seen(line: _Line, tonight: Tonight) -> bool:
+    return bool(numpy().isin(_short(tonight.rows), line.seen).all())
 
 
 def _started(number: int, tonight: Tonight) -> _Line:

@@ -50,6 +50,8 @@ class Standing:
     frees: float | None = None
     gain: float = 0.0
     """Tonight's own difference, in the direction in which the metric is better."""
+    idle: bool = False
+    """Whether the line had all of tonight's rows before: then tonight is none of its nights."""
 
     @property
     def shown_at(self) -> int | None:
@@ -85,26 +87,31 @@ def about_standing(standing: Standing) -> list[str]:
         ]
     last, night = standing.nights[-1], len(standing.nights)
     rows = {"": "", "reused": " on the same test rows", "new": " on new test rows each night"}[standing.rows]
-    told = f"This is night {night:,} of line {standing.line}{rows}"
     after = f"the next one is at night {standing.next_look:,}" if standing.next_look else "it has no further one"
-    if (last.least is None or last.mean is None) and standing.is_better:
-        return [f"{told}, whose candidates were shown to be better at night {standing.shown_at}; this one is no worse."]
-    if last.least is None or last.mean is None:
-        return [f"{told}. The line decides at few nights only: {after}. Until then the champion stays."]
-    who = "the candidate gains" if night == 1 else f"its {night:,} candidates gain on average"
-    told += (
-        f": {who} {signed(last.mean)}, and surely at least {signed(last.least - last.bound)} at this look (error rate "
-        f"{percent(standing.level)} a line, {every})."
-    )
-    reasons = [told]
-    if night > 1:
+    shown = f"The line's candidates were shown to be better at night {standing.shown_at}"
+    is_look = last.mean is not None and not standing.idle
+    if standing.idle:
+        told = f"Its line {standing.line} had all of these test rows before, so it is no further night of it"
+    else:
+        told = f"This is night {night:,} of line {standing.line}{rows}"
+    if is_look and last.mean is not None and last.least is not None:
+        who = "the candidate gains" if night == 1 else f"its {night:,} candidates gain on average"
+        told += (
+            f": {who} {signed(last.mean)}, and surely at least {signed(last.least - last.bound)} at this look (error "
+            f"rate {percent(standing.level)} a line, {every})"
+        )
+    reasons = [f"{told}."]
+    if is_look and night > 1:
         runs = [one.run or f"model {one.candidate[:12]}" for one in standing.nights]
-        shown = f"{', '.join(runs[:_MOST_RUNS])}{', ...' if runs[_MOST_RUNS:] else ''}"
-        reasons.append(f"What is shown holds for the line's candidates on average. Pooled were {shown}.")
-    if standing.gain < 0:
-        reasons.append("Tonight's candidate itself is worse than the champion, so it is not registered.")
-    elif not standing.is_better:
-        reasons.append(f"The champion stays; {after}.")
+        pooled = f"{', '.join(runs[:_MOST_RUNS])}{', ...' if runs[_MOST_RUNS:] else ''}"
+        reasons.append(f"What is shown holds for the line's candidates on average. Pooled were {pooled}.")
+    if standing.shown_at is None:
+        few = "" if is_look else "The line decides at few nights only. "
+        reasons.append(f"{few}The champion stays; {after}.")
+    elif standing.gain < 0:
+        reasons.append(f"{shown}. Tonight's candidate itself is worse than the champion, so it is not registered.")
+    else:
+        reasons.append(f"{shown}; this one is no worse.")
     return reasons
 
 

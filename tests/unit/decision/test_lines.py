@@ -9,7 +9,7 @@ import pytest
 
 from drivetrain.base.errors import InputError
 from drivetrain.decision.lines import YEAR_SECONDS, Tonight, entered
-from drivetrain.decision.standing import Standing, total
+from drivetrain.decision.standing import Standing, about_standing, total
 
 DAY = 86_400.0
 
@@ -81,6 +81,22 @@ def test_tonights_own_difference_is_that_of_its_whole_test_set() -> None:
     better = np.array([1.0] * 507 + [-1.0] * 7) / 514
     found = group.night(of=514, parts=better, gain=float(better.sum()))
     assert (found.is_better, found.nights[-1].pooled) == (True, pytest.approx(-1))
+
+
+def test_a_night_without_new_rows_adds_nothing_to_its_line() -> None:
+    group = Group()
+    for week in range(8):
+        group.night(of=500 + 20 * week)
+        kept = group.kept
+        idle = [group.night(of=500 + 20 * week - sunday, won=won) for sunday in range(week < 1, 2) for won in (0, 60)]
+        assert group.kept == kept and [each.is_better for each in idle[-2:]] == [True, True]
+        assert all((each.line, each.lines, each.idle, len(each.nights)) == (1, 1, True, week + 1) for each in idle)
+    worse = group.night(of=640, won=0, lost=1)
+    assert not worse.is_better and about_standing(worse) == [
+        "Its line 1 had all of these test rows before, so it is no further night of it.",
+        "The line's candidates were shown to be better at night 1. Tonight's candidate itself is worse than the "
+        "champion, so it is not registered.",
+    ]
 
 
 def test_rows_that_are_new_but_say_nothing_add_0() -> None:
@@ -156,3 +172,19 @@ def test_damaged_evidence_is_an_error() -> None:
     group.kept = group.kept[:-30]
     with pytest.raises(InputError, match="damaged"):
         group.night()
+
+
+def test_the_reasons_say_what_was_shown_and_what_tonight_is() -> None:
+    group = Group()
+    group.night()
+    told = "This is night 2 of line 1 on the same test rows."
+    shown = "The line's candidates were shown to be better at night 1"
+    worse = f"{shown}. Tonight's candidate itself is worse than the champion, so it is not registered."
+    assert about_standing(group.night(won=0, lost=1)) == [told, worse]
+    assert about_standing(group.night(won=1))[-1] == f"{shown}; this one is no worse."
+    group = Group()
+    assert about_standing(group.night(won=6))[-1] == "The champion stays; the next one is at night 3."
+    assert about_standing(group.night(won=6)) == [
+        told,
+        "The line decides at few nights only. The champion stays; the next one is at night 3.",
+    ]
