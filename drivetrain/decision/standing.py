@@ -62,9 +62,15 @@ class Standing:
         return None
 
     @property
+    def mean(self) -> float:
+        """The mean gain of the line's candidates so far."""
+        return total(night.pooled for night in self.nights) / max(len(self.nights), 1)
+
+    @property
     def is_better(self) -> bool:
-        """Whether the line's candidates are surely better than the champion, and tonight's is no worse."""
-        return self.shown_at is not None and self.gain >= 0
+        """Whether the line's candidates were shown to be better than the champion, are on average no worse by now, and
+        tonight's is no worse."""
+        return self.shown_at is not None and self.mean >= 0 and self.gain >= 0
 
 
 def total(parts: Iterable[float]) -> float:
@@ -108,6 +114,11 @@ def about_standing(standing: Standing) -> list[str]:
     if standing.shown_at is None:
         few = "" if is_look else "The line decides at few nights only. "
         reasons.append(f"{few}The champion stays; {after}.")
+    elif standing.mean < 0:
+        reasons.append(
+            f"{shown}, but gain {signed(standing.mean)} on average by now, so none is registered until their mean gain "
+            "is 0 or more."
+        )
     elif standing.gain < 0:
         reasons.append(f"{shown}. Tonight's candidate itself is worse than the champion, so it is not registered.")
     else:
@@ -119,4 +130,5 @@ def standing_record(standing: Standing | None) -> dict[str, Any] | None:
     """For decision.json."""
     if standing is None:
         return None
-    return {**asdict(standing), "is_better": standing.is_better, "nights": [asdict(one) for one in standing.nights]}
+    said = {"shown_at": standing.shown_at, "mean": standing.mean, "is_better": standing.is_better}
+    return {**asdict(standing), **said, "nights": [asdict(one) for one in standing.nights]}

@@ -188,3 +188,16 @@ def test_the_reasons_say_what_was_shown_and_what_tonight_is() -> None:
         told,
         "The line decides at few nights only. The champion stays; the next one is at night 3.",
     ]
+
+
+def test_what_was_shown_is_shown_no_more_where_the_lines_mean_gain_is_below_0() -> None:
+    group = Group()
+    group.night(won=60)
+    group.night(won=0, lost=100)
+    found = group.night(won=1)
+    assert (found.shown_at, found.mean, found.is_better) == (1, pytest.approx(-0.026), False)
+    assert about_standing(found)[-1] == (
+        "The line's candidates were shown to be better at night 1, but gain -0.0260 on average by now, so none is "
+        "registered until their mean gain is 0 or more."
+    )
+    assert group.night(won=39).is_better, "their mean gain is 0"
