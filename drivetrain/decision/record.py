@@ -54,7 +54,7 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
             "horizon": policy.horizon,
             "nights": policy.nights,
             "lines": policy.lines,
-            "level": policy.level,
+            "level": policy.level if decision.standing is None else decision.standing.level,
             "budget_rule": policy.budget_rule,
             "margin_from": policy.margin_from,
         },

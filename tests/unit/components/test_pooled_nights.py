@@ -59,6 +59,7 @@ def test_a_small_gain_is_found_on_the_third_night(nights: Place) -> None:
         True,
     )
     assert "its 3 candidates gain on average +0.0120" in last["why"]
+    assert nights.decided["rule"]["level"] == line["level"], "what decides"
     assert line["nights"][0]["candidate"][:12] in last["why"], "the nights that were pooled are named"
     assert (nights.folder / "home" / "evidence" / "digits.npz").is_file()
     assert "4 lines of candidates a year" in (nights.folder / "decision" / "decision.md").read_text()
