@@ -100,7 +100,8 @@ def entered(kept: bytes, tonight: Tonight, *, error: float, allowed: int) -> tup
         InputError: the evidence is damaged, or of a later version.
     """
     lines = [line for line in _read(kept) if tonight.at - line.nights[-1].at < YEAR_SECONDS]
-    started = sum(tonight.at - line.started < YEAR_SECONDS for line in lines)
+    starts = sorted(line.started for line in lines if tonight.at - line.started < YEAR_SECONDS)
+    started = len(starts)
     mine = [line for line in reversed(lines) if _is_of(line, tonight)]
     for line in mine:
         for number, night in enumerate(line.nights, 1):
@@ -114,7 +115,7 @@ def entered(kept: bytes, tonight: Tonight, *, error: float, allowed: int) -> tup
                 _standing(idle, len(idle.nights), error, allowed, started), gain=tonight.gain, idle=True
             )
         if started >= allowed:
-            frees = min(line.started for line in lines if tonight.at - line.started < YEAR_SECONDS) + YEAR_SECONDS
+            frees = starts[started - allowed] + YEAR_SECONDS
             return kept, Standing(level=error / allowed, lines=started, allowed=allowed, frees=frees)
         line = _started(max((line.number for line in lines), default=0) + 1, tonight)
         lines.append(line)
@@ -198,7 +199,7 @@ def _add(line: _Line, tonight: Tonight, level: float) -> None:
             pooled=gains[-1],
             bound=tonight.bound,
             mean=None if pooled is None else pooled.gain + line.margin,
-            least=None if pooled is None else pooled.least + line.margin,
+            least=None if pooled is None or pooled.least is None else pooled.least + line.margin,
         )
     )
 

@@ -42,17 +42,17 @@ _CHUNK = 1 << 14
 @dataclass(frozen=True, kw_only=True)
 class Pooled:
     """What a line's nights say together at a look. `gain` is the mean gain of its candidates; `least` is the smallest
-    one that is not ruled out at this look."""
+    one that is not ruled out at this look, None where so few units differ that the look can show nothing."""
 
     nights: int
     gain: float
-    least: float
+    least: float | None
     units: int
     """Rows, or nights, that say something."""
 
     @property
     def is_better(self) -> bool:
-        return self.least > 0
+        return self.least is not None and self.least > 0
 
 
 def looks_until(nights: int) -> tuple[int, ...]:
@@ -83,7 +83,7 @@ def by_rows(parts: Floats, gains: Sequence[float], level: float, draws: int = DR
     return Pooled(
         nights=len(gains),
         gain=gain,
-        least=_least(gain, math.hypot(chance, spread)),
+        least=_least(parts[-1], chance, spread),
         units=int(numpy().count_nonzero(parts[-1])),
     )
 
@@ -95,12 +95,16 @@ def by_nights(gains: Sequence[float], level: float, draws: int = DRAWS) -> Poole
     units = numpy().stack([numpy().where(numpy().arange(len(told)) < look, told, 0.0) / look for look in looks])
     gain = total(units[-1].tolist())
     chance, _ = _reach(units, [OF_NIGHTS * level * SPENT[look] for look in looks], draws)
-    return Pooled(nights=len(told), gain=gain, least=_least(gain, chance), units=int(numpy().count_nonzero(told)))
+    return Pooled(nights=len(told), gain=gain, least=_least(units[-1], chance), units=int(numpy().count_nonzero(told)))
 
 
-def _least(gain: float, reach: float) -> float:
-    """The gain less what chance reaches; 0 where they are equal but for rounding."""
-    return 0.0 if abs(gain - reach) <= 1e-8 * abs(gain) else gain - reach
+def _least(units: Floats, chance: float, spread: float = 0.0) -> float | None:
+    """The gain less what chance and the spread of candidates reach; None where chance reaches it all, were every unit a
+    gain."""
+    if chance >= float(numpy().abs(units).sum()) * (1 - 1e-8):
+        return None
+    gain, reach = total(units.tolist()), math.hypot(chance, spread)
+    return 0.0 if abs(gain - reach) <= 1e-8 * abs(gain) else gain - reach  # equal but for rounding
 
 
 def student(level: float, degrees: int) -> float:

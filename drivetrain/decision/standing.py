@@ -16,7 +16,7 @@ _MOST_RUNS = 5
 @dataclass(frozen=True, kw_only=True)
 class Night:
     """One comparison of a line. `mean` and `least` are those of the line by then, where it was a look: its mean gain,
-    and the smallest one that is not ruled out."""
+    and the smallest one that is not ruled out (None where the look can show nothing)."""
 
     candidate: str
     run: str
@@ -100,12 +100,12 @@ def about_standing(standing: Standing) -> list[str]:
         told = f"Its line {standing.line} had all of these test rows before, so it is no further night of it"
     else:
         told = f"This is night {night:,} of line {standing.line}{rows}"
-    if is_look and last.mean is not None and last.least is not None:
+    if is_look and last.mean is not None:
         who = "the candidate gains" if night == 1 else f"its {night:,} candidates gain on average"
-        told += (
-            f": {who} {signed(last.mean)}, and surely at least {signed(last.least - last.bound)} at this look (error "
-            f"rate {percent(standing.level)} a line, {every})"
-        )
+        few = f"so few {'nights were' if standing.rows == 'new' else 'rows differ'} that this look can show nothing"
+        if last.least is not None:
+            few = f"surely at least {signed(last.least - last.bound)} at this look"
+        told += f": {who} {signed(last.mean)}, and {few} (error rate {percent(standing.level)} a line, {every})"
     reasons = [f"{told}."]
     if is_look and night > 1:
         runs = [one.run or f"model {one.candidate[:12]}" for one in standing.nights]

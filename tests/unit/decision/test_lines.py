@@ -144,6 +144,15 @@ def test_what_begins_a_line(other: dict[str, Any]) -> None:
     assert group.night(pipeline="next year").nights, "a line is free again"
 
 
+def test_the_next_line_may_begin_once_fewer_than_allowed_were_begun() -> None:
+    group = Group()
+    for pipeline in "pqr":
+        group.night(pipeline=pipeline)
+    group.allowed = 2
+    refused = group.night(pipeline="one more")
+    assert (refused.lines, refused.frees) == (3, 2 * DAY + YEAR_SECONDS), "when the second one is a year old"
+
+
 def test_rows_may_come_in_another_order_and_say_something_only_now() -> None:
     group = Group()
     group.night(won=1)
@@ -182,6 +191,12 @@ def test_the_reasons_say_what_was_shown_and_what_tonight_is() -> None:
     worse = f"{shown}. Tonight's candidate itself is worse than the champion, so it is not registered."
     assert about_standing(group.night(won=0, lost=1)) == [told, worse]
     assert about_standing(group.night(won=1))[-1] == f"{shown}; this one is no worse."
+    group = Group()
+    found = group.night(won=6)
+    assert found.nights[0].least is None and about_standing(found)[0] == (
+        "This is night 1 of line 1: the candidate gains +0.0120, and so few rows differ that this look can show "
+        "nothing (error rate 1.25 % a line, 4 lines a year)."
+    )
     group = Group()
     assert about_standing(group.night(won=6))[-1] == "The champion stays; the next one is at night 3."
     assert about_standing(group.night(won=6)) == [

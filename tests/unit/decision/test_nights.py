@@ -31,9 +31,18 @@ def test_students_t(level: float, degrees: int, value: float) -> None:
 
 def test_the_first_night_is_about_an_exact_test_of_few_rows() -> None:
     # 2^-16 < 0.0125 * 0.2 % < 2^-15
-    assert by_rows(rows(18, 0, 500), [18 / 500], LEVEL).is_better
+    assert by_rows(rows(16, 0, 357), [16 / 357], LEVEL).is_better
     assert not by_rows(rows(14, 0, 500), [14 / 500], LEVEL).is_better
     assert not by_rows(rows(60, 30, 500), [30 / 500], LEVEL).is_better
+
+
+def test_a_look_that_can_show_nothing_says_so() -> None:
+    assert [by_rows(rows(won, 0, 39), [won / 39], LEVEL).least for won in (0, 1, 15)] == [None] * 3
+    assert by_rows(rows(0, 1, 39), [-1 / 39], LEVEL).least is None
+    assert by_rows(rows(30, 0, 39), [30 / 39], 1e-6).least is None, "no draw is so rare"
+    assert by_nights([0.1, 0.2, 0.3], LEVEL).least is None
+    fewer = by_rows(rows(10, 10, 39), [0.0], LEVEL).least
+    assert fewer is not None and fewer < 0
 
 
 @pytest.mark.parametrize("of", [4, 5])
@@ -45,7 +54,7 @@ def test_a_handful_of_rows_proves_nothing_on_any_night(of: int) -> None:
 def test_nights_that_repeat_each_other_are_one() -> None:
     """All looks spend what one look at the last level would: 30 of 40 rows have a probability of 0.0011."""
     found = by_rows(rows(30, 10, 2000, looks=5), [0.01] * 14, LEVEL)
-    assert found.is_better and found.gain == pytest.approx(0.01) and 0 < found.least < 0.004
+    assert found.is_better and found.gain == pytest.approx(0.01) and found.least and 0 < found.least < 0.004
     assert not by_rows(rows(26, 14, 2000, looks=5), [0.006] * 14, LEVEL).is_better  # 0.04
 
 
