@@ -166,7 +166,7 @@ def test_the_programs_work_on_each_other_s_results(channel: Channel, tmp_path: P
         "--metrics",
         tmp_path / "told",
     ]
-    run("compare:compare", *measured, *decision, "--group", "digits", "--registry", registry)
+    run("compare:compare", *measured, *decision, "--group", "digits", "--registry", registry, "--first", "true")
     assert json.loads((tmp_path / "told" / "metrics.json").read_text())["verdict"] == "register"
     register = ["--model", tmp_path / "model", "--evaluation", metrics, "--group", "digits", "--registry", registry]
     run("register_model:register_model", *register, "--metrics", tmp_path / "registered")

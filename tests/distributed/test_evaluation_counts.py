@@ -85,9 +85,12 @@ def test_any_number_of_ranks_finds_the_same_to_the_bit(world_size: int, forked: 
     for rank in forked(world_size, evaluate_each, given_cases):
         for case, (expected, _), (found, calls) in zip(given_cases, alone, rank, strict=True):
             assert comparable(found) == comparable(expected), case
-            assert found.collectives == len(calls)
+            # What rows say goes to the first rank beside the replicates.
+            met = [call for call in calls if call not in ("isend", "irecv")]
+            assert found.collectives == len(met)
+            assert case.replicates or met == calls
             if not case.exact or case.kind not in ("binary", "multiclass", "multilabel"):
-                assert calls == ["all_reduce"] * (2 if case.replicates else 1)
+                assert met == ["all_reduce"] * (2 if case.replicates else 1)
 
 
 def fail(process: Process, case: Given, failing: dict[int, str], lost: int | None) -> str:

@@ -114,7 +114,8 @@ def test_running_statistics_in_one_stage_only(run: Run, pooled: Any) -> None:
 
 def step_on_few(process: Process, run: Run, num_samples: int, accumulation: int) -> str:
     """Two steps on a global batch of `num_samples` for a model that cannot normalize a single one."""
-    strategy = build(process, run, Setting(kind="bn1d", accumulation=accumulation))
+    common = {"global_batch": num_samples}
+    strategy = build(process, run, Setting(kind="bn1d", accumulation=accumulation, common=common))
     recipe, layout = strategy.recipe, strategy.layout
     assert isinstance(recipe, Recipe)
     own = share(np.arange(num_samples), layout.data_rank, layout.data_size)

@@ -738,8 +738,8 @@ MUTANTS: tuple[Mutant, ...] = (
         ("decision: not worse is better by the margin", "and lost <= policy.margin", "and lost <= -policy.margin"),
         (
             "decision: a budget is exceeded",
-            "_hold(policy, compared) and all(loss.within for loss in losses)",
-            "_hold(policy, compared)",
+            "_hold(policy, compared, standing) and all(loss.within for loss in losses)",
+            "_hold(policy, compared, standing)",
         ),
         (
             "decision: an undefined slice proves a budget",

@@ -35,6 +35,6 @@ def test_the_job_is_that_of_pyspark_processor(online: dict[str, Any]) -> None:
     settings = found.pop("ProcessingInputs.conf.S3Input.S3Uri")
     assert settings[0] == inputs["conf"] and settings[1].startswith("s3://drivetrain-local/pipelines/tables/data/")
     assert said["settings"][0] == said["settings"][1] != []
-    assert found.pop("Environment") == ({}, ABSENT), "the SDK writes an empty object"
+    assert found.pop("Environment.DRIVETRAIN_FRESH") == (ABSENT, {"Get": "Parameters.Fresh"}), "what --fresh sets"
     assert set(found) - managed == set(), {place: found[place] for place in set(found) - managed}
     assert sdk["AppSpecification"]["ImageUri"] == ours["AppSpecification"]["ImageUri"]
