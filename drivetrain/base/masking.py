@@ -41,7 +41,15 @@ _SECRET_WORDS = frozenset(
 )
 # Unmistakable inside longer words, too: dbpassword, APITOKEN, MYSECRET.
 _SECRET_PARTS = ("secret", "password", "passwd", "passphrase", "credential", "apikey", "apitoken", "authtoken")
-_KEY_OWNERS = frozenset(["access", "api", "private", "secret", "account", "encryption", "signing", "license", "ssh"])
+_KEY_OWNERS = frozenset([
+    "access", "api", "private", "secret", "account", "encryption", "signing", "license", "ssh",
+    "openai", "anthropic", "stripe", "sendgrid", "jwt",
+])  # fmt: skip
+_PASS_OWNERS = frozenset(
+    ["db", "smtp", "mail", "email", "user", "admin", "root", "mysql", "pg", "postgres", "redis", "ftp"]
+)
+# Of these alone many things are named that are no secrets: token_type, auth_method.
+_WEAK = frozenset(["token", "auth", "authorization"])
 # eos_token, pad_token: words of a tokenizer's vocabulary.
 _VOCABULARY = frozenset(
     ["eos", "bos", "pad", "unk", "sep", "cls", "mask", "special", "additional", "stop", "start", "end", "per"]
@@ -58,9 +66,17 @@ def looks_secret(name: str) -> bool:
             return True
         if word in _SECRET_WORDS and not (word == "token" and before in _VOCABULARY):
             return True
-        if word in ("key", "keys") and before in _KEY_OWNERS:
+        if (word in ("key", "keys") and before in _KEY_OWNERS) or (word == "pass" and before in _PASS_OWNERS):
             return True
     return False
+
+
+@lru_cache(maxsize=4096)
+def looks_weak(name: str) -> bool:
+    """Whether only weak words make a name look like a secret's."""
+    words = [word.lower() for word in _WORDS.findall(name)]
+    strong = "_".join(word for word in words if word not in _WEAK)
+    return not looks_secret(strong) and not any(part in name.lower() for part in _SECRET_PARTS)
 
 
 MASK = "***"
@@ -75,10 +91,10 @@ _SHAPES = (
     (("FwoG", "IQoJ"), r"(?<![\w+/])(?:FwoG|IQoJ)[\w+/]{100,}={0,2}"),  # session tokens of AWS
     (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9]{36,}"),
     (("github_pat_",), r"\bgithub_pat_[A-Za-z0-9_]{22,}"),
-    (("glpat-",), r"\bglpat-[\w-]{20,}"),
+    (("gl",), r"\bgl(?:pat|rt|dt|ptt|ft|soat|cbt|agent|imt|oas)-[\w-]{20,}"),
     (("xox", "xapp-"), r"\bx(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,}"),
     (("hooks.slack.com/",), r"(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{16,}"),
-    (("discord",), r"(?<=/api/webhooks/)\d{5,}/[\w-]{20,}"),
+    (("discord",), r"(?<=/webhooks/)\d{5,}/[\w-]{20,}"),
     (("hf_", "api_org_"), r"\b(?:hf|api_org)_[A-Za-z0-9]{30,}"),
     (("sk-",), r"(?<![\w-])sk-(?=[\w-]*\d)[\w-]{20,}"),  # OpenAI, Anthropic
     (("AIza",), r"(?<![\w-])AIza[\w-]{35}"),
@@ -102,31 +118,20 @@ _LITERALS = ("://", "PRIVATE KEY", *(literal for literals, _ in _SHAPES for lite
 _KEY_BEGINS = r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 _KEY_ENDS = r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
 # What may follow the beginning of a key whose end is not there: lines of base64, and headers.
-_KEY_LINES = r"(?:[ \t]*(?:[\r\n]|\\[rn])+(?:[A-Z][\w-]{1,30}: [^\r\n]*|[A-Za-z0-9+/=]+(?![^\s\\])))*"
+_KEY_LINES = (
+    r"(?:[ \t]*(?:[\r\n]|\\[rn])+[ \t]*(?:[A-Z][\w-]{1,30}: [^\r\n]*|[A-Za-z0-9+/=]+(?=[ \t\"']*(?:[\r\n]|\\[rn]|$))))*"
+)
+# A line of a key in a log, perhaps behind the time and the like.
+_KEY_LINE = r"\s*(?:\S{1,40}\s+){0,3}[A-Za-z0-9+/=]*\s*"
+_LONGEST_KEY = 16 * 1024
 
 
 # A text that names a secret has one of these, in small letters.
-_HINTS = ("passw", "passphrase", "pwd", "secret", "token", "credential", "apikey", "key", "auth", "curl")
-# What stands before a value within a text: NAME=, name: , {"name": , --name
-_BETWEEN = r"(\\?[\"']?[ \t]{0,3}(?:=>|[:=])[ \t]{0,3}|(?(1)[ \t]{1,3}(?=[^\s=:-])|(?!)))"
-_NAME = r"(?<![\w.-])(-{1,2})?([A-Za-z_][\w.-]{0,63})" + _BETWEEN
-_VALUE = (
-    r"\\\"(?:[^\"\\\n]|\\[^\"\n]){1,4096}\\\"|\"(?:[^\"\\\n]|\\.){1,4096}\"|'(?:[^'\\\n]|\\.){1,4096}'"
-    r"|[^\s\"'<>{}\[\](),;&|]+"
+_HINTS = ("passw", "passphrase", "_pass", "pwd", "secret", "token", "credential", "apikey", "key", "auth", "curl")
+# With a unit, bounds, of a total, a date or a time.
+_NUMBER = (
+    r"[-+±]?(?:nan|inf|infinity)|[-+±]?[\d.][\d.,_/±:+-]*(?:e[-+]?\d+)?(?:±[\d.]+)?(?:%|[a-zµ]{1,3}(?:/[a-z]{1,3})?)?"
 )
-_SCHEMES = (
-    r"(?i)\b((?:Bearer|Authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?[A-Za-z]{3,20})[ \t]{1,3})([\w.~+/=-]{8,})"
-)
-_CURL_USER = r"((?<!\S)(?:-u|--user|--proxy-user|-U)[ =]?[\"']?[^\s:\"']{0,200}:)([^\s\"']+)"
-# Words that stand where a secret could.
-_NO_SECRETS = frozenset([
-    "true", "false", "none", "null", "nil", "yes", "no", "on", "off", "undefined", "required", "missing",
-    "invalid", "expired", "empty", "set", "unset", "str", "int", "float", "bool", "bytes", "any", "optional",
-    "string", "self", "bearer", "basic", "digest", "negotiate", "is", "are", "was", "not", "has", "for", "in",
-    "of", "and", "or", "to", "from",
-])  # fmt: skip
-_PLAIN = r"[A-Za-z_][A-Za-z_.]*"
-_NUMBER = r"[-+]?[\d.,]+(?:e[-+]?\d+)?%?"
 
 
 def without(text: str, secrets: Iterable[str], found: list[str] | None = None) -> str:
@@ -140,69 +145,16 @@ def without(text: str, secrets: Iterable[str], found: list[str] | None = None) -
     small = text.lower()
     for hint in _HINTS:
         if hint in small:
-            text = _without_named(text, found)
+            from drivetrain.base.named_secrets import without_named
+
+            text = without_named(text, found)
             break
     return without_shapes(text, found)
 
 
-def _without_named(text: str, found: list[str]) -> str:
-    """The text with `***` for the values that it gives to names of secrets: `API_KEY=...`, `"password": "..."`,
-    `--token ...`, `Authorization: Basic ...`, and the password of `curl -u name:password`."""
-
-    def after(match: re.Match[str]) -> str:
-        if _says_nothing(match.group(2)):
-            return match.group()
-        found.append(match.group(2))
-        return match.group(1) + MASK
-
-    text = re.sub(_SCHEMES, after, text)
-    if "curl" in text:
-        text = re.sub(_CURL_USER, after, text)
-    kept: list[str] = []
-    place = 0
-    for name in re.finditer(_NAME, text):
-        if name.start() < place or not looks_secret(name.group(2)):
-            continue
-        value = re.compile(_VALUE).match(text, name.end())
-        if value is None or (secret := _secret_in(text, name, value)) is None:
-            continue
-        begins, ends = secret
-        found.append(text[begins:ends])
-        kept += (text[place:begins], MASK)
-        place = ends
-    return "".join((*kept, text[place:]))
-
-
-def _secret_in(text: str, name: re.Match[str], value: re.Match[str]) -> tuple[int, int] | None:
-    """Where in the text the secret of a name begins and ends; None where the value is none."""
-    given = value.group()
-    begins, ends = value.span()
-    if quotes := len(given) - len(given.lstrip("\\\"'")):
-        begins, ends = begins + quotes, ends - quotes
-    else:
-        ends -= len(given) - len(given.rstrip(".:!?"))
-    if _says_nothing(text[begins:ends]):
-        return None
-    written_as_code = not quotes and not name.group(1) and not name.group(2).isupper()
-    if written_as_code and re.fullmatch(_PLAIN, text[begins:ends]):
-        # A name in code, or a word of a sentence.
-        rest = text[value.end() :].partition("\n")[0]
-        if rest[:1] in ("(", "[", ")", ",", "]") or (":" in name.group(3) and rest.strip()):
-            return None
-    return begins, ends
-
-
-def _says_nothing(value: str) -> bool:
-    """Whether a value is no secret: a number, a word that says that there is one, a variable, a file, a mask."""
-    return (
-        value.lower() in _NO_SECRETS
-        or MASK in value
-        or value[:1] in ("$", "%", "<", "")
-        or value.startswith("arn:")
-        or (value.startswith("/") and os.path.exists(value))
-        or re.fullmatch(_NUMBER, value) is not None
-        or (value.isupper() and value.isidentifier() and not any(letter.isdigit() for letter in value))  # in a usage
-    )
+def is_number(value: str) -> bool:
+    """Whether a text is a number: also with a unit or bounds, of a total, a date or a time."""
+    return re.fullmatch(_NUMBER, value, re.IGNORECASE) is not None
 
 
 def without_shapes(text: str, found: list[str] | None = None) -> str:
@@ -239,23 +191,31 @@ def _without_shapes(text: str, found: list[str]) -> str:
 
 
 def _without_keys(text: str, found: list[str]) -> str:
-    """Private keys go up to their ends; where there is none, as far as what follows looks like a key: a message that
-    names such a line takes nothing else with it."""
+    """Private keys go up to their ends; where there is none, or where what stands between is no key, as far as what
+    follows looks like a key: a message that names such a line takes nothing else with it."""
     kept: list[str] = []
-    place, has_end = 0, True
+    place = 0
     while begins := re.compile(_KEY_BEGINS).search(text, place):
-        ends = re.compile(_KEY_ENDS).search(text, begins.end()) if has_end else None
-        has_end = ends is not None
-        last = ends or re.compile(_KEY_LINES).match(text, begins.end())
+        ends = re.compile(_KEY_ENDS).search(text, begins.end(), begins.end() + _LONGEST_KEY)
+        last = re.compile(_KEY_LINES).match(text, begins.end())
         assert last is not None  # the lines may be none
+        if ends is not None and _is_key(text[begins.end() : ends.start()]):
+            last = ends
         found.append(text[begins.start() : last.end()])
         kept += (text[place : begins.start()], MASK)
         place = last.end()
     return "".join((*kept, text[place:]))
 
 
+def _is_key(between: str) -> bool:
+    lines = re.split(r"[\r\n]+|\\[rn]", between)
+    headers = r"\s*[A-Z][\w-]{1,30}: .*"
+    return all(re.fullmatch(_KEY_LINE, line) or re.fullmatch(headers, line) for line in lines)
+
+
 # Shorter values (true, admin, 1234) stand in other places by chance.
 _SHORTEST = 8
+_LONG_LINE = 16
 # The variable that holds secrets of one's own, one in each line.
 OWN = "DRIVETRAIN_MASK"
 
@@ -300,8 +260,15 @@ def _writings(secret: str) -> set[str]:
         chr(byte) if (byte < 128 and chr(byte).isalnum()) or byte in b"_.-~" else f"%{byte:02X}"
         for byte in secret.encode("utf-8", "surrogateescape")
     )
-    in_shell = secret.replace("'", "'\"'\"'")
-    return {secret, *in_json, repr(secret)[1:-1], in_shell, in_url, in_url.replace("%20", "+")}
+    in_shell = {secret.replace("'", how) for how in ("'\"'\"'", "'\\''")}
+    in_shell |= {re.sub(r"([^\w./:=@%+,-])", r"\\\1", secret), re.sub(r"([\\$\"`])", r"\\\1", secret)}
+    in_python = {repr(secret)[1:-1], ascii(secret)[1:-1], repr(secret.encode("utf-8", "surrogateescape"))[2:-1]}
+    in_python |= {repr(one)[1:-1] for one in (repr(secret), dumps(secret))}
+    in_urls = {in_url, in_url.replace("%20", "+"), in_url.replace("%2F", "/")}
+    again = {dumps(one)[1:-1] for one in in_json}
+    # A key of several lines is printed line by line, too.
+    lines = {line for line in secret.splitlines() if len(line) >= _LONG_LINE}
+    return {secret, *in_json, *again, *in_python, *in_shell, *in_urls, *lines}
 
 
 def environment_secrets() -> set[str]:
@@ -350,6 +317,8 @@ def _by_name(value: Any, name: str, found: list[str]) -> Any:
     if isinstance(value, list | tuple):
         return _mask_list(list(cast("list[Any]", value)), name, found)
     if name and isinstance(value, str | int | float) and not isinstance(value, bool) and looks_secret(name):
+        if is_number(str(value)) and looks_weak(name):
+            return value  # a count of tokens
         found.append(str(value))
         return MASK
     return value

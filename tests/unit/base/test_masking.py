@@ -65,7 +65,9 @@ def test_ordinary_names_are_not(name: str) -> None:
         (["--api-token=x", "y"], [f"--api-token={MASK}", "y"]),
         ([{"Name": "DB_PASSWORD", "Value": "x"}], [{"Name": "DB_PASSWORD", "Value": MASK}]),
         ({"password": {"nested": ["x"]}}, {"password": {"nested": ["x"]}}),
-        ({"tokens": [1], "token": ["x", 3]}, {"tokens": [1], "token": [MASK, MASK]}),
+        ({"tokens": [1], "token": ["x", 3]}, {"tokens": [1], "token": [MASK, 3]}),
+        ({"token_budget": 100000000, "token_lr": "1.2e-4"}, {"token_budget": 100000000, "token_lr": "1.2e-4"}),
+        ({"password": 12345678, "pin_secret": "1234"}, {"password": MASK, "pin_secret": MASK}),
         ({"use_token": True, "token": None}, {"use_token": True, "token": None}),
     ],
 )
@@ -177,6 +179,37 @@ def test_secrets_are_known_by_their_shapes(given: str, shown: str) -> None:
         "KeyError: 'api_key'",
         "token=$TOKEN, ${{ secrets.X }}, password=%(password)s",
         "train_tokens_per_second=3.2e+05",
+        "token_time=0.12s",
+        "token_f1: 0.91±0.01",
+        "secret_recall=0.85±0.01",
+        "token: 5/100",
+        "password_acc: 0.2/1",
+        "auth_time=1.5ms",
+        "token_mem=3.5GB",
+        "token_n=1_005",
+        "{'token_f1': np.float64(0.75)}",
+        "--token_loss 0.45s",
+        "--token 42k",
+        "token_loss=nan",
+        "token_loss=-inf",
+        "train.py: error: argument --token: expected one argument",
+        "    password = config.password",
+        "token = self.token",
+        "if password == expected_password:",
+        'assert token == "abc"',
+        "--password Password of the database",
+        "{'token': 262, 'token_str': 'the'}",
+        "{'entity': 'B-PER', 'token': 'Wolfgang'}",
+        "token: 'hello'",
+        "unexpected token: '}'",
+        "auth: ok",
+        "auth: disabled",
+        "authorization: denied",
+        "token_type=word",
+        "auth_method=iam",
+        "token_path=tokens.json",
+        "arn:aws:secretsmanager:eu-west-1:1234:secret:x",
+        'token_pattern=r"\\w+"',
     ],
 )
 def test_ordinary_texts_are_left_alone(text: str) -> None:
@@ -202,18 +235,41 @@ def test_ordinary_texts_are_left_alone(text: str) -> None:
         ("AccountKey=abc+/def==;EndpointSuffix=x", "abc+/def=="),
         ("aws_secret_access_key = wJalrXUtnFEMI/K7MDENG/bPx", "wJalrXUtnFEMI/K7MDENG/bPx"),
         ("sv=2024-11-04&sp=r&sig=" + "aB1%2F" * 6, "aB1%2F" * 6),
+        ("Command '['false', '--password', 'XYZ12345']' returned", "XYZ12345"),
+        ("password = b'XYZ12345'", "XYZ12345"),
+        ('password=f"XYZ12345"', "XYZ12345"),
+        ("os.environ['API_TOKEN'] = 'XYZ12345'", "XYZ12345"),
+        ("config['password'] = 'XYZ12345'", "XYZ12345"),
+        ('d["password"]: XYZ12345', "XYZ12345"),
+        ("password    =    XYZ12345", "XYZ12345"),
+        ("DB_PASS=XYZ12345", "XYZ12345"),
+        ("OPENAI_KEY=XYZ12345", "XYZ12345"),
+        ("API_TOKEN := XYZ12345", "XYZ12345"),
     ],
 )
 def test_what_a_text_gives_to_the_name_of_a_secret_is_masked(text: str, secret: str) -> None:
     assert without_secrets(f"said:\n{text}\nand more") == f"said:\n{text.replace(secret, MASK)}\nand more"
 
 
-@pytest.mark.parametrize("write", [str, json.dumps, repr, shlex.quote, quote_plus, lambda text: quote(text, safe="")])
+@pytest.mark.parametrize("write", [
+    str, json.dumps, repr, ascii, shlex.quote, quote, quote_plus,
+    lambda text: quote(text, safe=""), lambda text: str(text.encode()), lambda text: json.dumps(json.dumps(text)),
+    lambda text: text.replace("'", "'\\''"),
+])  # fmt: skip
 def test_a_variables_value_is_masked_however_it_is_written(
     write: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PGPASSWORD", value := "ab'c\"d\u00e9 f\n12")
-    assert without_secrets(f"({write(value)})").strip("()\"'") == MASK
+    assert without_secrets(f"({write(value)})").strip("()b\\\"'") == MASK
+
+
+def test_a_line_that_names_a_key_takes_nothing_else_with_it() -> None:
+    key = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----"
+    losses = "loss=0.50\nloss=0.51\n"
+    assert without_secrets(f"bad: {key[:27]}\n{losses}{key}\nend") == f"bad: {MASK}\n{losses}{MASK}\nend"
+    assert without_secrets(f"{key[:27]}\nMIIE\nTraceback (most recent") == f"{MASK}\nTraceback (most recent"
+    behind_times = key.replace("\n", "\n12:00:01 INFO ")
+    assert without_secrets(behind_times) == MASK
 
 
 def test_ones_own_secrets_are_named_by_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -165,7 +165,7 @@ def _missed(
     told = reasons(found, ran_again, what_changed, new_data) or (
         "a value that is not kept, since it looks like a secret, has changed",
     )
-    return Explanation(False, told, found)
+    return Explanation(False, tuple(map(masking.message, told)), found)
 
 
 def _as_written(written: ObjectEntry, path: Path) -> StoredObject | None:
