@@ -76,7 +76,8 @@ def looks_weak(name: str) -> bool:
     """Whether only weak words make a name look like a secret's."""
     words = [word.lower() for word in _WORDS.findall(name)]
     strong = "_".join(word for word in words if word not in _WEAK)
-    return not looks_secret(strong) and not any(part in name.lower() for part in _SECRET_PARTS)
+    joined = "".join(words)
+    return not looks_secret(strong) and not any(part in joined for part in _SECRET_PARTS)
 
 
 MASK = "***"
@@ -209,7 +210,7 @@ def _without_keys(text: str, found: list[str]) -> str:
 
 def _is_key(between: str) -> bool:
     lines = re.split(r"[\r\n]+|\\[rn]", between)
-    headers = r"\s*[A-Z][\w-]{1,30}: .*"
+    headers = r"\s*(?:[A-Z][\w-]{1,30}: |-----).*"
     return all(re.fullmatch(_KEY_LINE, line) or re.fullmatch(headers, line) for line in lines)
 
 
