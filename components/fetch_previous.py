@@ -12,6 +12,7 @@ A pipeline need not name it: `continue_from` of a training step puts it before t
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -19,7 +20,7 @@ from typing import TypedDict
 
 from drivetrain.base.errors import InputError
 from drivetrain.components.find_previous import NONE
-from drivetrain.steps import Input, Output
+from drivetrain.steps import Input, Output, fresh_token
 from drivetrain.steps.declaration import component
 
 
@@ -38,6 +39,7 @@ def fetch_previous(
     version: str = "",
     content_hash: str = "",
     registry: str = "",
+    of_this_run: bool = False,
 ) -> Fetched:
     """Fetch the files of an earlier model.
 
@@ -48,6 +50,7 @@ def fetch_previous(
         version: the version's number, as find_previous gives it; none for a training that starts anew.
         content_hash: of the version's files.
         registry: of a version: KIND:LOCATION, or auto for the registry of the platform.
+        of_this_run: the model is made in the same run; a start with --fresh goes on from no other.
 
     Raises:
         InputError: neither a model nor a version; one that is not there any more, or whose files are others.
@@ -61,6 +64,9 @@ def fetch_previous(
 
     if (model is None) == (not version):
         raise InputError("give either the folder of a model, or a version with its group and content_hash.")
+    is_fresh = not of_this_run and fresh_token(os.environ) != ""
+    if is_fresh:
+        model, version = None, NONE
     previous.mkdir(parents=True, exist_ok=True)
     about: dict[str, str] = {}
     with tempfile.TemporaryDirectory(prefix="drivetrain-previous-") as room:
@@ -86,7 +92,8 @@ def fetch_previous(
         if model is not None:
             _copy(model, previous / MODEL)
     (previous / CONTINUES_FILE).write_text(json.dumps(about, sort_keys=True) + "\n", encoding="utf-8")
-    print(", ".join(f"{name} {text}" for name, text in about.items()) or "starts anew", flush=True)
+    anew = "starts anew: --fresh" if is_fresh else "starts anew"
+    print(", ".join(f"{name} {text}" for name, text in about.items()) or anew, flush=True)
     return {"content_hash": about.get("content_hash", NONE)}
 
 

@@ -97,7 +97,7 @@ def _with_fetching(
             "version's number, 'run:ID' (what a run registered), 'GROUP:previous', 'GROUP:7', 'GROUP:run:ID', or any "
             "model by its path, URI or step output."
         )
-    fetching: dict[str, Any] = {"model": given}
+    fetching: dict[str, Any] = {"model": given, "of_this_run": isinstance(given, OutputRef)}
     if named is not None:
         run, group, which = named.groups()
         which = which or (run if run.startswith("run:") else f"run:{run}")

@@ -67,7 +67,15 @@ def test_a_version_is_found_in_each_execution_and_fetched_by_its_hash(
 def test_a_model_of_a_run_is_fetched_from_its_place(given: str) -> None:
     fetch, fit, _ = steps(pipeline(given))
     assert (fetch.inputs, fetch.parameters["version"]) == ({"model": given}, "")
+    assert fetch.parameters["of_this_run"] is False, "a fresh start leaves it"
     assert fit.inputs["continue_from"] == fetch["previous"]
+
+
+def test_a_model_of_the_same_run_is_that_of_a_fresh_start_too() -> None:
+    before = step(train, name="before", train=DATA)
+    fit = training(before["model"])
+    fetch = steps(Pipeline(name="nightly", steps=[before, fit]))[1]
+    assert (fetch.inputs, fetch.parameters["of_this_run"]) == ({"model": before["model"]}, True)
 
 
 def test_without_a_word_nothing_is_continued() -> None:

@@ -116,6 +116,19 @@ def test_a_fresh_start_has_none(
     assert capsys.readouterr().out == "starts anew: --fresh\n"
 
 
+def test_a_fresh_start_goes_on_from_a_model_of_its_own_run_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "weights").write_text("mine")
+    monkeypatch.setenv("DRIVETRAIN_FRESH", "0a1b")
+    assert fetch_previous(tmp_path / "model", tmp_path / "none") == {"content_hash": "none"}
+    assert capsys.readouterr().out == "starts anew: --fresh\n"
+    assert read_continuation(tmp_path / "none").model is None
+    fetch_previous(tmp_path / "model", tmp_path / "previous", of_this_run=True)
+    assert read_continuation(tmp_path / "previous").model is not None
+
+
 def test_the_files_of_a_version(group: Group) -> None:
     approved = group.add("first", "Approved")
     given = read_continuation(group.fetch(**group.find()))
