@@ -173,29 +173,48 @@ def _damage(uri: str, path: Path, problem: str, last: _Written, ledger: Ledger, 
 
 def _made_again(ledger: Ledger, execution: str, step: str) -> str | None:
     """The run that has really run a step again since, from the same: a fresh start counts. What a fresh start made is
-    offered to no other run, so one before it counts, too. Where an input of it was made again, at another place, nobody
-    asks for this step's outputs either."""
+    offered to no other run, so one before it counts, too."""
     sql = """
         WITH done AS (
           SELECT execution, pipeline, name, cache_fields,
             (SELECT max(rowid) FROM attempts WHERE execution = steps.execution AND step = steps.name) AS attempt
           FROM steps WHERE status = 'Succeeded' AND name = ?
         )
-        SELECT other.execution, ran.cache_fields, other.cache_fields, other.attempt > ran.attempt
+        SELECT other.execution, ran.cache_fields, other.attempt > ran.attempt
         FROM done AS ran JOIN done AS other ON other.pipeline = ran.pipeline AND other.execution != ran.execution
         WHERE ran.execution = ? ORDER BY other.attempt DESC
     """
-    rows = [row for row in ledger.rows(sql, step, execution) if row[3] or _is_fresh(row[1])]
-    for other, own, fields, _ in rows:
-        if _FRESH.sub("", own or "") == _FRESH.sub("", fields or ""):
+    for other, fields, is_later in ledger.rows(sql, step, execution):
+        if (is_later or _is_fresh(fields)) and _from_the_same(ledger, step, execution, other):
             return other
+    return None
+
+
+def _from_the_same(ledger: Ledger, step: str, run: str, other: str) -> bool:
+    """Whether a step had equal key attributes in two runs, and inputs that other steps made from the same."""
+    if run == other:
+        return True
+    (fields, origins), (other_fields, other_origins) = (_made_from(ledger, step, each) for each in (run, other))
+    return (
+        fields == other_fields
+        and origins.keys() == other_origins.keys()
+        and all(_from_the_same(ledger, name, origins[name], other_origins[name]) for name in origins)
+    )
+
+
+def _made_from(ledger: Ledger, step: str, run: str) -> tuple[str, dict[str, str]]:
+    """A step's key attributes without the token of a fresh start and without the ids of runs, which are in the places
+    of inputs; and the steps that made these, with their runs."""
     reading = """
-        SELECT DISTINCT from_execution, from_step FROM artifacts
+        SELECT from_step, from_execution FROM artifacts
         WHERE execution = ? AND step = ? AND flow = 'input' AND from_step IS NOT NULL
     """
-    if rows and any(_made_again(ledger, *origin) for origin in ledger.rows(reading, execution, step)):
-        return rows[0][0]
-    return None
+    origins: dict[str, str] = dict(ledger.rows(reading, run, step))
+    sql = "SELECT coalesce(cache_fields, arguments) FROM steps WHERE execution = ? AND name = ?"
+    ((fields,),) = ledger.rows(sql, run, step)
+    for id in {run, *origins.values()}:
+        fields = fields.replace(id, "")
+    return _FRESH.sub("", fields), origins
 
 
 def _is_fresh(fields: str | None) -> bool:

@@ -37,14 +37,21 @@ class Case:
         }
         self.steps = [
             runs.processing("copy", COPY, inputs={"rows": DATA}, outputs=["out"], cache=True),
-            runs.training("fit", FIT, inputs={"data": output_of("copy", "out")}, checkpoints=f"{BUCKET}/checkpoints/"),
+            runs.training(
+                "fit",
+                FIT,
+                inputs={"data": output_of("copy", "out")},
+                hyperparameters={"rate": {"Get": "Parameters.Rate"}},
+                checkpoints=f"{BUCKET}/checkpoints/",
+            ),
             {"Name": "register", "Type": "RegisterModel", "Arguments": register},
         ]
 
-    def run(self, fresh: str = "no") -> str:
+    def run(self, fresh: str = "no", rate: str = "0.2") -> str:
         asset = Asset(DATA, hashlib.sha256(ROWS).hexdigest(), self.source)
-        text = self.runs.text(self.steps, [{"Name": "Fresh", "Type": "String", "DefaultValue": "no"}])
-        summary = Runner(self.runs.home).start(text, {"Fresh": fresh}, Options(pipeline="test"), assets=[asset])
+        values = {"Fresh": fresh, "Rate": rate}
+        text = self.runs.text(self.steps, [{"Name": name, "Type": "String", "DefaultValue": "no"} for name in values])
+        summary = Runner(self.runs.home).start(text, values, Options(pipeline="test"), assets=[asset])
         assert summary.status == "Succeeded", summary.reason
         return summary.execution
 
@@ -138,6 +145,19 @@ def test_what_a_fresh_start_made_is_no_error_once_a_plain_run_has_it(case: Case,
     assert case.runs.statuses(last)["copy"] == ("Cached" if before else "Succeeded")
     (damage,) = verify(case.runs.home).damages
     assert damage.superseded and f"run {first or last} made it, too (step 'copy')" in damage.advice
+
+
+@pytest.mark.parametrize(("rate", "superseded"), [("0.1", False), ("0.2", True)])
+def test_what_was_made_with_other_values_is_still_needed(case: Case, rate: str, superseded: bool) -> None:
+    del case.steps[2]
+    for each in case.steps:
+        each["Arguments"]["Environment"] = {"DRIVETRAIN_FRESH": {"Get": "Parameters.Fresh"}}
+    first = case.run()
+    case.run("f1", rate)
+    (model,) = case.runs.store.path(f"{BUCKET}/runs/{first}/fit").rglob("model.tar.gz")
+    case.rot(f"{BUCKET}/{model.relative_to(case.runs.store.path(BUCKET))}")
+    (damage,) = verify(case.runs.home).damages
+    assert damage.superseded == superseded
 
 
 def test_a_damaged_ledger_is_one_clear_error(case: Case) -> None:
