@@ -79,9 +79,9 @@ def _of_run(versions: Iterable[ModelVersion], group: str, run: str) -> int:
     """The number of the version that a run has registered."""
     made: dict[str, list[int]] = {}
     for version in versions:
-        execution = version.lineage.get("execution") or ""
-        if run and (execution.startswith(run) or execution.rpartition("/")[2].startswith(run)):
-            made.setdefault(execution, []).append(version.version)
+        for execution in (version.lineage.get("execution") or "", *version.repeated_by):
+            if run and (execution.startswith(run) or execution.rpartition("/")[2].startswith(run)):
+                made.setdefault(execution, []).append(version.version)
     if not made:
         raise InputError(
             f"no run {run!r} has registered a version of {group}. drivetrain models show {group} has "

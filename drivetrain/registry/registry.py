@@ -67,7 +67,8 @@ class ModelVersion:
     """One version of a group. Times are seconds since 1970 (UTC); `reason` is that of the last decision.
 
     `record` is what its maker said of it (a registry may have added what it keeps there itself: the content's hash, a
-    card with the metrics); `execution` the run that made it (an id or ARN).
+    card with the metrics); `execution` the run that made it (an id or ARN); `repeated_by` the runs that registered the
+    same content later (told by `version` and `versions` of the local registry; empty in others).
     """
 
     group: str
@@ -81,6 +82,7 @@ class ModelVersion:
     execution: str | None
     created_at: float
     modified_at: float
+    repeated_by: tuple[str, ...] = ()
 
     @property
     def artifact(self) -> str:

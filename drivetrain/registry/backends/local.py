@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,12 @@ _SCHEMA = (
         text TEXT NOT NULL,
         PRIMARY KEY (group_name, name)
     )""",
+    """CREATE TABLE IF NOT EXISTS model_repeats (
+        group_name TEXT NOT NULL,
+        version INTEGER NOT NULL,
+        execution TEXT NOT NULL,
+        PRIMARY KEY (group_name, version, execution)
+    )""",
 )
 _VERSION_COLUMNS = (
     "group_name, version, content_hash, status, reason, package, metrics, execution, v.created_at, modified_at"
@@ -132,6 +139,10 @@ class LocalRegistry:
         request = json.dumps(checked_request(group, record))
         if self.exists() and (known := self.find(group, content_hash)) is not None:
             self._mend(known, record)
+            if execution is not None and execution != known.execution:
+                with self._writing() as database:
+                    row = (group, known.version, execution)
+                    database.execute("INSERT OR IGNORE INTO model_repeats VALUES (?, ?, ?)", row)
             return known.version, False
         with self._writing() as database:
             found = database.execute(
@@ -194,7 +205,11 @@ class LocalRegistry:
         if not rows:
             there = [name for (name,) in self._rows("SELECT name FROM model_groups")]
             raise no_group(f"{self.path}{'' if self.exists() else ' (there is no such file)'}", group, there)
-        return [self._version(row) for row in rows]
+        query = "SELECT version, execution FROM model_repeats WHERE group_name = ? ORDER BY rowid"
+        repeats: dict[int, list[str]] = {}
+        for version, execution in self._rows(query, group, of="model_repeats"):
+            repeats.setdefault(version, []).append(execution)
+        return [replace(self._version(row), repeated_by=tuple(repeats.get(row[1], ()))) for row in rows]
 
     def version(self, group: str, which: int | str = "latest") -> ModelVersion:
         """One version: a number, `latest`, or `approved` (the newest approved one)."""
@@ -359,7 +374,9 @@ class LocalRegistry:
             finally:
                 database.close()
         except sqlite3.DatabaseError as error:
-            message = _mendable(error, self.path)
+            from drivetrain.registry.backends._local_errors import mendable
+
+            message = mendable(error, self.path, BUSY_SECONDS)
             if message is None:
                 raise
             raise RegistryError(message) from None
@@ -381,19 +398,3 @@ def _record(
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (group, version, at, status, previous, json.dumps(changed), reason, by),
     )
-
-
-def _mendable(error: sqlite3.DatabaseError, path: Path) -> str | None:
-    """What the user can mend, in their words; None for a mistake of ours."""
-    name = getattr(error, "sqlite_errorname", "") or ""
-    if name.startswith(("SQLITE_NOTADB", "SQLITE_CORRUPT")):
-        return f"{path} is damaged or no SQLite file ({error}). Restore a copy, or name another file."
-    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return f"{path} has been locked by another process for {BUSY_SECONDS:g} s. Try again when it ends."
-    if name.startswith("SQLITE_FULL"):
-        return f"no space left for {path}. Free some; nothing was registered."
-    if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR", "SQLITE_AUTH")):
-        return f"{path} cannot be opened for reading and writing ({error}). Check the path and its rights."
-    if name == "SQLITE_ERROR":
-        return f"{path} holds tables that are not this registry's ({error}). Name another file."
-    return None

@@ -96,11 +96,15 @@ def test_it_is_what_a_run_has_registered(group: Group) -> None:
     assert group.find("run:34") == {"version": "2", "content_hash": second}
     with pytest.raises(InputError, match=r"digits version 3 is rejected"):
         group.find("run:56ef")
-    for none in ("78", ""):
+    for none in ("90", ""):
         with pytest.raises(InputError, match=rf"no run '{none}' has registered a version of digits\. .*path or URI"):
             group.find(f"run:{none}")
     with pytest.raises(InputError, match=r"is the beginning of several runs: .*12ab, .*34cd, .*56ef\. Give all"):
         group.find(f"run:{arn}")
+    again = record_of({"SourceUri": (group.folder / "first").as_uri()})
+    for _ in range(2):
+        assert group.registry.register("digits", first, again, execution=f"{arn}78ab") == (1, False)
+    assert group.find("run:78ab") == {"version": "1", "content_hash": first}, "the same content, so no new version"
     group.add("fourth", "Approved", f"{arn}34cd")
     with pytest.raises(InputError, match=r"run '34cd' has registered versions 2, 4 of digits\. Give one's number"):
         group.find("run:34cd")
