@@ -34,7 +34,7 @@ from drivetrain.targets.fresh import is_fresh
 from drivetrain.targets.kubeflow.compile import checks, fails
 from drivetrain.targets.kubeflow.compile.retries import most_patient, policies_of
 from drivetrain.targets.kubeflow.run.conditions import holds
-from drivetrain.targets.kubeflow.run.recorded import Recorded, arguments_of
+from drivetrain.targets.kubeflow.run.recorded import Recorded, arguments_of, mask_logs
 from drivetrain.targets.kubeflow.run.skeleton import TYPES
 from drivetrain.targets.kubeflow.settings import settings_of
 from drivetrain.targets.local.containers.supervised import FAILURE_CHARACTERS, failure_reason
@@ -145,6 +145,7 @@ class Book:
             self.attempts[row] = self.ledger.start_step(self.execution, row, arguments={})
             self.observer(StepStarted(row, self.attempts[row]))
         self.running.pop(row, None)
+        mask_logs(self.ledger.home.logs(self.execution, row, self.attempts[row]))
         if report["code"] == 0:
             self._succeeded(step, row, report)
         else:
@@ -312,6 +313,7 @@ class Book:
             status: how kfp's runner says that it ended.
         """
         for row in list(self.running):
+            mask_logs(self.ledger.home.logs(self.execution, row, self.attempts[row]))
             if status == "Stopped":
                 self._finish(row, "Stopped", reason=STOPPED)
             else:
