@@ -78,8 +78,10 @@ def make_champion(
         kept = allow(said, what=f"{group} version {version} cannot be approved", against=against)
         reason = f"{reason}; {kept}" if reason and kept else kept or reason
     check_own_files(asked, registry.objects)
-    people = {each.by for each in approvers.keep(registry, group, version, by)}
+    people = {each.person for each in approvers.keep(registry, group, asked, by)}
     if bound and asked.status != "Approved" and len(people) < approvers.needed(registry, group):
+        if asked.status == "Rejected":  # it waits again, so that the next approval adds to this one
+            asked = registry.set_status(group, version, "PendingManualApproval", reason=reason, by=by)
         return [asked]
     found = registry.set_status(group, version, "Approved", reason=reason, by=by)
     newer = [each for each in registry.approved(group) if each.version > version]

@@ -219,6 +219,7 @@ def approvals_(
     from drivetrain.registry.approvers import approvals, ask_for, needed
 
     models = opened(registry, home)
+    models.version(group)  # is there
     if people is not None:
         ask_for(models, group, people)
     given, asked = approvals(models, group), needed(models, group)
@@ -323,12 +324,14 @@ def _decide(
         say_json({**version_json(after), **known, "rejected_versions": [each.version for each in rejected]})
         return
     version_name = paint(f"{printable(after.group)} version {after.version}", "bold")
-    was = f" (was {approval_words(before.status)})" if before.status != after.status else " already"
+    was = f" (was {approval_words(before.status)})"
+    if before.status == after.status:
+        was = " still" if status != after.status else " already"
     say(f"{version_name} is {paint(approval_words(after.status), after.status)}{was}")
     if status == "Approved" and after.status != "Approved":
-        people = len({each.by for each in given})
+        people = len({each.person for each in given})
         say(f"approved by {people} of {needed(models, group)} different people: {_named(given)}")
-    elif len({each.by for each in given}) > 1:
+    elif len({each.person for each in given}) > 1:
         say(f"approved by {_named(given)}")
     for each in rejected:
         say(f"version {each.version}, which was approved, is {paint(approval_words(each.status), each.status)}")
@@ -336,8 +339,7 @@ def _decide(
 
 def _named(approvals: Sequence[Approval]) -> str:
     """`ann, bob (not verified)`."""
-    names = {each.by: each.verified for each in approvals}
-    return ", ".join(name if verified else f"{name} (not verified)" for name, verified in names.items())
+    return ", ".join(each.by if each.verified else f"{each.by} (not verified)" for each in approvals)
 
 
 def _overall(version: ModelVersion) -> list[tuple[str, float]]:

@@ -71,11 +71,16 @@ def test_two_people_approve(models) -> None:
     assert models("approvals", "digits") == "digits asks for one person\n"
     assert models("approvals", "digits", "2") == "digits asks for 2 different people\n"
     waits = models("approve", "digits", "2", "--by", "ada").splitlines()
-    assert waits[0] == "digits version 2 is waiting for approval already"
+    assert waits[0] == "digits version 2 is waiting for approval still"
     assert waits[1].startswith("approved by 1 of 2 different people: ada_login_") and "(not verified)" in waits[1]
     assert models("approve", "digits", "2", "--by", "bob").startswith("digits version 2 is approved (was waiting for")
     found = json.loads(models("approvals", "digits", "--json"))
     assert found["people"] == 2 and [each["version"] for each in found["approvals"]] == [2, 2]
+
+
+def test_approvals_of_a_group_that_is_not_there(models, drivetrain) -> None:
+    told = drivetrain.error("models", "approvals", "digitz", "--home", drivetrain.home)
+    assert "has no group 'digitz'. Did you mean 'digits'?" in told
 
 
 def test_an_approval_against_the_decision_needs_a_reason(drivetrain, decision_json: dict[str, Any]) -> None:
