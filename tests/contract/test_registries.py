@@ -231,10 +231,13 @@ def test_registering_again_changes_nothing(registry: Registry) -> None:
 def test_versions_are_found_by_number_latest_and_approved(registry: Registry) -> None:
     for n in range(1, 4):
         registry.register("digits", content(n), ModelRecord())
-    assert "no version of 'digits' is approved" in refused(lambda: registry.version("digits", "approved"))
+    registry.set_status("digits", 3, "Rejected")
+    assert "models approve digits 2" in refused(lambda: registry.version("digits", "approved"))
+    registry.set_status("digits", 2, "Rejected")
+    registry.set_status("digits", 1, "Rejected")
+    assert "approved, and none waits" in refused(lambda: registry.version("digits", "approved"))
     registry.set_status("digits", 1, "Approved")
     registry.set_status("digits", 2, "Approved")
-    registry.set_status("digits", 3, "Rejected")
     found = {which: registry.version("digits", which).version for which in (1, "2", "latest", "approved")}
     assert found == {1: 1, "2": 2, "latest": 3, "approved": 2}
     assert registry.version("digits").version == 3

@@ -38,14 +38,16 @@ def chosen(group: str, which: int | str, versions: Sequence[Numbered]) -> Any:
     for version in versions:
         if wanted in ("latest", str(version.version)) or (wanted == "approved" and version.status == "Approved"):
             return version
-    raise no_version(group, wanted, versions[0].version)
+    waits = next((version.version for version in versions if version.status == "PendingManualApproval"), None)
+    raise no_version(group, wanted, versions[0].version, waits)
 
 
-def no_version(group: str, wanted: str, newest: int) -> AbsentError:
-    """That a group, whose newest version has that number, has no such version."""
+def no_version(group: str, wanted: str, newest: int, waits: int | None) -> AbsentError:
+    """That a group has no such version. `newest` is its newest version, and `waits` the newest that waits."""
     if wanted == "approved":
+        advice = f". Approve the newest that waits: drivetrain models approve {group} {waits}"
         return AbsentError(
-            f"no version of {group!r} is approved. Approve one: drivetrain models approve {group} {newest}"
+            f"no version of {group!r} is approved{advice if waits else ', and none waits for approval.'}"
         )
     return AbsentError(f"{group!r} has no version {wanted!r}. Allowed: 1 to {newest}, latest, approved.")
 

@@ -329,7 +329,11 @@ class KubeflowRegistry:
         if found:
             raise AbsentError(f"version {wanted} of {group!r} is archived at {self.address}. Restore it there first.")
         newest = next(self._newest(model), None) if model else None
-        raise no_version(group, wanted, int(newest["name"])) if newest else self._no_group(group, model)
+        if model is None or newest is None:
+            raise self._no_group(group, model)
+        shown = (self._shown(group, each) for each in self._newest(model, first=PAGE))
+        waits = next((each.version for each in shown if each.status == "PendingManualApproval"), None)
+        raise no_version(group, wanted, int(newest["name"]), waits)
 
     def _no_group(self, group: str, model: Json | None) -> AbsentError:
         if model:
