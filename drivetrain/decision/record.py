@@ -13,6 +13,7 @@ from drivetrain.decision.differences import Difference
 from drivetrain.decision.evaluation import Evaluation, Group
 from drivetrain.decision.page import About, page
 from drivetrain.decision.standing import standing_record
+from drivetrain.registry.report_hash import DECISION_HASH, hash_beside
 
 DECISION_FILE = "decision.json"
 DECISION_PAGE = "decision.md"
@@ -31,7 +32,7 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
     """The content of decision.json."""
     champion, candidate, policy = decision.champion, decision.candidate, decision.policy
     primary = candidate.whole.metrics[policy.metric]
-    return {
+    found: dict[str, Any] = {
         "format": FORMAT,
         "verdict": decision.verdict,
         "why": list(decision.why),
@@ -104,6 +105,7 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
         "bootstrap": _bootstrap(candidate),
         "already_registered": None if decision.registered is None else decision.registered.version,
     }
+    return {**found, DECISION_HASH: hash_beside(found, DECISION_HASH)}
 
 
 def _metrics(group: Group) -> dict[str, dict[str, Any]]:

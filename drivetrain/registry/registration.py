@@ -21,7 +21,7 @@ from drivetrain.registry.content_hash import ARCHIVE, hash_of_files
 from drivetrain.registry.model_card import Card, as_package_card, model_card
 from drivetrain.registry.model_package import CONTINUES, CONTINUES_FILE
 from drivetrain.registry.record import ModelRecord, Serving
-from drivetrain.registry.report_hash import checked_report, report_hash
+from drivetrain.registry.report_hash import check_decision, checked_report, report_hash
 
 EVALUATION_FILE = "evaluation.json"
 DECISION_FILE = "decision.json"
@@ -97,11 +97,12 @@ def read_decision(folder: Path) -> dict[str, Any]:
     """The decision record in a folder, or at a path.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none, or one that was changed after compare wrote it.
     """
     content = read_json(folder, DECISION_FILE, "Give the output `decision` of compare.")
     if content.get("format") != 1 or not isinstance(content.get("verdict"), str):
         raise InputError(f"{folder} holds no decision of format 1. Give the output `decision` of compare.")
+    check_decision(content, folder / DECISION_FILE if folder.is_dir() else folder)
     return content
 
 

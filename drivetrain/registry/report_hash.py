@@ -3,7 +3,8 @@
     {"metrics": {...}, ..., "parts": {"bootstrap.json": "<SHA-256>", ...}, "report_hash": "<64 hex digits>"}
 
 `report_hash` is the SHA-256 of the rest as canonical JSON. So an edit by hand is seen, and a decision that names the
-hash is one on these very numbers.
+hash is one on these very numbers. decision.json has a `decision_hash` of its own in the same way. These hashes show a
+mistake and not a forger, who can make them anew.
 """
 
 from __future__ import annotations
@@ -16,13 +17,18 @@ from typing import Any, cast
 
 from drivetrain.base.errors import InputError
 
-REPORT_HASH, PARTS = "report_hash", "parts"
+REPORT_HASH, DECISION_HASH, PARTS = "report_hash", "decision_hash", "parts"
 
 
 def report_hash(evaluation: Mapping[str, Any]) -> str:
     """SHA-256, 64 hex digits, of what evaluation.json says but for the hash itself. A report of an earlier version,
     which does not say it, has one, too."""
-    content = json.loads(json.dumps({name: value for name, value in evaluation.items() if name != REPORT_HASH}))
+    return hash_beside(evaluation, REPORT_HASH)
+
+
+def hash_beside(given: Mapping[str, Any], name: str) -> str:
+    """SHA-256, 64 hex digits, of a JSON object but for the text that is to hold it."""
+    content = json.loads(json.dumps({key: value for key, value in given.items() if key != name}))
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -38,11 +44,7 @@ def checked_report(evaluation: Mapping[str, Any], file: Path, *parts: str) -> st
         InputError: evaluation.json, or one of the parts, was changed after evaluate wrote it.
     """
     found = report_hash(evaluation)
-    if (told := evaluation.get(REPORT_HASH)) not in (None, found):
-        raise InputError(
-            f"{file} was changed after evaluate wrote it: its {REPORT_HASH} is {str(told)[:12]}, and its content has "
-            f"{found[:12]}. Evaluate the model again."
-        )
+    _check(evaluation, REPORT_HASH, file, "evaluate wrote it", "Evaluate the model again.", needed=PARTS in evaluation)
     named: Any = evaluation.get(PARTS)
     for name in parts if isinstance(named, Mapping) else ():
         expected = cast("Mapping[str, Any]", named).get(name)
@@ -52,6 +54,26 @@ def checked_report(evaluation: Mapping[str, Any], file: Path, *parts: str) -> st
                 f"what {file.name} names. Evaluate the model again."
             )
     return found
+
+
+def check_decision(decision: Mapping[str, Any], file: Path) -> None:
+    """
+    Raises:
+        InputError: decision.json was changed after compare wrote it.
+    """
+    _check(decision, DECISION_HASH, file, "compare wrote it", "Compare the model again.", needed="report" in decision)
+
+
+def _check(content: Mapping[str, Any], name: str, file: Path, written: str, advice: str, *, needed: bool) -> None:
+    """`needed`: whoever wrote it has written the hash, too; files of earlier versions have none."""
+    told, found = content.get(name), hash_beside(content, name)
+    if told is None and needed:
+        raise InputError(f"{file} was changed after {written}: its {name} is missing. {advice}")
+    if told not in (None, found):
+        raise InputError(
+            f"{file} was changed after {written}: its {name} is {str(told)[:12]}, and its content has {found[:12]}. "
+            f"{advice}"
+        )
 
 
 def hash_of(path: Path) -> str:

@@ -172,7 +172,7 @@ def test_compare(finished: dict[str, Path], tmp_path: Path) -> None:
         **given,
     )
     (by_shell, by_runner) = (
-        {**json.loads((folder / "decision.json").read_text()), "registry": ""}
+        {**json.loads((folder / "decision.json").read_text()), "registry": "", "decision_hash": ""}
         for folder in (tmp_path / "decision", finished["compare"] / "decision")
     )
     assert by_shell == by_runner and by_shell["verdict"] == "register"

@@ -22,7 +22,7 @@ from drivetrain.registry.package_mapping import record_of
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registration import read_evaluation
 from drivetrain.registry.registry import Registry, open_registry
-from drivetrain.registry.report_hash import REPORT_HASH, report_hash
+from drivetrain.registry.report_hash import DECISION_HASH, PARTS, REPORT_HASH, hash_beside, report_hash
 
 EVALUATION = {"format": 1, "num_samples": 10, "metrics": {"accuracy": {"value": 0.9}}, "model": {}, "data": {}}
 
@@ -44,7 +44,7 @@ class Place:
         (self.folder / "report" / "evaluation.json").write_text(json.dumps(content))
 
     def decision(self, **given: Any) -> dict[str, Any]:
-        return {
+        made = {
             "format": 1,
             "verdict": "register",
             "candidate": {"content_hash": content_hash(self.model)},
@@ -52,9 +52,13 @@ class Place:
             "report": report_hash(EVALUATION),
             **given,
         }
+        return {**made, DECISION_HASH: hash_beside(made, DECISION_HASH)}
 
     def register(self, against: str = "", **given: Any) -> int:
-        (self.folder / "decision.json").write_text(json.dumps(self.decision(**given)))
+        return self.register_as_decided(self.decision(**given), against)
+
+    def register_as_decided(self, decided: dict[str, Any], against: str = "") -> int:
+        (self.folder / "decision.json").write_text(json.dumps(decided))
         report, decision = self.folder / "report", self.folder / "decision.json"
         registered = register_model(
             self.model, None, report, decision, group="digits", registry=self.url, against_decision=against
@@ -156,6 +160,20 @@ def test_an_edited_report_is_seen(place: Place) -> None:
     place.evaluate(better)
     with pytest.raises(InputError, match="was changed after evaluate wrote it"):
         place.register()
+    place.evaluate({**EVALUATION, PARTS: {}})
+    with pytest.raises(InputError, match="its report_hash is missing"):
+        place.register()
+
+
+def test_an_edited_decision_lets_nothing_in(place: Place) -> None:
+    edited = {**place.decision(**KEEP), "verdict": "register"}
+    with pytest.raises(InputError, match="was changed after compare wrote it"):
+        place.register_as_decided(edited)
+    edited.pop(DECISION_HASH)
+    with pytest.raises(InputError, match="its decision_hash is missing"):
+        place.register_as_decided(edited)
+    edited.pop("report")
+    assert place.register_as_decided(edited) == 2, "a decision of an earlier version has neither"
 
 
 def test_damaged_files_are_not_approved_on_a_registry_of_another_machine(
