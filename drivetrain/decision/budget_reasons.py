@@ -24,6 +24,11 @@ def about_loss(loss: Regression, policy: Policy) -> str:
     return f"{worse}; at most {number(loss.budget)} is allowed.{by_chance}"
 
 
+def about_untested(loss: Regression) -> str:
+    """Why a budget is not tested."""
+    return f"The budget of {place(loss.metric, loss.slice)} is not tested: {loss.untested}."
+
+
 def about_few(losses: Sequence[Regression]) -> list[str]:
     """Which budgets are smaller than what their samples can show."""
     few = [loss for loss in losses if loss.could_rule_out is not None and loss.could_rule_out > loss.budget]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from drivetrain.base.errors import InputError
-from drivetrain.decision.budget_reasons import about_few, about_loss
+from drivetrain.decision.budget_reasons import about_few, about_loss, about_untested
 from drivetrain.decision.differences import Difference, check_comparable, differences
 from drivetrain.decision.evaluation import ALL, Evaluation
 from drivetrain.decision.formatting import count, number, percent, place, signed
@@ -166,6 +166,7 @@ def decide(
         *([] if standing is None else about_standing(standing)),
         *([] if anchor is None or anchored is None else [_about_anchor(anchor, anchored, policy)]),
         *_first([about_loss(loss, policy) for loss in losses if not loss.within], "budgets are not kept"),
+        *_first([about_untested(loss) for loss in losses if loss.untested], "budgets are not tested"),
         *about_few(losses),
         *_about_use(policy, comparison),
         *_about_met(floors, losses),
@@ -269,17 +270,19 @@ def _about_champion(
         return [f"{told}." if below else f"{told}: {policy.metric} is {number(value)} on {count(samples, 'sample')}."]
     if difference is None:
         return []
-    asked = _asked(policy)
     told = (
         f"{policy.metric} is {number(difference.candidate)} against {number(difference.champion)} of version "
-        f"{champion.version}: {_compared(difference)}. {asked}"
+        f"{champion.version}: {_compared(difference)}."
     )
+    by_values = difference.interval is None and not difference.why_none
+    if not by_values:
+        told += f" {_asked(policy)}"
     if candidate.evidence is not None and policy.metric in candidate.evidence.left_out:
         told += f" What each row says of {policy.metric} was too large to keep: the bootstrap's replicates decide."
-    if difference.interval is None:
-        if difference.why_none:
-            return [told, f"There is no interval: {difference.why_none}."]
+    if by_values:
         return [told, "There are no bootstrap replicates: only the values decide, and chance is not accounted for."]
+    if difference.interval is None:
+        return [told, f"There is no interval: {difference.why_none}."]
     if standing is None:
         told += _surely(difference, policy, comparison)
     if difference.bound:
@@ -351,6 +354,9 @@ def _about_met(floors: Sequence[Floor], losses: Sequence[Regression]) -> list[st
             "" if not by_chance else ", perhaps by chance" if len(floors) == 1 else f", {by_chance} perhaps by chance"
         )
         told.append(f"{'The floor is' if len(floors) == 1 else f'All {len(floors)} floors are'} met{perhaps}.")
-    if losses and all(loss.within for loss in losses):
-        told.append(f"{'The budget is' if len(losses) == 1 else f'All {len(losses)} budgets are'} kept.")
+    tested = [loss for loss in losses if not loss.untested]
+    if tested and all(loss.within for loss in tested):
+        every = "All" if len(tested) == len(losses) else "The other"
+        one = "The budget is" if len(losses) == 1 else "The other budget is"
+        told.append(f"{one if len(tested) == 1 else f'{every} {len(tested)} budgets are'} kept.")
     return told

@@ -75,10 +75,10 @@ class Difference:
         return None if gained is None else -gained
 
     def chance(self, allowed: float = 0.0) -> float | None:
-        """How often chance alone makes the candidate look so much worse, where it is worse by `allowed`: always, for
-        all that too few samples say. None where the values decide."""
+        """How often chance alone makes the candidate look so much worse, where it is worse by `allowed`; None without
+        an estimate."""
         if self.estimate is None:
-            return 1.0 if self.why_none else None
+            return None
         losses = self.estimate.reversed if self.higher_is_better else self.estimate
         return losses.chance(allowed - self.bound)
 

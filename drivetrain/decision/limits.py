@@ -38,7 +38,7 @@ class Regression:
     """One budget: `difference` is candidate - champion, `loss` how much worse the candidate is, error bounds of both
     values added. `chance` is how often a candidate that keeps to the budget looks so much worse, None without
     an interval: then the values decide. With one it is `within` unless the loss is more than chance, all budgets looked
-    at together; where budgets must be proven, if `at_most` is."""
+    at together; where budgets must be proven, if `at_most` is. `samples` are those that the metric is measured on."""
 
     metric: str
     slice: str
@@ -52,6 +52,8 @@ class Regression:
     """A greater loss is ruled out, at 1 - confidence; None without an interval."""
     could_rule_out: float | None = None
     """What the samples rule out in 80 % of cases where both models are equally good and differ as often as here."""
+    untested: str = ""
+    """Why the budget is not tested, as a clause: then it is `within`. A budget that must be proven is not, then."""
 
 
 def checked_floors(candidate: Evaluation, floors: tuple[Limit, ...]) -> tuple[Floor, ...]:
@@ -146,6 +148,7 @@ def regressions(
             loss = (-difference if _direction(ours, limit, "budgets") else difference) + ours.bound + theirs.bound
             known = by_place.get((limit.metric, name))
             at_most = None if known is None or known.interval is None else known.surest_loss(level)
+            untested = "" if known is None or policy.budget_rule == "proven" else known.why_none
             found.append(
                 Regression(
                     metric=limit.metric,
@@ -153,11 +156,12 @@ def regressions(
                     difference=difference,
                     loss=loss,
                     budget=limit.amount,
-                    within=loss <= limit.amount,
+                    within=loss <= limit.amount or bool(untested),
                     chance=None if known is None else known.chance(limit.amount),
-                    samples=candidate.groups[name].num_samples,
+                    samples=_samples(candidate, limit.metric, name),
                     at_most=at_most,
                     could_rule_out=None if at_most is None else likely_ruled_out(at_most - loss, level),
+                    untested=untested,
                 )
             )
     if policy.budget_rule == "proven":
@@ -166,6 +170,12 @@ def regressions(
     broken = rejected([one.chance for one in tested if one.chance is not None], level)
     within = {id(one): not outside for one, outside in zip(tested, broken, strict=True)}
     return tuple(replace(one, within=within.get(id(one), one.within)) for one in found)
+
+
+def _samples(evaluation: Evaluation, metric: str, name: str) -> int:
+    """How many samples a metric is measured on, where rows say it; else those of the slice."""
+    said = None if evaluation.evidence is None else evaluation.evidence.said(metric, name)
+    return evaluation.groups[name].num_samples if said is None else len(said.places)
 
 
 def check_budgets(candidate: Evaluation, policy: Policy) -> None:

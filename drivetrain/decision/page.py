@@ -143,7 +143,7 @@ def _budgets(decision: Decision) -> Iterator[str]:
                 f"{loss.samples:,}",
                 "" if loss.could_rule_out is None else number(loss.could_rule_out),
                 "" if loss.chance is None else percent(loss.chance),
-                "kept" if loss.within else f"**{broken}**",
+                "not tested" if loss.untested else "kept" if loss.within else f"**{broken}**",
             )
             for loss in decision.regressions
         ],

@@ -88,6 +88,7 @@ def record(decision: Decision, about: About) -> dict[str, Any]:
                 "samples": loss.samples,
                 "at_most": loss.at_most,
                 "could_rule_out": loss.could_rule_out,
+                **({"untested": loss.untested} if loss.untested else {}),
             }
             for loss in decision.regressions
         ],

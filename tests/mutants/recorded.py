@@ -815,7 +815,6 @@ MUTANTS: tuple[Mutant, ...] = (
             "losses.chance(allowed - self.bound)",
             "losses.chance(-self.bound)",
         ),
-        ("decision: a slice of one sample breaks its budget", "return 1.0 if self.why_none else None", "return None"),
         (
             "decision: other samples are compared",
             '        ("numbers of samples", candidate.whole.num_samples, champion.whole.num_samples),\n',
@@ -832,6 +831,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "value.value - value.bound <=",
         ),
         ("decision: a budget's value proves it", "one.at_most <= one.budget)", "one.loss <= one.budget)"),
+        ("decision: a slice of one sample breaks its budget", " or bool(untested)", ""),
         ("decision: a budget that is used up", "within=loss <= limit.amount", "within=loss < limit.amount"),
         ("decision: the champion's error is left out of a loss", "+ ours.bound + theirs.bound", "+ ours.bound"),
         ("decision: the whole test set is a slice", "if name != ALL and (every", "if (every"),

@@ -58,6 +58,8 @@ class Regression:
     """A greater loss is ruled out."""
     could_rule_out: float | None = None
     """What so many samples can rule out."""
+    untested: bool = False
+    """Nothing was computed: too few samples, say."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,6 +191,7 @@ def _regressions(found: object) -> Iterator[Regression]:
             within=entry.get("within") is True,
             at_most=finite(entry.get("at_most")),
             could_rule_out=finite(entry.get("could_rule_out")),
+            untested=bool(entry.get("untested")),
         )
 
 

@@ -177,7 +177,7 @@ def _regressions(found: DecisionFacts) -> Markup | None:
             el("td", _number(one.at_most), class_="right"),
             el("td", _number(one.budget), class_="right"),
             el("td", _number(one.could_rule_out), class_="right"),
-            _mark(one.within, "within", "not proven" if found.proven else "beyond"),
+            _mark(one.within, "not tested" if one.untested else "within", "not proven" if found.proven else "beyond"),
         )
         for one in sorted(found.regressions, key=lambda one: one.within)[:MAX_RULE_ROWS]
     ]

@@ -129,6 +129,40 @@ def test_shares_of_rows_are_judged_by_the_rows_that_differ(evaluation: Make) -> 
         for lost in (0, 10, 11, 18)
     }
     assert [lost for lost, each in found.items() if each.within_budgets] == [0, 10]
+    assert {each.regressions[0].samples for each in found.values()} == {357}
     at_most = found[10].regressions[0].at_most
     assert at_most is not None and rules_out(0, 10, 357, at_most + 1e-9, 0.05)
     assert found[18].regressions[0].loss == pytest.approx(18 / 357)
+
+
+def of_one_class(evaluation: Make, size: int, lost: int) -> Evaluation:
+    """Of 357 rows, `size` of the class, of which the first `lost` are wrong."""
+    rows = np.arange(357)
+    of = rows < size
+    name, value = "accuracy_class_3", Measured(value=1 - lost / size, higher_is_better=True)
+    base = evaluation({"accuracy": 0.9}, rows=357, key=None)
+    group = Group(num_samples=357, metrics={**base.whole.metrics, name: value})
+    return replace(base, groups={"": group}, evidence=Rows.of({name: (of & (rows >= lost), of)}))
+
+
+def test_a_budget_of_a_class_counts_the_samples_of_the_class(evaluation: Make) -> None:
+    budgets = '{"accuracy_class_3": 0.001}'
+    found = decided(of_one_class(evaluation, 39, 1), of_one_class(evaluation, 39, 0), budgets)
+    assert found.regressions[0].samples == 39
+    assert any("is smaller than what 39 samples can rule out" in each for each in found.why)
+
+
+def test_a_budget_of_which_nothing_can_be_computed_is_not_tested(evaluation: Make, tmp_path: Path) -> None:
+    budgets = '{"accuracy_class_3": 0.001, "accuracy": 0.5}'
+    ours, theirs = of_one_class(evaluation, 9, 3), of_one_class(evaluation, 9, 0)
+    found = decided(ours, theirs, budgets)
+    loss, _ = found.regressions
+    assert (loss.within, loss.chance, loss.untested) == (True, None, "too few samples: 9, and 10 are needed")
+    assert "The budget of accuracy_class_3 is not tested: too few samples: 9, and 10 are needed." in found.why
+    assert found.why[-1] == "The other budget is kept."
+    write(found, tmp_path, About(group="digits", registry="local", candidate_hash=""))
+    row = next(line for line in (tmp_path / "decision.md").read_text().splitlines() if "| 9 |" in line)
+    assert row.endswith("|  | not tested |")
+    assert '"untested": "too few samples: 9' in (tmp_path / "decision.json").read_text()
+    proven = decided(ours, theirs, budgets, "proven")
+    assert not proven.regressions[0].within and not proven.regressions[0].untested

@@ -160,6 +160,7 @@ def test_without_replicates_the_values_decide_and_it_says_so(evaluation: Make) -
     decided = decide(evaluation({"accuracy": 0.91}), champion(evaluation({"accuracy": 0.9})), policy())
     assert decided.verdict == "register"
     assert "There are no bootstrap replicates: only the values decide" in said(decided)
+    assert "statistically significant" not in said(decided)
 
 
 def test_replicates_that_are_undefined_are_left_out(evaluation: Make) -> None:
