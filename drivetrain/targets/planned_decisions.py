@@ -36,8 +36,8 @@ class TestRows(NamedTuple):
 
     rows: Mapping[str, int]
     source: str
-    shown: Mapping[tuple[str, str], float]
-    """Metric and slice -> the loss that the last decision says so many rows can rule out."""
+    shown: Mapping[tuple[str, str], tuple[float, int | None]]
+    """Metric and slice -> the loss that the last decision says can be ruled out, and by how many rows."""
 
 
 def notes(pipeline: Pipeline, folder: Path, registry: str | None) -> list[str]:
@@ -106,9 +106,11 @@ def _shown(conditions: Policy, known: TestRows) -> Iterator[str]:
     all_pass, few = 1.0, 0
     for limit in conditions.budgets:
         for name in _slices(limit, known):
-            where, rows = place(limit.metric, name), known.rows.get(name)
-            could = known.shown.get((limit.metric, name))
-            if could is None and rows is not None and _is_share(limit.metric):
+            where = place(limit.metric, name)
+            could, rows = known.shown.get((limit.metric, name), (None, None))
+            if _is_share(limit.metric):
+                rows = known.rows.get(name)
+            if could is None and rows is not None:
                 could = could_rule_out(rows, level)
             if could is None:
                 unknown.append(where)
@@ -120,15 +122,17 @@ def _shown(conditions: Policy, known: TestRows) -> Iterator[str]:
     more = f"; and {len(told) - _MOST} more" if len(told) > _MOST else ""
     if told:
         yield f"losses that can be ruled out on the test set ({known.source}): {'; '.join(told[:_MOST])}{more}."
+    every = len(told) + len(unknown)
     if few and conditions.budget_rule == "proven":
         yield (
-            f"warning: {count(few, 'budget')} of {len(told)} can hardly be proven. All hold in "
+            f"warning: {count(few, 'budget')} of {every} can hardly be proven. "
+            f"{'Of those that are known all' if unknown else 'All'} hold in "
             f"{percent(round(all_pass, 3))} of cases for two models that are equally good (and differ on "
             f"{percent(CHANGED)} of the rows). Give more test rows, larger budgets, or budgets on fewer slices."
         )
     elif few:
         yield (
-            f"warning: {count(few, 'budget')} of {len(told)} may be exceeded unnoticed: so few rows show only greater "
+            f"warning: {count(few, 'budget')} of {every} may be exceeded unnoticed: so few rows show only greater "
             "losses. Give more test rows or larger budgets; budget_rule='proven' keeps the champion then."
         )
     if unknown:
@@ -184,7 +188,7 @@ def _registered_rows(step: JobStep, registry: str | None) -> TestRows | None:
         return None
     said = cast("Mapping[str, Any]", data)
     shown = {
-        (str(each["metric"]), str(each["slice"] or ALL)): float(each["could_rule_out"])
+        (str(each["metric"]), str(each["slice"] or ALL)): (float(each["could_rule_out"]), each.get("samples"))
         for each in decision.get("regressions", ())
         if each.get("could_rule_out") is not None and math.isfinite(each["could_rule_out"])
     }
