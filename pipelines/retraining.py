@@ -80,7 +80,7 @@ class Retraining(Settings):
     metric: str = "accuracy"
     """What the champion is compared by."""
     rule: str = "better"
-    """How the candidate must compare: better (surely, by the bootstrap's interval), or not_worse."""
+    """How the candidate must compare, surely and not by chance: better, or not_worse."""
     margin: float = 0.0
     """A difference of the metric: with better what must be gained, with not_worse what may be lost."""
     slices: str = ""
@@ -91,6 +91,10 @@ class Retraining(Settings):
     """Budgets: significant (exceeded by a significant loss), or proven (a greater loss must be ruled out)."""
     margin_from: str = "best"
     """With not_worse the margin counts from the best approved version (best), or from the champion alone."""
+    nights: str = "pooled"
+    """With better: all candidates of one line are tested together (pooled), or each comparison alone (bonferroni)."""
+    lines: int = 4
+    """With pooled: how many lines of candidates are begun a year at most."""
     model_group: str = "retraining"
     """The model package group in which versions are registered."""
     first: bool = False
@@ -157,6 +161,8 @@ def retraining(settings: Retraining) -> Pipeline:
         budgets=settings.budgets,
         budget_rule=settings.budget_rule,
         margin_from=settings.margin_from,
+        nights=settings.nights,
+        lines=settings.lines,
         seen_data=settings.seen_data,
         # Nobody mistypes the name that stands here.
         first=settings.first or settings.model_group == Retraining.model_fields["model_group"].default,

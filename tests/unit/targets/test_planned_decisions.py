@@ -57,7 +57,8 @@ def test_budgets_that_the_rows_of_a_local_test_set_cannot_show(tmp_path: Path) -
         "budget 0.0500; accuracy (site=south) (3,000 rows) 0.0095, budget 0.0500."
     )
     assert (
-        "warning: 2 budgets of 5 can hardly be proven. Of those that are known all hold in 3.6 % of cases for" in warning
+        "warning: 2 budgets of 5 can hardly be proven. Of those that are known all hold in 3.6 % of cases for"
+        in warning
     )
     assert unknown == "compare: what can be ruled out is not known for auroc (site=north)."
     _, _, warning, _ = notes(pipeline("test", budgets=budgets), tmp_path, None)

@@ -34,6 +34,13 @@ def test_a_link_and_a_pipe_stay_what_they_are(drivetrain) -> None:
     assert (folder / "pipe").is_fifo() and not list(folder.glob(".*part"))
 
 
+def test_the_ways_out_that_a_decision_names_are_settings(drivetrain) -> None:
+    printed = drivetrain("compile", "retraining", "--set", "nights=bonferroni", "--set", "lines=8")
+    (compare,) = (step for step in json.loads(printed)["Steps"] if step["Name"] == "compare")
+    given = compare["Arguments"]["AppSpecification"]["ContainerArguments"]
+    assert [given[given.index(name) + 1] for name in ("--nights", "--lines")] == ["bonferroni", "8"]
+
+
 def test_settings_reach_the_definition(drivetrain) -> None:
     printed = drivetrain("compile", "retraining", "--set", "epochs=33")
     (train,) = [step for step in json.loads(printed)["Steps"] if step["Name"] == "train"]
