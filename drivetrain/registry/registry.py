@@ -82,7 +82,7 @@ class ModelVersion:
     execution: str | None
     created_at: float
     modified_at: float
-    repeated_by: tuple[str, ...] = ()
+    repeated_by: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def artifact(self) -> str:
