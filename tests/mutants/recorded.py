@@ -517,7 +517,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "drivetrain/targets/local/organising/verifying.py",
         ("targets/local/organising/test_verifying.py",),
         ("verifying: what is damaged is trusted still", "        _distrust(home, rotten)\n", "        pass\n"),
-        ("verifying: a fresh start's damage stays for ever", "if row[3] or _is_fresh(row[1])", "if row[3]"),
+        ("verifying: a fresh start's damage stays for ever", "if (is_later or _is_fresh(fields))", "if is_later"),
         ("verifying: a run has made its own output again", " AND other.execution != ran.execution", ""),
         ("verifying: a damaged model touches no version", "in versions if _is_of(uri, version.artifact)", "in ()"),
     ),

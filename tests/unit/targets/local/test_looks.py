@@ -213,7 +213,7 @@ def test_the_night_after_one_that_failed_makes_it_up(rows: Rows) -> None:
 @pytest.mark.parametrize("what", ["program", "prefix", "time"])
 def test_a_step_that_may_see_what_nobody_looks_at_runs_each_time(rows: Rows, what: str) -> None:
     judged(rows)
-    of = {"arguments": [{"Get": "Execution.StartDateTime"}], "cache": True} if what == "time" else {}
+    of = {"arguments": [{"Get": "Execution.PipelineExecutionId"}], "cache": True} if what == "time" else {}
     inputs = {"rows": f"{BUCKET}/rows/"} if what == "prefix" else {}
     rows.steps.append(rows.runs.processing("own", "pass", inputs=inputs, DependsOn=["picky"], **of))
     rows.run()
