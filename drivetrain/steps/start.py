@@ -54,6 +54,7 @@ FOLDERS = {"model": "model", "output": "output/data", "checkpoints": "trainings"
 FAILURE_CHARACTERS = 1024
 SECRET_WORDS = ("SECRET", "PASS", "CREDENTIAL", "TOKEN", "APIKEY", "API_KEY", "PRIVATE_KEY", "ACCESS_KEY")
 BAD_INPUT = 2
+USAGE = (__doc__ or "\n\n\n").splitlines()[2].strip()
 
 
 class StartError(ValueError):
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str]) -> NoReturn:
         environment = {
             **os.environ,
             **cluster_variables(base),
-            "PYTHONPATH": python_path(code, os.environ.get("PYTHONPATH", "")),
+            "PYTHONPATH": os.pathsep.join([*code, *filter(None, [os.environ.get("PYTHONPATH")])]),
             "DRIVETRAIN_SOURCE": code[1],
         }
         if os.path.isdir(base):  # not in a plain shell
@@ -122,7 +123,7 @@ def parse(arguments: Sequence[str]) -> dict[str, Any]:
         elif option in ("--code", "--folders") and rest:
             options[option[2:]] = rest.pop(0)
         else:
-            raise StartError(f"unknown option {option!r}, or no value for it.\n{usage()}")
+            raise StartError(f"unknown option {option!r}, or no value for it.\n{USAGE}")
     if isinstance(options["folders"], str):
         options["folders"] = [name for name in options["folders"].split(",") if name]
     unknown = [name for name in options["folders"] if name not in FOLDERS]
@@ -130,15 +131,11 @@ def parse(arguments: Sequence[str]) -> dict[str, Any]:
         raise StartError(f"--folders names {unknown[0]!r}. Allowed: {', '.join(FOLDERS)}.")
     code = options["code"]
     if code is None or len(code) != 64 or set(code) - set("0123456789abcdef"):
-        raise StartError(f"--code {code!r} is not a SHA-256 of 64 lower-case digits.\n{usage()}")
+        raise StartError(f"--code {code!r} is not a SHA-256 of 64 lower-case digits.\n{USAGE}")
     if not rest:
-        raise StartError(f"no target.\n{usage()}")
+        raise StartError(f"no target.\n{USAGE}")
     options["target"], options["arguments"] = rest[0], rest[1:]
     return options
-
-
-def usage() -> str:
-    return (__doc__ or "").splitlines()[2].strip()
 
 
 def fresh_folder(channel: str) -> str:
@@ -433,10 +430,7 @@ def cluster_variables(base: str) -> dict[str, str]:
             resources = read_json(path)
             if not resources.get("hosts") or not resources.get("current_host"):
                 raise StartError(f"{path} names no hosts or no current_host.")
-            found = {
-                "DRIVETRAIN_HOSTS": ",".join(resources["hosts"]),
-                "DRIVETRAIN_HOST": resources["current_host"],
-            }
+            found = {"DRIVETRAIN_HOSTS": ",".join(resources["hosts"]), "DRIVETRAIN_HOST": resources["current_host"]}
             if resources.get("network_interface_name"):
                 found["DRIVETRAIN_NETWORK_INTERFACE"] = resources["network_interface_name"]
             return found
@@ -456,10 +450,6 @@ def read_json(path: str) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise StartError(f"{path} holds no JSON object.")
     return content  # pyright: ignore[reportUnknownVariableType]
-
-
-def python_path(code: Sequence[str], inherited: str) -> str:
-    return os.pathsep.join([*code, *([inherited] if inherited else [])])
 
 
 def _some_of(folder: str) -> str:

@@ -68,7 +68,7 @@ DERIVED = {
 HASHED_EXTRAS = ("s3", "serve")
 MAX_LINES = 400
 # Longer ones, with their lengths: they may only shrink, and leave the list when they are short enough.
-LONGER = {"drivetrain/steps/start.py": 479}
+LONGER = {"drivetrain/steps/start.py": 470}
 
 
 def python_files(folder: str) -> list[Path]:
