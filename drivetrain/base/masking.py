@@ -72,8 +72,8 @@ def looks_secret(name: str) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def looks_weak(name: str) -> bool:
-    """Whether only weak words make a name look like a secret's."""
+def _looks_weak(name: str) -> bool:
+    """True where only weak words make a name look like a secret's."""
     words = [word.lower() for word in _WORDS.findall(name)]
     strong = "_".join(word for word in words if word not in _WEAK)
     joined = "".join(words)
@@ -130,9 +130,8 @@ _LONGEST_KEY = 16 * 1024
 # A text that names a secret has one of these, in small letters.
 _HINTS = ("passw", "passphrase", "_pass", "pwd", "secret", "token", "credential", "apikey", "key", "auth", "curl")
 # With a unit, bounds, of a total, a date or a time.
-_NUMBER = (
-    r"[-+±]?(?:nan|inf|infinity)|[-+±]?[\d.][\d.,_/±:+-]*(?:e[-+]?\d+)?(?:±[\d.]+)?(?:%|[a-zµ]{1,3}(?:/[a-z]{1,3})?)?"
-)
+_UNIT = r"%|[munµ]?s|min|[hdx]|[kmgt]i?b?(?:/s)?|b|it/s|/s"
+_NUMBER = r"[-+±]?(?:nan|inf|infinity)|[-+±]?[\d.][\d.,_/±:+-]*(?:e[-+]?\d+)?(?:±[\d.]+)?(?:" + _UNIT + ")?"
 
 
 def without(text: str, secrets: Iterable[str], found: list[str] | None = None) -> str:
@@ -146,15 +145,35 @@ def without(text: str, secrets: Iterable[str], found: list[str] | None = None) -
     small = text.lower()
     for hint in _HINTS:
         if hint in small:
-            import importlib  # by its name: it is made of what stands here
-
-            text = importlib.import_module("drivetrain.base.named_secrets").without_named(text, found)
+            text = _without_named(text, found)
             break
     return without_shapes(text, found)
 
 
-def is_number(value: str) -> bool:
-    """Whether a text is a number: also with a unit or bounds, of a total, a date or a time."""
+def _without_named(text: str, found: list[str]) -> str:
+    """The text with `***` for the values that it gives to names of secrets."""
+    from drivetrain.base.named_values import named_values
+
+    kept: list[str] = []
+    place = 0
+    for name, begins, ends, certain in named_values(text, looks_secret):
+        value = text[begins:ends]
+        if begins < place or MASK in value or _is_number(value):
+            continue
+        if certain or not _looks_weak(name) or _is_random(value):
+            found.append(value)
+            kept += (text[place:begins], MASK)
+            place = ends
+    return "".join((*kept, text[place:]))
+
+
+def _is_random(value: str) -> bool:
+    """True of what looks like a token rather than a word, a path or an address."""
+    return len(value) >= 20 or (len(value) >= 8 and any(letter.isdigit() for letter in value))
+
+
+def _is_number(value: str) -> bool:
+    """True of a number, also with a unit or bounds, of a total, a date or a time."""
     return re.fullmatch(_NUMBER, value, re.IGNORECASE) is not None
 
 
@@ -318,7 +337,7 @@ def _by_name(value: Any, name: str, found: list[str]) -> Any:
     if isinstance(value, list | tuple):
         return _mask_list(list(cast("list[Any]", value)), name, found)
     if name and isinstance(value, str | int | float) and not isinstance(value, bool) and looks_secret(name):
-        if is_number(str(value)) and looks_weak(name):
+        if _is_number(str(value)) and _looks_weak(name):
             return value  # a count of tokens
         found.append(str(value))
         return MASK

@@ -202,7 +202,7 @@ class DeployedRun:
         return self
 
     def log(self, step: str | None = None, lines: int | None = None) -> str:
-        """What a step's program wrote, without secrets: of the failed, running or last one unless a step is named.
+        """The output of a step's program, without secrets: of the failed, running or last one unless a step is named.
 
         Raises:
             UserError: no such step, or one without a log; `lines` is no number of lines.

@@ -300,7 +300,11 @@ def test_the_environment_is_read_once_for_all_messages(monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    "piece", ["a", "a:", "://", "://a:", "eyJ", "eyJ.", "-----BEGIN ", "AKIA", "ghp_", "xoxb-", "?a="]
+    "piece",
+    [
+        *("a", "a:", "://", "://a:", "eyJ", "eyJ.", "-----BEGIN ", "AKIA", "ghp_", "xoxb-", "?a="),
+        *("authorization: abc ", 'token="', "token='\\", "--token ", "curl -u a:", "-----BEGIN PRIVATE KEY-----\n"),
+    ],
 )
 def test_masking_takes_linear_time(piece: str) -> None:
     text = "x://" + piece * (200_000 // len(piece))
