@@ -209,7 +209,7 @@ def used_up(policy: Policy, comparison: int | None) -> bool:
 
 
 def rule_holds(policy: Policy, difference: Difference) -> bool:
-    """Whether the policy's rule holds for the difference of its metric. Where there is too little to tell it from
+    """True where the policy's rule holds for the difference of its metric. Where there is too little to tell it from
     chance, it is not shown to hold."""
     gained = difference.surest_gain(policy.level)
     if gained is None:

@@ -37,7 +37,6 @@ class Difference:
     champion: float
     value: float
     bound: float
-    samples: int
     higher_is_better: bool | None
     confidence: float
     estimate: Estimate | None
@@ -112,7 +111,6 @@ def differences(candidate: Evaluation, champion: Evaluation, confidence: float) 
                     champion=theirs[metric].value,
                     value=ours.value - theirs[metric].value,
                     bound=ours.bound + theirs[metric].bound + (sum(bounds) if of_replicates else 0.0),
-                    samples=group.num_samples,
                     higher_is_better=ours.higher_is_better,
                     confidence=confidence,
                     estimate=known.estimate,

@@ -109,7 +109,7 @@ def unchecked(candidate: Evaluation, champion: Evaluation | None, policy: Policy
 
 
 def unproven(candidate: Evaluation, champion: Evaluation, policy: Policy) -> bool:
-    """Whether a budget that must be proven is on a slice that leaves its metric undefined."""
+    """True where a budget that must be proven is on a slice that leaves its metric undefined."""
     return policy.budget_rule == "proven" and bool(_undefined((candidate, champion), policy.budgets, "budget"))
 
 

@@ -134,7 +134,7 @@ def _is_of(line: _Line, tonight: Tonight) -> bool:
 
 
 def _goes_on(line: _Line, tonight: Tonight) -> bool:
-    """Whether tonight is a night of the line: on the same rows, or with rows that it has not had."""
+    """True where tonight is a night of the line: on the same rows, or with rows that it has not had."""
     if len(line.nights) >= LOOKS[-1]:
         return False
     if line.rows != "new" and line.test_set == tonight.test_set:
@@ -143,7 +143,7 @@ def _goes_on(line: _Line, tonight: Tonight) -> bool:
 
 
 def _is_idle(line: _Line, tonight: Tonight) -> bool:
-    """Whether tonight has no rows that the line has not had: it is compared, and adds nothing."""
+    """True where tonight has no rows that the line has not had: it is compared, and adds nothing."""
     return line.rows != "reused" and len(line.nights) < LOOKS[-1] and _has_seen(line, tonight)
 
 

@@ -20,7 +20,7 @@ _POWER = NormalDist().inv_cdf(0.8)
 
 
 def rules_out(won: int, lost: int, of: int, loss: float, level: float) -> bool:
-    """Whether a loss of `loss` or more is ruled out, which is wrong with a probability of at most `level`.
+    """True where a loss of `loss` or more is ruled out, which is wrong with a probability of at most `level`.
 
     Args:
         won, lost: samples that the candidate alone has right, and the champion alone.

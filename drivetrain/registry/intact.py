@@ -70,7 +70,7 @@ def known(registry: Registry, group: str, content_hash: str) -> ModelVersion | N
 
 
 def is_mended_by(version: ModelVersion, record: ModelRecord, objects: Path | None) -> bool:
-    """Whether a version's files are damaged, and those that another record names are its content."""
+    """True where the files of a version are damaged, and those that another record names are its content."""
     return (
         record.artifact != version.artifact
         and damage(version, objects) is not None

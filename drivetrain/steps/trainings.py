@@ -216,7 +216,7 @@ def _kept(found: Mapping[str, Kept | None], choice: Choice) -> str:
 
 
 def is_empty(folder: Path) -> bool:
-    """Whether a program has kept nothing yet in its training's folder."""
+    """True where a program has kept nothing yet in its training's folder."""
     return all(each.name == ".drivetrain" for each in folder.iterdir())
 
 

@@ -141,7 +141,7 @@ def _shown(conditions: Policy, known: TestRows) -> Iterator[str]:
 
 
 def _is_share(metric: str) -> bool:
-    """Whether a metric is a share of all rows of a slice. Of others nobody knows how many rows count."""
+    """True where a metric is a share of all rows of a slice. Of others nobody knows how many rows count."""
     return metric == "accuracy" or metric.startswith("top_")
 
 

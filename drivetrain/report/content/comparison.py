@@ -70,7 +70,7 @@ class Comparison:
 
     @property
     def same_code(self) -> bool | None:
-        """Whether the steps that several runs have had the same code there; None where a run does not say what it
+        """True where the steps that several runs have had the same code there; None where a run does not say what it
         had."""
         codes = [run.facts.codes for run in self.runs]
         steps = {step for each in codes for step in each}

@@ -267,7 +267,7 @@ class StepCode:
 
 
 def _is_child(file: str, folder: str) -> bool:
-    """Whether it is a module or a package directly in a folder."""
+    """True where it is a module or a package directly in a folder."""
     below = file.removeprefix(folder)
     return file.startswith(folder) and ("/" not in below or (below.count("/") == 1 and below.endswith("/__init__.py")))
 

@@ -179,7 +179,7 @@ class Request:
 
     @staticmethod
     def is_kept(folder: Path) -> bool:
-        """Whether `load` finds something."""
+        """True where `load` finds something."""
         return (folder / _DEFINITION).is_file() and (folder / _REQUEST).is_file()
 
     @staticmethod

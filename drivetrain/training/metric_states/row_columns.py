@@ -35,7 +35,7 @@ class Class:
 
 @dataclass(frozen=True)
 class Label:
-    """Whether a sample has a label, or is predicted to have it."""
+    """True where a sample has a label, or is predicted to have it."""
 
     place: int
     predicted: bool
@@ -47,7 +47,7 @@ class Label:
 
 @dataclass(frozen=True)
 class Right:
-    """Whether the prediction is right; of several labels, all of them."""
+    """True where the prediction is right; of several labels, all of them."""
 
     kind: Kind
     num_classes: int
@@ -78,7 +78,7 @@ class RightParts:
 
 @dataclass(frozen=True)
 class AmongFirst:
-    """Whether the right class is among the first `k`."""
+    """True where the right class is among the first `k`."""
 
     ranks: Ranks
     k: int

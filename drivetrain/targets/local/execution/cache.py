@@ -95,7 +95,7 @@ def look_up(
 
 
 def is_too_old(step: StepNode, ended: float, now: float | None = None) -> bool:
-    """Whether a result of a step is older than its cache allows."""
+    """True where a result of a step is older than its cache allows."""
     limit = step.cache.expire_after_seconds
     return limit is not None and (time.time() if now is None else now) - ended > limit
 

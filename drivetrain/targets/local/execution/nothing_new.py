@@ -54,7 +54,7 @@ class Search:
     store: ObjectStore
 
     def may_succeed(self) -> bool:
-        """Whether there is such a run, but for what the looks will find."""
+        """True where there is such a run, but for what the looks will find."""
         return self._equal(None) is not None
 
     def since(self) -> str | None:
@@ -143,7 +143,7 @@ def _looks(step: StepNode) -> bool:
 
 
 def _is_covered(step: StepNode) -> bool:
-    """Whether a step makes the same of what earlier steps give it and of the sources that are looked at."""
+    """True where a step makes the same of what earlier steps give it and of the sources that are looked at."""
     if step.body:
         return all(map(_is_covered, step.body))
     if step.type in _JUDGING_TYPES or any(runs_program(step.arguments, program) for program in _JUDGES):

@@ -257,7 +257,7 @@ def next_attempt(db: sqlite3.Connection, execution: str, step: str, cache_key: s
 
 
 def began_otherwise(db: sqlite3.Connection, execution: str, step: str, cache_key: str | None) -> bool:
-    """Whether an earlier attempt at a training had another key; what it kept may be gone on with."""
+    """True where an earlier attempt at a training had another key; what it kept may be gone on with."""
     sql = """
         SELECT 1 FROM attempts JOIN steps ON steps.execution = attempts.execution AND steps.name = attempts.step
         WHERE attempts.execution = ? AND step = ? AND type IN ('Training', 'Tuning') AND attempts.cache_key != ?

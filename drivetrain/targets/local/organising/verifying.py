@@ -191,7 +191,7 @@ def _made_again(ledger: Ledger, execution: str, step: str) -> str | None:
 
 
 def _from_the_same(ledger: Ledger, step: str, run: str, other: str) -> bool:
-    """Whether a step had equal key attributes in two runs, and inputs that other steps made from the same."""
+    """True where a step had equal key attributes in two runs, and inputs that other steps made from the same."""
     if run == other:
         return True
     (fields, origins), (other_fields, other_origins) = (_made_from(ledger, step, each) for each in (run, other))

@@ -13,12 +13,12 @@ from drivetrain.targets.sagemaker.document.graph import dependencies
 
 
 def is_look(arguments: Mapping[str, Any]) -> bool:
-    """Whether a job of these arguments looks at a source."""
+    """True where a job of these arguments looks at a source."""
     return runs_program(arguments, SOURCE_VERSION)
 
 
 def runs_program(arguments: Mapping[str, Any], target: str) -> bool:
-    """Whether a job of these arguments runs a component."""
+    """True where a job of these arguments runs a component."""
     return target in _words(arguments)
 
 

@@ -235,7 +235,7 @@ def _training_folders(names: Iterable[str]) -> set[str]:
 
 
 def _is_emptied(place: Place, id: str, names: Iterable[str]) -> bool:
-    """Whether a job has emptied the files of a training, since an object store keeps what an agent brought there."""
+    """True where a job has emptied the files of a training, since an object store keeps what an agent brought there."""
     record = f"{id}/{RECORD}" if id else RECORD
     if isinstance(names, Mapping):
         return names.get(record) == 0

@@ -52,7 +52,7 @@ class Execution:
     """The namespace of its pods, where it is known."""
     note: str | None = None
     fresh: bool = False
-    """Whether it was started with --fresh."""
+    """True where it was started with --fresh."""
 
     @property
     def is_going(self) -> bool:

@@ -35,7 +35,7 @@ class JobFacts:
     """What a training does now: Downloading, Training, Interrupted, ..."""
     metrics: Mapping[str, float] = field(default_factory=dict[str, float])
     fresh: bool = False
-    """Whether it was started with --fresh."""
+    """True where it was started with --fresh."""
 
     @property
     def saving(self) -> float | None:
