@@ -63,7 +63,7 @@ class Policy:
 
     @property
     def pools(self) -> bool:
-        """True where nights are pooled. Those of `not_worse` are not: the mean of a line says little of its last one."""
+        """True where nights are pooled. Those of `not_worse` are not: a mean says little of the last one."""
         return self.nights == "pooled" and self.rule == "better" and self.horizon > 1
 
     def test_of(self, candidate: str, champion: str) -> str:
