@@ -95,6 +95,7 @@ def make_files(folder: Path) -> Files:
 def local_place(way: str, files: Files, folder: Path) -> Place:
     """A home of this trial's own."""
     runs = LocalRuns(folder)
+    runs.home.root.mkdir(parents=True)
     url = f"local:{runs.home.ledger}"
     if way == "component":
         return Place(way, url, {}, lambda: _by_component(files, url, GROUP), lambda: _by_component(files, url, GROUP))

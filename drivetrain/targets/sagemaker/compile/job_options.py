@@ -14,6 +14,7 @@ from drivetrain.spec.steps import JobStep, NativeStep, TrainingStep
 from drivetrain.spec.values import OutputRef, Value
 from drivetrain.steps import FRESH_PARAMETER, FRESH_VARIABLE
 from drivetrain.targets.sagemaker.compile import Constant, Generated, join, spell
+from drivetrain.targets.sagemaker.document.step_types import step_type
 from drivetrain.targets.sagemaker.settings import settings_of
 
 # https://docs.aws.amazon.com/sagemaker/latest/dg/pipelines-retry-policy.html
@@ -179,14 +180,11 @@ def input_uri(value: Value, graph: Graph) -> Any:
     return spelled
 
 
-_WITH_ENVIRONMENT = ("Processing", "Training", "Transform")
-
-
 def native_with_fresh(step: NativeStep) -> NativeStep:
     """A step that is carried through and cached, with the value of a fresh start in the environment that its cache
     compares; of the other types none is compared."""
     cache: Mapping[str, Any] = step.fields.get("CacheConfig") or {}
-    if cache.get("Enabled") is not True or step.type not in _WITH_ENVIRONMENT:
+    if cache.get("Enabled") is not True or "Environment" not in (step_type(step.type).key or ()):
         return step
     arguments: Mapping[str, Any] = step.fields.get("Arguments") or {}
     fresh = {FRESH_VARIABLE: {"Get": f"Parameters.{FRESH_PARAMETER}"}}

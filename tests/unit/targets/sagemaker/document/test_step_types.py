@@ -28,6 +28,7 @@ OTHERS = {
     "drivetrain/targets/sagemaker/prices/table.py": "the kinds of the price list",
     "drivetrain/targets/sagemaker/document/retirements.py": "products of AWS that close",
     "drivetrain/targets/local/execution/execution.py": "what begins with our start file",
+    "drivetrain/targets/local/execution/nothing_new.py": "what judges and publishes, and makes nothing of data",
     "drivetrain/targets/local/ledger/statuses.py": "members of the service's events, which spell the types anew",
 }
 
