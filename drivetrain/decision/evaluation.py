@@ -12,10 +12,9 @@ from drivetrain.base.bounds import is_number
 from drivetrain.base.errors import InputError
 from drivetrain.decision.rows import ROWS_FILE, Rows, check_shares, read_rows
 from drivetrain.decision.seen import seen
-from drivetrain.registry.report_hash import checked_report
+from drivetrain.registry.report_hash import EVALUATION_FORMAT, checked_report
 
 EVALUATION_FILE = "evaluation.json"
-FORMAT = 1
 ALL = ""
 """The name of the whole test set among the groups."""
 
@@ -94,10 +93,10 @@ def read_evaluation(folder: Path) -> Evaluation:
     """
     file = folder / EVALUATION_FILE if folder.is_dir() else folder
     found = _read(file, "Give the output `report` of evaluate.")
-    if found.get("format") != FORMAT:
+    if found.get("format") != EVALUATION_FORMAT:
         raise InputError(
-            f"{file} has format {found.get('format')!r}; this version of drivetrain reads format {FORMAT}. Evaluate "
-            "the model again."
+            f"{file} has format {found.get('format')!r}; this version of drivetrain decides on format "
+            f"{EVALUATION_FORMAT}. Evaluate the model again."
         )
     try:
         return _evaluation(file, found)

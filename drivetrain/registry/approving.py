@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from drivetrain.registry import approvers
 from drivetrain.registry.binding import AGAINST, REPORT, allow, objections
 from drivetrain.registry.intact import check_own_files
-from drivetrain.registry.report_hash import report_hash
+from drivetrain.registry.report_hash import REPORT_HASH, report_hash
 
 if TYPE_CHECKING:
     from drivetrain.registry.registration import Evidence
@@ -18,21 +18,24 @@ if TYPE_CHECKING:
 def checked_registration(
     registry: Registry, group: str, content_hash: str, evidence: Evidence, *, against: str
 ) -> Evidence:
-    """What is known of a model that is registered, with the reason where that is against the decision. Content that is
-    registered already is not let in anew, so nothing binds it.
+    """What is known of a model that is registered, with the reason where that is against the decision, or its report
+    has no hash. Content that is registered already is not let in anew, so nothing binds it.
 
     Raises:
-        InputError: the decision speaks against it, and no reason is given; the registry cannot be asked.
+        InputError: the decision speaks against it, or its report has no hash, and no reason is given; the registry
+            cannot be asked.
     """
-    if evidence.decision is None:
-        return evidence
-    report = "" if evidence.evaluation is None else report_hash(evidence.evaluation)
-    champion = registry.champion(group)
-    reasons = objections(evidence.decision, group=group, champion=champion, report=report)
+    evaluation, decision = evidence.evaluation, evidence.decision
+    reasons: list[str] = []
+    if evaluation is not None and REPORT_HASH not in evaluation:
+        reasons.append("its report has no report_hash, so an edit would not be seen: evaluate the model again")
+    if decision is not None:
+        report = "" if evaluation is None else report_hash(evaluation)
+        reasons += objections(decision, group=group, champion=registry.champion(group), report=report)
     if not reasons or registry.find(group, content_hash) is not None:
         return evidence
     kept = allow(reasons, what=f"the model cannot be registered in {group}", against=against)
-    return evidence._replace(decision={**evidence.decision, AGAINST: kept})
+    return evidence._replace(decision={**(decision or {}), AGAINST: kept})
 
 
 def approval_at_registration(registry: Registry, group: str, approval: str) -> str:

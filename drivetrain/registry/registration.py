@@ -21,7 +21,7 @@ from drivetrain.registry.content_hash import ARCHIVE, hash_of_files
 from drivetrain.registry.model_card import Card, as_package_card, model_card
 from drivetrain.registry.model_package import CONTINUES, CONTINUES_FILE
 from drivetrain.registry.record import ModelRecord, Serving
-from drivetrain.registry.report_hash import check_decision, checked_report, report_hash
+from drivetrain.registry.report_hash import EVALUATION_FORMAT, check_decision, checked_report, report_hash
 
 EVALUATION_FILE = "evaluation.json"
 DECISION_FILE = "decision.json"
@@ -77,7 +77,7 @@ def read_json(path: Path, file: str, advice: str) -> dict[str, Any]:
 
 def is_evaluation(content: Mapping[str, Any]) -> bool:
     """Whether a JSON object is an evaluation.json of ours: others use the name, too."""
-    return content.get("format") == 1 and isinstance(content.get("metrics"), Mapping)
+    return content.get("format") in range(1, EVALUATION_FORMAT + 1) and isinstance(content.get("metrics"), Mapping)
 
 
 def read_evaluation(report: Path) -> dict[str, Any]:
@@ -88,7 +88,9 @@ def read_evaluation(report: Path) -> dict[str, Any]:
     """
     content = read_json(report, EVALUATION_FILE, "Give the output `report` of evaluate.")
     if not is_evaluation(content):
-        raise InputError(f"{report} holds no evaluation of format 1. Give the output `report` of evaluate.")
+        raise InputError(
+            f"{report} holds no evaluation of format 1 to {EVALUATION_FORMAT}. Give the output `report` of evaluate."
+        )
     checked_report(content, report / EVALUATION_FILE if report.is_dir() else report)
     return content
 

@@ -18,6 +18,8 @@ from typing import Any, cast
 from drivetrain.base.errors import InputError
 
 REPORT_HASH, DECISION_HASH, PARTS = "report_hash", "decision_hash", "parts"
+EVALUATION_FORMAT = 2
+"""Of evaluation.json. Format 1 may lack `parts` and `report_hash`, so that an edit would not be seen."""
 
 
 def report_hash(evaluation: Mapping[str, Any]) -> str:
@@ -44,7 +46,8 @@ def checked_report(evaluation: Mapping[str, Any], file: Path, *parts: str) -> st
         InputError: evaluation.json, or one of the parts, was changed after evaluate wrote it.
     """
     found = report_hash(evaluation)
-    _check(evaluation, REPORT_HASH, file, "evaluate wrote it", "Evaluate the model again.", needed=PARTS in evaluation)
+    needed = PARTS in evaluation or evaluation.get("format") != 1
+    _check(evaluation, REPORT_HASH, file, "evaluate wrote it", "Evaluate the model again.", needed=needed)
     named: Any = evaluation.get(PARTS)
     for name in parts if isinstance(named, Mapping) else ():
         expected = cast("Mapping[str, Any]", named).get(name)

@@ -41,7 +41,7 @@ def evaluation_json() -> dict[str, Any]:
         for value, accuracy in (("north", 0.95), ("south", 0.71), ("east", 0.9))
     ]
     return {
-        "format": 1,
+        "format": 2,
         "num_samples": 360,
         "task": {"kind": "multiclass", "num_classes": 3, "class_names": list(CLASSES)},
         "data": {"content_hash": "e" * 64, "rows": 360, "key": "id"},

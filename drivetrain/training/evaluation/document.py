@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from drivetrain.registry.report_hash import EVALUATION_FORMAT
 from drivetrain.training.evaluation.absolute_errors import absolute_errors
 from drivetrain.training.evaluation.files import BOOTSTRAP_FILE, ROWS_FILE
 from drivetrain.training.evaluation.settings import Settings
@@ -13,8 +14,6 @@ from drivetrain.training.metric_states.result import Evaluation, Group, Measured
 
 OF_A_CLASS = "_class_"
 """In the name of a number of a single class (`f1_class_3`)."""
-
-FORMAT = 1
 
 
 def document(
@@ -35,7 +34,7 @@ def document(
     """
     task, bootstrap = result.task, result.bootstrap
     return {
-        "format": FORMAT,
+        "format": EVALUATION_FORMAT,
         "num_samples": result.num_samples,
         "task": {
             "kind": task.kind,

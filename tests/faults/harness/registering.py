@@ -31,6 +31,7 @@ from drivetrain.targets.local.runner import Runner
 from drivetrain.training.launch.processes.parent import follows_parent
 from tests.fixtures.local_runs import BUCKET, LocalRuns
 from tests.fixtures.mlflow_server import VARIABLES as MLFLOW_VARIABLES
+from tests.fixtures.reports import hashed
 from tests.fixtures.sagemaker_server import new_region, sagemaker_variables
 
 # Imported once for all forks: else nearly every instant of a registration would be one of an import.
@@ -82,7 +83,7 @@ def make_files(folder: Path) -> Files:
     known = content_hash(model)
     metrics = {name: {"value": value} for name, value in METRICS.items()}
     data = {"content_hash": "e" * 64}
-    measured = {"format": 1, "num_samples": 360, "model": {"content_hash": known}, "data": data, "metrics": metrics}
+    measured = hashed({"num_samples": 360, "model": {"content_hash": known}, "data": data, "metrics": metrics})
     (report / "evaluation.json").write_text(json.dumps(measured))
     (report / "model_quality.json").write_text('{"multiclass_classification_metrics": {}}')
     decided = {"format": 1, "verdict": "register", "why": ["it is better"] * 50, "candidate": {"content_hash": known}}

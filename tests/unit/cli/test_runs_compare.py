@@ -34,11 +34,14 @@ def judge(report: Output, share: float = 0.9, data: str = "a") -> dict[str, floa
 
     import numpy
 
-    (report / "evaluation.json").write_text(json.dumps({
-        "format": 1, "num_samples": 1000, "metrics": metrics(share), "slices": [],
+    from drivetrain.registry.report_hash import report_hash
+
+    content = {
+        "format": 2, "parts": {}, "num_samples": 1000, "metrics": metrics(share), "slices": [],
         "data": {"content_hash": data * 64, "rows": 1000, "key": "id"}, "model": {"content_hash": "m" * 64},
         "bootstrap": {"replicates": 200, "seed": 5, "confidence": 0.95, "by": "id", "file": "bootstrap.json"},
-    }))
+    }
+    (report / "evaluation.json").write_text(json.dumps({**content, "report_hash": report_hash(content)}))
     (report / "bootstrap.json").write_text(json.dumps({"metrics": {"accuracy": [share] * 200}, "slices": []}))
     about = {
         "format": 1, "rows": 1000, "keyed": False, "slices": [], "columns": ["bits"], "left_out": [],

@@ -18,6 +18,7 @@ from drivetrain.training.metric import Samples, Task, load_metrics
 from drivetrain.training.metric_states.accumulator import Accumulator
 from drivetrain.training.metric_states.result import Bootstrap
 from drivetrain.training.process import Process
+from tests.fixtures.reports import hashed
 
 N = 400
 TARGETS = np.random.default_rng(0).integers(0, 2, N)
@@ -41,7 +42,7 @@ def evaluated(folder: Path, scores: np.ndarray) -> Evaluation:
         result, Settings(mode="exact"), data={"content_hash": "d", "rows": N, "key": None}, model={"content_hash": "m"}
     )
     folder.mkdir()
-    (folder / "evaluation.json").write_text(json.dumps(content))
+    (folder / "evaluation.json").write_text(json.dumps(hashed(content)))
     (folder / "bootstrap.json").write_text(json.dumps(document.replicates(result)))
     # As of metrics of which rows say nothing.
     return replace(read_evaluation(folder), evidence=Rows(keys=np.arange(N, dtype=np.uint64), keyed=False, columns=[]))

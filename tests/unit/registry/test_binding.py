@@ -23,8 +23,9 @@ from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registration import read_evaluation
 from drivetrain.registry.registry import Registry, open_registry
 from drivetrain.registry.report_hash import DECISION_HASH, PARTS, REPORT_HASH, hash_beside, report_hash
+from tests.fixtures.reports import hashed
 
-EVALUATION = {"format": 1, "num_samples": 10, "metrics": {"accuracy": {"value": 0.9}}, "model": {}, "data": {}}
+EVALUATION = hashed({"num_samples": 10, "metrics": {"accuracy": {"value": 0.9}}, "model": {}, "data": {}})
 
 
 class Place:
@@ -154,15 +155,33 @@ def test_the_few_texts_that_a_registry_keeps_bind_too() -> None:
 
 
 def test_an_edited_report_is_seen(place: Place) -> None:
-    place.evaluate({**EVALUATION, REPORT_HASH: report_hash(EVALUATION)})
     assert read_evaluation(place.folder / "report")["num_samples"] == 10
-    better = {**EVALUATION, "metrics": {"accuracy": {"value": 0.99}}, REPORT_HASH: report_hash(EVALUATION)}
+    better = {**EVALUATION, "metrics": {"accuracy": {"value": 0.99}}}
     place.evaluate(better)
     with pytest.raises(InputError, match="was changed after evaluate wrote it"):
         place.register()
-    place.evaluate({**EVALUATION, PARTS: {}})
-    with pytest.raises(InputError, match="its report_hash is missing"):
-        place.register()
+    for without in ({REPORT_HASH}, {REPORT_HASH, PARTS}):
+        place.evaluate({name: value for name, value in better.items() if name not in without})
+        with pytest.raises(InputError, match="its report_hash is missing"):
+            place.register("I know better")
+
+
+@pytest.mark.parametrize("decided", [True, False])
+def test_a_report_without_a_hash_needs_a_reason_where_its_format_had_none(decided: bool, place: Place) -> None:
+    earlier = {name: value for name, value in EVALUATION.items() if name not in (REPORT_HASH, PARTS)} | {"format": 1}
+    place.evaluate(earlier)
+
+    def register(against: str = "") -> int:
+        if decided:
+            return place.register(against, report=report_hash(earlier))
+        given: dict[str, Any] = {"group": "digits", "registry": place.url, "against_decision": against}
+        return register_model(place.model, None, place.folder / "report", **given).version
+
+    with pytest.raises(InputError, match=r"its report has no report_hash.*--against-decision REASON"):
+        register()
+    assert register("nobody touched it") == 2
+    said = place.registry.version("digits", 2).decision
+    assert said is not None and "nobody touched it" in said["against"]
 
 
 def test_an_edited_decision_lets_nothing_in(place: Place) -> None:

@@ -15,6 +15,7 @@ from drivetrain.registry.record import decision_in
 from drivetrain.registry.registration import Evidence
 from drivetrain.registry.registry import open_registry
 from drivetrain.targets.sagemaker.document.service.shapes import check_arguments
+from tests.fixtures.reports import hashed
 
 DESCRIPTION = {
     "format": 1,
@@ -39,7 +40,6 @@ def model(tmp_path: Path) -> Path:
 
 def evaluation(of: str) -> dict[str, Any]:
     return {
-        "format": 1,
         "num_samples": 360,
         "model": {"content_hash": of},
         "data": {"content_hash": "e" * 64, "rows": 360},
@@ -66,7 +66,7 @@ def decision(of: str) -> dict[str, Any]:
 def report(tmp_path: Path, model: Path) -> Path:
     folder = tmp_path / "report"
     folder.mkdir()
-    (folder / "evaluation.json").write_text(json.dumps(evaluation(content_hash(model))))
+    (folder / "evaluation.json").write_text(json.dumps(hashed(evaluation(content_hash(model)))))
     return folder
 
 
@@ -208,11 +208,12 @@ def test_evidence_of_another_model_is_refused_and_nothing_is_registered(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{}", "holds no evaluation of format 1"),
-        ('{"format": 2, "metrics": {}}', "holds no evaluation of format 1"),
+        ("{}", "holds no evaluation of format 1 to 2"),
+        ('{"format": 3, "metrics": {}}', "holds no evaluation of format 1 to 2"),
         ("[1]", "is not a JSON object"),
         ("{", "is not a JSON file"),
-        ('{"format": 1, "metrics": {"accuracy": {"value": NaN}}}', "NaN is no finite number"),
+        ('{"format": 2, "metrics": {}}', "its report_hash is missing"),
+        ('{"format": 2, "metrics": {"accuracy": {"value": NaN}}}', "NaN is no finite number"),
         (None, "has no evaluation.json. Give the output `report` of evaluate."),
     ],
 )

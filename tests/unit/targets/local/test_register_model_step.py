@@ -10,6 +10,7 @@ from drivetrain.registry.backends.local import LocalRegistry
 from drivetrain.registry.package_mapping import request_of
 from drivetrain.registry.registry import ModelVersion
 from tests.fixtures.local_runs import BUCKET, LocalRuns
+from tests.fixtures.reports import hashed
 
 DESCRIPTION = {"format": 1, "recipe": "digits_cnn", "training": {"epochs": 3}, "data": {"content_hash": "d" * 64}}
 DECISION = {"format": 1, "verdict": "register", "why": ["better"], "metric": "accuracy"}
@@ -18,7 +19,7 @@ DECISION = {"format": 1, "verdict": "register", "why": ["better"], "metric": "ac
 def evaluation(**more: Any) -> str:
     metrics = {"accuracy": {"value": 0.98, "low": 0.96, "high": 0.99}}
     data = {"content_hash": "e" * 64}
-    return json.dumps({"format": 1, "num_samples": 360, "data": data, "metrics": metrics, **more})
+    return json.dumps(hashed({"num_samples": 360, "data": data, "metrics": metrics, **more}))
 
 
 def model(runs: LocalRuns, weights: bytes = b"weights") -> str:

@@ -72,7 +72,7 @@ def content() -> dict[str, Any]:
 
 
 def test_the_document(content: dict[str, Any]) -> None:
-    assert content["format"] == 1
+    assert content["format"] == 2
     assert content["task"] == {"kind": "binary", "num_classes": 2, "class_names": []}
     assert content["coverage"] == {"rows": 360, "counted": 360}
     assert content["settings"]["slices"] == ["site"]
