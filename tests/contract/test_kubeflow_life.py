@@ -164,6 +164,20 @@ def test_a_failed_step_says_why_and_where_its_log_is(kubeflow: CommandLine, monk
     assert "has no log: it was not run" in kubeflow.error("runs", "logs", "latest", "evaluate", *ON)
 
 
+@pytest.mark.slow
+def test_a_training_says_what_it_starts_from(kubeflow: CommandLine) -> None:
+    store = kubeflow.cluster.store
+    kubeflow("apply", "retraining", "--yes", "-c", "nightly.yaml")
+    run = kubeflow.json("start", "retraining", "-c", "nightly.yaml")["execution"]
+    for name in ("prepare", "train"):
+        store.advance(run, name, "SUCCEEDED", log="starts from: step 8 of this training (interrupted)\n")
+    show = ("runs", "show", run, "--on", "kubeflow", "-p", "retraining", "-c", "nightly.yaml")
+    (line,) = [line for line in kubeflow(*show).splitlines() if "starts from" in line]
+    assert "✓ train" in line and "starts from step 8 of this training (interrupted)" in line
+    starts = {each["step"]: each["starts_from"] for each in kubeflow.json(*show)["steps"]}
+    assert starts == {"prepare": None, "train": "starts from step 8 of this training (interrupted)"}
+
+
 def test_refusals_are_one_line_and_change_nothing(kubeflow: CommandLine) -> None:
     store = kubeflow.cluster.store
     kubeflow.write_settings(namespace="team-b")

@@ -502,6 +502,17 @@ MUTANTS: tuple[Mutant, ...] = (
         ("nothing new: since a fresh run", "row.parameters != self.execution.parameters", "False"),
     ),
     *_of(
+        "drivetrain/targets/kubeflow/deploy/executions/output.py",
+        ("targets/kubeflow/deploy/test_logs.py",),
+        ("starting point: of the first attempt", "step.programs[0][-1]).pending", "step.programs[0][0]).pending"),
+        (
+            "starting point: what it has not said yet is kept",
+            "if not found and not attempt.is_over and",
+            "if False and",
+        ),
+        ("starting point: of one iteration for all", "len(step.programs) != 1", "not step.programs"),
+    ),
+    *_of(
         "drivetrain/studio/following.py",
         ("studio/test_following.py",),
         ("following: what refers to a step keeps its old name", "_referring(step, old, new) for", "step for"),

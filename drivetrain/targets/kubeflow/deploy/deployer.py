@@ -57,7 +57,7 @@ class Report:
             waits = f"pending: {step.pending}" if step.pending and step.status == "Executing" else ""
             fresh = "--fresh" if self.execution.fresh and step.programs else ""
             counted = (f"{n} {what}" for n, what in counts if n > 1)
-            remark = ", ".join(filter(None, (step.branch, fresh, *counted, waits)))
+            remark = ", ".join(filter(None, (step.branch, step.starts_from, fresh, *counted, waits)))
             yield step, (), remark, bool(step.programs)
 
     def total(self) -> str | None:
@@ -76,6 +76,7 @@ class Report:
                 "attempts": each.attempts,
                 "reason": each.reason,
                 "pods": list(each.pods),
+                "starts_from": each.starts_from or None,
             }
             for each in execution.steps
         ]

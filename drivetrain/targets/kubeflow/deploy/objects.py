@@ -106,12 +106,19 @@ class Objects:
         except _AbsentError:
             return None
 
+    def head(self, uri: str, most: int) -> bytes | None:
+        """The first bytes of an object, at most so many; None where there is none."""
+        return self._part(uri, f"0-{most - 1}")
+
     def tail(self, uri: str, most: int) -> bytes | None:
         """The last bytes of an object, at most so many; None where there is none."""
+        return self._part(uri, f"-{most}")
+
+    def _part(self, uri: str, span: str) -> bytes | None:
         bucket, key = split(uri)
         try:
             return cast(
-                bytes, self._call("get_object", uri, Bucket=bucket, Key=key, Range=f"bytes=-{most}")["Body"].read()
+                bytes, self._call("get_object", uri, Bucket=bucket, Key=key, Range=f"bytes={span}")["Body"].read()
             )
         except _AbsentError:
             return None
@@ -139,7 +146,7 @@ class Objects:
             code, message = said.get("Code", ""), " ".join(str(said.get("Message", "")).split()).rstrip(".")
             if operation == "get_object" and (status == 404 or code == "NoSuchKey"):
                 raise _AbsentError(f"There is no {about}.") from None
-            if operation == "get_object" and status == 416:  # an empty object has no last byte
+            if operation == "get_object" and status == 416:  # an empty object has no first and no last byte
                 return {"Body": io.BytesIO()}
             raise UserError(
                 f"{where} refuses to {_VERBS[operation]} {about}: {status} {code} {message}. Check "

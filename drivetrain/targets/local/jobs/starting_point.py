@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
-from drivetrain.targets.events import STARTS_FROM
-
-_LINE = re.compile(rb"^(?:.{0,40}\s)?starts from: ([^\r\n]{1,300})[\r\n]", re.MULTILINE)
-# A program that has printed more has begun without saying it.
-_FIRST = 64 * 1024
+from drivetrain.targets.events import FIRST_BYTES, starting_point
 
 
 class StartingPoint:
@@ -23,10 +18,11 @@ class StartingPoint:
     def read(self) -> str | None:
         """The text, once: when it is found."""
         size = self._log.stat().st_size if self._log.exists() else 0
-        if self.text is not None or self._seen in (size, _FIRST):
+        if self.text is not None or self._seen in (size, FIRST_BYTES):
             return None
-        self._seen = min(size, _FIRST)
+        self._seen = min(size, FIRST_BYTES)
         with self._log.open("rb") as file:
-            found = _LINE.search(file.read(_FIRST))
-        self.text = None if found is None else f"{STARTS_FROM}{found[1].decode('utf-8', 'replace').strip()}"
+            log = file.read(FIRST_BYTES)
+        whole = log[: max(log.rfind(b"\n"), log.rfind(b"\r")) + 1]
+        self.text = starting_point(whole.decode("utf-8", "replace")) or None
         return self.text

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import without_secrets
+from drivetrain.targets.events import FIRST_BYTES, starting_point
 from drivetrain.targets.kubeflow.deploy import service
 from drivetrain.targets.kubeflow.deploy.executions.steps import StepRun
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt
@@ -36,21 +37,24 @@ class Output:
         self._api, self._storage = api, storage
         self._objects: Objects | None = None
         self._read: dict[str, tuple[str, ...]] = {}
+        self._starts: dict[str, str] = {}
         self.problem: UserError | None = None
         """Why the storage cannot be read."""
 
-    def lines(self, run: str, attempt: Attempt, most: int = MAX_LOG) -> list[str] | None:
+    def lines(self, run: str, attempt: Attempt, most: int = MAX_LOG, *, first: bool = False) -> list[str] | None:
         """The lines so far; of a program that runs, those that are complete. None where they are nowhere.
 
         Args:
             most: bytes that are read from the end of a kept output.
+            first: read them from its beginning.
         """
-        kept = self._kept(attempt, most) if attempt.is_over else None
+        kept = self._kept(attempt, most, first) if attempt.is_over else None
         return self._of_pod(run, attempt) if kept is None else kept
 
     def explained(self, run: str, steps: tuple[StepRun, ...]) -> tuple[StepRun, ...]:
-        """The steps; the first that failed by their programs have these programs' last lines."""
-        found = list(steps)
+        """The steps; the first that failed by their programs have these programs' last lines, and trainings what they
+        start from."""
+        found = [replace(step, starts_from=self._starting_point(run, step)) for step in steps]
         failed = [place for place, step in enumerate(steps) if step.status == "Failed" and step.failed_by is not None]
         for place in failed[:MAX_EXPLAINED]:
             attempt = found[place].failed_by
@@ -63,7 +67,23 @@ class Output:
             found[place] = replace(found[place], output=self._read[attempt.pod])
         return tuple(found)
 
-    def _kept(self, attempt: Attempt, most: int) -> list[str] | None:
+    def _starting_point(self, run: str, step: StepRun) -> str:
+        """What the newest attempt of a training says that it starts from; nothing of one in a loop, where each
+        iteration says its own."""
+        if not step.trains or len(step.programs) != 1 or (attempt := step.programs[0][-1]).pending:
+            return ""
+        if attempt.pod not in self._starts:
+            lines = self.lines(run, attempt, FIRST_BYTES, first=True)
+            if lines is None:
+                return "its log cannot be read" if attempt.is_over and self.problem else ""
+            log = "\n".join(lines)[:FIRST_BYTES]
+            found = without_secrets(starting_point(log))
+            if not found and not attempt.is_over and len(log) < FIRST_BYTES:
+                return ""  # it may say it yet
+            self._starts[attempt.pod] = found
+        return self._starts[attempt.pod]
+
+    def _kept(self, attempt: Attempt, most: int, first: bool) -> list[str] | None:
         """The output of an attempt that the launcher kept."""
         if attempt.log is None or not attempt.log.startswith("s3://") or self.problem is not None:
             return None
@@ -71,7 +91,7 @@ class Output:
             # Each answer counts, so that somebody without storage here does not wait for it.
             self._objects = self._objects or Objects(self._storage, attempts=1)
             for uri in (f"{attempt.log}-{attempt.number}", attempt.log):
-                content = self._objects.tail(uri, most)
+                content = (self._objects.head if first else self._objects.tail)(uri, most)
                 if content is not None:
                     lines = content.decode(errors="replace").split("\n")
                     return lines if lines[-1] else lines[:-1]

@@ -13,6 +13,7 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from drivetrain.targets.kubeflow.compile.notices import STEPS
+from drivetrain.targets.kubeflow.compile.tasks import DOCUMENT
 from drivetrain.targets.kubeflow.deploy.executions.workflow import Attempt, Seen
 from drivetrain.targets.kubeflow.deploy.service import seconds
 
@@ -33,6 +34,8 @@ class Planned:
     title: str
     loop: str = ""
     """The outermost loop in whose body it is."""
+    trains: bool = False
+    """It is a training that keeps checkpoints, which says what it starts from."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,10 @@ class StepRun:
     """The attempt whose program says why it failed."""
     output: tuple[str, ...] = ()
     """That program's last lines."""
+    trains: bool = False
+    """It is a training that keeps checkpoints."""
+    starts_from: str = ""
+    """What its program says that it starts from; or that its log, where it does, cannot be read."""
 
     @property
     def reason(self) -> str | None:
@@ -108,7 +115,8 @@ def _walk(pipeline: Json, dag: Json, *, loop: str = "") -> Iterator[Planned]:
         title = str(task.get("taskInfo", {}).get("name") or name)
         inner: Json | None = component.get("dag")
         if inner is None:
-            yield Planned(name, TASK, title, loop)
+            executor: Json = executors.get(component.get("executorLabel", ""), {})
+            yield Planned(name, TASK, title, loop, _keeps_checkpoints(executor))
             continue
         if name == STEPS:  # all of a pipeline that has a notice
             yield from _walk(pipeline, inner)
@@ -117,6 +125,12 @@ def _walk(pipeline: Json, dag: Json, *, loop: str = "") -> Iterator[Planned]:
         yield Planned(name, LOOP if loops else CONDITION, title, loop)
         for branch in _branches(pipeline, name, inner) or (inner,):
             yield from _walk(pipeline, branch, loop=loop or (name if loops else ""))
+
+
+def _keeps_checkpoints(executor: Json) -> bool:
+    """True where the document of our program has a folder for checkpoints."""
+    variables: Iterable[Json] = executor.get("container", {}).get("env") or ()
+    return any(each.get("name") == DOCUMENT and '{"place":' in str(each.get("value")) for each in variables)
 
 
 def _branches(pipeline: Json, name: str, dag: Json) -> list[Json]:
@@ -172,6 +186,7 @@ def _step_run(step: Planned, found: list[Seen], ended: str | None, stopped: floa
         runs=len(begun),
         programs=tuple(each.attempts for each in found if each.attempts),
         failed_by=failed.attempts[-1] if failed and failed.by_program else None,
+        trains=step.trains,
     )
 
 

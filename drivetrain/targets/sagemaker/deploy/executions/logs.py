@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import difflib
-import re
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from drivetrain.base.errors import UserError, did_you_mean
-from drivetrain.targets.events import STARTS_FROM
+from drivetrain.base.masking import without_secrets
+from drivetrain.targets import events
 from drivetrain.targets.sagemaker.account import Account
 from drivetrain.targets.sagemaker.deploy.executions.executions import Execution, StepRun, definition_of, describe
 from drivetrain.targets.sagemaker.deploy.executions.following import ENDED, Wait
@@ -25,7 +25,6 @@ https://docs.aws.amazon.com/AmazonCloudWatchLogs/latest/APIReference/API_LogStre
 
 
 _FIRST_EVENTS = 200
-_STARTS = re.compile(r"^(?:.{0,40}\s)?starts from: (.{1,300})")
 
 
 @dataclass(frozen=True)
@@ -184,8 +183,8 @@ def starting_point(account: Account, step: StepRun) -> str:
             limit=_FIRST_EVENTS,
         )
         for event in said["events"]:
-            if found := _STARTS.search(str(event["message"])):
-                return f"{STARTS_FROM}{found[1]}"
+            if found := events.starting_point(str(event["message"])):
+                return without_secrets(found)
     return ""
 
 

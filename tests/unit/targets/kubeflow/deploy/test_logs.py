@@ -168,6 +168,51 @@ def test_a_failure_is_explained_once_for_all_looks(root: str) -> None:
     assert api.asked == ["node-0"]
 
 
+def training(*attempts: Attempt, status: str = "Succeeded", trains: bool = True) -> StepRun:
+    return StepRun("train", "train", "Task", status, programs=(attempts,), trains=trains)
+
+
+def starts_from(found: Output, step: StepRun) -> str:
+    return found.explained("r", (step,))[0].starts_from
+
+
+def test_a_training_says_what_its_newest_attempt_starts_from(root: str) -> None:
+    keep(f"{root}/executor-logs-0", "starts from: nothing (a new training)\nepoch 1/3\n")
+    keep(f"{root}/executor-logs-1", "loading\nnode-0 starts from: step 8 of this training\n" + "epoch\n" * 200_000)
+    assert starts_from(output(), training(ended(root))) == "starts from nothing (a new training)"
+    assert starts_from(output(), training(ended(root), ended(root, 1))) == "starts from step 8 of this training"
+    api = Logs(node_0=BEFORE + "starts from: https://me:hunter2hunter2@host\n" + AFTER)
+    archived = replace(ended(root), log=None)
+    assert starts_from(output(api), training(archived)) == "starts from https://me:***@host"
+
+
+def test_what_no_training_says_is_asked_of_no_other_step_and_of_no_loop(root: str) -> None:
+    api = Logs(node_0="starts from: 2\n")
+    archived = replace(ended(root), log=None)
+    assert starts_from(output(api), training(archived, trains=False)) == ""
+    assert starts_from(output(api), replace(training(archived), programs=((archived,), (archived,)))) == ""
+    assert starts_from(output(api), training(replace(archived, is_over=False, pending="Unschedulable"))) == ""
+    assert api.asked == []
+
+
+def test_a_training_that_runs_is_asked_until_it_has_said_it(root: str) -> None:
+    api = Logs(pod_0="loading\nstarts from: step")
+    found, step = output(api), training(replace(ended(root), is_over=False), status="Executing")
+    assert starts_from(found, step) == ""
+    api.texts["pod_0"] = "loading\nstarts from: step 8 of this training\nepoch"
+    for _ in range(2):
+        assert starts_from(found, step) == "starts from step 8 of this training"
+    assert api.asked == ["pod-0", "pod-0"]
+    silent = output(Logs(pod_0="epoch\n" * 20_000))
+    assert [starts_from(silent, step) for _ in range(2)] == ["", ""]
+
+
+def test_a_training_whose_log_cannot_be_read_says_so(root: str) -> None:
+    with environment({"AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{closed_port()}"}):
+        assert starts_from(output(), training(ended(root))) == "its log cannot be read"
+    assert starts_from(output(), training(ended(root))) == ""  # nothing is kept of it
+
+
 def going(*attempts: Attempt, status: str = "Executing") -> Execution:
     step = StepRun("make", "make", "Task", status, programs=(attempts,))
     return Execution("r", "p", "Executing", steps=(step,), pods_in="kubeflow")
@@ -241,4 +286,5 @@ def test_an_objects_bytes_are_whole(root: str) -> None:
     objects = Objects(s3_server())
     objects.write(f"{root}/x", content)
     assert (objects.tail(f"{root}/x", 100), objects.tail(f"{root}/x", 3)) == (content, content[-3:])
-    assert objects.tail(f"{root}/y", 3) is None
+    assert (objects.head(f"{root}/x", 100), objects.head(f"{root}/x", 3)) == (content, content[:3])
+    assert objects.tail(f"{root}/y", 3) is None and objects.head(f"{root}/y", 3) is None

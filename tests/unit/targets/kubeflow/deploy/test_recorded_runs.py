@@ -349,6 +349,25 @@ def test_a_pod_that_waits_is_told_with_its_reason() -> None:
     assert found.steps == () and found.note == "import-code is pending: Unschedulable: 0/3 nodes are available"
 
 
+def test_a_training_is_known_by_the_place_of_its_checkpoints() -> None:
+    server = Server("hosts2-long")
+    documents = {
+        "train": '{"arguments":[{"option":["--checkpoints",{"place":"s3://b/checkpoints"}]}]}',
+        "prepare": json.dumps({"arguments": [{"option": ["--query", '{"place": 1} {"place":1}']}]}),
+    }
+    server.answer["pipeline_spec"]["deploymentSpec"] = {
+        "executors": {
+            f"exec-{name}": {"container": {"env": [{"name": "A"}, {"name": "DRIVETRAIN_TASK", "value": text}]}}
+            for name, text in documents.items()
+        }
+    }
+    found = server.described()
+    assert {step.name: step.trains for step in found.steps} == {"prepare": False, "train": True}
+    told = replace(found, steps=(replace(found.steps[1], starts_from="starts from step 8"),))
+    ((_, _, remark, _),) = Report(told).rows()
+    assert remark == "starts from step 8" and Report(told).to_json()["steps"][0]["starts_from"] == remark
+
+
 def test_a_pod_of_the_platform_that_failed_is_the_reason() -> None:
     """An importer or a driver that cannot reach the storage: no step began."""
     manifest = recorded("chain-unpatched")["workflow"]
