@@ -148,30 +148,18 @@ def ordered(a: Any, b: Any) -> int:
 
 
 def _compared(rule: Callable[[int], bool]) -> Any:
-    """Integers beside floats are compared as floats."""
-
-    def compare(values: list[Any], given: list[str], kind: str) -> bool:
-        return rule(ordered(*_as_floats(values, given)))
-
-    return compare
-
-
-def _as_floats(values: list[Any], given: list[str]) -> list[Any]:
-    if any(types.is_float(each) for each in given):
-        return [None if each is None else float(each) for each in values]
-    return values
+    """Without a loss: Python compares integers with floats exactly."""
+    return lambda values, given, kind: rule(ordered(*values))
 
 
 def equal(a: Any, b: Any) -> bool | None:
-    """Without a loss: Python compares integers with floats exactly."""
     return None if a is None or b is None else ordered(a, b) == 0
 
 
 def _between(values: list[Any], given: list[str], kind: str) -> bool | None:
     if None in values:
         return None
-    shared = _as_floats(values, given)
-    return ordered(shared[0], shared[1]) >= 0 and ordered(shared[0], shared[2]) <= 0
+    return ordered(values[0], values[1]) >= 0 and ordered(values[0], values[2]) <= 0
 
 
 def _is_in(values: list[Any], given: list[str], kind: str) -> bool | None:

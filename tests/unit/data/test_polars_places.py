@@ -1,4 +1,4 @@
-"""Rows that were worked on in buckets come back into their order, also where a range of them has outgrown memory."""
+"""All rows come, in their order: also of buckets of which a range has outgrown memory."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from drivetrain.data.engines.polars.frames import in_places
+from drivetrain.base.errors import InputError
+from drivetrain.data.engines.polars.frames import in_places, pieces
 
 
 @pytest.mark.parametrize("copies_of_last", [1, 5000])
@@ -21,3 +22,15 @@ def test_rows_come_in_the_order_of_their_places(copies_of_last: int, tmp_path: P
     found = in_places(iter(frames), "place", tmp_path, 4096).collect()
     assert found.equals(expected)
     assert len({file.name.partition("-")[2] for file in tmp_path.rglob("*.arrow")}) > 10  # ranges
+
+
+def test_rows_that_a_panic_leaves_out_are_missed() -> None:
+    def panics(values: pl.Series) -> pl.Series:
+        if values.max() == 199_999:
+            raise pl.exceptions.PanicException("no such thing")
+        return values
+
+    frame = pl.LazyFrame({"value": range(200_000)})
+    assert sum(map(len, pieces(frame))) == 200_000
+    with pytest.raises(InputError, match="Polars panicked and left rows out"):
+        list(pieces(frame.select(pl.col("value").map_batches(panics, pl.Int64, is_elementwise=True))))

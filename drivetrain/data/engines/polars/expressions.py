@@ -29,11 +29,7 @@ Expr = Any
 _DAY = "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"
 _TIME = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}[ T][0-9]{2}:[0-9]{2}:[0-5][0-9](\.[0-9]+)?$"
 _UNITS = {"year": "1y", "quarter": "1q", "month": "1mo", "week": "1w", "day": "1d", "hour": "1h", "minute": "1m"}
-# Operations whose arguments are compared or chosen from: they are cast to one type before.
-_TOGETHER = {
-    *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "between", "is_in"),
-    *("fill_null", "fill_nan", "coalesce", "null_if"),
-}
+# Operations whose arguments are chosen from: they are cast to one type before.
 _CHOICES = {"fill_null", "fill_nan", "coalesce"}
 # What the clock of the column's zone shows.
 _OF_CLOCK = {"year", "month", "day", "weekday", "day_of_year", "hour", "minute", "second", "to_date"}
@@ -65,15 +61,14 @@ def translated(expression: Expression, columns: Columns) -> Expr:
         return truncated(parts[0], kind, _UNITS.get(str(constants[0]), "1s"))
     if name in _OF_CLOCK:
         parts[0] = as_local(parts[0], kinds[0])
-    if name in _TOGETHER and not any(types.is_decimal(each) for each in kinds):
-        shared = types.common_type(kinds)
-        assert shared
-        if name in _EQUALITIES:
-            return _EQUALITIES[name](*(_Compared.of(*each, shared) for each in zip(parts, kinds, strict=True)))
-        exact = name in _CHOICES
-        parts = [_chosen(*each, shared, exact) for each in zip(parts, kinds, strict=True)]
+    if name in _COMPARISONS:
+        shared = None if any(types.is_decimal(each) for each in kinds) else types.common_type(kinds)
+        compared = (_Compared.of(*each, shared) for each in zip(parts, kinds, strict=True))
+        return _COMPARISONS[name](*compared).cast(data_type(kind))
+    if name in _CHOICES and not types.is_decimal(kind):
+        parts = [_chosen(*each, kind) for each in zip(parts, kinds, strict=True)]
     if name == "if_else" and types.is_float(kind):
-        parts[1:] = [_chosen(*each, kind, True) for each in zip(parts[1:], kinds[1:], strict=True)]
+        parts[1:] = [_chosen(*each, kind) for each in zip(parts[1:], kinds[1:], strict=True)]
     if name in EXACT and types.is_kind(kinds[0], "integer") and kind == "int64":
         return EXACT[name](*(part.cast(pl.Int128) for part in parts)).cast(pl.Int64, strict=True)
     if name in _OF_CONSTANTS:
@@ -95,37 +90,55 @@ def translated(expression: Expression, columns: Columns) -> Expr:
 
 
 class _Compared(NamedTuple):
-    """A value, the same in the type in which values are compared, and whether that is no other number."""
+    """A value, the same in the type in which values are compared, and what an integer is more than that."""
 
     value: Expr
     made: Expr
-    is_same: Expr
+    rest: Expr = None
 
     @classmethod
-    def of(cls, value: Expr, given: str, shared: str) -> _Compared:
-        made = value.cast(data_type(shared))
-        if not types.loses_digits(given, shared):
-            return cls(value, made, polars().lit(True))
-        return cls(value, made, made.cast(data_type(given), strict=False).eq_missing(value))
-
-    def equals(self, other: _Compared) -> Expr:
-        """An integer that no float is equals none."""
-        return (self.made == other.made) & self.is_same & other.is_same
+    def of(cls, value: Expr, given: str, shared: str | None) -> _Compared:
+        pl = polars()
+        made = value if shared is None else value.cast(data_type(shared))
+        if shared is None or not types.loses_digits(given, shared):
+            return cls(value, made)
+        return cls(value, made, (value.cast(pl.Int128) - made.cast(pl.Int128)).cast(pl.Int64))
 
 
-# What is equal is told without a loss, and what is left of null_if is the value itself.
-_EQUALITIES: Mapping[str, Callable[..., Expr]] = {
-    "equal": _Compared.equals,
-    "not_equal": lambda a, b: ~a.equals(b),
-    "is_in": lambda a, *values: reduce(operator.or_, [a.equals(value) for value in values]),
-    "null_if": lambda a, b: _when(a.equals(b).fill_null(False), None, a.value),
+def _equal(a: _Compared, b: _Compared) -> Expr:
+    same = a.made == b.made
+    return same if a.rest is b.rest is None else same & (_rest(a) == _rest(b))
+
+
+def _less(a: _Compared, b: _Compared) -> Expr:
+    """Rounding to a float keeps the order, but for ties."""
+    less = a.made < b.made
+    return less if a.rest is b.rest is None else less | ((a.made == b.made) & (_rest(a) < _rest(b)))
+
+
+def _rest(one: _Compared) -> Expr:
+    return _when(one.value.is_not_null(), polars().lit(0, polars().Int64)) if one.rest is None else one.rest
+
+
+# All of them compare without a loss; what is left of null_if is the value itself.
+_COMPARISONS: Mapping[str, Callable[..., Expr]] = {
+    "equal": _equal,
+    "not_equal": lambda a, b: ~_equal(a, b),
+    "less": _less,
+    "less_equal": lambda a, b: ~_less(b, a),
+    "greater": lambda a, b: _less(b, a),
+    "greater_equal": lambda a, b: ~_less(a, b),
+    "between": lambda a, low, high: _when(
+        low.value.is_not_null() & high.value.is_not_null(), ~_less(a, low) & ~_less(high, a)
+    ),
+    "is_in": lambda a, *values: reduce(operator.or_, [_equal(a, value) for value in values]),
+    "null_if": lambda a, b: _when(_equal(a, b).fill_null(False), None, a.value),
 }
 
 
-def _chosen(value: Expr, given: str, shared: str, exact: bool) -> Expr:
-    """A value in the type of what is chosen from, or compared; an error where it would be another number."""
-    lossy = exact and types.loses_digits(given, shared)
-    return _exactly(value, given, shared) if lossy else value.cast(data_type(shared))
+def _chosen(value: Expr, given: str, shared: str) -> Expr:
+    """A value in the type of what is chosen from; an error where it would be another number."""
+    return _exactly(value, given, shared) if types.loses_digits(given, shared) else value.cast(data_type(shared))
 
 
 def casted(value: Expr, given: str, wanted: str) -> Expr:
@@ -294,14 +307,6 @@ def _plain() -> Mapping[str, Callable[..., Expr]]:
         "ceiling": lambda a: a.ceil(),
         "sign": lambda a: a.sign(),
         "clip": lambda a, low, high: a.clip(low, high),
-        "equal": operator.eq,  # (of decimals)
-        "not_equal": operator.ne,
-        "less": operator.lt,
-        "less_equal": operator.le,
-        "greater": operator.gt,
-        "greater_equal": operator.ge,
-        "between": lambda a, low, high: _when(low.is_not_null() & high.is_not_null(), (a >= low) & (a <= high)),
-        "is_in": lambda a, *values: reduce(operator.or_, [a == value for value in values]),
         "and": operator.and_,
         "or": operator.or_,
         "xor": operator.xor,
@@ -311,7 +316,6 @@ def _plain() -> Mapping[str, Callable[..., Expr]]:
         "fill_null": lambda a, b: pl.coalesce(a, b),
         "fill_nan": lambda a, b: _when(a.is_nan(), b, a),
         "coalesce": pl.coalesce,
-        "null_if": lambda a, b: _when((a == b).fill_null(False), None, a),
         "if_else": lambda a, b, c: _when(a, b, c),
         "lower": lambda a: a.str.to_lowercase(),
         "upper": lambda a: a.str.to_uppercase(),

@@ -21,8 +21,8 @@ DataType = Any
 
 BATCH_ROWS = 1 << 16
 BUCKETS = 64
-# No column of a user's has this name.
-_BUCKET = "\1bucket"
+# No column of a user's has these names.
+_BUCKET, _LAST = "\1bucket", "\1last"
 
 
 def polars() -> Any:
@@ -77,8 +77,26 @@ def lazy(frames: Callable[[], Iterator[Frame]], schema: Any) -> Lazy:
 
 
 def pieces(frame: Lazy) -> Iterator[Frame]:
-    """The rows of a lazy frame in their order, some at a time."""
-    return iter(frame.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming"))
+    """The rows of a lazy frame in their order, some at a time.
+
+    Raises:
+        InputError: Polars ended before the last row. After a panic it gives no error (seen with 2.1), so a row is
+            added that must come last.
+    """
+    pl = polars()
+    last = pl.LazyFrame({_LAST: [True]})
+    marked = pl.concat([frame.with_columns(pl.lit(False).alias(_LAST)), last], how="diagonal")
+    is_whole = False
+    for piece in marked.collect_batches(chunk_size=BATCH_ROWS, maintain_order=True, engine="streaming"):
+        if piece[_LAST].any():
+            is_whole, piece = True, piece.head(-1)
+        if len(piece):
+            yield piece.drop(_LAST)
+    if not is_whole:
+        raise InputError(
+            "the transformation failed: Polars panicked and left rows out. What it wrote to standard error says where. "
+            "Try another version of polars, or engine=spark."
+        )
 
 
 def together(frames: Iterator[Frame], schema: Any) -> Frame:

@@ -96,18 +96,21 @@ def _whole(value: Column) -> Column:
 
 def exactly(value: Column, given: str, wanted: str) -> Column:
     """Integers as floats; an error where that is another number."""
-    fits = keeps_digits(value, given, wanted)
+    fits = rest_of(value, given, wanted) == 0
     return _checked(value, fits, f"{wanted}, without loss").cast(spark_type(wanted))
 
 
-def keeps_digits(value: Column, given: str, wanted: str) -> Column:
-    """True where an integer is the same number as a float."""
+def rest_of(value: Column, given: str, wanted: str) -> Column:
+    """What an integer is more than it is as a float."""
     sql, made = functions(), value.cast(spark_type(wanted))
     bits = 24 if wanted == "float32" else 53
-    # The largest integer that is a float; those beyond would come back as the largest of all.
-    largest = (1 << 64) - (1 << 64 - bits) if given == "uint64" else (1 << 63) - (1 << 63 - bits)
+    # Integers from half way below it on become a float that is beyond them, which no cast gives back.
+    beyond, wide = 1 << (64 if given == "uint64" else 63), "decimal(20, 0)"
+    half_way = beyond - (beyond >> bits + 1)
     again = _whole(made.cast("double")) if given == "uint64" else made.cast("bigint")
-    return sql.when(value <= sql.lit(str(largest)).cast("decimal(20, 0)"), again == value).otherwise(False)
+    more = value.cast(wide) - sql.lit(str(beyond)).cast(wide)
+    rest = sql.when(value < sql.lit(str(half_way)).cast(wide), (value - again).cast("bigint"))
+    return rest.otherwise(more.cast("bigint"))
 
 
 def _finite(value: Column, named: Column, wanted: str, is_text: bool = False) -> Column:

@@ -15,7 +15,7 @@ from functools import cache, reduce
 from typing import Any, NamedTuple
 
 from drivetrain.data.engines import _nearest
-from drivetrain.data.engines.spark.casting import as_local, casted, exactly, keeps_digits, when
+from drivetrain.data.engines.spark.casting import as_local, casted, exactly, rest_of, when
 from drivetrain.data.engines.spark.frames import Column, Frame, functions, spark_type
 from drivetrain.data.engines.spark.zones import micros, truncated
 from drivetrain.data.transform import types
@@ -23,10 +23,6 @@ from drivetrain.data.transform.expressions import Call, Expression, Literal
 from drivetrain.data.transform.expressions import Column as Named
 from drivetrain.data.transform.verbs import result_type
 
-_TOGETHER = {
-    *("equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "between", "is_in"),
-    *("fill_null", "fill_nan", "coalesce", "null_if"),
-}
 _CHOICES = {"fill_null", "fill_nan", "coalesce"}
 
 
@@ -53,15 +49,14 @@ def translated(expression: Expression, frame: Frame, over: Any = None) -> Column
         return parts[0].cast("timestamp")
     if name in _TIMES:
         return _TIMES[name](parts, kinds, constants).cast(spark_type(kind))
-    if name in _TOGETHER and not any(types.is_decimal(each) for each in kinds):
-        shared = types.common_type(kinds)
-        assert shared
-        if name in _EQUALITIES:
-            return _EQUALITIES[name](*(_Compared.of(*each, shared) for each in zip(parts, kinds, strict=True)))
-        exact = name in _CHOICES
-        parts = [_chosen(*each, shared, exact) for each in zip(parts, kinds, strict=True)]
+    if name in _COMPARISONS:
+        shared = None if any(types.is_decimal(each) for each in kinds) else types.common_type(kinds)
+        compared = (_Compared.of(*each, shared) for each in zip(parts, kinds, strict=True))
+        return _COMPARISONS[name](*compared).cast(spark_type(kind))
+    if name in _CHOICES and not types.is_decimal(kind):
+        parts = [_chosen(*each, kind) for each in zip(parts, kinds, strict=True)]
     elif name == "if_else" and types.is_float(kind):
-        parts[1:] = [_chosen(*each, kind, True) for each in zip(parts[1:], kinds[1:], strict=True)]
+        parts[1:] = [_chosen(*each, kind) for each in zip(parts[1:], kinds[1:], strict=True)]
     elif name in _OF_CONSTANTS:
         return _OF_CONSTANTS[name](parts[0], *constants).cast(spark_type(kind))
     elif (
@@ -114,37 +109,53 @@ def _without_sign(value: Column) -> Column:
 
 
 class _Compared(NamedTuple):
-    """A value, the same in the type in which values are compared, and whether that is no other number."""
+    """A value, the same in the type in which values are compared, and what an integer is more than that."""
 
     value: Column
     made: Column
-    is_same: Column
+    rest: Column | None = None
 
     @classmethod
-    def of(cls, value: Column, given: str, shared: str) -> _Compared:
-        made = value.cast(spark_type(shared))
-        if not types.loses_digits(given, shared):
-            return cls(value, made, functions().lit(True))
-        return cls(value, made, value.isNull() | keeps_digits(value, given, shared))
-
-    def equals(self, other: _Compared) -> Column:
-        """An integer that no float is equals none."""
-        return (self.made == other.made) & self.is_same & other.is_same
+    def of(cls, value: Column, given: str, shared: str | None) -> _Compared:
+        made = value if shared is None else value.cast(spark_type(shared))
+        lossy = shared is not None and types.loses_digits(given, shared)
+        return cls(value, made, rest_of(value, given, shared) if shared and lossy else None)
 
 
-# What is equal is told without a loss, and what is left of null_if is the value itself.
-_EQUALITIES: Mapping[str, Callable[..., Column]] = {
-    "equal": _Compared.equals,
-    "not_equal": lambda a, b: ~a.equals(b),
-    "is_in": lambda a, *values: reduce(lambda one, other: one | other, [a.equals(value) for value in values]),
-    "null_if": lambda a, b: functions().when(~functions().coalesce(a.equals(b), functions().lit(False)), a.value),
+def _equal(a: _Compared, b: _Compared) -> Column:
+    same = a.made == b.made
+    return same if a.rest is b.rest is None else same & (_rest(a) == _rest(b))
+
+
+def _less(a: _Compared, b: _Compared) -> Column:
+    """Rounding to a float keeps the order, but for ties."""
+    less = a.made < b.made
+    return less if a.rest is b.rest is None else less | ((a.made == b.made) & (_rest(a) < _rest(b)))
+
+
+def _rest(one: _Compared) -> Column:
+    return when(one.value.isNotNull(), functions().lit(0).cast("bigint")) if one.rest is None else one.rest
+
+
+# All of them compare without a loss; what is left of null_if is the value itself.
+_COMPARISONS: Mapping[str, Callable[..., Column]] = {
+    "equal": _equal,
+    "not_equal": lambda a, b: ~_equal(a, b),
+    "less": _less,
+    "less_equal": lambda a, b: ~_less(b, a),
+    "greater": lambda a, b: _less(b, a),
+    "greater_equal": lambda a, b: ~_less(a, b),
+    "between": lambda a, low, high: when(
+        low.value.isNotNull() & high.value.isNotNull(), ~_less(a, low) & ~_less(high, a)
+    ),
+    "is_in": lambda a, *values: reduce(lambda one, other: one | other, [_equal(a, value) for value in values]),
+    "null_if": lambda a, b: functions().when(~functions().coalesce(_equal(a, b), functions().lit(False)), a.value),
 }
 
 
-def _chosen(value: Column, given: str, shared: str, exact: bool) -> Column:
-    """A value in the type of what is chosen from, or compared; an error where it would be another number."""
-    lossy = exact and types.loses_digits(given, shared)
-    return exactly(value, given, shared) if lossy else value.cast(spark_type(shared))
+def _chosen(value: Column, given: str, shared: str) -> Column:
+    """A value in the type of what is chosen from; an error where it would be another number."""
+    return exactly(value, given, shared) if types.loses_digits(given, shared) else value.cast(spark_type(shared))
 
 
 def hashed(key: Column, salt: str) -> Column:
@@ -301,14 +312,6 @@ def _plain() -> Mapping[str, Callable[..., Column]]:
         "ceiling": lambda a: _whole_number(a, "ceil"),
         "sign": sql.signum,
         "clip": _clipped,
-        "equal": lambda a, b: a == b,
-        "not_equal": lambda a, b: a != b,
-        "less": lambda a, b: a < b,
-        "less_equal": lambda a, b: a <= b,
-        "greater": lambda a, b: a > b,
-        "greater_equal": lambda a, b: a >= b,
-        "between": lambda a, low, high: when(low.isNotNull() & high.isNotNull(), (a >= low) & (a <= high)),
-        "is_in": lambda a, *values: reduce(lambda one, other: one | other, [a == value for value in values]),
         "and": lambda a, b: a & b,
         "or": lambda a, b: a | b,
         "xor": lambda a, b: a != b,
@@ -318,7 +321,6 @@ def _plain() -> Mapping[str, Callable[..., Column]]:
         "fill_null": sql.coalesce,
         "fill_nan": lambda a, b: sql.when(sql.isnan(a), b).otherwise(a),
         "coalesce": sql.coalesce,
-        "null_if": lambda a, b: sql.when(a == b, None).otherwise(a),
         "if_else": lambda a, b, c: sql.when(a, b).otherwise(c),
         "lower": sql.lower,
         "upper": sql.upper,
