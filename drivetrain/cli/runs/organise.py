@@ -97,11 +97,14 @@ def note(
       drivetrain runs note latest "warm-up was too short"
     """
     from drivetrain.cli.terminal import say, say_json
+    from drivetrain.targets.local.ledger.reader import Ledger
     from drivetrain.targets.local.organising.labels import change_note
 
-    id = change_note(local_home(home), execution, text)
+    place = local_home(home)
+    id = change_note(place, execution, text)
     if as_json:
-        say_json({"execution": id, "note": text})
+        with Ledger(place) as ledger:
+            say_json({"execution": id, "note": ledger.execution(id).note})
         return
     say(f"The note of {id} is kept." if text else f"{id} has no note now.")
 

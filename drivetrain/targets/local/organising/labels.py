@@ -1,4 +1,7 @@
-"""What users call a run: its name, its note, its tags."""
+"""What users call a run: its name, its note, its tags.
+
+Secrets in notes and tags are masked; a name stands for its run, so one with a secret in it is refused.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +21,21 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.:/-]{0,79}")
 
 
 def checked_tags(tags: Mapping[str, str]) -> dict[str, str]:
-    """
+    """The tags, secrets masked.
+
     Raises:
         UserError: a name or a value that no tag can have.
     """
+    from drivetrain.base.masking import Masking
+
     for name, text in tags.items():
         if not isinstance(name, str) or not _TAG.fullmatch(name):  # type: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"Tag {shown(name)}: a name is up to 64 letters, digits and any of _ . : / -")
         if not isinstance(text, str) or not 0 < len(text) <= MAX_TEXT or not text.isprintable():  # type: ignore[reportUnnecessaryIsInstance]
             raise UserError(f"Tag {name} is {shown(text)}. Give a printable text of at most {MAX_TEXT} characters.")
-    return dict(tags)
+        _refuse_secret("A tag", name)
+    masking = Masking()
+    return {name: masking.message(masking({name: text})[name]) for name, text in tags.items()}
 
 
 def checked_name(name: str) -> str:
@@ -40,7 +48,15 @@ def checked_name(name: str) -> str:
             f"A run cannot be called {shown(name)}. A name is up to 80 letters, digits and any of _ . : / -, but not "
             "'latest'."
         )
+    _refuse_secret("A run", name)
     return name
+
+
+def _refuse_secret(what: str, name: str) -> None:
+    from drivetrain.base.masking import without_secrets
+
+    if (masked := without_secrets(name)) != name:
+        raise UserError(f"{what} cannot be called {masked}: `***` stands for what looks like a secret. Give another.")
 
 
 def change_tags(home: Home, execution: str, tags: Mapping[str, str], removed: tuple[str, ...] = ()) -> str:
@@ -53,7 +69,7 @@ def change_tags(home: Home, execution: str, tags: Mapping[str, str], removed: tu
     from drivetrain.targets.local.ledger.run_values import enter_values, values_of
     from drivetrain.targets.local.ledger.writer import LedgerWriter
 
-    checked_tags(tags)
+    tags = checked_tags(tags)
     id = _found(home, execution)
     with LedgerWriter(home) as ledger, ledger.transaction() as db:
         there = values_of(ledger, [id])[id].get("tag", {})
@@ -88,11 +104,12 @@ def change_name(home: Home, execution: str, name: str | None) -> str:
 
 
 def change_note(home: Home, execution: str, note: str | None) -> str:
-    """Write something about a run, or nothing; gives its id.
+    """Write something about a run, secrets masked, or nothing; gives its id.
 
     Raises:
         UserError: there is no such run; the note is too long.
     """
+    from drivetrain.base.masking import without_secrets
     from drivetrain.targets.local.ledger.writer import LedgerWriter
 
     if note is not None and not isinstance(note, str):  # type: ignore[reportUnnecessaryIsInstance]
@@ -101,7 +118,7 @@ def change_note(home: Home, execution: str, note: str | None) -> str:
         raise UserError(f"The note has {len(note):,} characters. Give at most {MAX_NOTE:,}.")
     id = _found(home, execution)
     with LedgerWriter(home) as ledger, ledger.transaction() as db:
-        db.execute("UPDATE executions SET note = ? WHERE id = ?", (note or None, id))
+        db.execute("UPDATE executions SET note = ? WHERE id = ?", (without_secrets(note) if note else None, id))
     return id
 
 

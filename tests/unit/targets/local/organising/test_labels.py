@@ -9,8 +9,9 @@ import pytest
 from drivetrain.base.errors import UserError
 from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.ledger.reader import Ledger
+from drivetrain.targets.local.ledger.run_values import values_of
 from drivetrain.targets.local.ledger.writer import LedgerWriter
-from drivetrain.targets.local.organising.labels import change_name
+from drivetrain.targets.local.organising.labels import change_name, change_note, change_tags, checked_name
 from drivetrain.targets.local.organising.removing import plan_removal
 
 
@@ -42,6 +43,31 @@ def test_a_name_means_its_run_though_the_id_of_another_run_begins_so(home: Home)
         "def456": "def456",  # a complete id comes before a name
     }
     assert [row.id for row in plan_removal(home, ["abc"]).runs] == ["def456"]
+
+
+def test_secrets_in_notes_and_tags_are_masked(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_TOKEN", "hunter2hunter2")
+    change_tags(home, "abc123", {"db_password": "geheim", "of": "hunter2hunter2", "as": "--password=geheim", "n": "12"})
+    change_note(home, "abc123", "too warm; export API_KEY=geheim and hunter2hunter2")
+    with Ledger(home) as ledger:
+        assert values_of(ledger, ["abc123"])["abc123"]["tag"] == {
+            "db_password": "***",
+            "of": "***",
+            "as": "--password=***",
+            "n": "12",
+        }
+        assert ledger.execution("abc123").note == "too warm; export API_KEY=*** and ***"
+
+
+def test_a_name_with_a_secret_in_it_is_refused_without_saying_it(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_TOKEN", "hunter2hunter2")
+    for call in (
+        lambda: checked_name("of-hunter2hunter2"),
+        lambda: change_tags(home, "abc123", {"hunter2hunter2": "x"}),
+    ):
+        with pytest.raises(UserError, match=r"cannot be called (of-)?\*\*\*: `\*\*\*` stands for what looks") as said:
+            call()
+        assert "hunter2" not in str(said.value)
 
 
 @pytest.mark.parametrize("name", ["abc", "ABC", "abc123", "d"])
