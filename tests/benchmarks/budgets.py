@@ -67,6 +67,16 @@ def records(bench: Bench) -> Iterator[Record]:
                 note=f"{years} years of {HORIZON} nights, {ROWS:,} rows, margin {MARGIN}; {promoted:.1f} and "
                 f"{more:.1f} promotions a year, the last champion {below:.3f} and {far:.3f} below the best",
             )
+    for most in (4, 9):
+        bench.progress(f"budgets: {years} years of not_worse, continued, new rows after {most} promotions")
+        best, _, below = years_of(years, "continued", reused=True, anchored=True, most=most)
+        yield Record(
+            name=f"not_worse: the same, {most} promotions on the same rows, {WORLDS['continued']}",
+            unit="share",
+            ours=best,
+            target=MOST_WRONG if most == 4 else None,
+            note=f"{years} years; the last champion {below:.3f} below the best",
+        )
 
 
 @cache
@@ -117,7 +127,9 @@ def chance(won: int, lost: int, of: int, budget: float) -> float:
     return high
 
 
-def years_of(years: int, world: str, reused: bool, anchored: bool) -> tuple[float, float, float]:
+def years_of(
+    years: int, world: str, reused: bool, anchored: bool, most: float = math.inf
+) -> tuple[float, float, float]:
     """The share of years in which a champion is worse than the best version by more than the margin; promotions a
     year; and how much worse the last champion is, the median.
 
@@ -126,12 +138,14 @@ def years_of(years: int, world: str, reused: bool, anchored: bool) -> tuple[floa
             (each candidate is trained on from the champion, so that its luck on reused rows stays).
         reused: the same test rows all year, else other ones each night.
         anchored: the margin counts from the best version, too.
+        most: after so many promotions since the best version there is none.
     """
     random = np.random.default_rng([7, reused, list(WORLDS).index(world)])
     best = champion = np.full(years, ACCURACY)  # of all rows, what these models have right
     rows = random.random((years, ROWS))
     best_right = champion_right = _answers(random, rows, best)
     sunk, promotions, level = np.zeros(years, bool), 0, LEVEL / HORIZON
+    since = np.zeros(years, int)
     for night in range(HORIZON):
         if not reused:
             rows = random.random((years, ROWS))
@@ -147,11 +161,13 @@ def years_of(years: int, world: str, reused: bool, anchored: bool) -> tuple[floa
         promoted = _ruled(right, champion_right, MARGIN, level)
         if anchored:
             promoted &= _ruled(right, best_right, MARGIN, level)
+        promoted &= since < most
         sunk |= promoted & (candidate < best - MARGIN + 1e-9)
         promotions += int(promoted.sum())
         champion = np.where(promoted, candidate, champion)
         champion_right = np.where(promoted[:, None], right, champion_right)
         better = promoted & _ruled(champion_right, best_right, 0.0, level)
+        since = np.where(better, 0, since + promoted)
         best, best_right = np.where(better, champion, best), np.where(better[:, None], champion_right, best_right)
     return float(sunk.mean()), promotions / years, float(np.median(best - champion))
 
