@@ -66,6 +66,14 @@ class DeniedError(ServiceError, PermissionError):
     """There are no credentials, or S3 refuses them the operation."""
 
 
+class UnusableError(InputError):
+    """The first request is refused: credentials, permissions or the bucket are to be mended."""
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class NotThereError(ServiceError, FileNotFoundError):
     """There is no such object, or no such upload."""
 
@@ -232,7 +240,7 @@ class Client:
         """Before anything has worked it is the user's to mend; later on it is one failure among others."""
         if self._reached:
             return error
-        return InputError(f"{error}. {self._needs}")
+        return UnusableError(f"{error}. {self._needs}", status=error.status)
 
 
 @functools.cache

@@ -3,9 +3,9 @@
     place = place_of(registry, champion)
     change_evidence(place, lambda kept: kept + new)     # no change is lost, whoever makes one at the same moment
 
-The registry of this machine keeps it in `evidence/GROUP.npz` beside its ledger; those of MLflow and Kubeflow beside the
-models, in the champion's bucket, as `drivetrain-evidence/GROUP.npz`. Neither a fresh start nor the removal of runs
-removes it.
+The registry of this machine keeps it in `evidence/GROUP.npz` beside its ledger; a deployment to SageMaker in its own
+bucket and prefix, as `drivetrain-evidence/GROUP.npz`; other registries of MLflow and Kubeflow so in the champion's
+bucket. Neither a fresh start nor the removal of runs removes it.
 """
 
 from __future__ import annotations
@@ -25,18 +25,28 @@ if TYPE_CHECKING:
     from drivetrain.base.s3_client import Client
 
 FOLDER = "drivetrain-evidence"
+FOLDER_VARIABLE = "DRIVETRAIN_EVIDENCE"
+"""Has the URI of the folder that a job may write to, where its role may write to no other."""
 _MOST_ATTEMPTS = 20
-# What S3 answers where the object was written or removed since it was read.
-_CHANGED = (404, 409, 412)
+# What S3 answers where the object was written since it was read.
+_CHANGED = (409, 412)
+_IF_THERE_IS_NONE = {"IfNoneMatch": "*"}
+
+
+class _DeniedError(Exception):
+    """The object may not be read, or is not there."""
 
 
 def place_of(registry: Registry, champion: ModelVersion) -> str | None:
     """Where the evidence of the champion's group lies: a path, or an s3:// URI. None where there is no place for it:
-    the models of a registry on another machine are files of this one, or a job's role may not write there, as that of
-    SageMaker's jobs."""
+    the models of a registry on another machine are files of this one, or its account's jobs say no folder."""
     if registry.objects is not None:
         return str(registry.objects.parent / "evidence" / f"{champion.group}.npz")
-    if not champion.artifact.startswith("s3://") or champion.arn.startswith("arn:") or os.environ.get(OBJECT_STORE):
+    if os.environ.get(OBJECT_STORE):
+        return None
+    if folder := os.environ.get(FOLDER_VARIABLE):
+        return f"{folder}/{champion.group}.npz"
+    if not champion.artifact.startswith("s3://") or champion.arn.startswith("arn:"):
         return None
     bucket = champion.artifact.removeprefix("s3://").partition("/")[0]
     return f"s3://{bucket}/{FOLDER}/{champion.group}.npz"
@@ -71,8 +81,16 @@ def change_evidence(place: str, change: Callable[[bytes], bytes]) -> None:
 
 def _change_object(place: str, change: Callable[[bytes], bytes]) -> None:
     bucket, _, key = place.removeprefix("s3://").partition("/")
+    denied: RegistryError | None = None
     for _ in range(_MOST_ATTEMPTS):
-        kept, unchanged = _object(place, bucket, key)
+        try:
+            kept, unchanged = _object(place, bucket, key)
+        except _DeniedError as error:
+            # To a role that may not list the bucket S3 says 403 of an object that is not there, too
+            # (https://docs.aws.amazon.com/AmazonS3/latest/API/API_GetObject.html): then a first one can be put.
+            if denied is not None:
+                raise denied from None
+            denied, kept, unchanged = _refused(place, error), b"", _IF_THERE_IS_NONE
         changed = change(kept)
         if changed == kept or _is_put(place, bucket, key, changed, unchanged):
             return
@@ -86,20 +104,22 @@ def _object(place: str, bucket: str, key: str) -> tuple[bytes, dict[str, str]]:
     try:
         content, tag = _client(bucket).fetch(key)
     except NotThereError:
-        return b"", {"IfNoneMatch": "*"}
+        return b"", _IF_THERE_IS_NONE
     except (ServiceError, InputError) as error:
+        if getattr(error, "status", 0) == 403:
+            raise _DeniedError(str(error)) from None
         raise _refused(place, error) from None
     return bytes(content), {"IfMatch": tag}
 
 
 def _is_put(place: str, bucket: str, key: str, content: bytes, unchanged: dict[str, str]) -> bool:
     """Write the object; False where another comparison has written meanwhile."""
-    from drivetrain.base.s3_client import ServiceError
+    from drivetrain.base.s3_client import NotThereError, ServiceError
 
     try:
         _client(bucket).call("put_object", "write", Key=key, Body=content, **unchanged)
     except (ServiceError, InputError) as error:
-        if getattr(error, "status", 0) in _CHANGED:
+        if isinstance(error, NotThereError) or getattr(error, "status", 0) in _CHANGED:
             return False
         raise _refused(place, error) from None
     return True
@@ -116,5 +136,5 @@ def _client(bucket: str) -> Client:
 def _refused(place: str, error: Exception) -> RegistryError:
     return RegistryError(
         f"the evidence of earlier comparisons: {str(error).rstrip('.')}. Allow the role s3:GetObject and s3:PutObject "
-        f'on {place}, and s3:ListBucket on its bucket, or compare with nights="bonferroni".'
+        f'on {place}, or compare with nights="bonferroni".'
     )

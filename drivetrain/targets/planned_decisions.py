@@ -40,13 +40,14 @@ class TestRows(NamedTuple):
     """Metric and slice -> the loss that the last decision says can be ruled out, and by how many rows."""
 
 
-def notes(pipeline: Pipeline, folder: Path, registry: str | None) -> list[str]:
+def notes(pipeline: Pipeline, folder: Path, registry: str | None, evidence: str = "") -> list[str]:
     """What to tell before a run: how often the test rows find a better model, which loss each budget's rows can rule
     out, and which budgets are smaller than that.
 
     Args:
         folder: from which relative paths of the pipeline count.
         registry: KIND:LOCATION of the registry that `auto` stands for; None where there is none.
+        evidence: where it is kept what the rows of each night say.
     """
     found: list[str] = []
     steps = flatten(pipeline.steps)
@@ -55,11 +56,11 @@ def notes(pipeline: Pipeline, folder: Path, registry: str | None) -> list[str]:
     columns = {each.strip() for text in sliced if isinstance(text, str) for each in text.split(",")}
     for step in steps:
         if isinstance(step, JobStep) and step.program.target == COMPARE:
-            found += [f"{step.name}: {line}" for line in _of_step(step, columns, folder, registry)]
+            found += [f"{step.name}: {line}" for line in _of_step(step, columns, folder, registry, evidence)]
     return found
 
 
-def _of_step(step: JobStep, columns: set[str], folder: Path, registry: str | None) -> Iterator[str]:
+def _of_step(step: JobStep, columns: set[str], folder: Path, registry: str | None, evidence: str) -> Iterator[str]:
     given = {name: step.parameters[name] for name in POLICY if name in step.parameters}
     if not all(isinstance(value, str | int | float) for value in given.values()):
         yield "its conditions are known when it is started, so what its rows can show is not known now."
@@ -71,6 +72,8 @@ def _of_step(step: JobStep, columns: set[str], folder: Path, registry: str | Non
         if given.get("budgets", "{}") != "{}":
             yield f"which losses its slices can show is not known: {error}"
         return
+    if evidence and conditions.pools:
+        yield f"what the rows of each night say is kept in {evidence}."
     if known is not None:
         yield from _found(conditions, known)
     if not conditions.budgets:

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 DEFAULT = "sagemaker"
 # What a component with `registry: str = "auto"` asks: the registry of the platform that it runs on.
 REGISTRY_VARIABLE = "DRIVETRAIN_REGISTRY"
+EVIDENCE_VARIABLE = "DRIVETRAIN_EVIDENCE"
+"""As FOLDER_VARIABLE of drivetrain/registry/evidence.py."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +136,10 @@ class AsksRegistry(Protocol):
 
     def registry(self, deployment: Deployment) -> str | None:
         """KIND:LOCATION of the registry that steps ask where it is deployed; None where settings name none."""
+        ...
+
+    def evidence(self, deployment: Deployment) -> str:
+        """Where a deployed comparison keeps what the rows of each night say, for people."""
         ...
 
 

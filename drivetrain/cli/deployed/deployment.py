@@ -54,6 +54,8 @@ class DeploymentRequest:
     """The folder of the pipeline's file."""
     registry: str | None = None
     """KIND:LOCATION of the registry that its steps ask."""
+    evidence: str = ""
+    """Where a comparison keeps what the rows of each night say, for people."""
 
 
 def look(
@@ -104,8 +106,12 @@ def look(
     refuse_data_that_never_change(built.pipeline)  # before anybody is asked
     deployer = _connected(which, built.pipeline.deployment, None, target, options)
     found = find_target(which)
-    registry = found.registry(built.pipeline.deployment) if isinstance(found, AsksRegistry) else None
-    return DeploymentRequest(deployer, deployer.wanted(built), origin, withheld, built.pipeline, loaded.base, registry)
+    registry, evidence = None, ""
+    if isinstance(found, AsksRegistry):
+        registry, evidence = found.registry(built.pipeline.deployment), found.evidence(built.pipeline.deployment)
+    return DeploymentRequest(
+        deployer, deployer.wanted(built), origin, withheld, built.pipeline, loaded.base, registry, evidence
+    )
 
 
 def options_of(

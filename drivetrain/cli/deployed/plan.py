@@ -78,7 +78,7 @@ def planned(wanted: DeploymentRequest, discard: list[str] | None) -> Plan:
         return made
     from drivetrain.targets.planned_decisions import notes
 
-    more = notes(wanted.pipeline, wanted.folder, wanted.registry)
+    more = notes(wanted.pipeline, wanted.folder, wanted.registry, wanted.evidence)
     return replace(made, notes=(*made.notes, *more))
 
 

@@ -42,6 +42,11 @@ def registry(deployment: Deployment) -> str | None:
     return settings_of(deployment).registry
 
 
+def evidence(deployment: Deployment) -> str:
+    """An object of each group beside its models."""
+    return "drivetrain-evidence/GROUP.npz in the champion's bucket"
+
+
 def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:
     """Run the YAML on this machine, by kfp's own local runner."""
     from drivetrain.targets.kubeflow.run.runner import Runner

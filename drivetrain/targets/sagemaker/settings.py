@@ -108,6 +108,11 @@ class Settings(Frozen):
         """The URI below which everything of the pipelines is kept, without a final slash."""
         return f"s3://{self.bucket}/{self.prefix}"
 
+    @property
+    def evidence(self) -> str:
+        """The URI of the folder for what comparisons of models have shown (drivetrain/registry/evidence.py)."""
+        return f"{self.root}/drivetrain-evidence"
+
 
 def settings_of(deployment: Deployment) -> Settings:
     """The block of a deployment.

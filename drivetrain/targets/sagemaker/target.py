@@ -42,6 +42,11 @@ def registry(deployment: Deployment) -> str:
     return f"sagemaker:{settings_of(deployment).region}"
 
 
+def evidence(deployment: Deployment) -> str:
+    """An object of each group in the deployment's bucket."""
+    return f"{settings_of(deployment).evidence}/GROUP.npz"
+
+
 def run(compiled: Compiled, parameters: Mapping[str, Any], home: Path, observer: Observer) -> Summary:
     """Run the definition on this machine, by the local runner, with its usual options."""
     from drivetrain.targets.local.home import Home

@@ -12,15 +12,16 @@ from typing import Any
 import pytest
 
 from drivetrain.base.errors import InputError
+from drivetrain.base.s3_client import Client, DeniedError
 from drivetrain.registry.evidence import change_evidence, place_of
 from drivetrain.registry.record import ModelRecord
 from drivetrain.registry.registry import RegistryError, open_registry
 from tests.fixtures.s3_server import make_bucket, s3_server, variables
 
 
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> str:
-    endpoint = s3_server()
+@pytest.fixture(params=[True, False], ids=["may list", "may not list"])
+def bucket(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    endpoint = s3_server(may_list=request.param)
     for name, value in variables(endpoint).items():
         monkeypatch.setenv(name, value)
     return make_bucket(endpoint)
@@ -64,6 +65,34 @@ def test_no_change_is_lost_in_s3(bucket: str) -> None:
     assert (seen, kept_at(place)) == ([b"a", b"ab"], b"abc")
 
 
+def test_two_first_nights_at_the_same_moment_are_both_kept(bucket: str) -> None:
+    place = f"s3://{bucket}/drivetrain-evidence/digits.npz"
+    seen: list[bytes] = []
+
+    def overtaken(kept: bytes) -> bytes:
+        seen.append(kept)
+        if len(seen) == 1:
+            change_evidence(place, add(b"b"))
+        return kept + b"c"
+
+    change_evidence(place, overtaken)
+    assert (seen, kept_at(place)) == ([b"", b"b"], b"bc")
+
+
+def test_evidence_that_may_not_be_read_is_not_replaced(bucket: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = f"s3://{bucket}/drivetrain-evidence/digits.npz"
+    change_evidence(place, add(b"a"))
+
+    def denied(self: Client, key: str) -> Any:
+        raise DeniedError(f"S3 does not read {key}: 403 AccessDenied (Access Denied)", status=403)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Client, "fetch", denied)
+        with pytest.raises(RegistryError, match=r"403 AccessDenied.*Allow the role s3:GetObject and s3:PutObject on"):
+            change_evidence(place, add(b"b"))
+    assert kept_at(place) == b"a"
+
+
 def test_a_place_that_refuses_is_an_error(bucket: str, tmp_path: Path) -> None:
     with pytest.raises(RegistryError, match='nights="bonferroni"'):
         change_evidence(f"s3://{bucket}-none/drivetrain-evidence/digits.npz", add(b"x"))
@@ -90,8 +119,12 @@ def test_it_lies_with_the_registry(tmp_path: Path, monkeypatch: pytest.MonkeyPat
         objects = None
 
     far: Any = Far()
-    assert place_of(far, champion) is None, "a role of SageMaker's jobs may not write there"
+    assert place_of(far, champion) is None, "nobody says where a role of SageMaker's jobs may write"
+    monkeypatch.setenv("DRIVETRAIN_EVIDENCE", "s3://mine/pipelines/drivetrain-evidence")
+    assert place_of(far, champion) == "s3://mine/pipelines/drivetrain-evidence/digits.npz"
+    monkeypatch.delenv("DRIVETRAIN_EVIDENCE")
     champion = replace(champion, arn="models:/digits/1")
     assert place_of(far, champion) == "s3://models/drivetrain-evidence/digits.npz"
+    monkeypatch.setenv("DRIVETRAIN_EVIDENCE", "s3://mine/pipelines/drivetrain-evidence")
     monkeypatch.setenv("DRIVETRAIN_OBJECT_STORE", str(tmp_path / "s3"))
     assert place_of(far, champion) is None, "its models are files of this machine"

@@ -107,15 +107,22 @@ def test_a_plan_has_them_among_its_notes(tmp_path: Path) -> None:
     asked = pipeline(budgets='{"accuracy": 0.02}')
     made: Any = planned(DeploymentRequest(deployer, None, {}, (), asked, tmp_path, f"local:{tmp_path}/models.db"), None)
     assert made.notes[0] == "before" and made.notes[1].startswith("compare: which losses its slices can show")
+    here = "s3://acme/drivetrain-evidence/GROUP.npz"
+    made = planned(DeploymentRequest(deployer, None, {}, (), pipeline(), tmp_path, None, here), None)
+    assert made.notes[1:] == (f"compare: what the rows of each night say is kept in {here}.",)
     made = planned(DeploymentRequest(deployer, None, {}), None)
     assert made.notes == ("before",), "a definition as it came"
 
 
 def test_targets_name_the_registry_that_steps_ask() -> None:
     deployment = Deployment()
-    for name, expected in (("sagemaker", "sagemaker:us-east-1"), ("kubeflow", None)):
+    for name, expected, evidence in (
+        ("sagemaker", "sagemaker:us-east-1", "s3://drivetrain-local/pipelines/drivetrain-evidence/GROUP.npz"),
+        ("kubeflow", None, "drivetrain-evidence/GROUP.npz in the champion's bucket"),
+    ):
         target = find_target(name)
         assert isinstance(target, AsksRegistry) and target.registry(deployment) == expected
+        assert target.evidence(deployment) == evidence
 
 
 def test_the_power_of_a_local_test_set(tmp_path: Path) -> None:

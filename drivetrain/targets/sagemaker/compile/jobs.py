@@ -31,7 +31,7 @@ from drivetrain.targets.sagemaker.compile.job_options import (
     training_options,
 )
 from drivetrain.targets.sagemaker.settings import settings_of
-from drivetrain.targets.target import REGISTRY_VARIABLE, checkpoint_folder, environment_of, flag
+from drivetrain.targets.target import EVIDENCE_VARIABLE, REGISTRY_VARIABLE, checkpoint_folder, environment_of, flag
 
 if TYPE_CHECKING:
     from drivetrain.targets.sagemaker.compile.spark_job import SparkJob
@@ -43,7 +43,7 @@ PROCESSING_OUTPUT = "/opt/ml/processing/output"
 TRAINING_CODE = f"/opt/ml/input/data/{CODE_CHANNEL}"
 # The place of all trainings of a step; /opt/ml/checkpoints becomes a link to the folder of the present one.
 CHECKPOINTS = "/opt/ml/trainings"
-REGISTRY = "sagemaker"
+REGISTRY, COMPARE = "sagemaker", "drivetrain.components.compare:compare"
 
 
 @dataclass(frozen=True)
@@ -254,6 +254,9 @@ def _environment(step: JobStep, graph: Graph) -> Json:
     environment = environment_of(step, given, REGISTRY)
     if FRESH_VARIABLE in environment:
         environment[FRESH_VARIABLE] = get(Generated(f"Parameters.{FRESH_PARAMETER}"))
+    if step.program.target == COMPARE:
+        place = settings_of(graph.pipeline.deployment)
+        environment.setdefault(EVIDENCE_VARIABLE, Generated(place.evidence))
     if step.cluster.efa:
         for name, value in EFA_VARIABLES.items():
             environment.setdefault(name, value)

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from drivetrain.base.json_text import Json
+from drivetrain.spec.model_groups import model_group
 from drivetrain.spec.resources import READ_SOURCE, SOURCE_VERSION
-from drivetrain.targets.sagemaker.compile.jobs import REGISTRY, REGISTRY_VARIABLE
+from drivetrain.targets.sagemaker.compile.jobs import COMPARE, REGISTRY, REGISTRY_VARIABLE
 from drivetrain.targets.sagemaker.document.document import Definition, StepNode
 from drivetrain.targets.sagemaker.document.step_types import is_processing, step_type
 from drivetrain.targets.sagemaker.permissions.data_lookup import DataLookup, sealed, unquoted
@@ -18,9 +19,10 @@ from drivetrain.targets.sagemaker.permissions.lookup import list_in, object_in, 
 from drivetrain.targets.sagemaker.permissions.names import Names
 from drivetrain.targets.sagemaker.permissions.places import Resolver, Run, S3Place
 from drivetrain.targets.sagemaker.permissions.uses import Reading, Use
+from drivetrain.targets.target import EVIDENCE_VARIABLE
 
 READS_REGISTRY = (
-    "drivetrain.components.compare:compare",
+    COMPARE,
     "drivetrain.components.find_previous:find_previous",
     "drivetrain.components.fetch_previous:fetch_previous",
 )
@@ -120,6 +122,7 @@ class _Reader(DataLookup):
         queried = tuple(self.data_set_places(objects_in(arguments, "ProcessingInputs"), step))
         rows = tuple(place for places, _ in queried for place in places)
         written = self.places((item.get("S3Uri") for item in outputs), step, "an output", folder=True)
+        evidence = self.evidence(step, environment, words)
         keys = self.keys([output_config.get("KmsKeyId")], step)
         network = object_in(arguments, "NetworkConfig")
         return Use(
@@ -132,8 +135,9 @@ class _Reader(DataLookup):
                 *self.places(_sources(words), step, "a source"),
                 *rows,
                 *(place for group in groups for place in self.champions(group)),
+                *evidence,
             ),
-            writes=(*written, *rows),
+            writes=(*written, *rows, *evidence),
             images=self.images([object_in(arguments, "AppSpecification").get("ImageUri")], step),
             output_keys=(*keys, *(key for _, found in queried for key in found)),
             encrypts=(*sealed(written, keys), *(pair for places, found in queried for pair in sealed(places, found))),
@@ -332,11 +336,22 @@ class _Reader(DataLookup):
 
     def registry(self, step: StepNode, environment: dict[str, Json], words: list[Json]) -> tuple[tuple[str, ...], bool]:
         """The groups that a program asks, and whether it writes there, too."""
-        if environment.get(REGISTRY_VARIABLE) != REGISTRY or _GROUP_FLAG not in words:
+        if environment.get(REGISTRY_VARIABLE) != REGISTRY:
             return (), False
-        place = words.index(_GROUP_FLAG) + 1
-        groups = self.groups(words[place], step) if place < len(words) else ()
-        return groups, not any(program in words for program in READS_REGISTRY)
+        groups = self.asked_groups(step, words)
+        return groups, bool(groups) and not any(program in words for program in READS_REGISTRY)
+
+    def asked_groups(self, step: StepNode, words: list[Json]) -> tuple[str, ...]:
+        place = words.index(_GROUP_FLAG) + 1 if _GROUP_FLAG in words else len(words)
+        return self.groups(words[place], step) if place < len(words) else ()
+
+    def evidence(self, step: StepNode, environment: dict[str, Json], words: list[Json]) -> tuple[S3Place, ...]:
+        """The object in which a comparison keeps what its rows say, one of each group."""
+        folder = environment.get(EVIDENCE_VARIABLE)
+        if not isinstance(folder, str):
+            return ()
+        objects = [f"{folder}/{model_group(group).name}.npz" for group in self.asked_groups(step, words)]
+        return self.places(objects, step, "its evidence", whole=True)
 
     def champions(self, group: str) -> tuple[S3Place, ...]:
         """Where the models lie that the pipeline registers in a group; of another pipeline's, nothing is known here."""

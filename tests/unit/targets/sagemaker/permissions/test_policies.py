@@ -380,6 +380,12 @@ FORBIDDEN = [
         {},
     ),
     ("registry", "sagemaker:DescribeModelPackage", f"{SAGEMAKER}:model-package/others/1", {}),
+    # Of the evidence of comparisons that of the pipeline's group alone.
+    ("registry", "s3:GetObject", "arn:aws:s3:::acme/pipelines/drivetrain-evidence/others.npz", {}),
+    ("registry", "s3:PutObject", "arn:aws:s3:::acme/pipelines/drivetrain-evidence/others.npz", {}),
+    ("registry", "s3:DeleteObject", "arn:aws:s3:::acme/pipelines/drivetrain-evidence/retraining.npz", {}),
+    ("registry", "s3:ListBucket", "arn:aws:s3:::acme", {"s3:prefix": "pipelines/drivetrain-evidence/"}),
+    ("training", "s3:PutObject", "arn:aws:s3:::acme/pipelines/drivetrain-evidence/retraining.npz", {}),
     # Nobody makes their own job bigger, or passes a role that is not of the pipeline.
     ("pipeline", "iam:PassRole", f"{ROLE}admin", {"iam:PassedToService": "sagemaker.amazonaws.com"}),
     ("pipeline", "iam:PassRole", f"{ROLE}training", {"iam:PassedToService": "lambda.amazonaws.com"}),
@@ -427,6 +433,15 @@ def test_what_nobody_needs_is_denied(kind: str, action: str, resource: str, cont
         context={"aws:RequestedRegion": REGION, **context},
     )
     assert decide(asked, policy.statements) == "implicitly denied"
+
+
+def test_a_comparison_may_keep_the_evidence_of_its_group() -> None:
+    policy = derive(*flagship(f"deployment.targets.sagemaker.roles.registry={ROLE}registry")).of("registry")
+    assert policy is not None
+    for action in ("s3:GetObject", "s3:PutObject"):
+        place = "arn:aws:s3:::acme/pipelines/drivetrain-evidence/retraining.npz"
+        asked = Request(role=policy.role, action=action, resource=place, why="a test", context={})
+        assert decide(asked, policy.statements) == "allowed", action
 
 
 def test_new_code_and_data_need_no_new_policy() -> None:
