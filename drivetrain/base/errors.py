@@ -34,6 +34,13 @@ class InputError(UserError):
     """
 
 
+class AwayError(OSError):
+    """A service did not answer for as long as it is waited for: nobody's input is wrong, and a retry may help.
+
+    A training ends with exit code 75 and prints the message alone.
+    """
+
+
 class SpecError(UserError):
     """A pipeline that cannot be built, found before anything runs."""
 

@@ -1,8 +1,9 @@
-"""Asks S3 with boto3's client: each request tried so often and no more, content too, and errors that name the object.
+"""Asks S3 with boto3's client: each request tried for so long and no longer, content too; errors name the object.
 
-boto3's core signs, finds endpoint, region, credentials, proxies and certificates, and makes a request that fails again
-(https://docs.aws.amazon.com/boto3/latest/guide/retries.html: "standard"). boto3 is needed only by those who keep
-checkpoints at an s3:// location, or read data from one. It is imported when such a place is opened.
+boto3's core signs, finds endpoint, region, credentials, proxies and certificates. Its own retries are off: they count
+attempts, of which a refused connection uses five up within seconds, and they leave broken content to the caller.
+boto3 is needed only by those who keep checkpoints at an s3:// location, or read data from one. It is imported when such
+a place is opened.
 """
 
 # botocore has no types of its own.
@@ -16,19 +17,25 @@ import logging
 import os
 import random
 import re
+import socket
+import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from drivetrain.base.errors import InputError
+from drivetrain.base import stopping
+from drivetrain.base.errors import WARNING, AwayError, InputError
 
 CONNECTIONS = 8
 """Of one transfer."""
 _PIECE = 1 << 20  # received at once: so much memory is needed beside the buffer
-# Another request for the same object is under way: S3 wants this one again, which boto3 does not do.
-_CONFLICTS = frozenset({"ConditionalRequestConflict", "OperationAborted"})
+# Another request for the same object is under way (S3 wants this one again), or this one came too slowly.
+_PASSING = frozenset({"ConditionalRequestConflict", "OperationAborted", "RequestTimeout"})
+_NEVER = frozenset({501, 505})  # of those from 500 on: what the service cannot do, now or later
+_LONGEST_PAUSE_S = 2.0
+_SILENT_S = 5.0  # an outage that is longer than this is told
 _FOR_CHECKPOINTS = (
     *("s3:ListBucket", "s3:GetObject", "s3:PutObject", "s3:DeleteObject"),
     *("s3:AbortMultipartUpload", "s3:ListBucketMultipartUploads"),
@@ -40,12 +47,10 @@ _CREDENTIALS = frozenset(
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long a request is tried: at most `attempts` times, each ended when nothing comes for `stall_seconds`.
+    """How long a request is tried again while the service is away: `seconds`, or what a process that is told to stop
+    has left (`stopping`). Each attempt ends when nothing comes for `stall_seconds`; there is at least one."""
 
-    With the defaults a service that never answers is given up within 110 s, so inside the time a stopped job has.
-    """
-
-    attempts: int = 5
+    seconds: float = 120.0
     connect_seconds: float = 5.0
     stall_seconds: float = 20.0
 
@@ -78,8 +83,15 @@ class NotThereError(ServiceError, FileNotFoundError):
     """There is no such object, or no such upload."""
 
 
-class _BrokenOffError(ServiceError):
-    """An answer began and did not end."""
+class NoAnswerError(ServiceError, AwayError):
+    """S3 was away for as long as it is waited for: no connection, no answer, or a failure of its own each time."""
+
+
+class _PassingError(Exception):
+    """An attempt failed in a way that passes: why."""
+
+
+T = TypeVar("T")
 
 
 class Client:
@@ -126,45 +138,80 @@ class Client:
 
         Raises:
             NotThereError, DeniedError: see there.
-            ServiceError: refused for another reason (`status`), or not done after all attempts.
+            NoAnswerError: S3 was away for all of the patience.
+            ServiceError: refused for another reason (`status`).
             InputError: the first request ever is refused for a reason that the user can mend.
+        """
+        return self._patiently(doing, given.get("Key", ""), lambda: self._ask(operation, doing, given))
+
+    def fetch(self, key: str, into: memoryview | None = None, **given: str) -> tuple[memoryview, str]:
+        """Content and entity tag of an object or, as `given`, of a part of it; raises as `call` does."""
+
+        def ask() -> tuple[memoryview, str]:
+            answer = self._ask("get_object", "read", {"Key": key, **given})
+            return _content(answer, into), answer["ETag"]
+
+        return self._patiently("read", key, ask)
+
+    def _patiently(self, doing: str, key: str, ask: Callable[[], T]) -> T:
+        began, attempts, told = time.monotonic(), 0, False
+        while True:
+            attempts += 1
+            try:
+                answer = ask()
+            except _PassingError as error:
+                now = time.monotonic()
+                pause = random.uniform(0, min(_LONGEST_PAUSE_S, 0.05 * 2**attempts))
+                if now + pause >= min(began + self.patience.seconds, stopping.leaves_by()):
+                    raise NoAnswerError(
+                        f"S3 did not {doing} {self._uri(key)}: given up after {now - began:.1f} s and {attempts} "
+                        f"attempts; the last: {error}"
+                    ) from error
+                if now - began > _SILENT_S and not told:
+                    told = True
+                    self._tell(f"{self._uri(key)}: {error}")
+                time.sleep(pause)
+            else:
+                if isinstance(answer, dict):
+                    answer["ResponseMetadata"]["RetryAttempts"] = attempts - 1
+                return answer
+
+    def _tell(self, what: str) -> None:
+        """Say that S3 is away: by the first rank, and where no output of a program is disturbed."""
+        if os.environ.get("RANK", "0") == "0":
+            print(
+                f"{WARNING}S3 does not answer ({what}). It is asked again for {self.patience.seconds:g} s.",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    def _ask(self, operation: str, doing: str, given: Mapping[str, Any]) -> Any:
+        """One attempt.
+
+        Raises:
+            _PassingError: it may be made again; and what `call` raises.
         """
         import urllib3.exceptions
         from botocore.exceptions import BotoCoreError, ClientError, ConnectionError, HTTPClientError
         from botocore.parsers import ResponseParserError
 
-        key, began = given.get("Key", ""), time.monotonic()
         client = self._opened()
+        body: Any = given.get("Body")
+        if hasattr(body, "seek"):
+            body.seek(0)
         try:
             answer = getattr(client, operation)(Bucket=self.bucket, **given)
         except ClientError as error:
-            raise self._refused(doing, key, began, error.response) from error
-        except (ConnectionError, HTTPClientError) as error:
-            raise self._given_up(doing, key, began, _reason(error)) from error
-        except (ResponseParserError, urllib3.exceptions.HTTPError) as error:
-            raise _BrokenOffError(f"S3 did not {doing} {self._uri(key)}: {_reason(error)}") from error
+            raise self._refused(doing, given.get("Key", ""), error.response) from error
+        except (ConnectionError, HTTPClientError, ResponseParserError, urllib3.exceptions.HTTPError) as error:
+            if not self._reached and _is_wrong_address(error):
+                raise InputError(_how_to_set_up(f"{error} ({_reason(error)})")) from error
+            raise _PassingError(_reason(error)) from error
         except BotoCoreError as error:  # no credentials, or none that can be renewed
             message = _how_to_set_up(error)
             raise DeniedError(message) if self._reached else InputError(message) from error
         self._reached = True
         return answer
-
-    def fetch(self, key: str, into: memoryview | None = None, **given: str) -> tuple[memoryview, str]:
-        """Content and entity tag of an object or, as `given`, of a part of it.
-
-        boto3 makes a request again that is not answered, but leaves it to its caller that content stalls or breaks off.
-        """
-        began, attempts = time.monotonic(), 0
-        while True:
-            attempts += 1
-            try:
-                answer = self.call("get_object", "read", Key=key, **given)
-                attempts += answer["ResponseMetadata"]["RetryAttempts"]
-                return _content(answer, into), answer["ETag"]
-            except _BrokenOffError as error:
-                if attempts >= self.patience.attempts:
-                    raise self._given_up("read", key, began, str(error)) from error
-            time.sleep(random.uniform(0, 0.05 * 2**attempts))
 
     def _opened(self) -> Any:
         if os.getpid() != self._process:  # two processes would talk over one connection
@@ -183,7 +230,7 @@ class Client:
         if logger.level == logging.NOTSET:  # who wants to know where credentials were found can say so
             logger.setLevel(logging.WARNING)
         config = Config(
-            retries={"mode": "standard", "total_max_attempts": self.patience.attempts},
+            retries={"mode": "standard", "total_max_attempts": 1},
             connect_timeout=self.patience.connect_seconds,
             read_timeout=self.patience.stall_seconds,
             max_pool_connections=2 * CONNECTIONS,  # something else may be under way beside a transfer
@@ -201,32 +248,17 @@ class Client:
                 client = session.create_client("s3", region_name=region, config=config)
         except (BotoCoreError, ValueError) as error:
             raise InputError(_how_to_set_up(error)) from error
-        client.meta.events.register("needs-retry.s3", self._after_a_conflict)
         return client
-
-    def _after_a_conflict(self, response: Any, attempts: int, **_: Any) -> float | None:
-        """botocore's event of that name: seconds until the request is to be made again; None for what it says."""
-        code = response[1].get("Error", {}).get("Code") if response else ""
-        if code not in _CONFLICTS or attempts >= self.patience.attempts:
-            return None
-        return random.uniform(0, 0.05 * 2**attempts)
 
     def _uri(self, key: str) -> str:
         return f"s3://{self.bucket}/{key}"
 
-    def _given_up(self, doing: str, key: str, began: float, reason: str, status: int = 0) -> ServiceError:
-        return ServiceError(
-            f"S3 did not {doing} {self._uri(key)}: given up after {time.monotonic() - began:.1f} s and at most "
-            f"{self.patience.attempts} attempts; the last: {reason}",
-            status=status,
-        )
-
-    def _refused(self, doing: str, key: str, began: float, answer: Mapping[str, Any]) -> Exception:
+    def _refused(self, doing: str, key: str, answer: Mapping[str, Any]) -> Exception:
         status = answer["ResponseMetadata"]["HTTPStatusCode"]
         code, text = answer["Error"]["Code"], answer["Error"].get("Message", "")
         reason = f"{status} {text}" if code == str(status) else f"{status} {code} ({text})"
-        if status >= 500 or status == 429 or code in _CONFLICTS:
-            return self._given_up(doing, key, began, reason, status)
+        if (status >= 500 and status not in _NEVER) or status == 429 or code in _PASSING:
+            return _PassingError(reason)
         message = f"S3 does not {doing} {self._uri(key)}: {reason}"
         if code == "NoSuchBucket":
             return self._mendable(ServiceError(message, status=status))
@@ -265,10 +297,20 @@ def _content(answer: Mapping[str, Any], into: memoryview | None) -> memoryview:
         while filled < len(view):
             filled += body.readinto(view[filled : filled + _PIECE])
     except (IncompleteReadError, HTTPClientError, urllib3.exceptions.HTTPError) as error:
-        raise _BrokenOffError(_reason(error)) from error
+        raise _PassingError(_reason(error)) from error
     finally:
         body.close()
     return view
+
+
+def _is_wrong_address(error: Exception) -> bool:
+    """Whether nobody has that name, or a stranger answers to it: a service that is away has both right."""
+    inner: BaseException | None = getattr(error, "kwargs", {}).get("error")
+    if "CERTIFICATE_VERIFY_FAILED" in str(inner):
+        return True
+    while inner is not None and not isinstance(inner, socket.gaierror):
+        inner = inner.__cause__ or inner.__context__
+    return inner is not None and inner.errno == socket.EAI_NONAME
 
 
 def _reason(error: Exception) -> str:
@@ -277,9 +319,9 @@ def _reason(error: Exception) -> str:
     return _without_password(f"{type(error).__name__}: {inner or error}")
 
 
-def _how_to_set_up(error: Exception) -> str:
+def _how_to_set_up(why: object) -> str:
     return (
-        f"no access to S3 as this machine is set up: {_without_password(str(error))}. Give it a role that may use the "
+        f"no access to S3 as this machine is set up: {_without_password(str(why))}. Give it a role that may use the "
         "bucket, or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (AWS_SESSION_TOKEN too, where there is one), or "
         "AWS_PROFILE; another service than AWS's is named by AWS_ENDPOINT_URL_S3, like https://minio.example:9000."
     )

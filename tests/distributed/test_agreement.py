@@ -17,8 +17,8 @@ from drivetrain.training.process import Process
 
 def told_at(process: Process, steps: dict[int, int], seconds: float) -> tuple[int, int]:
     """Steps until it stops, where ranks get SIGTERM after so many steps; and how often the ranks looked."""
-    looks = 0
-    with Agreement(process) as agreement:
+    looks, heard = 0, list[int]()
+    with Agreement(process, on_stop=lambda: heard.append(1)) as agreement:
         right = agreement._look
 
         def counted() -> None:
@@ -35,6 +35,7 @@ def told_at(process: Process, steps: dict[int, int], seconds: float) -> tuple[in
                 os.kill(os.getpid(), signal.SIGTERM)
             agreement.step()
             if agreement.stops:
+                assert heard == [1]  # whoever was told
                 return step, looks
     raise AssertionError("nobody stopped")
 

@@ -33,6 +33,7 @@ from drivetrain.training.checkpointing.tensors.plans import share_out
 from drivetrain.training.checkpointing.tensors.rank_file import RankFile, file_name
 from drivetrain.training.checkpointing.tensors.shared_folder import first_ranks
 from drivetrain.training.checkpointing.tensors.writing import Job, Writer
+from drivetrain.training.errors import Problem
 from drivetrain.training.framework import Framework
 from drivetrain.training.launch.processes.heartbeat import beat
 from drivetrain.training.process import Process
@@ -67,6 +68,7 @@ class Checkpointer:
 
     Raises:
         InputError: another run keeps its checkpoints there, or the place cannot be written.
+        AwayError: the place is a service that does not answer.
     """
 
     def __init__(
@@ -110,6 +112,7 @@ class Checkpointer:
 
         Raises:
             InputError: it is of another training; or some rank cannot read what it needs, of any checkpoint.
+            AwayError: the place is a service that does not answer.
         """
         vote = Vote(self.store, self.exchange, self.folders, self.say)
         with beating():
@@ -273,19 +276,25 @@ class Checkpointer:
 
     def _take_lock(self) -> Lock | None:
         lock = Lock(self.place) if self.keeps_folder else None
-        problem = ""
-        if lock is not None:
+
+        def take() -> Problem | None:
+            if lock is None:
+                return None
             try:
                 lock.acquire()
             except (InputError, DamagedError) as error:
-                problem = str(error)
+                return Problem(str(error))
             except OSError as error:
-                problem = f"{self.place.uri} cannot keep checkpoints: {error}. Give a place that can be written."
+                text = f"{self.place.uri} cannot keep checkpoints: {error}. Give a place that can be written."
+                return Problem.of(error, text)
+            return None
+
+        problem = self.exchange.meanwhile(take)
         answers = self.exchange.gather_json([problem, lock.term if lock is not None else 0])
-        if found := next((each for each, _ in answers if each), ""):
+        if found := next((each for each, _ in answers if each), None):
             if lock is not None and not problem:
                 lock.release()
-            raise InputError(found)
+            raise Problem(*found).raised()
         if lock is not None:
             lock.raise_term(max(term for _, term in answers))  # folders are named after it: on all hosts alike
         return lock

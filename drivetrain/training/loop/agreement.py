@@ -40,6 +40,7 @@ class Agreement:
         process: this one.
         save_is_due: asked on the first rank only, whenever it has something to say.
         timeout: seconds that a rank waits for the others.
+        on_stop: called once, when this rank is sent SIGTERM or hears that another was; it may interrupt anything.
     """
 
     def __init__(
@@ -48,10 +49,12 @@ class Agreement:
         *,
         save_is_due: Callable[[], bool] = lambda: False,
         timeout: float = 600.0,
+        on_stop: Callable[[], None] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._process, self._save_is_due, self._clock = process, save_is_due, clock
         self._group = process.group.twin(timeout)
+        self._on_stop, self._has_heard = on_stop, False
         self._numbers = np.zeros(3)
         self._pending: Callable[[], None] | None = None
         self._handles, self._before = False, None
@@ -79,6 +82,12 @@ class Agreement:
 
     def _note(self, number: int, frame: types.FrameType | None) -> None:
         self.is_told = True
+        self._hear()
+
+    def _hear(self) -> None:
+        if not self._has_heard:
+            self._has_heard = True
+            self._on_stop()
 
     def step(self) -> None:
         """A step was taken, or a batch evaluated: `stops` and `saves` say what is to be done now."""
@@ -125,6 +134,8 @@ class Agreement:
         finish()
         stop, save, pace = self._numbers.tolist()
         self.stops = self.stops or stop > 0
+        if self.stops:
+            self._hear()
         self.saves = self.saves or save > 0
         # It grows by doubling: a few quick steps are no promise.
         self._gap = max(1, min(2 * self._gap, MOST_STEPS, int(SECONDS / max(pace, 1e-9))))

@@ -22,6 +22,7 @@ from drivetrain.training.checkpointing.attempts import FOLDER, read_attempts
 from drivetrain.training.checkpointing.places import Place, open_place
 from drivetrain.training.checkpointing.store.store import Store
 from drivetrain.training.config import RESUMABLE
+from drivetrain.training.errors import Problem
 from drivetrain.training.loop.identity import Identity
 from drivetrain.training.loop.saved_state import check_state
 from drivetrain.training.process import Process
@@ -66,26 +67,30 @@ def find_training(checkpoints: Path | str | None, identity: Identity, total_step
 
     Raises:
         InputError: the place cannot be looked into.
+        AwayError: it is a service that does not answer.
     """
     if checkpoints is None:
         return Training(None, has_weights=bool(identity.weights))
-    said: dict[str, Any] = {}
-    if process.is_main:
+
+    def look() -> dict[str, Any]:
+        if not process.is_main:
+            return {}
         try:
             root = open_place(checkpoints)
             choice = _chosen(root, identity, total_steps)
             kept = _kept(choice, identity)
             open_place(f"{checkpoints}/{choice.folder}").replace(RECORD, kept.record)
-            said = {**choice._asdict(), "kept": kept.record.decode()}
+            return {**choice._asdict(), "kept": kept.record.decode()}
         except InputError as error:  # the others must hear of it, too
-            said = {"problem": str(error)}
+            return {"problem": Problem(str(error))}
         except OSError as error:
-            said = {
-                "problem": f"cannot look for checkpoints in {checkpoints}: {error}. Fix that, or give another place."
-            }
-    said = json.loads(process.broadcast_bytes(json.dumps(said).encode() if process.is_main else None))
+            text = f"cannot look for checkpoints in {checkpoints}: {error}. Fix that, or give another place."
+            return {"problem": Problem.of(error, text)}
+
+    said = json.dumps(process.group.meanwhile(look)).encode()
+    said = json.loads(process.broadcast_bytes(said if process.is_main else None))
     if "problem" in said:
-        raise InputError(said["problem"])
+        raise Problem(*said["problem"]).raised()
     _remove(checkpoints, said["going"], process)
     kept = trainings.read_kept(said["folder"], said["kept"].encode())
     lines = (*said["lines"], *trainings.about_removed(said["going"]))

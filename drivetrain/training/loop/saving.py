@@ -14,13 +14,16 @@ a rank like any other process.
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+from drivetrain.base.stopping import leave_by
 from drivetrain.training.checkpointing.attempts import Attempt, Ending, Record, exposure, process_age
 from drivetrain.training.checkpointing.checkpointer import Checkpointer, CheckpointOptions
 from drivetrain.training.checkpointing.interval import parse_every
@@ -69,6 +72,7 @@ class Saving:
         self._step, self._ends_epoch, self._saved_step, self._begun_step = 0, False, 0, 0
         self._measures = False  # a save is being written whose cost is not yet noted
         self._stop_window, self._has_warned = stop_window(os.environ), False
+        self._quickest_save = math.inf  # in seconds: one that had to wait for its place says nothing
         self.keeps, self.is_due = place is not None, False
         self._record: Record | None = None
         self._agreement: Agreement | None = None
@@ -101,6 +105,7 @@ class Saving:
                 self._end("stopped")
             elif isinstance(error, Exception) and not is_lost_peer(error):
                 self._end("failed")
+        leave_by(math.inf)  # nothing is saved any more
 
     @property
     def stops(self) -> bool:
@@ -141,7 +146,9 @@ class Saving:
             return
         self._step = self._saved_step = step
         timeout = self._config.collective_timeout
-        self._agreement = Agreement(self._process, save_is_due=self._asks_for_save, timeout=timeout)
+        self._agreement = Agreement(
+            self._process, save_is_due=self._asks_for_save, timeout=timeout, on_stop=self._lose_patience
+        )
         self._stack.enter_context(self._agreement)
         if self._process.is_main:
             self._record = Record(self._place, first_step=step, restart_seconds=process_age(), say=self._say)
@@ -225,6 +232,11 @@ class Saving:
         self._say(f"stopped by SIGTERM {what}")
         raise StoppedError(f"stopped by SIGTERM {what}")
 
+    def _lose_patience(self) -> None:
+        """A place that is away is waited for as long as a save can still be made in the window."""
+        save = 0.0 if math.isinf(self._quickest_save) else self._quickest_save
+        leave_by(time.monotonic() + max(0.0, self._stop_window - save))
+
     def _asks_for_save(self) -> bool:
         """Whether a save is due; called on rank 0 at every exchange of the ranks."""
         assert self._checkpoints is not None and self._record is not None
@@ -241,6 +253,7 @@ class Saving:
         self._measures = False
         stall, durable = self._checkpoints.stall_seconds, self._checkpoints.durable_seconds
         self._cadence.saved(stall, durable)
+        self._quickest_save = min(self._quickest_save, durable)
         if durable > self._stop_window and not self._has_warned:
             self._has_warned = True
             self._say(

@@ -12,7 +12,7 @@ from drivetrain.training.checkpointing.store.store import Store
 
 PART = 64 << 10
 # As short as a machine under load allows: what is measured is that there is an end.
-PATIENCE = Patience(attempts=4, connect_seconds=5.0, stall_seconds=0.4)
+PATIENCE = Patience(seconds=1.0, connect_seconds=5.0, stall_seconds=0.4)
 
 
 def contents(step: int, sizes: list[int]) -> dict[str, bytes]:

@@ -6,7 +6,8 @@ lock.json says who holds the place; it is made and changed only by operations th
 * released, or a copy (a sync agent restored it: Place.mark differs): it holds nothing.
 * the same boot and the same process table: what /proc says. A process that is stopped is alive, and is waited for.
 * another host, or another container: it is dead when its beat has not changed while it was watched. No two clocks are
-  compared; the watcher counts its own seconds. The beat is a quarter of its patience: a second training is to be told
+  compared; the watcher counts its own seconds, and none in which the place does not answer, as no beat can be
+  written in them. The beat is a quarter of its patience: a second training is to be told
   within 5 s, and one whose beat is late by a moment is to lose nothing. (An agent that copies the file all day copies
   2 KiB at a time, and what it copies holds nothing.)
 
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import secrets
 import socket
@@ -114,7 +116,6 @@ class Lock:
         assert self._mine is None, "it is held already"
         mine = _this_process(self._who)
         watch = Watch(self._place)
-        deadline = time.monotonic() + self._patience_s
         while True:
             found = watch.look()
             if found is None:
@@ -127,7 +128,7 @@ class Lock:
             if taken:
                 break
             # One that is watched to the end of its patience is given a moment more, to be replaced.
-            late = time.monotonic() - deadline
+            late = watch.watched_s - self._patience_s
             if late > (self._patience_s / 8 if watch.could_not_tell() and not watch.changed else 0.0):
                 raise InputError(watch.refusal(self._place.uri))
             time.sleep(_LOOK_S)
@@ -207,10 +208,13 @@ class Lock:
             assert mine is not None
             mark, term = mine.mark or self._place.mark(LOCK_FILE), max(mine.term, term)
             after = replace(mine, beat=mine.beat + 1, mark=mark, term=term)
-            if not self._place.swap(LOCK_FILE, mine.to_bytes(), after.to_bytes()):
-                return False
-            self._mine = after
-            return True
+            if self._place.swap(LOCK_FILE, mine.to_bytes(), after.to_bytes()):
+                self._mine = after
+                return True
+            found = _parse(self._place.read(LOCK_FILE))
+            if found is not None and found.id == mine.id:  # a beat that failed had been written all the same
+                self._mine = found
+            return False
 
     def _keep_beating(self) -> None:
         while not self._over.wait(self._beat_s):
@@ -227,7 +231,9 @@ class Watch:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._content: bytes | None = None
-        self._since = 0.0
+        self._looked, self._changed_at = math.inf, 0.0
+        self.watched_s = 0.0
+        """Seconds in which the place was seen to answer."""
         self.holder: Holder | None = None
         self.changed = False
 
@@ -237,14 +243,17 @@ class Watch:
             content = self._place.read(LOCK_FILE)
         except FileNotFoundError:
             content = None
+        now = time.monotonic()
+        self.watched_s += min(max(0.0, now - self._looked), BEAT_S)
+        self._looked = now
         if content != self._content or content is None:
             self.changed = self._content is not None
-            self._content, self._since = content, time.monotonic()
+            self._content, self._changed_at = content, self.watched_s
             self.holder = _parse(content) if content is not None else None
         return content
 
     def unchanged_s(self) -> float:
-        return time.monotonic() - self._since
+        return self.watched_s - self._changed_at
 
     def holds_nothing(self) -> bool:
         """Whether the holder is dead for certain."""

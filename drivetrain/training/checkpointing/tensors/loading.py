@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import AwayError, InputError
 from drivetrain.training.checkpointing.places import Place
 from drivetrain.training.checkpointing.store.manifest import MANIFEST_FILE, DamagedError, Manifest, MissingError
 from drivetrain.training.checkpointing.store.reading import (
@@ -40,6 +40,7 @@ _LARGEST_GENERATOR = 1_000_000
 Check = Callable[[dict[str, Any]], None]
 # What keeps a rank from going on from a checkpoint.
 DAMAGED, MISSING, ELSEWHERE, UNREADABLE, REFUSED = "damaged", "missing", "elsewhere", "unreadable", "refused"
+AWAY = "away"
 
 
 class ElsewhereError(MissingError):
@@ -105,8 +106,10 @@ class Vote:
         Raises:
             InputError: of another training (what `check` raises), or of another model; or there are checkpoints, but
                 some rank cannot read what it needs of any.
+            AwayError: the place is a service that does not answer.
         """
-        steps = {step for listed in self.exchange.gather_json(self.store.steps()) for step in listed}
+        listed = self.exchange.gather_json(self.exchange.meanwhile(self.store.steps))
+        steps = {step for steps in listed for step in steps}
         passed_by = ""
         for step in sorted(steps, reverse=True):
             manifest, no = self._common_manifest(step)
@@ -123,11 +126,14 @@ class Vote:
     def _common_manifest(self, step: int) -> tuple[Manifest | None, No | None]:
         """The one manifest of a step. A folder that lacks it (its host was stopped a moment too early) goes by that of
         the others: it is written when all files are durable everywhere."""
-        own, no = b"", None
-        try:
-            own = self.store.manifest(step).to_bytes()
-        except (DamagedError, InputError, OSError) as error:
-            no = _no(error)
+
+        def read() -> tuple[bytes, No | None]:
+            try:
+                return self.store.manifest(step).to_bytes(), None
+            except (DamagedError, InputError, OSError) as error:
+                return b"", _no(error)
+
+        own, no = self.exchange.meanwhile(read)
         # A manifest is as long as there are ranks: not each of them is to get one from each.
         hashes = self.exchange.gather(hashlib.sha256(own).digest() if own else b"")
         found = {each for each in hashes if each}
@@ -249,7 +255,7 @@ class Vote:
     def _worst(self, own: No | None) -> No | None:
         """What all ranks make of the answers of all; what no older checkpoint can mend comes first."""
         answers = [No(*given) if given else None for given in self.exchange.gather_json(own)]
-        for kind in (REFUSED, DAMAGED, MISSING, ELSEWHERE, UNREADABLE):
+        for kind in (REFUSED, AWAY, DAMAGED, MISSING, ELSEWHERE, UNREADABLE):
             for rank, answer in enumerate(answers):
                 if answer and answer.kind == kind:
                     alone = kind == REFUSED or self.world_size == 1
@@ -260,10 +266,12 @@ class Vote:
         """Go on to the next older checkpoint; returns why not to start afresh where there is none.
 
         Raises:
-            InputError: no older one would do either.
+            InputError, AwayError: no older one would do either.
         """
         if no.kind == REFUSED:
             raise InputError(no.text)
+        if no.kind == AWAY:
+            raise AwayError(no.text)
         where = f"checkpoint {step} in {self.place.uri}"
         if no.kind == DAMAGED:
             if self.keeps_folder and step in self.store.steps():
@@ -309,6 +317,8 @@ def _no(error: Exception) -> No:
     text = str(error)
     if isinstance(error, FileNotFoundError):
         return No(MISSING, text)
+    if isinstance(error, AwayError):
+        return No(AWAY, text)
     if isinstance(error, OSError):
         return No(DAMAGED if error.errno in DISK_SAYS_DAMAGED else UNREADABLE, text)
     if isinstance(error, DamagedError):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import secrets
 
-from drivetrain.base.errors import InputError
 from drivetrain.training.checkpointing.places import Place
+from drivetrain.training.errors import Problem
 from drivetrain.training.group import Group
 
 
@@ -17,6 +17,7 @@ def first_ranks(place: Place, exchange: Group) -> list[int]:
 
     Raises:
         InputError: a rank cannot write to its place.
+        AwayError: it is a service that does not answer.
     """
     if exchange.size == 1:
         return [0]
@@ -25,18 +26,21 @@ def first_ranks(place: Place, exchange: Group) -> list[int]:
     def name(rank: int) -> str:
         return f"meeting-{nonce}-{rank:05d}.partial"  # what is left of it in a crash is cleaned up as a leftover
 
-    problem = ""
-    try:
-        place.create(name(exchange.rank), b"")
-    except OSError as error:
-        problem = str(error)
-    problems = exchange.gather_json(problem)
-    failed = next((rank for rank, each in enumerate(problems) if each), None)
-    if failed is not None:
-        raise InputError(f"rank {failed} cannot keep checkpoints in {place.uri}: {problems[failed]}.")
-    found = next((rank for rank in range(exchange.rank) if _is_there(place, name(rank))), exchange.rank)
-    firsts = exchange.gather_json(found)  # nobody removes a file before all have looked
-    place.remove([name(exchange.rank)])
+    def create() -> Problem | None:
+        try:
+            place.create(name(exchange.rank), b"")
+        except OSError as error:
+            return Problem.of(error, f"rank {exchange.rank} cannot keep checkpoints in {place.uri}: {error}.")
+        return None
+
+    def look() -> int:
+        return next((rank for rank in range(exchange.rank) if _is_there(place, name(rank))), exchange.rank)
+
+    problems = exchange.gather_json(exchange.meanwhile(create))
+    if problem := next(filter(None, problems), None):
+        raise Problem(*problem).raised()
+    firsts = exchange.gather_json(exchange.meanwhile(look))  # nobody removes a file before all have looked
+    exchange.meanwhile(lambda: place.remove([name(exchange.rank)]))
     return firsts
 
 

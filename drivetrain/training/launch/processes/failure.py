@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import AwayError, InputError
 from drivetrain.base.masking import without_secrets
 from drivetrain.training.errors import LostRanksError, StoppedError
 from drivetrain.training.launch.processes import collectives, tensorflow_errors
@@ -52,10 +52,13 @@ _DISTRIBUTED_ERRORS = (
     "DistQueueEmptyError",
 )
 
-Kind = Literal["input", "program", "mismatch", "signal", "hang", "apart", "hosts", "peer", "stopped"]
+Kind = Literal["input", "program", "mismatch", "away", "signal", "hang", "apart", "hosts", "peer", "stopped"]
 # A cause comes before its consequences: a peer's loss is one, so is the SIGTERM by which torchrun ends the rest, and
 # the abort of a rank to which another gives a tensor of another size.
-_ORDER: tuple[Kind, ...] = ("input", "program", "mismatch", "signal", "hang", "apart", "hosts", "peer", "stopped")
+_ORDER: tuple[Kind, ...] = (
+    *("input", "program", "mismatch", "away"),
+    *("signal", "hang", "apart", "hosts", "peer", "stopped"),
+)
 # The hosts of a job did not meet: torchrun's failure, and no rank's.
 NO_RANK = -1
 
@@ -106,10 +109,10 @@ def report_failure(error: Exception) -> int:
     kind, summary = _classified(error)
     if kind == "peer":
         collectives.write(error)
-    code = {"input": BAD_INPUT, "stopped": RETRY}.get(kind, FAILED)
+    code = {"input": BAD_INPUT, "stopped": RETRY, "away": RETRY}.get(kind, FAILED)
     details = "" if code != FAILED else _short_traceback(error)
     if not _write_error_file(kind, summary, details, code=code):
-        print(details or (summary if kind == "stopped" else f"error: {summary}"), file=sys.stderr)
+        print(details or (summary if code == RETRY else f"error: {summary}"), file=sys.stderr)
         return code
     # torch is asked only where the program has used it; the reason that is already written stays if we are ended here.
     if kind == "peer" and ("torch.distributed" in sys.modules or _hanging_ranks(error)):
@@ -164,6 +167,8 @@ def _classified(error: Exception) -> tuple[Kind, str]:
         return "input", str(error)
     if isinstance(error, StoppedError):
         return "stopped", str(error)
+    if isinstance(error, AwayError):
+        return "away", str(error)
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return "input", f"no space left to write {error.filename or 'a file'} ({error.strerror}). Free some."
     kind: Kind = "peer" if is_lost_peer(error) else "program"
@@ -250,7 +255,7 @@ def exit_code(cause: Failure) -> int:
     if cause.kind == "program" and cause.exit_code in (BAD_INPUT, RETRY):  # the program's own word
         return cause.exit_code
     killed = cause.kind == "signal" and -cause.exit_code == signal.SIGKILL
-    return RETRY if killed or cause.kind in ("hang", "apart", "hosts", "peer", "stopped") else FAILED
+    return RETRY if killed or cause.kind in ("away", "hang", "apart", "hosts", "peer", "stopped") else FAILED
 
 
 def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, host: str) -> str:
@@ -261,6 +266,8 @@ def describe(cause: Failure, failures: Sequence[Failure], *, world_size: int, ho
         taken = re.search(r"EADDRINUSE|[Aa]ddress already in use", cause.summary)
         advice = " Give another DRIVETRAIN_PORT." if taken else ""
         return f"{host} did not meet the other hosts of the job ({cause.summary}); it can be tried again.{advice}"
+    if cause.kind == "away":
+        return f"{cause.summary}. It can be tried again."
     if cause.kind == "stopped" and cause.exit_code == RETRY:  # by a signal to one of the ranks, and in order
         return f"{cause.summary}; it can be tried again."
     verb = {"hang": "hangs", "mismatch": "is out of step"}.get(cause.kind, "failed")

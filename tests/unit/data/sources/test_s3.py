@@ -27,13 +27,13 @@ class Bucket:
         self.name = make_bucket(endpoint)
         self.client = boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1")
         self.asked: list[tuple[str, Mapping[str, Any]]] = []
-        call = s3_client.Client.call
+        ask = s3_client.Client._ask
 
-        def recorded(client: s3_client.Client, operation: str, doing: str, **given: Any) -> Any:
+        def recorded(client: s3_client.Client, operation: str, doing: str, given: Mapping[str, Any]) -> Any:
             self.asked.append((operation, given))
-            return call(client, operation, doing, **given)
+            return ask(client, operation, doing, given)
 
-        monkeypatch.setattr(s3_client.Client, "call", recorded)
+        monkeypatch.setattr(s3_client.Client, "_ask", recorded)
 
     def put(self, key: str, text: str | bytes) -> None:
         self.client.put_object(Bucket=self.name, Key=key, Body=text)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import torch
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import AwayError, InputError
 from drivetrain.training.checkpointing.checkpointer import Checkpointer, CheckpointOptions
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store.lock import LostLockError
@@ -45,7 +45,7 @@ def load(folder: Path, strategy: Strategy | None = None, **options: Any) -> dict
 
 def newest_step(folder: Path) -> int | None:
     found = load(folder)
-    return found and found["step"]
+    return found["step"] if found else None
 
 
 def flip(path: Path) -> None:
@@ -485,6 +485,27 @@ def test_a_place_that_cannot_be_locked_is_refused(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(FolderPlace, "create", read_only)
     with pytest.raises(InputError, match=r"cannot keep checkpoints: .*Read-only file system.*Give a place that can"):
         Checkpointer(FolderPlace(tmp_path / "other"), ALONE)
+
+
+@pytest.mark.parametrize("method", ["create", "swap", "names", "read"])
+def test_a_place_that_is_away_is_no_bad_input(method: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the lock is taken, and while the newest checkpoint is looked for: no older one is gone on from."""
+    save(tmp_path, 1)
+    save(tmp_path, 2)
+    right = getattr(FolderPlace, method)
+
+    def away(self: FolderPlace, name: str = "", *rest: Any) -> Any:
+        if method == "read" and "step-00000002" not in name:
+            return right(self, name, *rest)
+        raise AwayError(f"no {method}: given up after 120.0 s")
+
+    if method == "create":
+        (tmp_path / "lock.json").unlink()
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderPlace, method, away)
+        with pytest.raises(AwayError, match=rf"^no {method}: given up after 120\.0 s$"):
+            newest_step(tmp_path)
+    assert newest_step(tmp_path) == 2
 
 
 def test_what_was_saved_without_a_gpu_goes_on_with_one(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 import torch
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import AwayError, InputError
 from drivetrain.steps.trainings import EXECUTION, RECORD
 from drivetrain.training.checkpointing.places import open_place
+from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store.manifest import Manifest
 from drivetrain.training.checkpointing.store.store import Store
 from drivetrain.training.config import Config
@@ -145,6 +146,15 @@ def test_a_place_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(
         InputError, match=r"cannot look for checkpoints in .*: \[Errno 13\] Permission denied: '.*roots own'\. Fix"
     ):
+        find(tmp_path, identity())
+
+
+def test_a_place_that_is_away_is_no_bad_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(self: FolderPlace, below: str = "") -> None:
+        raise AwayError("given up after 120.0 s")
+
+    monkeypatch.setattr(FolderPlace, "names", away)
+    with pytest.raises(AwayError, match=r"^given up after 120\.0 s$"):
         find(tmp_path, identity())
 
 

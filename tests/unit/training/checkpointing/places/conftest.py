@@ -15,7 +15,7 @@ from drivetrain.training.checkpointing.places._s3_objects import Objects
 from tests.faults.harness.s3_proxy import Passing, S3Proxy
 from tests.fixtures.s3_server import make_bucket, s3_server, variables
 
-PATIENCE = Patience(attempts=3, stall_seconds=1.0)
+PATIENCE = Patience(seconds=30.0, stall_seconds=1.0)
 
 
 class Faults:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
+import re
+import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -11,13 +15,13 @@ from typing import Any
 
 import pytest
 
-from drivetrain.base.errors import InputError
+from drivetrain.base import s3_client, stopping
+from drivetrain.base.errors import AwayError, InputError
 from drivetrain.base.s3_client import (
     Client,
     DeniedError,
     NotThereError,
     Patience,
-    ServiceError,
 )
 from drivetrain.training.checkpointing.places._s3_objects import Objects
 from tests.faults.harness.s3_proxy import S3Proxy
@@ -103,12 +107,12 @@ def test_settings_that_are_none(environment: dict[str, str], monkeypatch: pytest
 def test_there_is_an_end(fault: str, objects: Objects, faults: Any, proxy: S3Proxy) -> None:
     objects.list("")
     faults.always = fault
+    objects.client.patience = Patience(seconds=0.3)
     before = len(proxy.passed)
-    given_up = rf"not write s3://{objects.bucket}/a/b: given up after .* s and at most 3 attempts"
-    with pytest.raises(ServiceError, match=given_up) as caught:
+    with pytest.raises(AwayError, match=rf"not write s3://{objects.bucket}/a/b: given up after .* attempts") as caught:
         objects.put("a/b", b"x" * 100)
     assert not isinstance(caught.value, (FileNotFoundError, FileExistsError, PermissionError))
-    assert len(proxy.passed) - before == 3
+    assert len(proxy.passed) - before == _attempts(caught.value) > 1
     if fault.isdigit():
         assert f"the last: {fault} " in str(caught.value) and "(by a test)" in str(caught.value)
 
@@ -119,21 +123,93 @@ def test_a_service_that_stands_still_or_breaks_off_is_left(
     fault: str, proxy: S3Proxy, objects: Objects, faults: Any
 ) -> None:
     objects.put("a", b"content")
-    objects.client.patience = Patience(attempts=2, stall_seconds=0.2)
+    objects.client.patience = Patience(seconds=0.3, stall_seconds=0.2)
     objects.client._made = None
     faults.always = fault
     before, began = len(proxy.passed), time.monotonic()
-    with pytest.raises(ServiceError, match=r"not read .*/a: given up after .*at most 2 attempts; the last: .*Error"):
+    with pytest.raises(AwayError, match=r"not read .*/a: given up after .* attempts; the last: .*Error") as caught:
         objects.get("a")
-    assert time.monotonic() - began < 20 and len(proxy.passed) - before == 2
+    assert time.monotonic() - began < 20 and len(proxy.passed) - before == _attempts(caught.value)
 
 
-def test_a_service_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def _attempts(error: Exception) -> int:
+    (number,) = re.findall(r"and (\d+) attempts", str(error))
+    return int(number)
+
+
+@pytest.fixture
+def refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://name:password@127.0.0.1:1")
-    objects = Objects("some", patience=Patience(attempts=2))
-    with pytest.raises(ServiceError, match=r"not list s3://some/: given up after .*Connection refused") as caught:
+
+
+@pytest.mark.usefixtures("refused")
+def test_a_service_that_is_not_there() -> None:
+    objects = Objects("some", patience=Patience(seconds=0.2))
+    with pytest.raises(AwayError, match=r"not list s3://some/: given up after .*Connection refused") as caught:
         objects.list("")
     assert "password" not in str(caught.value)
+
+
+class Hours:
+    """A clock that goes on by what is slept."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now, self.after_a_pause = 1000.0, lambda: None
+        monkeypatch.setattr(s3_client.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(s3_client.time, "sleep", self._sleep)
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += seconds
+        self.after_a_pause()
+
+
+@pytest.mark.usefixtures("refused")
+def test_patience_is_time(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """However quickly each attempt fails, and less of it once the process is told to stop."""
+    clock = Hours(monkeypatch)
+    objects = Objects("some")
+    with pytest.raises(AwayError, match=r"given up after 1(1[89]|20)\.\d s and \d{2,3} attempts"):
+        objects.list("")
+    said = capfd.readouterr().err
+    assert said.count("warning: S3 does not answer (s3://some/: ") == 1 and "asked again for 120 s" in said
+    told = clock.now
+
+    def stop() -> None:
+        if clock.now > told + 10:
+            stopping.leave_by(told + 40)
+
+    clock.after_a_pause = stop
+    try:
+        with pytest.raises(AwayError, match=r"given up after (3[89]|40)\.\d s"):
+            objects.list("")
+        clock.now += 10
+        with pytest.raises(AwayError, match=r"given up after 0\.0 s and 1 attempts"):
+            objects.list("")
+    finally:
+        stopping.leave_by(math.inf)
+
+
+@pytest.mark.parametrize(
+    ("cause", "inside"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "Name or service not known"), "Name or service not known"),
+        (ssl.SSLCertVerificationError("[SSL: CERTIFICATE_VERIFY_FAILED] self-signed"), "self-signed"),
+    ],
+)
+def test_a_wrong_address_is_the_users_to_mend(cause: Exception, inside: str) -> None:
+    from botocore.exceptions import EndpointConnectionError
+
+    objects = Objects("some")
+
+    def fail(**_: object) -> None:
+        raise EndpointConnectionError(endpoint_url="https://mino:9000", error=cause)
+
+    objects.client._opened().meta.events.register("before-send.s3", fail)
+    with pytest.raises(InputError, match=rf"no access to S3 .*mino.*{inside}.*AWS_ENDPOINT_URL_S3"):
+        objects.list("")
+    objects.client._reached, objects.client.patience = True, Patience(seconds=0.1)
+    with pytest.raises(AwayError, match="given up after"):  # a network that has lost its name server
+        objects.list("")
 
 
 def test_the_first_refusal_is_the_users_to_mend(objects: Objects) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.base.s3_client import ServiceError
+from drivetrain.base.s3_client import Patience, ServiceError
 from drivetrain.training.checkpointing.places._s3_objects import Objects
 from drivetrain.training.checkpointing.store.manifest import DamagedError
 from tests.faults.harness.s3_proxy import ALL, DONE, S3Proxy
@@ -129,6 +129,7 @@ def test_content_that_breaks_off_is_fetched_again(fault: str, objects: Objects, 
 
 @pytest.mark.parametrize("at", ["partNumber=3", "uploadId"], ids=["a part", "its completion"])
 def test_an_upload_that_fails_is_ended(at: str, objects: Objects, faults: Any, proxy: S3Proxy) -> None:
+    objects.client.patience = Patience(seconds=0.3)
     faults.methods, faults.holding, faults.always = ("PUT", "POST"), at, "503"
     with pytest.raises(ServiceError, match=rf"s3://{objects.bucket}/some/a: given up after"):
         objects.upload("some/a", DATA)
@@ -136,6 +137,7 @@ def test_an_upload_that_fails_is_ended(at: str, objects: Objects, faults: Any, p
 
 
 def test_an_upload_that_cannot_even_be_ended_is_found_later(objects: Objects, faults: Any) -> None:
+    objects.client.patience = Patience(seconds=0.3)
     faults.methods, faults.holding, faults.always = ("PUT", "DELETE"), "uploadId", "500"
     with pytest.raises(ServiceError) as caught:
         objects.upload("some/a", DATA)

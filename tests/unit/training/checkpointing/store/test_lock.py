@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import AwayError, InputError
 from drivetrain.training.checkpointing.places.folder import FolderPlace
 from drivetrain.training.checkpointing.store import lock as lock_module
 from drivetrain.training.checkpointing.store.lock import LOCK_FILE, Lock, LostLockError
@@ -308,6 +308,53 @@ def test_a_place_that_fails_for_a_while_costs_no_lock(place: FolderPlace, monkey
         while content(place)["beat"] == beat:
             assert time.monotonic() < deadline
         lock.check()
+
+
+def test_a_place_that_is_away_while_the_lock_is_taken_costs_nobody_the_lock(
+    place: FolderPlace, watching: Watching, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What cannot be read for a minute is neither a holder that is at work nor one that is dead."""
+    with Lock(place, "holder", beat_s=3600):
+        content(place, boot="another")
+    content(place, released=False)
+    read = place.read
+    away = iter([60.0])
+
+    def slow(name: str) -> bytes:
+        watching.now += next(away, 0.0)
+        return read(name)
+
+    monkeypatch.setattr(place, "read", slow)
+    lock = Lock(place, beat_s=3600)
+    assert 64.0 <= watching.seconds_to(lock.acquire) < 65.0  # the holder is dead
+    lock.release()
+
+    content(place, boot="another", released=False, id="alive")
+    times, away = iter(range(1000)), iter([0.0, 60.0])
+    watching.meanwhile = lambda: content(place, beat=next(times))
+    with pytest.raises(InputError, match="in use by"):
+        Lock(place, beat_s=3600).acquire()
+
+
+def test_a_beat_that_was_written_although_it_failed_is_gone_on_from(
+    place: FolderPlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The service took the write, and went away before it said so."""
+    swap = place.swap
+
+    def lose_the_answer(name: str, expected: bytes, data: bytes) -> bool:
+        swap(name, expected, data)
+        raise AwayError("the answer is lost")
+
+    with Lock(place, beat_s=3600) as lock:
+        with monkeypatch.context() as patched:
+            patched.setattr(place, "swap", lose_the_answer)
+            with pytest.raises(AwayError):
+                lock._beat()
+        lock._beat()  # sees what is there
+        beat = content(place)["beat"]
+        assert lock._beat() and content(place)["beat"] == beat + 1
+    assert content(place)["released"]
 
 
 def test_a_place_that_is_gone_at_the_end(place: FolderPlace) -> None:

@@ -31,6 +31,7 @@ CRASHED = from_rank(4, -signal.SIGSEGV, None)
 PEER = Failure(5, "peer", "RuntimeError: Connection closed by peer", "Traceback", when=1.0)
 APART = Failure(NO_RANK, "hosts", "DistNetworkError: the client timed out")
 STOPPED = from_rank(6, -signal.SIGTERM, None)
+AWAY = Failure(7, "away", "S3 did not list s3://b/: given up", when=9.0, exit_code=RETRY)
 
 
 @pytest.mark.parametrize(
@@ -46,6 +47,7 @@ STOPPED = from_rank(6, -signal.SIGTERM, None)
         ([PEER, STOPPED], PEER, RETRY),
         ([STOPPED], STOPPED, RETRY),
         ([APART], APART, RETRY),
+        ([PEER, STOPPED, AWAY], AWAY, RETRY),
     ],
 )
 def test_the_cause_is_told_from_its_consequences(failures: list[Failure], cause: Failure, code: int) -> None:
@@ -66,6 +68,11 @@ def test_description_names_the_rank_and_ends_with_the_users_frames() -> None:
 
 def test_bad_input_is_one_line() -> None:
     assert describe(INPUT, [INPUT, PEER], world_size=2, host="h") == "error: no column 'x'"
+
+
+def test_a_service_that_is_away_is_one_line_without_error() -> None:
+    said = "S3 did not list s3://b/: given up. It can be tried again."
+    assert describe(AWAY, [AWAY, PEER], world_size=2, host="h") == said
 
 
 def test_hosts_that_did_not_meet_are_no_ranks_fault() -> None:
@@ -115,13 +122,15 @@ def test_the_failure_file_keeps_head_and_end_within_the_limit(tmp_path: Path, mo
 
 PROGRAM_TEXT = """
 import errno, sys
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import AwayError, InputError
 from drivetrain.training.launch.processes.failure import run_rank
 
 def program():
     kind = sys.argv[1]
     if kind == "input":
         raise InputError("mend this")
+    if kind == "away":
+        raise AwayError("given up after 120 s")
     if kind == "peer":
         raise RuntimeError("[../third_party/gloo/gloo/transport/tcp/pair.cc:547] Connection closed by peer [::1]:7")
     if kind == "program":
@@ -137,7 +146,9 @@ run_rank(program)
 """
 
 
-@pytest.mark.parametrize(("kind", "code"), [("fine", 0), ("input", 2), ("full", 2), ("peer", 1), ("program", 1)])
+@pytest.mark.parametrize(
+    ("kind", "code"), [("fine", 0), ("input", 2), ("full", 2), ("peer", 1), ("program", 1), ("away", 75)]
+)
 def test_a_rank_reports_in_torchelastics_format(kind: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM_TEXT)
     command = [sys.executable, str(tmp_path / "program.py"), kind]
