@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, cast
 
@@ -85,91 +85,95 @@ MASK = "***"
 _IN_URL = r"://(?:([^/\s:@\"<>]*:)([^/\s@\"<>]+)|([\w-]{20,}))@"
 # The names of signatures in the query of a signed URL; others look like secrets by themselves.
 _SIGNATURES = frozenset(["sig", "signature", "x-amz-signature", "x-goog-signature"])
-_IN_QUERY = r"(?<=[?&])([\w.-]{1,64}=)([^&\s\"'<>#]+)"
-# Literals, one of which stands in every text that the pattern fits, and the pattern: keys as their issuers print them.
+_IN_QUERY = r"[?&]([\w.-]{1,64})=([^&\s\"'<>#]+)"
+# How the keys of an issuer begin, as far as the first digit (see `LogMasking`), and the whole; a group is the secret.
 _SHAPES = (
-    (("AKIA", "ASIA"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
-    (("FwoG", "IQoJ"), r"(?<![\w+/])(?:FwoG|IQoJ)[\w+/]{100,}={0,2}"),  # session tokens of AWS
-    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9]{36,}"),
-    (("github_pat_",), r"\bgithub_pat_[A-Za-z0-9_]{22,}"),
-    (("gl",), r"\bgl(?:pat|rt|dt|ptt|ft|soat|cbt|agent|imt|oas)-[\w-]{20,}"),
-    (("xox", "xapp-"), r"\bx(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,}"),
-    (("hooks.slack.com/",), r"(?<=hooks\.slack\.com/)(?:services|workflows|triggers)/[\w/+-]{16,}"),
-    (("discord",), r"(?<=/webhooks/)\d{5,}/[\w-]{20,}"),
-    (("hf_", "api_org_"), r"\b(?:hf|api_org)_[A-Za-z0-9]{30,}"),
-    (("sk-",), r"(?<![\w-])sk-(?=[\w-]*\d)[\w-]{20,}"),  # OpenAI, Anthropic
-    (("AIza",), r"(?<![\w-])AIza[\w-]{35}"),
-    (("ya29.",), r"(?<![\w-])ya29\.[\w-]{20,}"),
-    (("GOCSPX-",), r"(?<![\w-])GOCSPX-[\w-]{20,}"),
-    (("k_live_", "k_test_"), r"\b[sr]k_(?:live|test)_[A-Za-z0-9]{10,}"),  # Stripe
-    (("SG.",), r"(?<![\w-])SG\.[\w-]{16,}\.[\w-]{16,}"),  # SendGrid
-    (("SK",), r"\bSK[0-9a-f]{32}\b"),  # Twilio
-    (("npm_",), r"\bnpm_[A-Za-z0-9]{36}\b"),
-    (("pypi-",), r"(?<![\w-])pypi-[\w-]{40,}"),
-    (("dapi",), r"\bdapi[0-9a-f]{32}\b(?:-\d+)?"),  # Databricks
-    (("hvs.", "hvb.", "hvr."), r"(?<![\w-])hv[sbr]\.[\w-]{20,}"),  # Vault
-    (("_v1_",), r"\bdo[por]_v1_[0-9a-f]{40,}"),  # DigitalOcean
-    (("dp.",), r"(?<![\w-])dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]{1,40}\.)?[A-Za-z0-9]{40,}"),  # Doppler
-    (("AGE-SECRET-KEY-1",), r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}"),
-    (("sig=",), r"(?<![\w-])(?<=sig=)[A-Za-z0-9%+/=]{20,}"),  # Azure
-    (("eyJ",), r"(?<![\w.-])eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),
+    (("AKIA", "ASIA"), r"A[KS]IA[A-Z0-9]{16}\b"),
+    (("FwoG", "IQoJ"), r"(?:FwoG|IQoJ)[\w+/%]{100,}={0,2}"),  # session tokens of AWS
+    (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"gh._[A-Za-z0-9]{36,}"),
+    (("github_pat_",), r"github_pat_[A-Za-z0-9_]{22,}"),
+    (("gl",), r"gl(?:pat|rt|dt|ptt|ft|soat|cbt|agent|imt|oas)-[\w-]{20,}(?:\.[\w-]{2,}){0,2}"),
+    (("MT", "Mj", "Mz", "ND", "NT", "Nj", "Nz", "OD", "OT"), r"[\w-]{23,28}\.[\w-]{6}\.[\w-]{27,}"),  # Discord's bots
+    (("xox", "xapp-"), r"x(?:ox[abeoprs]|app)-[A-Za-z0-9-]{10,}"),
+    (("hooks.slack.com/",), r"hooks\.slack\.com/((?:services|workflows|triggers)/[\w/+-]{16,})"),
+    (("/webhooks/",), r"/webhooks/(\d{5,}/[\w-]{20,})"),  # Discord
+    (("hf_", "api_org_"), r"(?:hf|api_org)_[A-Za-z0-9]{30,}"),
+    (("sk-",), r"sk-(?=[\w-]{0,200}\d)[\w-]{20,}"),  # OpenAI, Anthropic
+    (("AIza",), r"AIza[\w-]{35}"),
+    (("ya",), r"ya29\.[\w-]{20,}"),
+    (("GOCSPX-",), r"GOCSPX-[\w-]{20,}"),
+    (("sk_live_", "sk_test_", "rk_live_", "rk_test_"), r"[rs]k_...._[A-Za-z0-9]{10,}"),  # Stripe
+    (("SG.",), r"SG\.[\w-]{16,}\.[\w-]{16,}"),  # SendGrid
+    (("SK",), r"SK[0-9a-f]{32}\b"),  # Twilio
+    (("npm_",), r"npm_[A-Za-z0-9]{36}\b"),
+    (("pypi-",), r"pypi-[\w-]{40,}"),
+    (("dapi",), r"dapi[0-9a-f]{32}\b(?:-\d+)?"),  # Databricks
+    (("hvs.", "hvb.", "hvr."), r"hv.\.[\w-]{20,}"),  # Vault
+    (("dop_v", "doo_v", "dor_v"), r"do._v1_[0-9a-f]{40,}"),  # DigitalOcean
+    (("dp.",), r"dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[\w-]{1,40}\.)?[A-Za-z0-9]{40,}"),  # Doppler
+    (("AGE-SECRET-KEY-",), r"AGE-SECRET-KEY-1[A-Z0-9]{50,}"),
+    (("sig=",), r"sig=([A-Za-z0-9%+/=]{20,})"),  # Azure
+    (("eyJ",), r"eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"),  # JWT
 )
-# One of these stands in every text that has a secret's shape.
-_LITERALS = ("://", "PRIVATE KEY", *(literal for literals, _ in _SHAPES for literal in literals))
-_KEY_BEGINS = r"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-_KEY_ENDS = r"-----END [A-Z0-9 ]{0,30}PRIVATE KEY(?: BLOCK)?-----"
-# What may follow the beginning of a key whose end is not there: lines of base64, and headers.
-_KEY_LINES = (
-    r"(?:[ \t]*(?:[\r\n]|\\[rn])+[ \t]*(?:[A-Z][\w-]{1,30}: [^\r\n]*|[A-Za-z0-9+/=]+(?=[ \t\"']*(?:[\r\n]|\\[rn]|$))))*"
-)
-# A line of a key in a log, perhaps behind the time and the like.
-_KEY_LINE = r"\s*(?:\S{1,40}\s+){0,3}[A-Za-z0-9+/=]*\s*"
-_LONGEST_KEY = 16 * 1024
-
-
+# What may stand before a key, beside marks: an escape of JSON, a URL or a terminal.
+_ESCAPE = r"(?:\\[nrtbfv]|%[0-9A-Fa-f]{2}|\[[\d;]{0,12}m)\Z"
+_LONGEST_ESCAPE = 16
 # A text that names a secret has one of these, in small letters.
-_HINTS = ("passw", "passphrase", "_pass", "pwd", "secret", "token", "credential", "apikey", "key", "auth", "curl")
+_HINTS = ("passw", "passphrase", "_pass", "pwd", "secret", "token", "credential", "key", "auth", "bearer", "curl")
 # With a unit, bounds, of a total, a date or a time.
 _UNIT = r"%|[munµ]?s|min|[hdx]|[kmgt]i?b?(?:/s)?|b|it/s|/s"
 _NUMBER = r"[-+±]?(?:nan|inf|infinity)|[-+±]?[\d.][\d.,_/±:+-]*(?:e[-+]?\d+)?(?:±[\d.]+)?(?:" + _UNIT + ")?"
 
 
-def without(text: str, secrets: Iterable[str], found: list[str] | None = None) -> str:
+def without(text: str, secrets: Iterable[str], found: list[str] | None = None, sample: str | None = None) -> str:
     """The text with `***` for these secrets (the longer ones first), for what has the shape of one, and for what stands
-    in it under the name of one; what was masked is added to `found`."""
+    in it under the name of one; what was masked is added to `found`.
+
+    Args:
+        sample: is searched in the place of the text for what may stand in it (`LogMasking`).
+    """
     found = [] if found is None else found
+    sample = text if sample is None else sample
     for secret in secrets:
         if secret in text:
             found.append(secret)
             text = text.replace(secret, MASK)
-    small = text.lower()
-    for hint in _HINTS:
-        if hint in small:
-            text = _without_named(text, found)
-            break
-    return without_shapes(text, found)
+    small = sample.lower()
+    if hints := [hint for hint in _HINTS if hint in small]:
+        text = _without_named(text, hints, found, sample)
+    text = without_shapes(text, found, sample)
+    if "%" not in sample:
+        return text
+    from drivetrain.base.secret_writings import quoted_secrets
+
+    def secrets_in(unquoted: str) -> list[str]:
+        inner: list[str] = []
+        without(unquoted, (), inner, unquoted.replace("%", ""))  # one level of quoting
+        return inner
+
+    return _masked(text, quoted_secrets(text, secrets_in), found)
 
 
-def _without_named(text: str, found: list[str]) -> str:
+def _without_named(text: str, hints: Sequence[str], found: list[str], sample: str) -> str:
     """The text with `***` for the values that it gives to names of secrets."""
-    from drivetrain.base.named_values import named_values
+    from drivetrain.base.named_values import named_values, names
 
-    kept: list[str] = []
-    place = 0
-    for name, begins, ends, certain in named_values(text, looks_secret):
-        value = text[begins:ends]
-        if begins < place or MASK in value or _is_number(value):
-            continue
-        if certain or not _looks_weak(name) or _is_random(value):
-            found.append(value)
-            kept += (text[place:begins], MASK)
-            place = ends
-    return "".join((*kept, text[place:]))
+    if not {"bearer", "curl"}.intersection(hints) and not any(names(sample, hints, looks_secret)):
+        return text
+    spans = [
+        (begins, ends)
+        for name, begins, ends, certain in named_values(text, hints, looks_secret)
+        if MASK not in (value := text[begins:ends])
+        and not _is_number(value)
+        and (certain or not _looks_weak(name) or _is_random(value))
+    ]
+    return _masked(text, spans, found)
 
 
 def _is_random(value: str) -> bool:
     """True of what looks like a token rather than a word, a path or an address."""
-    return len(value) >= 20 or (len(value) >= 8 and any(letter.isdigit() for letter in value))
+    has_digit = any(letter.isdigit() for letter in value)
+    return (len(value) >= 20 and (has_digit or not {"_", "."}.intersection(value))) or (len(value) >= 8 and has_digit)
 
 
 def _is_number(value: str) -> bool:
@@ -177,67 +181,65 @@ def _is_number(value: str) -> bool:
     return re.fullmatch(_NUMBER, value, re.IGNORECASE) is not None
 
 
-def without_shapes(text: str, found: list[str] | None = None) -> str:
+def without_shapes(text: str, found: list[str] | None = None, sample: str | None = None) -> str:
     """The text with `***` for what has the shape of a secret; a password's or token's own text is added to `found`."""
-    for literal in _LITERALS:
-        if literal in text:
-            return _without_shapes(text, [] if found is None else found)
-    return text
+    sample = text if sample is None else sample
+    spans = list(_of_urls(text)) if "://" in sample else []
+    if "PRIVATE KEY" in sample:
+        from drivetrain.base.private_keys import private_keys
 
-
-def _without_shapes(text: str, found: list[str]) -> str:
-    def in_url(match: re.Match[str]) -> str:
-        user, password, token = match.groups()
-        found.append(password or token)
-        return f"://{user or ''}{MASK}@"
-
-    def in_query(match: re.Match[str]) -> str:
-        name, value = match.groups()
-        if name[:-1].lower() not in _SIGNATURES and not looks_secret(name[:-1]):
-            return match.group()
-        found.append(value)
-        return name + MASK
-
-    def whole(match: re.Match[str]) -> str:
-        found.append(match.group())
-        return MASK
-
-    if "://" in text:
-        text = re.sub(_IN_QUERY, in_query, re.sub(_IN_URL, in_url, text))
+        spans += private_keys(text)
     for literals, pattern in _SHAPES:
-        if any(literal in text for literal in literals):
-            text = re.sub(pattern, whole, text)
-    return _without_keys(text, found) if "PRIVATE KEY" in text else text
+        for literal in literals:
+            if literal in sample:
+                spans += _of_shape(text, literal, pattern)
+    return _masked(text, spans, found)
 
 
-def _without_keys(text: str, found: list[str]) -> str:
-    """Private keys go up to their ends; where there is none, or where what stands between is no key, as far as what
-    follows looks like a key: a message that names such a line takes nothing else with it."""
+def _of_urls(text: str) -> Iterator[tuple[int, int]]:
+    for match in re.finditer(_IN_URL, text):
+        yield match.span(match.lastindex or 0)
+    for match in re.finditer(_IN_QUERY, text):
+        if match.group(1).lower() in _SIGNATURES or looks_secret(match.group(1)):
+            yield match.span(2)
+
+
+def _of_shape(text: str, literal: str, pattern: str) -> Iterator[tuple[int, int]]:
+    place = text.find(literal)
+    while place >= 0:
+        match = re.compile(pattern).match(text, place) if _is_a_beginning(text, place) else None
+        if match is not None:
+            yield match.span(match.lastindex or 0)
+        place = text.find(literal, place + len(literal) if match is None else match.end())
+
+
+def _is_a_beginning(text: str, place: int) -> bool:
+    """True where no word goes on."""
+    before = text[place - 1 : place]
+    ended = not (before.isalnum() or before == "_") or text[place] == "/"
+    return ended or re.compile(_ESCAPE).search(text, max(0, place - _LONGEST_ESCAPE), place) is not None
+
+
+def _masked(text: str, spans: Iterable[tuple[int, int]], found: list[str] | None) -> str:
+    """The text with `***` in these places, which may overlap; what stood there is added to `found`."""
     kept: list[str] = []
     place = 0
-    while begins := re.compile(_KEY_BEGINS).search(text, place):
-        ends = re.compile(_KEY_ENDS).search(text, begins.end(), begins.end() + _LONGEST_KEY)
-        last = re.compile(_KEY_LINES).match(text, begins.end())
-        assert last is not None  # the lines may be none
-        if ends is not None and _is_key(text[begins.end() : ends.start()]):
-            last = ends
-        found.append(text[begins.start() : last.end()])
-        kept += (text[place : begins.start()], MASK)
-        place = last.end()
-    return "".join((*kept, text[place:]))
-
-
-def _is_key(between: str) -> bool:
-    lines = re.split(r"[\r\n]+|\\[rn]", between)
-    headers = r"\s*(?:[A-Z][\w-]{1,30}: |-----).*"
-    return all(re.fullmatch(_KEY_LINE, line) or re.fullmatch(headers, line) for line in lines)
+    for begins, ends in sorted(spans):
+        if ends > place and text[begins:ends] != MASK:
+            kept += (text[place:begins], MASK) if begins >= place else ()
+            place = ends
+            if found is not None:
+                found.append(text[begins:ends])
+    return "".join((*kept, text[place:])) if kept else text
 
 
 # Shorter values (true, admin, 1234) stand in other places by chance.
 _SHORTEST = 8
-_LONG_LINE = 16
 # The variable that holds secrets of one's own, one in each line.
 OWN = "DRIVETRAIN_MASK"
+_DIGITS = b"0123456789"
+# A progress bar's lines end in a carriage return.
+_ENDS = bytes.maketrans(b"\r", b"\n")
 
 
 class Masking:
@@ -246,7 +248,10 @@ class Masking:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         known = {text for text in secrets if len(text) >= _SHORTEST} | environment_secrets()
-        known = {written for text in known for written in _writings(text)}
+        if known:
+            from drivetrain.base.secret_writings import writings
+
+            known = {written for text in known for written in writings(text)}
         # The longest first: one may begin with another.
         self.secrets: tuple[str, ...] = tuple(sorted(known, key=lambda text: (-len(text), text)))
 
@@ -271,24 +276,33 @@ class Masking:
         return without(text, self.secrets)
 
 
-def _writings(secret: str) -> set[str]:
-    """A secret as it stands in a text, in JSON, in Python, in a shell and in a URL."""
-    from json import dumps
+class LogMasking:
+    """Masks pieces of a log, each of whole lines.
 
-    in_json = {dumps(secret)[1:-1], dumps(secret, ensure_ascii=False)[1:-1]}
-    in_url = "".join(
-        chr(byte) if (byte < 128 and chr(byte).isalnum()) or byte in b"_.-~" else f"%{byte:02X}"
-        for byte in secret.encode("utf-8", "surrogateescape")
-    )
-    in_shell = {secret.replace("'", how) for how in ("'\"'\"'", "'\\''")}
-    in_shell |= {re.sub(r"([^\w./:=@%+,-])", r"\\\1", secret), re.sub(r"([\\$\"`])", r"\\\1", secret)}
-    in_python = {repr(secret)[1:-1], ascii(secret)[1:-1], repr(secret.encode("utf-8", "surrogateescape"))[2:-1]}
-    in_python |= {repr(one)[1:-1] for one in (repr(secret), dumps(secret))}
-    in_urls = {in_url, in_url.replace("%20", "+"), in_url.replace("%2F", "/")}
-    again = {dumps(one)[1:-1] for one in in_json}
-    # A key of several lines is printed line by line, too.
-    lines = {line for line in secret.splitlines() if len(line) >= _LONG_LINE}
-    return {secret, *in_json, *again, *in_python, *in_shell, *in_urls, *lines}
+    Logs repeat their lines with other numbers, so a sample of a piece is searched: each line once, without digits.
+    """
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        self._secrets = [(secret, _in_samples(secret)) for secret in secrets]
+
+    def __call__(self, piece: bytes) -> tuple[bytes, int]:
+        """The piece without secrets, and how many were masked."""
+        sample = _sample_of(piece)
+        found: list[str] = []
+        likely = [secret for secret, part in self._secrets if part in sample]
+        text = without(piece.decode("utf-8", "surrogateescape"), likely, found, sample)
+        return text.encode("utf-8", "surrogateescape") if found else piece, len(found)
+
+
+def _sample_of(piece: bytes) -> str:
+    lines = set(piece.translate(_ENDS, _DIGITS).split(b"\n"))
+    return b"\n".join(lines).decode("utf-8", "surrogateescape")
+
+
+def _in_samples(secret: str) -> str:
+    """What a sample holds where the text holds the secret."""
+    lines = _sample_of(secret.encode("utf-8", "surrogateescape")).split("\n")
+    return max(lines, key=len)
 
 
 def environment_secrets() -> set[str]:
@@ -326,10 +340,10 @@ def mask(value: Any, name: str = "", found: list[str] | None = None) -> Any:
 def _by_name(value: Any, name: str, found: list[str]) -> Any:
     if isinstance(value, Mapping):
         given = cast("Mapping[str, Any]", value)
-        pair = given.get("Name") or given.get("Key")
+        pair = next((given[key] for key in ("Name", "Key", "name", "key") if given.get(key)), None)
         masked = {key: _by_name(item, key, found) for key, item in given.items()}
         if isinstance(pair, str) and looks_secret(pair):
-            for member in ("Value", "DefaultValue"):
+            for member in ("Value", "DefaultValue", "value"):
                 if member in masked:
                     found.append(str(given[member]))
                     masked[member] = MASK

@@ -7,23 +7,55 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-# What stands before a value within a text: NAME=, name: , {"name": , --name
-_BETWEEN = (
-    r"(\\?[\"']?\]?[ \t]{0,8}(?:=>|:=|=(?![=~])|:(?![:=]))[ \t]{0,8}"
-    r"|(?(1)(?:[ \t]{1,3}(?=[^\s=:-])|\\?[\"'],[ \t]{1,3}(?=\\?[\"']))|(?!)))"
+# A terminal's colours, as they are and as JSON and Python write them.
+_COLOUR = r"(?:(?:\x1b|\\u001b|\\x1b)\[[\d;]{0,12}m){0,3}"
+# A quotation mark, also in a text in JSON in JSON.
+_QUOTE = r"\\{0,7}[\"']"
+_GIVES = r"[ \t]{0,3}[:=][ \t]{0,3}"
+_NAME = r"(-{1,2})?([A-Za-z_][\w.-]{0,63})"
+_LONGEST_NAME = 66
+# What stands between a name and its value: NAME=, name: , {"name": , name['key'] =, <name>
+_AFTER_NAME = (
+    rf"(?:{_QUOTE}|\\{{1,7}})?\]?{_COLOUR}[ \t]{{0,8}}(?:=>|:=|=(?![=~])|:(?![:=])){_COLOUR}[ \t]{{0,8}}{_COLOUR}"
+    r"|>(?=[^<>\n]{1,4096}</)"
 )
-_NAME = r"(?<![\w.:-])(-{1,2})?([A-Za-z_][\w.-]{0,63})" + _BETWEEN
+# --name value, '--name', 'value', '--name': invalid choice: 'value'
+_AFTER_FLAG = (
+    rf"(?:{_AFTER_NAME})(?:invalid [a-z_]{{1,20}}(?: value)?: )?"
+    rf"|[ \t]{{1,3}}(?=[^\s=:-])|{_QUOTE},\s{{0,20}}(?={_QUOTE})"
+)
+# {"name": "NAME", "value": "..."}, {"value": "...", "name": "NAME"}
+_BEFORE_A_NAME = rf"(?i)(?<![a-z])(?:name|key)(?:{_QUOTE})?{_GIVES}(?:{_QUOTE})?\Z"
+_AFTER_ITS_NAME = (
+    rf"(?i)(?:{_QUOTE})?,?(?:\s|\\{{1,7}}[nr]){{1,40}}(?:{_QUOTE})?(?:default_?)?value(?:{_QUOTE})?{_GIVES}"
+)
+_VALUE_BEFORE = (
+    rf"(?i)value{_QUOTE}{_GIVES}{_QUOTE}([^\"'\\\n]{{1,256}}){_QUOTE},\s{{0,20}}"
+    rf"{_QUOTE}(?:name|key){_QUOTE}{_GIVES}{_QUOTE}\Z"
+)
+_FAR = 400
+# ("NAME", "...")
+_BEFORE_IN_A_TUPLE = rf"\({_QUOTE}\Z"
+_AFTER_IN_A_TUPLE = rf"{_QUOTE},\s{{1,2}}(?={_QUOTE})"
 _VALUE = (
-    r"[bBfFrRuU]{0,2}(?:\\\"(?:[^\"\\\n]|\\[^\"\n]){1,4096}\\\"|\"(?:[^\"\\\n]|\\.){1,4096}\"|'(?:[^'\\\n]|\\.){1,4096}')"
-    r"|[^\s\"'<>{}\[\](),;&|]+"
+    r"[bBfFrRuU]{0,2}(?:(\\{1,7})([\"'])[^\n]{1,4096}?(?<!\\)\1\2|\"(?:[^\"\\\n]|\\.){1,4096}\"|'(?:[^'\\\n]|\\.){1,4096}')"
+    r"|[^\s\"'<>{}\[\](),;&|\x1b]+"
 )
+# Of a variable on a line of its own, as `env` writes it, any mark belongs to the value.
+_BEFORE_A_VARIABLE = r"(?:(?<![^\n])|\\n|[\"'])(?:export )?\Z"
+_WORD = r"(?:[^\s\"'\x1b\\]|\\[^nrt\"'])+"
 _SCHEMES = (
-    r"(?i)\b((?:Bearer|Authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?[A-Za-z]{3,20})[ \t]{1,3})([\w.~+/=-]{8,})"
+    r"(?i)((?:Bearer(?=[ \t]+[^\d\s]*\d)|Authorization[\"']?[ \t]{0,3}[:=][ \t]{0,3}[\"']?[A-Za-z]{3,20})[ \t]{1,3})"
+    r"([\w.~+/=-]{8,})"
 )
-_CURL_USER = r"((?<!\S)(?:-u|--user|--proxy-user|-U)[ =]?[\"']?[^\s:\"']{0,200}:)([^\s\"']+)"
+_COMMAND = r"(?:[^\n]|(?<=\\)\n){0,2000}"
+_CURL_USER = (
+    rf"((?<![^\s\"'])(?:-u|--user|--proxy-user|-U)(?:[ =]?(?:{_QUOTE})?|{_QUOTE},\s{{0,20}}{_QUOTE})"
+    r"[^\s:\"']{0,200}:)([^\s\"'\\]+)"
+)
 # Words that stand where a value could.
 _NO_VALUES = frozenset([
     "true", "false", "none", "null", "nil", "yes", "no", "on", "off", "undefined", "required", "missing",
@@ -47,16 +79,69 @@ class Named(NamedTuple):
     certain: bool
 
 
-def named_values(text: str, wanted: Callable[[str], bool]) -> Iterator[Named]:
+def named_values(text: str, hints: Iterable[str], wanted: Callable[[str], bool]) -> Iterator[Named]:
     """The values of the names that are `wanted`, and of `Authorization: SCHEME ...`, `Bearer ...` and
-    `curl -u user:...`, in the order of their places."""
-    found = [_after(text, match) for match in re.finditer(_SCHEMES, text)]
-    if "curl" in text:
-        found += [_after(text, match) for match in re.finditer(_CURL_USER, text)]
-    for name in re.finditer(_NAME, text):
-        if wanted(name.group(2)) and (value := re.compile(_VALUE).match(text, name.end())):
-            found.append(_of_name(text, name, value))
+    `curl -u user:...`, in the order of their places.
+
+    Args:
+        hints: in small letters; each name that is wanted has one of them in it.
+    """
+    found = [_of_name(text, name) for name in names(text, hints, wanted)]
+    if "auth" in hints or "bearer" in hints:
+        schemes = (re.compile(_SCHEMES).match(text, place) for place in _places(text, ("bearer", "authorization")))
+        found += [_after(text, scheme) for scheme in schemes if scheme and _begins_a_word(text, scheme.start())]
+    ends = 0
+    for place in _places(text, ("curl",)) if "curl" in hints else ():
+        if place >= ends and (command := re.compile(_COMMAND).match(text, place)):
+            ends = command.end()
+            found += [_after(text, user) for user in re.compile(_CURL_USER).finditer(text, place, ends)]
     yield from sorted((one for one in found if one is not None), key=lambda one: one.begins)
+
+
+def names(text: str, hints: Iterable[str], wanted: Callable[[str], bool]) -> Iterator[re.Match[str]]:
+    """The names that are `wanted`."""
+    ends = 0
+    for place in _places(text, hints):
+        if place < ends:
+            continue
+        for begins in _beginnings(text, place):
+            name = re.compile(_NAME).match(text, begins)
+            if name and name.end() > place and wanted(name.group(2)) and not _in_an_arn(text, begins):
+                yield name
+                ends = name.end()
+                break
+
+
+def _places(text: str, words: Iterable[str]) -> list[int]:
+    small = text.replace("\u0130", "i").lower()  # the one letter whose small one is longer
+    places: list[int] = []
+    for word in words:
+        place = small.find(word)
+        while place >= 0:
+            places.append(place)
+            place = small.find(word, place + len(word))
+    return sorted(places)
+
+
+def _beginnings(text: str, place: int) -> Iterator[int]:
+    """Where the name may begin that has a letter at the place: behind an escape of JSON, a URL or a terminal, too."""
+    before = re.match(r"[\w.-]*", text[max(0, place - _LONGEST_NAME) : place][::-1])
+    begins = place - (before.end() if before else 0)
+    if place - begins == _LONGEST_NAME:
+        return
+    escape = re.compile(r"(?<=%)[0-9A-Fa-f]{2}|(?<=[\[;])\d{0,3}m|[\d.]*").match(text, begins)
+    if text[begins - 1 : begins] == "\\":
+        yield begins + 1
+    yield escape.end() if escape else begins
+
+
+def _begins_a_word(text: str, place: int) -> bool:
+    return text[place].isupper() or not text[place - 1 : place].isalpha()
+
+
+def _in_an_arn(text: str, place: int) -> bool:
+    before = re.compile(r"\barn:[\w:-]*:\Z")
+    return text[place - 1 : place] == ":" and before.search(text, max(0, place - 80), place) is not None
 
 
 def _after(text: str, match: re.Match[str]) -> Named | None:
@@ -64,22 +149,48 @@ def _after(text: str, match: re.Match[str]) -> Named | None:
     return None if _says_nothing(text[begins:ends]) else Named(match.group(1), begins, ends, True)
 
 
-def _of_name(text: str, name: re.Match[str], value: re.Match[str]) -> Named | None:
-    given = value.group()
+def _of_name(text: str, name: re.Match[str]) -> Named | None:
+    flag, named = name.groups()
+    begins, ends = name.span()
+    if between := re.compile(_AFTER_FLAG if flag else _AFTER_NAME).match(text, ends):
+        return _at(text, between.end(), named, between.group(), is_flag=bool(flag))
+    if re.compile(_BEFORE_A_NAME).search(text, max(0, begins - 30), begins):
+        if between := re.compile(_AFTER_ITS_NAME).match(text, ends):
+            return _at(text, between.end(), named, "")
+        if value := re.compile(_VALUE_BEFORE).search(text, max(0, begins - _FAR), begins):
+            return None if _says_nothing(value.group(1)) else Named(named, *value.span(1), named.isupper())
+    if re.compile(_BEFORE_IN_A_TUPLE).search(text, max(0, begins - 9), begins):
+        between = re.compile(_AFTER_IN_A_TUPLE).match(text, ends)
+        value = _at(text, between.end(), named, "") if between else None
+        # ("password", "username") are names of columns.
+        if value and (value.certain or any(letter.isdigit() for letter in text[value.begins : value.ends])):
+            return value
+    return None
+
+
+def _at(text: str, place: int, named: str, between: str, *, is_flag: bool = False) -> Named | None:
+    value = re.compile(_VALUE).match(text, place)
+    if value is None:
+        return None
+    certain = is_flag or named.isupper()
     begins, ends = value.span()
-    if quoted := re.match(r"[bBfFrRuU]{0,2}(\\?[\"'])", given):
+    if quoted := re.match(r"[bBfFrRuU]{0,2}(\\{0,7}[\"'])", value.group()):
         begins, ends = begins + quoted.end(), ends - len(quoted.group(1))
     else:
-        ends -= len(given) - len(given.rstrip(".:!?"))
-    inner, named, flag = text[begins:ends], name.group(2), name.group(1)
-    if _says_nothing(inner) or inner.lower() in named.lower() or (flag and ":" in name.group(3)):
+        name = place - len(named) - 1
+        if certain and between == "=" and re.compile(_BEFORE_A_VARIABLE).search(text, max(0, name - 9), name):
+            value = re.compile(_WORD).match(text, place) or value
+        given = value.group()
+        ends = begins + len(given.rstrip("\\").rstrip(".:!?"))
+    inner = text[begins:ends]
+    if _says_nothing(inner) or inner.lower() in named.lower() or (is_flag and ":" in between and not quoted):
         return None
-    certain = bool(flag) or named.isupper()
-    if not quoted and not certain and re.fullmatch(_CODE, inner):
+    if not quoted and not is_flag and re.fullmatch(_CODE, inner):
         # A name in code, or a word of a sentence.
         rest = text[value.end() : value.end() + _SOON].partition("\n")[0]
-        after_colon = ":" in name.group(3) and rest.strip()
-        if "." in inner or rest[:1] in ("(", "[", ")", ",", "]") or after_colon:
+        if certain and (" " not in between or rest[:1] not in ("(", "[")):
+            return Named(named, begins, ends, certain)
+        if "." in inner or rest[:1] in ("(", "[", ")", ",", "]") or (":" in between and rest.strip()):
             return None
     return Named(named, begins, ends, certain)
 

@@ -204,7 +204,7 @@ SECRETS: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "shapes": (
         canary_secrets.by_shape,
-        {f"{OURS}.base.masking.without_shapes": lambda text, found=None: text},
+        {f"{OURS}.base.masking.without_shapes": lambda text, *_: text},
         "the secrets of",
     ),
     "environment": (

@@ -11,7 +11,8 @@ from typing import Any
 from drivetrain.base.masking import Masking
 from drivetrain.spec.steps import JobStep, ProcessingStep, RegisterStep, Step, TrainingStep
 from drivetrain.steps import METRICS_FILE
-from drivetrain.targets.local.home import Home, write_whole
+from drivetrain.targets.local.execution import worker
+from drivetrain.targets.local.home import Home
 from drivetrain.targets.local.jobs.starting_point import StartingPoint
 from drivetrain.targets.local.ledger import ArtifactEntry
 from drivetrain.targets.local.storage.objects import ObjectStore, sha256_of
@@ -73,11 +74,7 @@ class Recorded:
 def mask_logs(folder: Path) -> None:
     """Mask the secrets of this process in the logs of a task that has ended: a task is not given them, since its
     program would see them, and so it masks only what looks like a secret."""
-    masking = Masking()
-    for log in folder.glob("*.log"):
-        text = log.read_bytes().decode("utf-8", "replace")
-        if any(secret in text for secret in masking.secrets):
-            write_whole(log, masking.message(text))
+    worker.mask_logs(folder, Masking())
 
 
 def arguments_of(step: Step, words: Sequence[str], code: str) -> Json:

@@ -30,7 +30,7 @@ def serve(modules: list[str]) -> int | None:
     """Serve until the runner ends. Returns only in the forks, with the descriptor that watches the runner."""
     runner = supervision.watch_parent()
     become.load(modules)
-    scribe.without("", ())  # loads what masks
+    scribe.log_masking(())  # loads what masks
     requests = socket.socket(fileno=0)
     # Until here SIGTERM ends it at once; from here on there may be forks to take along.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

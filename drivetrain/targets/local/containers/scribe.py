@@ -16,7 +16,7 @@ import ending
 
 TYPE_CHECKING = False  # typing itself would cost a tenth of the start
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 _AT_ONCE = 1 << 16
 # The kernel keeps as much while nobody reads; a command that prints a lot waits less often.
@@ -50,7 +50,7 @@ class Scribe:
         poll.register(other, select.POLLIN)
         poll.register(self.read, select.POLLIN)
         told = b""
-        without("", ())  # loads what masks, while the command is still starting
+        self._lines.load()
         while True:
             for descriptor, _ in poll.poll():
                 if descriptor == self.read:
@@ -105,6 +105,14 @@ class MaskedLines:
         # Beginnings of secrets of several lines, each up to the end of a line.
         self._beginnings = [one[: end + 1] for one in self._bytes for end in range(len(one) - 1) if one[end] in b"\r\n"]
         self._held = bytearray()
+        self._masking: Callable[[bytes], tuple[bytes, int]] | None = None
+        self.masked = 0
+        """How many values were masked."""
+
+    def load(self) -> Callable[[bytes], tuple[bytes, int]]:
+        """Load what masks."""
+        self._masking = self._masking or log_masking(self._secrets)
+        return self._masking
 
     def feed(self, data: bytes) -> bytes:
         """What can be written now."""
@@ -144,20 +152,21 @@ class MaskedLines:
         key = held.rfind(_KEY_HEADER, max(0, size - _KEY_HEADER_BYTES))
         begun = [size - _overlap(held, _KEY_HEADER), key if key >= 0 else size, self._open_key(size)]
         end = min(end, *(place for place in begun if place is not None)) or size
-        whole = self._masked(held[:end])
+        masking = self.load()
+        whole, _ = masking(held[:end])
         for place in (held.rfind(b" ", 0, end) + 1, end - _LONGEST // 16, end - _LONGEST // 8):
-            if place > end // 2 and self._masked(held[:place]) + self._masked(held[place:end]) == whole:
+            if place > end // 2 and masking(held[:place])[0] + masking(held[place:end])[0] == whole:
                 return place
         return end
 
     def _take(self, cut: int) -> bytes:
         data = bytes(self._held[:cut])
         del self._held[:cut]
-        return self._masked(data) if data else b""
-
-    def _masked(self, data: bytes) -> bytes:
-        text = data.decode("utf-8", "surrogateescape")
-        return without(text, self._secrets).encode("utf-8", "surrogateescape")
+        if not data:
+            return b""
+        text, masked = self.load()(data)
+        self.masked += masked
+        return text
 
 
 def _overlap(held: bytes, secret: bytes) -> int:
@@ -165,14 +174,14 @@ def _overlap(held: bytes, secret: bytes) -> int:
     return next((size for size in range(len(secret) - 1, 0, -1) if held.endswith(secret[:size])), 0)
 
 
-def without(text: str, secrets: Iterable[str]) -> str:
-    """As texts are masked everywhere; what masks is loaded by the first call."""
+def log_masking(secrets: Iterable[str]) -> Callable[[bytes], tuple[bytes, int]]:
+    """What masks a piece of a log; loaded by the first call, while the command is still starting."""
     if "drivetrain" not in sys.modules:  # its own __init__ is not needed
         folder = __file__
         for _ in range(4):
             folder = os.path.dirname(folder)
         package = sys.modules["drivetrain"] = type(sys)("drivetrain")
         package.__path__ = [folder]
-    from drivetrain.base.masking import without as masked
+    from drivetrain.base.masking import LogMasking
 
-    return masked(text, secrets)
+    return LogMasking(secrets)

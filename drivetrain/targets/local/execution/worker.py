@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
-from drivetrain.base.masking import Masking
+from drivetrain.base.masking import LogMasking, Masking
 from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution import BAD_INPUT, Facts, StepFailedError, StepStoppedError, for_run
@@ -38,29 +38,30 @@ _LONGEST_KEY = 64 * 1024
 
 def mask_logs(folder: Path, masking: Masking) -> None:
     """Rewrite every log below the folder that holds a secret."""
+    masked = LogMasking(masking.secrets)
     for log in sorted(folder.rglob("*.log")):
-        if not any(masking.message(piece) != piece for piece in _pieces(log)):
+        if not any(masked(piece)[1] for piece in _pieces(log)):
             continue
         beside = log.with_name(f"{log.name}.part")
         descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-            file.writelines(map(masking.message, _pieces(log)))
+        with open(descriptor, "wb") as file:
+            file.writelines(masked(piece)[0] for piece in _pieces(log))
         beside.replace(log)
 
 
-def _pieces(log: Path) -> Iterator[str]:
+def _pieces(log: Path) -> Iterator[bytes]:
     """Whole lines, about 1 MiB at a time; a private key, which has many lines, is not divided."""
-    piece: list[str] = []
-    size, key = 0, 0
-    with open(log, encoding="utf-8", errors="surrogateescape", newline="") as file:
+    piece = bytearray()
+    key = 0
+    with open(log, "rb") as file:
         for line in file:
-            piece.append(line)
-            size += len(line)
-            key = size if "-----BEGIN " in line else 0 if "-----END " in line else key
-            if size > _PIECE and (not key or size - key > _LONGEST_KEY):
-                yield "".join(piece)
-                piece, size, key = [], 0, 0
-    yield "".join(piece)
+            piece += line
+            key = len(piece) if b"-----BEGIN " in line else 0 if b"-----END " in line else key
+            if len(piece) > _PIECE and (not key or len(piece) - key > _LONGEST_KEY):
+                yield bytes(piece)
+                piece.clear()
+                key = 0
+    yield bytes(piece)
 
 
 # Data that this user may not read, names that no file can have: the step's trouble, not the runner's.

@@ -13,6 +13,7 @@ from drivetrain.base.masking import MASK, Masking
 from drivetrain.cli.main import run
 from drivetrain.targets.local.execution import worker
 from drivetrain.targets.local.execution.worker import mask_logs
+from tests.fixtures.made_up_secrets import PLACES, leaks, made_up
 
 KEY = "-----BEGIN PRIVATE KEY-----\nabc\ndef\n-----END PRIVATE KEY-----\n"
 
@@ -36,20 +37,44 @@ def test_a_log_without_secrets_is_not_written_again(tmp_path: Path) -> None:
     assert log.stat() == before
 
 
+def written(folder: Path, program: str, **environment: str) -> Path:
+    """The definition of a pipeline whose one step is a program of Python."""
+    arguments = {
+        "ProcessingResources": {"ClusterConfig": {"InstanceType": "m", "InstanceCount": 1, "VolumeSizeInGB": 1}},
+        "AppSpecification": {"ImageUri": "image", "ContainerEntrypoint": ["python3", "-c", program]},
+        "Environment": environment,
+        "RoleArn": "arn:aws:iam::000000000000:role/Role",
+    }
+    definition = folder / "definition.json"
+    step = {"Name": "work", "Type": "Processing", "Arguments": arguments}
+    definition.write_text(json.dumps({"Version": "2020-12-01", "Steps": [step]}))
+    return definition
+
+
+def test_no_secret_that_a_step_prints_or_raises_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    secrets = made_up(7)
+    texts = [write(text) for text, _ in secrets.values() for write in PLACES.values()]
+    printed = tmp_path / "texts.json"
+    printed.write_text(json.dumps(texts))
+    program = (
+        f"import json; texts = json.load(open({str(printed)!r})); print(*texts, sep='\\n'); raise ValueError(texts)"
+    )
+    home = tmp_path / "home"
+    assert run(["run", "-d", str(written(tmp_path, program)), "--home", str(home)]) == 1
+    kept = {path: path.read_text(errors="replace") for path in home.rglob("*") if path.is_file()}
+    assert any(len(text) > 100_000 for text in kept.values()), "the log"
+    kept |= {Path("output"): "".join(capsys.readouterr())}
+    assert [
+        (name, path.name) for name, (_, parts) in secrets.items() for path in kept if leaks(kept[path], parts)
+    ] == []
+
+
 def test_what_a_run_keeps_is_for_its_owner_and_holds_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WANDB_API_KEY", "plain-looking-value")
     program = "print('denied: plain-looking-value, ghp_' + 'a1' * 20)"
-    arguments = {
-        "ProcessingResources": {"ClusterConfig": {"InstanceType": "m", "InstanceCount": 1, "VolumeSizeInGB": 1}},
-        "AppSpecification": {"ImageUri": "image", "ContainerEntrypoint": ["python3", "-c", program]},
-        "Environment": {"RATE": "plain-looking-value"},
-        "RoleArn": "arn:aws:iam::000000000000:role/Role",
-    }
-    definition = tmp_path / "definition.json"
-    step = {"Name": "work", "Type": "Processing", "Arguments": arguments}
-    definition.write_text(json.dumps({"Version": "2020-12-01", "Steps": [step]}))
+    definition = written(tmp_path, program, RATE="plain-looking-value")
     home = tmp_path / "home"
     old = os.umask(0o022)
     try:
