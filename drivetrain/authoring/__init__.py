@@ -282,7 +282,8 @@ def when(
     for given in conditions:
         if not isinstance(given, Comparison | In | Not | AnyOf | All):  # type: ignore[reportUnnecessaryIsInstance]
             raise SpecError(
-                f"when({shown(given)}) is not a condition. Compare it: reference >= 0.9, reference.equals('yes')."
+                f"when({shown(given)}) is not a condition. Compare a reference: reference >= 0.9, "
+                "reference.equals('yes'). `==` compares two references while the pipeline is built."
             )
     return ConditionStep(
         name=name,

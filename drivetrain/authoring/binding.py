@@ -182,6 +182,10 @@ def bind(
             continue
         if given[key] is None and declared.optional:
             continue
+        if isinstance(given[key], dict | list | tuple) and declared.type is str:
+            raise SpecError(
+                f"Step {label!r}: {key} is {shown(given[key])}; it takes a text with JSON. Write {key}=json.dumps(...)."
+            )
         parameters[key] = _checked(label, declared, as_value(given[key]))
         if isinstance(parameter := given[key], Parameter):
             for value in dict.fromkeys((parameter.default, *parameter.choices)):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from drivetrain.base.call_site import place_in
-from drivetrain.base.errors import SpecError, UserError, at_place, said
+from drivetrain.base.errors import SpecError, UserError, at_place, nearest, said
 
 
 def explained(error: Exception | SystemExit, path: Path) -> UserError:
@@ -21,7 +22,8 @@ def explained(error: Exception | SystemExit, path: Path) -> UserError:
         file = Path(error.filename or path).name  # perhaps one that it imports
         # An annotation that is a text has no line of its own.
         where = place_in(error.__traceback__) if error.lineno is None else f"{file}, line {error.lineno}"
-        return UserError(f"{where or file}: {error.msg}.")
+        written = f" in `{error.text.strip()}`" if error.text and error.text.strip() else ""
+        return UserError(f"{where or file}: {error.msg}{written}.")
     if isinstance(error, SystemExit):
         return UserError(
             f"{path.name} ended the program ({ended(error)}) when it was imported. Keep what it does as a script under "
@@ -33,7 +35,7 @@ def explained(error: Exception | SystemExit, path: Path) -> UserError:
         return at_place(SpecError(explain_validation(error)), place_in(error.__traceback__))
     frames = inspect.getinnerframes(error.__traceback__) if error.__traceback__ else []
     line = next((frame.lineno for frame in reversed(frames) if frame.filename == str(path)), "?")
-    return UserError(f"{path.name}, line {line}: {said(error)}{_about_relative(error)}")
+    return UserError(f"{path.name}, line {line}: {said(error)}{_advice(error)}")
 
 
 def ended(error: SystemExit) -> str:
@@ -41,10 +43,18 @@ def ended(error: SystemExit) -> str:
     return "sys.exit()" if error.code is None else f"sys.exit({error.code!r:.60})"
 
 
-def _about_relative(error: Exception) -> str:
-    """Advice where a file of a package is named, which is imported alone here."""
+def _advice(error: Exception) -> str:
+    """What to do, where the kind of the error tells it."""
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        top = error.name.partition(".")[0]
+        return f". Install what brings {top} (python -m pip install ...); what a step alone needs it imports itself."
+    if isinstance(error, NameError):
+        frame = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
+        close = nearest(error.name or "", {*frame.f_locals, *frame.f_globals})
+        return f". Did you mean {close!r}?" if close else ""
     if not isinstance(error, ImportError) or "no known parent package" not in str(error):
         return ""
+    # A file of a package, which is imported alone here.
     return (
         ". A pipeline file is imported by its own name, not as a part of its package. Import what lies beside it "
         "without the dot (from other import name), or call dt.run(FUNCTION) in Python, the function imported from its "

@@ -310,8 +310,14 @@ def _author(module: ModuleType, target: str, name: str) -> Callable[..., Any]:
     if len(found) == 1:
         return next(iter(found.values()))
     if not found:
-        raise UserError(f"{target}: no function is annotated `-> Pipeline`. Write: def my_pipeline() -> Pipeline: ...")
+        likely = [key for key, value in vars(module).items() if _may_be_meant(value, module)]
+        name = likely[-1] if likely else "my_pipeline"
+        raise UserError(f"{target}: no function is annotated `-> Pipeline`. Write: def {name}(...) -> Pipeline: ...")
     raise UserError(f"{target}: several pipelines ({', '.join(found)}). Name one: {target}:{next(iter(found))}")
+
+
+def _may_be_meant(value: object, module: ModuleType) -> bool:
+    return type(value) is FunctionType and value.__module__ == module.__name__ and not value.__name__.startswith("_")
 
 
 def _returns_pipeline(function: Callable[..., Any]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
 _MOST_COMPARED = 100
@@ -72,18 +72,48 @@ def said(error: BaseException) -> str:
         return f"{type(error).__name__}, whose message raises {type(other).__name__}"
 
 
-def did_you_mean(given: str, allowed: Iterable[str]) -> str:
+def did_you_mean(given: str, allowed: Iterable[str], *, none: str = "None is declared.") -> str:
     """`Did you mean 'train'? Allowed: test, train.`: the closest match first, where there is one."""
+    names = sorted(allowed)
+    shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
+    close = nearest(given, names)
+    return (f"Did you mean {close!r}? " if close else "") + (f"Allowed: {shown}." if names else none)
+
+
+def nearest(given: str, names: Collection[str]) -> str | None:
+    """The name that was probably meant: one that differs by case or by a slip of the finger, or that is begun so."""
     import difflib  # takes longer to import than most programs take to find nothing wrong
     import heapq
 
-    names = sorted(allowed)
-    likely = names
-    if len(names) > _MOST_COMPARED:  # comparing takes 20 microseconds a name
-        likely = heapq.nlargest(_MOST_COMPARED, names, key=lambda name: _common(given, name))
-    close = difflib.get_close_matches(given, likely, n=1, cutoff=0.55)
-    shown = ", ".join(names[:12]) + (f", ... ({len(names)} in all)" if len(names) > 12 else "")
-    return (f"Did you mean {close[0]!r}? " if close else "") + (f"Allowed: {shown}." if names else "None is declared.")
+    def distance(name: str) -> tuple[int, bool, int]:
+        return _slips(given, name), name[:1] != given[:1], abs(len(name) - len(given))
+
+    if len(names) > _MOST_COMPARED:
+        names = heapq.nlargest(_MOST_COMPARED, names, key=lambda name: _common(given, name))
+    folded = [name for name in names if name.strip().lower() == given.strip().lower()]
+    begun = [name for name in names if len(given) > 2 and name.startswith(given)]
+    slipped = min(names, key=distance, default="")
+    if distance(slipped)[:2] == (1, False) and not folded:
+        return slipped
+    if folded or begun:
+        return (folded or sorted(begun, key=len))[0]
+    longer = max(len(given), len(slipped))
+    if _slips(given, slipped) <= min(2, max(1, longer // 3), longer - 1):
+        return slipped
+    return next(iter(difflib.get_close_matches(given, names, n=1, cutoff=0.72)), None)
+
+
+def _slips(one: str, other: str) -> int:
+    """How many letters must be added, left out, replaced or swapped to come from one text to the other."""
+    before, row = [0], [*range(len(other) + 1)]
+    for i, a in enumerate(one, 1):
+        previous, before, row = before, row, [i]
+        for j, b in enumerate(other, 1):
+            least = min(before[j] + 1, row[-1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == other[j - 2] and b == one[i - 2]:
+                least = min(least, previous[j - 2] + 1)
+            row.append(least)
+    return row[-1]
 
 
 def _common(one: str, other: str) -> int:
@@ -92,12 +122,7 @@ def _common(one: str, other: str) -> int:
 
 
 def _common_start(one: str, other: str) -> int:
-    count = 0
-    for a, b in zip(one, other, strict=False):
-        if a != b:
-            break
-        count += 1
-    return count
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 def first_line(error: BaseException) -> str:

@@ -95,7 +95,7 @@ def _usage(error: Any) -> str:
     elif option:
         message += f". {did_you_mean(option, _options(command)).partition(' Allowed:')[0]}"
     else:
-        message = " ".join(error.format_message().split())
+        message = " ".join(error.format_message().split()) + _without_equals(context)
     return f"error: {message}\nTry `{path} --help`."
 
 
@@ -108,6 +108,15 @@ def _in_place_of(option: str, command: Any) -> str | None:
     if option != "--json":
         return None
     return "Leave it out: what this prints is for programs as it is." if below is None else "Name a command first."
+
+
+def _without_equals(context: Any) -> str:
+    """Advice where `--set epochs 4` was written, whose 4 click takes for another argument."""
+    for parameter in getattr(getattr(context, "command", None), "params", ()):
+        for given in (context.params.get(parameter.name) or ()) if "--set" in parameter.opts else ():
+            if "=" not in given:
+                return f" Write --set with an equals sign: --set {given}=VALUE."
+    return ""
 
 
 def _options(command: Any) -> list[str]:

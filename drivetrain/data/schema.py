@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, nearest
 from drivetrain.data.arrow import DataType, Schema, arrow
 from drivetrain.data.convert import described, wider_text_type
 from drivetrain.data.source import SCHEMA_FILE, Source
@@ -122,12 +122,9 @@ def _levels(data_type: DataType) -> int:
 
 def suggestion(given: str, allowed: Iterable[str]) -> str:
     """`. Did you mean 'x'? There are: ...`"""
-    import difflib
-
     names = list(allowed)
-    close = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
-    folded = [name for name in names if name.strip().lower() == given.strip().lower()]
-    meant = f" Did you mean {(folded or close)[0]!r}?" if folded or close else ""
+    close = nearest(given, names)
+    meant = f" Did you mean {close!r}?" if close else ""
     listed = ", ".join(names[:10]) + (f", ... ({len(names)} in all)" if len(names) > 10 else "")
     return f".{meant} There are: {listed}."
 

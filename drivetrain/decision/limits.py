@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.decision.differences import Difference
 from drivetrain.decision.evaluation import ALL, Evaluation, Group, Measured
 from drivetrain.decision.formatting import place
@@ -13,7 +13,6 @@ from drivetrain.decision.intervals import rejected
 from drivetrain.decision.noninferiority import likely_ruled_out
 from drivetrain.decision.policy import Limit, Policy
 
-_SHOWN = 20
 SAY_IT = "A recipe says so of its own metrics by higher_is_better; others are named in docs/metrics.md."
 
 
@@ -231,23 +230,12 @@ def _direction(value: Measured, limit: Limit, where: str) -> bool:
 
 
 def _closest(metric: str, group: Group) -> str:
-    from drivetrain.registry.registry import closest
-
     names = [*group.metrics, *group.undefined]
-    told = closest(metric, names)
-    if len(names) <= _SHOWN:
-        return told
     # Every name may be the one that was meant; those of single classes would drown the list.
-    plain = sorted(name for name in names if "_class_" not in name)
-    return f"{told.partition('Allowed: ')[0]}Allowed: {', '.join(plain[:_SHOWN])}, ..."
+    plain = [name for name in names if "_class_" not in name]
+    return did_you_mean(metric, names).partition("Allowed: ")[0] + did_you_mean("", plain or names)
 
 
 def _slices(evaluation: Evaluation, limit: Limit) -> str:
-    from drivetrain.registry.registry import closest
-
     names = [name for name in evaluation.groups if name]
-    if not names:
-        return "It was evaluated without slices: evaluate with slices='column'."
-    if len(names) <= _SHOWN:
-        return closest(limit.slice, names)
-    return f"{closest(limit.slice, names).partition('Allowed: ')[0]}Allowed: {', '.join(sorted(names)[:_SHOWN])}, ..."
+    return did_you_mean(limit.slice, names, none="It was evaluated without slices: evaluate with slices='column'.")

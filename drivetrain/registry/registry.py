@@ -16,13 +16,13 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol, cast, get_args
 
 from drivetrain.base.bounds import is_number
-from drivetrain.base.errors import InputError
+from drivetrain.base.errors import InputError, did_you_mean
 from drivetrain.base.errors import shown as brief
 from drivetrain.registry.record import ModelRecord
 
@@ -243,7 +243,7 @@ def open_registry(url: str) -> Registry:
         if not colon and ("/" in url or "." in url):
             raise InputError(f"registry {shown(url)!r} names no kind. Write it as local:{shown(url)}.")
         raise InputError(
-            f"registry {shown(url)!r}: unknown kind {shown(kind)!r}. {closest(kind, [*available, 'auto'])}"
+            f"registry {shown(url)!r}: unknown kind {shown(kind)!r}. {did_you_mean(kind, [*available, 'auto'])}"
         )
     return cast("Registry", importlib.import_module(f"{__package__}.backends.{kind}").connect(location))
 
@@ -305,7 +305,7 @@ def checked_approval(status: str) -> Approval:
         InputError: when there is no such status.
     """
     if status not in APPROVALS:
-        raise InputError(f"unknown approval status {status!r}. {closest(status, APPROVALS)}")
+        raise InputError(f"unknown approval status {status!r}. {did_you_mean(status, APPROVALS)}")
     return status
 
 
@@ -352,14 +352,3 @@ def checked_request(group: str, record: ModelRecord) -> dict[str, Any]:
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"the record of a model in group {group!r} cannot be written as JSON: {error}.") from None
     return request
-
-
-def closest(given: str, allowed: Iterable[str]) -> str:
-    """`Did you mean 'local'? Allowed: local.`"""
-    import difflib
-
-    names = sorted(allowed)
-    close = difflib.get_close_matches(given, names, n=1, cutoff=0.6)
-    return (f"Did you mean {close[0]!r}? " if close else "") + (
-        f"Allowed: {', '.join(names)}." if names else "There is none."
-    )

@@ -121,10 +121,11 @@ def iterations_write_to_places_of_their_own(graph: Graph) -> Iterator[str]:
                 found = None
             name = json.dumps(found) if isinstance(found, int | float) else found
             if not isinstance(name, str) or not _FOLDER.fullmatch(name):
+                named = repr(name) if isinstance(name, str) else f"item {item!r:.80}"
                 yield (
-                    f"{loop.name!r}: item {item!r:.80} gives no name for the folder of its outputs. Give "
-                    "for_each(..., key='a field of the items') whose values are letters, digits and . _ + -, or such "
-                    "items."
+                    f"{loop.name!r}: {named} cannot name the folder of an iteration's outputs. Allowed: letters, "
+                    "digits and . _ + -. Give objects and the field that names them: "
+                    "for_each([{'id': 'a1', ...}, ...], key='id')."
                 )
                 break
             names.append(name)

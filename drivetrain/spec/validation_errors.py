@@ -75,7 +75,10 @@ def _said(problem: Any) -> str:
 
 
 def message_of(problem: Any) -> str:
-    """What pydantic says of a problem, without its own word before what a validator says, and without a full stop."""
+    """What is to be given in place of a value of the wrong type, or what pydantic or a validator says."""
+    kind, _, rest = problem["type"].partition("_")
+    if kind in _KINDS and rest in ("type", "parsing", "from_float"):
+        return f"give {_KINDS[kind]}"
     return problem["msg"].removeprefix("Value error, ").removeprefix("Assertion failed, ").rstrip(".")
 
 

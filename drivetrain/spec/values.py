@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, NoReturn, cast
 
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 
+from drivetrain.base.call_site import is_called_by_user
 from drivetrain.base.errors import SpecError, shown
 from drivetrain.spec import Frozen, Lazily
 from drivetrain.steps import listed
@@ -25,40 +26,37 @@ class Pending(Frozen):
     """A value that is not there yet while the pipeline is built: a reference, or a parameter, which stands for one."""
 
     def __bool__(self) -> NoReturn:
-        raise SpecError(
-            f"{self.described()} has no value while the pipeline is built, so `if`, `and`, `or` and `not` cannot test "
-            "it. Build a condition (`reference >= 0.9`, `reference.equals('yes')`) and branch with "
-            "`when(condition, then=[...], otherwise=[...])`."
-        )
-
-    def __format__(self, _: str) -> NoReturn:
-        raise SpecError(
-            f"{self.described()} has no value while the pipeline is built, so an f-string cannot hold it. "
-            "Use `join('s3://', bucket, '/data')`."
+        self._refuse(
+            "`if`, `and`, `or` and `not` cannot test it. Build a condition (`reference >= 0.9`, "
+            "`reference.equals('yes')`) and branch with `when(condition, then=[...], otherwise=[...])`."
         )
 
     # Without these, str() and "%s" would put the model's own text into a path, and `in` and `for` would go through the
     # model's fields: wrong without a word. repr() stays, for a look at what a reference is.
-    def __str__(self) -> NoReturn:
-        raise SpecError(
-            f"{self.described()} has no value while the pipeline is built, so no text can be made of it. "
-            "Use `join('s3://', bucket, '/data')`; `repr(reference)` shows the reference itself."
-        )
+    def __str__(self, _: str = "") -> NoReturn:
+        self._refuse("an f-string or a text cannot hold it. Join the parts: `join('s3://', bucket, '/data')`.")
+
+    __format__ = __str__
 
     def __add__(self, _: Any) -> NoReturn:
-        raise SpecError(
-            f"{self.described()} has no value while the pipeline is built, so nothing can be added to it. "
-            "Use `join('s3://', bucket, '/data')` for text; a step can reckon with numbers."
-        )
+        self._refuse("nothing can be added to it. Use `join('s3://', bucket, '/data')`; a step can add numbers.")
 
     __radd__ = __add__
 
     def __iter__(self) -> NoReturn:
-        raise SpecError(
-            f"{self.described()} has no value while the pipeline is built, so `in`, `for` and `list` cannot look into "
-            "it. Compare it (`reference.is_in(['a', 'b'])`, `reference.equals('yes')`) and branch with "
-            "`when(condition, then=[...])`."
+        self._refuse(
+            "`in`, `for` and `list` cannot look into it. Compare it (`reference.is_in(['a', 'b'])`, "
+            "`reference.equals('yes')`) and branch with `when(condition, then=[...])`."
         )
+
+    # An author means a condition, where this would always be False.
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str | int | float) and is_called_by_user():
+            self._refuse(f"`==` cannot compare it. Use reference.equals({shown(other)}) as the condition of when(...).")
+        return super().__eq__(other)
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise SpecError(f"{self.described()} has no value while the pipeline is built, so {why}")
 
     def described(self) -> str:
         """The reference in an author's words, for messages."""
@@ -303,9 +301,10 @@ def as_value(given: Any) -> Value:
         given = given.ref()
     if isinstance(given, Reference | bool | int | float | str):
         return cast(Value, given)
+    advice = " Write it as JSON: json.dumps(...)." if type(given) in (dict, list, tuple) else ""
     raise SpecError(
-        f"{shown(given)} is a {type(given).__name__}, which a pipeline cannot carry. Allowed: str, int, float, bool, a "
-        "pipeline parameter, or a reference to a step's output, metric or property."
+        f"{shown(given)} is a {type(given).__name__}, which a pipeline cannot carry.{advice} Allowed: str, int, float, "
+        "bool, a pipeline parameter, or a reference to a step's output, metric or property."
     )
 
 

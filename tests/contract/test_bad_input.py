@@ -231,7 +231,7 @@ def bomb() -> str:
         ("word: " + "[" * DEEP, ["nested deeper than 50 levels"]),
         (b"word: \xe9", ["is not UTF-8 (byte 6)"]),
         ("tiems: 3", ["Setting tiems", "does not exist", "Did you mean 'times'?"]),
-        ("times: many", ["Setting times", "'many'", "valid integer"]),
+        ("times: many", ["Setting times", "'many'", "give a whole number"]),
         ("? [a, b]\n: 3", ["cannot be a key"]),
         ("times: 3\ntimes: 4", ["line 2: 'times' is given twice"]),
     ],
@@ -266,7 +266,7 @@ def test_a_setting_in_the_environment(place: Place) -> None:
     file = place.write("example.py", PIPELINE)
     tag = '!!python/object/apply:os.system ["touch owned"]'
     place.refused(place.drivetrain("run", file, DRIVETRAIN_WORD=tag), "DRIVETRAIN_WORD", "tags are not allowed")
-    place.refused(place.drivetrain("run", file, DRIVETRAIN_TIMES="many"), "DRIVETRAIN_TIMES", "valid integer")
+    place.refused(place.drivetrain("run", file, DRIVETRAIN_TIMES="many"), "DRIVETRAIN_TIMES", "give a whole number")
     assert place.files() == {"example.py"}
 
 

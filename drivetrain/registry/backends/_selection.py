@@ -7,8 +7,8 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from drivetrain.base.errors import InputError
-from drivetrain.registry.registry import AbsentError, NotAllowedError, RegistryError, closest
+from drivetrain.base.errors import InputError, did_you_mean
+from drivetrain.registry.registry import AbsentError, NotAllowedError, RegistryError
 
 
 class Numbered(Protocol):
@@ -55,7 +55,8 @@ def no_version(group: str, wanted: str, newest: int, waits: int | None) -> Absen
 def no_group(registry: str, group: str, there: Iterable[str]) -> AbsentError:
     """That a registry has no such group, with the closest that it has."""
     names = tuple(sorted(there))
-    error = AbsentError(f"{registry} has no group {group!r}. {closest(group, names)}")
+    none = "It has no models yet: a pipeline with register(...) registers one."
+    error = AbsentError(f"{registry} has no group {group!r}. {did_you_mean(group, names, none=none)}")
     error.there = names
     return error
 

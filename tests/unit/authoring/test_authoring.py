@@ -224,7 +224,7 @@ def test_what_a_step_is_given_of_another_kind_is_refused_where_it_is_written() -
             step(load, **{name: 5})
         with pytest.raises(SpecError, match=rf"script\('a\.py'\): {name} is 5\. Write {name}="):
             script("a.py", **{name: 5})  # type: ignore[arg-type]
-    with pytest.raises(SpecError, match=r"when\(5\) is not a condition\. Compare it"):
+    with pytest.raises(SpecError, match=r"when\(5\) is not a condition\. Compare a reference"):
         when(5)  # type: ignore[arg-type]
 
 

@@ -146,7 +146,7 @@ def test_ready_pipelines_are_listed_without_importing_them() -> None:
 
 WRONG = """
 from drivetrain.components import Input, component
-from drivetrain import Pipeline, Settings, script, step
+from drivetrain import Parameter, Pipeline, Settings, script, step
 
 class Base(Settings):
     rate: float = 0.5
@@ -161,7 +161,7 @@ class Good(Settings):
     limit: int = None
 
 @component
-def load(raw: Input, rows: int = 3) -> None:
+def load(raw: Input, rows: int = 3, text: str = "") -> None:
     ...
 
 def returned() -> Pipeline:
@@ -186,6 +186,19 @@ def data(settings: Good) -> Pipeline:
 
 def missing() -> Pipeline:
     return Pipeline(name="p", steps=[script("nowhere.py")])
+
+def called() -> Pipeline:
+    made = load(raw=step(load, raw="s3://b/raw"))
+    return Pipeline(name="p", steps=[made])
+
+def equal() -> Pipeline:
+    rows = Parameter.integer("Rows", default=1)
+    made = step(load, raw="s3://b/raw", name="one" if rows == 1 else "many")
+    return Pipeline(name="p", steps=[made])
+
+def as_dict() -> Pipeline:
+    made = step(load, raw="s3://b/raw", text={"a": 1})
+    return Pipeline(name="p", steps=[made])
 """
 
 
@@ -195,9 +208,24 @@ def missing() -> Pipeline:
         ("returned", "def returned", "returned() returned 1; it must return a Pipeline."),
         ("ended", "    raise SystemExit", "ended() ended the program (sys.exit(3))"),
         ("taking", "def taking", "taking() must take no parameter"),
-        ("default", "    rows: int", "The default of setting rows in Mine is 'many': Input should be a valid integer"),
+        ("default", "    rows: int", "The default of setting rows in Mine is 'many': give a whole number"),
         ("unknown", "    return Pipeline(name=settings", "Setting 'rats' does not exist in Good. Did you mean 'rate'?"),
         ("data", "    made = step", "Input 'nowhere': no such file or folder in"),
+        (
+            "called",
+            "    made = load(",
+            "load(...) calls the function now, with what is known only when the pipeline runs.",
+        ),
+        (
+            "equal",
+            '    made = step(load, raw="s3://b/raw", name',
+            "Parameter 'Rows' has no value while the pipeline is built",
+        ),
+        (
+            "as_dict",
+            '    made = step(load, raw="s3://b/raw", text',
+            "Step 'load': text is {'a': 1}; it takes a text with JSON.",
+        ),
         ("missing", '    return Pipeline(name="p", steps=[script', "Step 'nowhere': there is no script"),
     ],
 )

@@ -73,7 +73,7 @@ class Mine(Settings):
             "Pipeline.triggers is one Schedule. Give a list: triggers=[...].",
         ),
         (lambda: Mine(epoch=5), "Mine.epoch does not exist. Did you mean 'epochs'?"),  # type: ignore[call-arg]
-        (lambda: Mine(api_token="hunter2"), "Mine.api_token is ***: Input should be a valid integer"),  # type: ignore
+        (lambda: Mine(api_token="hunter2"), "Mine.api_token is ***: give a whole number"),  # type: ignore
         (lambda: payload(None), "payload.a is None: give True or False or a whole number or a number or a text."),
     ],
 )

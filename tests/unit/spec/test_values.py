@@ -70,6 +70,13 @@ def test_references_keep_python_equality() -> None:
     assert MetricRef(step="evaluate", name="loss") != ACCURACY
 
 
+def test_a_reference_and_a_value_of_python_are_unequal_to_libraries_and_refused_of_an_author() -> None:
+    with pytest.raises(SpecError, match=r"Metric 'accuracy' .*reference.equals\(0.9\)"):
+        bool(ACCURACY == 0.9)
+    assert Not(condition=ACCURACY > 0.1) != Not(condition=FLOOR > 0.1)
+    assert hash(MetricRef(step="evaluate", name="accuracy")) == hash(ACCURACY)
+
+
 def test_what_a_pipeline_cannot_carry_is_refused() -> None:
     with pytest.raises(SpecError, match="is a list"):
         as_value([1, 2])

@@ -123,7 +123,7 @@ def problems(
                 why = "; ".join(f"{name} {reason}" for name, reason in refused.items()) or "there is no training step."
                 found.append(f"{where}: no step can be interrupted: {why}")
         elif one.step not in steps:
-            found.append(f"{where}: there is no step {one.step!r}. {did_you_mean(one.step, can)}")
+            found.append(f"{where}: there is no step {one.step!r}. {did_you_mean(one.step, can or steps)}")
         elif one.step in stubbed:
             found.append(f"{where}: {one.step} is not run, since --stub gives its outputs.")
         elif steps[one.step] != "Training":
