@@ -35,6 +35,7 @@ _PIECE = 1 << 20  # received at once: so much memory is needed beside the buffer
 _PASSING = frozenset({"ConditionalRequestConflict", "OperationAborted", "RequestTimeout"})
 _NEVER = frozenset({501, 505})  # of those from 500 on: what the service cannot do, now or later
 _LONGEST_PAUSE_S = 2.0
+_jitter = random.Random()  # a training draws from Python's own generator, and resumes it
 _SILENT_S = 5.0  # an outage that is longer than this is told
 _FOR_CHECKPOINTS = (
     *("s3:ListBucket", "s3:GetObject", "s3:PutObject", "s3:DeleteObject"),
@@ -161,7 +162,7 @@ class Client:
                 answer = ask()
             except _PassingError as error:
                 now = time.monotonic()
-                pause = random.uniform(0, min(_LONGEST_PAUSE_S, 0.05 * 2**attempts))
+                pause = _jitter.uniform(0, min(_LONGEST_PAUSE_S, 0.05 * 2**attempts))
                 if now + pause >= min(began + self.patience.seconds, stopping.leaves_by()):
                     raise NoAnswerError(
                         f"S3 did not {doing} {self._uri(key)}: given up after {now - began:.1f} s and {attempts} "

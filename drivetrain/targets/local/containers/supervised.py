@@ -129,6 +129,7 @@ PORT_VARIABLE = "DRIVETRAIN_PORT"
 # Where programs say why they failed; the service shows at most this many characters.
 FAILURE_FILES = ("output/failure", "output/message")
 FAILURE_CHARACTERS = 1024
+TRACEBACK = "Traceback (most recent call last):"
 LOG_TAIL_LINES = 14  # with the line above them 15
 # Variables that no interpreter and no library reads as it is loaded.
 _OF_THE_PLATFORM = re.compile(r"(AWS|DRIVETRAIN|SM|SAGEMAKER|TRAINING|PROCESSING)_\w+")
@@ -324,5 +325,13 @@ def failure_reason(
         how += " (SIGKILL: often the kernel, out of memory)"
     with log.open("rb") as file:
         file.seek(max(log_start, log.stat().st_size - 16 * FAILURE_CHARACTERS))
-        lines = file.read().decode("utf-8", "replace").rstrip().splitlines()[-LOG_TAIL_LINES:]
-    return "\n".join([how, *lines])
+        lines = file.read().decode("utf-8", "replace").rstrip().splitlines()
+    return "\n".join([how, *_end_of(lines)])
+
+
+def _end_of(lines: Sequence[str]) -> list[str]:
+    """At most LOG_TAIL_LINES; of a traceback whose exception has more, the exception's first line, too."""
+    ended = list(lines[-LOG_TAIL_LINES:])
+    begun = next((place for place in reversed(range(len(lines))) if lines[place].strip() == TRACEBACK), len(lines))
+    said = next((line for line in lines[begun + 1 : -LOG_TAIL_LINES] if line and not line.startswith(" ")), None)
+    return ended if said is None else [said, "...", *ended[2:]]

@@ -33,6 +33,7 @@ from drivetrain.targets.local.storage.objects import ObjectStore, stored
 from drivetrain.targets.sagemaker.document.document import Retry, StepNode
 
 _PIECE = 1 << 20
+_LONGEST_LINE = 1 << 20
 _LONGEST_KEY = 64 * 1024
 
 
@@ -50,18 +51,25 @@ def mask_logs(folder: Path, masking: Masking) -> None:
 
 
 def _pieces(log: Path) -> Iterator[bytes]:
-    """Whole lines, about 1 MiB at a time; a private key, which has many lines, is not divided."""
+    """Whole lines, about 1 MiB at a time; a private key, which has many lines, is not divided. A longer line is cut
+    between two words."""
     piece = bytearray()
     key = 0
     with open(log, "rb") as file:
-        for line in file:
+        while line := file.readline(_LONGEST_LINE):
             piece += line
             key = len(piece) if b"-----BEGIN " in line else 0 if b"-----END " in line else key
             if len(piece) > _PIECE and (not key or len(piece) - key > _LONGEST_KEY):
-                yield bytes(piece)
-                piece.clear()
-                key = 0
+                cut = len(piece) if line.endswith(b"\n") else _between_words(piece)
+                yield bytes(piece[:cut])
+                del piece[:cut]
+                key = len(piece) if b"-----BEGIN " in piece else 0
     yield bytes(piece)
+
+
+def _between_words(piece: bytearray) -> int:
+    """A place near the end where no value is divided; the end where there is none."""
+    return max(piece.rfind(mark, max(0, len(piece) - _LONGEST_KEY)) for mark in b" \t,;\"'&") + 1 or len(piece)
 
 
 # Data that this user may not read, names that no file can have: the step's trouble, not the runner's.

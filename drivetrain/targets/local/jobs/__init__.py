@@ -5,7 +5,8 @@ Here is what processing and training jobs have in common: on how many hosts, wit
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -27,6 +28,8 @@ _MOST_HOSTS = 254
 # So many warnings are told beside a step; the log has all of them, and all of each.
 _MOST_WARNINGS = 5
 _MOST_CHARACTERS = 400
+_MOST_COUNTED = 10_000
+_LONGEST_LINE = 1 << 16
 
 
 def entry_point(step: str, app: Mapping[str, Any], image: Any, options: Options) -> tuple[str, ...] | None:
@@ -263,14 +266,26 @@ def _asks_registry(arguments: Mapping[str, Any], environment: Mapping[str, str])
 def logged_warnings(logs: Path) -> str | None:
     """The different lines that begin with `warning: ` in the logs of all hosts, as one text; None where there are
     none."""
-    found: dict[str, None] = {}
-    for log in sorted(logs.glob("*.log")):
-        with log.open("rb") as lines:
-            for line in lines:
-                if line.startswith(WARNING.encode()):
-                    found[line.decode("utf-8", "replace").strip().removeprefix(WARNING)] = None
-    if not found:
+    told: list[str] = []
+    found: set[int] = set()
+    for line in chain.from_iterable(map(_beginnings, sorted(logs.glob("*.log")))):
+        if line.startswith(WARNING.encode()) and len(found) <= _MOST_COUNTED:
+            text = line.decode("utf-8", "replace").strip().removeprefix(WARNING)
+            if (number := hash(text)) not in found and len(told) < _MOST_WARNINGS:
+                told.append(text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}...")
+            found.add(number)
+    if not told:
         return None
-    told = [text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}..." for text in found]
-    more = [f"{len(told) - _MOST_WARNINGS} more in the log"] if len(told) > _MOST_WARNINGS else []
-    return WARNING + "; ".join([*told[:_MOST_WARNINGS], *more])
+    left = min(len(found), _MOST_COUNTED) - len(told)
+    more = [f"{'more than ' if len(found) > _MOST_COUNTED else ''}{left} more in the log"] if left else []
+    return WARNING + "; ".join([*told, *more])
+
+
+def _beginnings(log: Path) -> Iterator[bytes]:
+    """The lines of a log, of a long one the first 64 KiB: a program may print for ever without a newline."""
+    with log.open("rb") as file:
+        is_new = True
+        while piece := file.readline(_LONGEST_LINE):
+            if is_new:
+                yield piece
+            is_new = piece.endswith(b"\n")

@@ -35,7 +35,7 @@ FAILURE_FILE_LIMIT = 1024
 # the same would happen again; INTERRUPTED is a person's doing, from the keyboard.
 FAILED, BAD_INPUT, RETRY, INTERRUPTED = 1, 2, 75, 130
 
-MAX_TRACEBACK_LINES = 15
+MAX_TRACEBACK_LINES, MAX_EXCEPTION_LINES = 15, 8
 # Of what a script wrote to stderr before it ended itself.
 MAX_LAST_LINES = 8
 _LOST_PEER = re.compile(
@@ -342,11 +342,13 @@ def _is_ours(filename: str) -> bool:
 def _short_traceback(error: BaseException) -> str:
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
     last = traceback.format_exception_only(error)
-    text = "".join(["Traceback (most recent call last):\n", *traceback.format_list(frames), *last])
-    lines = text.rstrip().splitlines()
-    if len(lines) > MAX_TRACEBACK_LINES:
-        lines = [lines[0], "  ...", *lines[2 - MAX_TRACEBACK_LINES :]]
-    return "\n".join(lines)
+    said = "".join(last).rstrip().splitlines()
+    if len(said) > MAX_EXCEPTION_LINES:  # its first lines say what it is
+        said = [*said[: MAX_EXCEPTION_LINES - 1], "  ..."]
+    lines = "".join(traceback.format_list(frames)).splitlines()
+    if len(lines) > (room := MAX_TRACEBACK_LINES - 1 - len(said)):
+        lines = ["  ...", *lines[1 - room :]]
+    return "\n".join(["Traceback (most recent call last):", *lines, *said])
 
 
 def json_or_none(path: Path) -> Any:

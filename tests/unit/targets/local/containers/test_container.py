@@ -519,3 +519,13 @@ def test_a_programs_reason_is_masked_before_it_is_cut(tmp_path: Path) -> None:
     reason = failure_reason(tmp_path, tmp_path / "log", 0, 1, None, ["correct-horse"])
     assert reason == "x" * 1010 + " token *** and"
     assert len(reason) == 1024
+
+
+def test_a_long_error_keeps_its_first_line(tmp_path: Path) -> None:
+    """Of a program that Python ended: the log's last lines are the end of the exception's message alone."""
+    said = ["ValueError: 40 columns are missing:", *(f"  column {number}" for number in range(40))]
+    trace = ["Traceback (most recent call last):", '  File "x.py", line 1, in <module>', "    check()", *said]
+    (tmp_path / "log").write_text("\n".join(["epoch 1", *trace, ""]))
+    how, first, left_out, *last = failure_reason(tmp_path, tmp_path / "log", 0, 1, None).splitlines()
+    assert (how, first, left_out) == ("exit code 1", "ValueError: 40 columns are missing:", "...")
+    assert last == [f"  column {number}" for number in range(28, 40)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,27 @@ def test_of_many_and_of_long_ones_the_rest_is_in_the_log(tmp_path: Path) -> None
     told = logged_warnings(tmp_path)
     assert told is not None and told.endswith("xxx...; 3 more in the log") and len(told) < 2200
     assert told.startswith("warning: 0 xxx") and "; 4 xxx" in told and "; 5 xxx" not in told
+
+
+@pytest.mark.parametrize(
+    ("line", "count", "told"),
+    [
+        (b"warning: " + b"x" * 1000, 20_000, "warning: " + "x" * 400 + "..."),  # 20 MB without a newline
+        (b"warning: %07d\n", 100_000, "; 0000004; more than 9995 more in the log"),
+    ],
+    ids=["one line", "many warnings"],
+)
+def test_any_output_is_read_in_bounded_memory(line: bytes, count: int, told: str, tmp_path: Path) -> None:
+    with (tmp_path / "host-1.log").open("wb") as log:
+        log.writelines(line % number if b"%" in line else line for number in range(count))
+    tracemalloc.start()
+    try:
+        found = logged_warnings(tmp_path)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found is not None and found.endswith(told)
+    assert peak < 3e6
 
 
 def test_what_a_step_warns_of_is_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

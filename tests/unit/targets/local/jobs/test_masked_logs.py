@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import tracemalloc
 from pathlib import Path
 from unittest import mock
 
@@ -16,6 +17,21 @@ from drivetrain.targets.local.execution.worker import mask_logs
 from tests.fixtures.made_up_secrets import PLACES, leaks, made_up
 
 KEY = "-----BEGIN PRIVATE KEY-----\nabc\ndef\n-----END PRIVATE KEY-----\n"
+
+
+def test_a_line_without_end_is_masked_in_bounded_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A secret at every place where it might be cut."""
+    monkeypatch.setenv("API_TOKEN", "secret-of-this-process")
+    piece = b"rows 0123456789 and secret-of-this-process, "
+    (tmp_path / "a.log").write_bytes(piece * 100_000)  # 4.4 MB
+    tracemalloc.start()
+    try:
+        mask_logs(tmp_path, Masking())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert (tmp_path / "a.log").read_bytes() == piece.replace(b"secret-of-this-process", MASK.encode()) * 100_000
+    assert peak < 25e6  # a piece of 1 MiB, and what masks it
 
 
 def test_a_key_at_the_end_of_a_piece_is_masked_whole(tmp_path: Path) -> None:

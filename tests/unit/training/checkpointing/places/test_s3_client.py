@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import random
 import re
 import socket
 import ssl
@@ -168,8 +169,10 @@ def test_patience_is_time(monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     """However quickly each attempt fails, and less of it once the process is told to stop."""
     clock = Hours(monkeypatch)
     objects = Objects("some")
+    drawn = random.getstate()
     with pytest.raises(AwayError, match=r"given up after 1(1[89]|20)\.\d s and \d{2,3} attempts"):
         objects.list("")
+    assert random.getstate() == drawn  # of a training, which resumes it
     said = capfd.readouterr().err
     assert said.count("warning: S3 does not answer (s3://some/: ") == 1 and "asked again for 120 s" in said
     told = clock.now

@@ -137,6 +137,8 @@ def program():
         deep(20)
     if kind == "full":
         raise OSError(errno.ENOSPC, "No space left on device", "weights")
+    if kind == "long":
+        raise ValueError("40 columns are missing:" + chr(10) + chr(10).join(f"column {i}" for i in range(40)))
     print("done")
 
 def deep(levels):
@@ -147,7 +149,7 @@ run_rank(program)
 
 
 @pytest.mark.parametrize(
-    ("kind", "code"), [("fine", 0), ("input", 2), ("full", 2), ("peer", 1), ("program", 1), ("away", 75)]
+    ("kind", "code"), [("fine", 0), ("input", 2), ("full", 2), ("peer", 1), ("program", 1), ("away", 75), ("long", 1)]
 )
 def test_a_rank_reports_in_torchelastics_format(kind: str, code: int, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM_TEXT)
@@ -164,7 +166,7 @@ def test_a_rank_reports_in_torchelastics_format(kind: str, code: int, tmp_path: 
 
     record = json.loads(error_file.read_text())
     failure = from_rank(0, code, record)
-    assert failure.kind == {"full": "input"}.get(kind, kind)
+    assert failure.kind == {"full": "input", "long": "program"}.get(kind, kind)
     assert record["message"]["extraInfo"]["py_callstack"]
     assert int(record["message"]["extraInfo"]["timestamp"]) <= failure.when
     if kind == "full":
@@ -172,6 +174,10 @@ def test_a_rank_reports_in_torchelastics_format(kind: str, code: int, tmp_path: 
     if kind == "program":
         assert failure.details.splitlines()[-1] == "ZeroDivisionError: division by zero"
         assert len(failure.details.splitlines()) <= 15
+    if kind == "long":
+        *_, first, second, _, _, _, _, _, left_out = failure.details.splitlines()
+        assert (first, second, left_out) == ("ValueError: 40 columns are missing:", "column 0", "  ...")
+        return
 
     alone = subprocess.run(command, env={}, capture_output=True, text=True)
     assert alone.returncode == code
