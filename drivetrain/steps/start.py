@@ -52,7 +52,7 @@ CODE_CHANNEL = "code"
 WHEELS = "wheels.sha256"
 FOLDERS = {"model": "model", "output": "output/data", "checkpoints": "trainings"}
 FAILURE_CHARACTERS = 1024
-SECRET_WORDS = ("SECRET", "PASS", "CREDENTIAL", "TOKEN", "APIKEY", "API_KEY", "PRIVATE_KEY", "ACCESS_KEY")
+SECRET_WORDS = ("SECRET", "PASS", "PWD", "CREDENTIAL", "TOKEN", "AUTH", "KEY")
 BAD_INPUT = 2
 USAGE = (__doc__ or "\n\n\n").splitlines()[2].strip()
 
@@ -97,9 +97,9 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 def masked(message: str) -> str:
     """Without the values of secret-named variables: drivetrain.base.masking is not unpacked yet."""
-    for name, value in os.environ.items():
+    for name, value in sorted(os.environ.items(), key=lambda one: -len(one[1])):  # one may begin with another
         if len(value) >= 8 and not value.startswith("/") and any(word in name.upper() for word in SECRET_WORDS):
-            message = message.replace(value, "***")
+            message = message.replace(value, "***").replace(repr(value)[1:-1], "***")
     return message.partition("-----BEGIN ")[0]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import json
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -33,6 +34,8 @@ MAX_COMPARED = 12
 # Of so many runs the page's sections are kept as they were drawn last.
 MAX_DRAWN = 8
 MAX_PAGE = 1_000_000
+# Any other is no run's, and perhaps no file's name.
+_RUN_ID = r"\w[\w.-]{0,99}"
 # Whose log a run's page ends with: a step of the first of these.
 _LOGGED = ("Executing", "Failed", "Interrupted", "Stopped")
 # What most pages are made of, and import where they need it.
@@ -98,8 +101,7 @@ class Pages:
         """A text that is another one when a page may have changed: cheap, for it is asked for all the time."""
         files: list[Path] = [self.home.ledger, self.home.ledger.with_name(self.home.ledger.name + "-wal")]
         at_work = None
-        if path.startswith("/runs/"):
-            id = path.removeprefix("/runs/")
+        if path.startswith("/runs/") and re.fullmatch(_RUN_ID, id := path.removeprefix("/runs/")):
             files += sorted(self.home.run(id).glob("*/attempt-*/logs/*.log"))
             at_work = self.home.is_running(id)  # a runner that is killed changes no file
         elif path == "/starts":

@@ -8,6 +8,7 @@ form must come from our own pages (Origin).
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 import sys
 import time
@@ -23,6 +24,7 @@ from drivetrain.ui.pages import SCRIPT, Page, Pages, answer_of, error_page
 
 ADDRESS = "127.0.0.1"
 MAX_FORM_BYTES = 64 * 1024
+MAX_FIELDS = 100
 TIMEOUT_S = 30.0
 # A page that is open asks again so late that making it takes this share of a core, but not later than this.
 LIVE_SHARE, SLOWEST_LIVE_S = 0.005, 10.0
@@ -91,8 +93,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answer a request for a page."""
-        parts = urlsplit(self.path)
-        query = parse_qs(parts.query, keep_blank_values=True, max_num_fields=100)
+        if self.headers.get("Content-Length", "0") != "0" or "Transfer-Encoding" in self.headers:
+            self.close_connection = True  # a body is not read, and is no request
+        try:
+            parts = urlsplit(self.path)
+            query = parse_qs(parts.query, keep_blank_values=True, max_num_fields=MAX_FIELDS)
+        except ValueError as error:
+            return self._send(error_page(f"No such address: {error}.", 400)) if self._may_ask() else self._refuse()
         given = query.pop("token", [""])[0]
         if self._is_ours() and given and secrets.compare_digest(given.encode(), self.ours.token.encode()):
             # From here on the cookie has it, and the address does not.
@@ -104,20 +111,24 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_script()
         else:
             self._answer(lambda: self._get(unquote(parts.path), query))
+        return None
 
     def do_POST(self) -> None:
         """Do what a form asks for."""
         self.close_connection = True  # the form of a request that is refused is not read
         if not self._may_ask():
             return self._refuse()
-        origin = urlsplit(self.headers.get("Origin", ""))
-        if origin.scheme != "http" or origin.netloc not in self.ours.hosts:
+        if self.headers.get("Origin", "") not in [f"http://{host}" for host in self.ours.hosts]:
             return self._send(error_page("A form must be sent from a page of this server.", 403))
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MAX_FORM_BYTES:
+        if not re.fullmatch("[0-9]{1,9}", length) or int(length) > MAX_FORM_BYTES:
             return self._send(error_page(f"A form has at most {MAX_FORM_BYTES:,} bytes.", 413))
-        form = parse_qs(self.rfile.read(int(length)).decode("utf-8", "replace"), max_num_fields=100)
-        self._answer(lambda: self.ours.pages.post(unquote(urlsplit(self.path).path), form))
+        try:
+            path = unquote(urlsplit(self.path).path)
+            form = parse_qs(self.rfile.read(int(length)).decode("utf-8", "replace"), max_num_fields=MAX_FIELDS)
+        except ValueError as error:
+            return self._send(error_page(f"No such form: {error}.", 400))
+        self._answer(lambda: self.ours.pages.post(path, form))
         return None
 
     def _get(self, path: str, query: dict[str, list[str]]) -> Page | None:
@@ -148,7 +159,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(page, live)
 
     def _is_ours(self) -> bool:
-        return self.headers.get("Host", "") in self.ours.hosts
+        hosts = self.headers.get_all("Host", [])
+        return len(hosts) == 1 and hosts[0] in self.ours.hosts
 
     def _may_ask(self) -> bool:
         try:

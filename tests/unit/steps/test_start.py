@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from drivetrain.base.masking import looks_secret
+from drivetrain.base.masking import looks_secret, without_secrets
 from drivetrain.steps import start
 from drivetrain.steps.start import StartError, option, unpack, unpack_wheel
 
@@ -221,12 +221,29 @@ def test_bad_input_ends_with_2_and_says_why(tmp_path: Path, arguments: tuple[str
     assert re.search(message, (channel.base / "output" / name).read_text())
 
 
-@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "DB_PASSWORD", "OPENAI_API_KEY", "credentials"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(
+            "AWS_SECRET_ACCESS_KEY",
+            "HF_TOKEN",
+            "DB_PASSWORD",
+            "OPENAI_API_KEY",
+            "credentials",
+            "MYSQL_PWD",
+            "OPENAI_KEY",
+        ),
+        *("DB_PASS", "X_AUTH", "apiKey", "SSH_KEYS", "PGPASSWORD", "PASSPHRASE", "authorization"),
+    ],
+)
 def test_a_reason_holds_no_secret(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(name, "hunter2 and more")
-    message = "no value for hunter2 and more: -----BEGIN RSA PRIVATE KEY-----"
-    assert start.masked(message) == "no value for ***: "
-    assert looks_secret(name)  # as the rest of the package tells them
+    monkeypatch.setenv("A_TOKEN", "hunter2 ")
+    monkeypatch.setenv(name, value := "hunter2 'and\nmore")
+    message = f"no value for {value}, {value!r}: -----BEGIN RSA PRIVATE KEY-----\nMIIE"
+    masked = start.masked(message)
+    assert "hunter2" not in masked and "more" not in masked and "MIIE" not in masked
+    assert masked.startswith("no value for ***, ")
+    assert looks_secret(name) and "hunter2" not in without_secrets(message)  # as the rest of the package does
 
 
 def test_it_imports_no_more_than_it_needs(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -117,6 +118,48 @@ def test_who_does_not_know_the_token_or_comes_by_another_name_gets_nothing(
     for path in ("/", f"/runs/{runs[0].id}", "/models", "/live.js", "/?token=wrong"):
         said = ask(path, code=403, **headers)
         assert said.startswith("Open the address that `drivetrain ui` has printed") and runs[0].id not in said
+
+
+MANY_FIELDS = "&".join(f"a{number}=1" for number in range(101))
+
+
+def raw(ask: Asked, text: str, *headers: str) -> list[str]:
+    """The statuses of the answers to a text that no browser would send."""
+    host = "" if any(header.startswith("Host:") for header in headers) else f"Host: {ask.host}\r\n"
+    with socket.create_connection(("127.0.0.1", ask.server.server_port), timeout=60) as connection:
+        request, _, body = text.partition("\n")
+        given = "".join(f"{header}\r\n" for header in headers)
+        connection.sendall(f"{request} HTTP/1.1\r\n{host}{given}\r\n{body}".encode("latin-1"))
+        connection.shutdown(socket.SHUT_WR)
+        answers = b"".join(iter(lambda: connection.recv(65536), b"")).split(b"HTTP/1.1 ")[1:]
+    return [answer[:3].decode() for answer in answers]
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        *(("http://[/", "400"), (f"/?{MANY_FIELDS}", "400"), ("/?page=%C2%B2", "200"), ("/?where=%00((", "400")),
+        *(("/runs/%00", "404"), ("/runs/" + "a" * 5000, "404"), ("/runs/%2e%2e", "404"), ("/runs/**", "404")),
+        *(("/models/a/" + "9" * 5000, "404"), ("/models/%00/1", "404"), ("/compare?run=%00", "400")),
+    ],
+)
+def test_odd_addresses_are_no_mistakes_of_ours(
+    ask: Asked, capfd: pytest.CaptureFixture[str], path: str, status: str
+) -> None:
+    assert raw(ask, f"GET {path}", f"Cookie: {ask.own['Cookie']}") == [status]
+    assert raw(ask, f"GET {path}") == ["403"]
+    assert capfd.readouterr().err == ""
+
+
+def test_odd_requests_are_refused(ask: Asked, capfd: pytest.CaptureFixture[str]) -> None:
+    cookie, origin = f"Cookie: {ask.own['Cookie']}", f"Origin: http://{ask.host}"
+    assert raw(ask, "GET /", cookie, f"Host: {ask.host}", "Host: example.com") == ["403"]
+    # What a GET brings along is no request of its own.
+    assert raw(ask, "GET /\nGET /starts HTTP/1.1\r\n\r\n", cookie, "Content-Length: 30") == ["200"]
+    assert raw(ask, "POST /models\na=1", cookie, "Origin: http://[", "Content-Length: 3") == ["403"]
+    for length, status in (("9" * 5000, "413"), ("\xb2", "413"), (str(len(MANY_FIELDS)), "400")):
+        assert raw(ask, f"POST /models\n{MANY_FIELDS}", cookie, origin, f"Content-Length: {length}") == [status]
+    assert capfd.readouterr().err == ""
 
 
 def test_a_form_of_another_page_changes_nothing(ask: Asked) -> None:
