@@ -52,7 +52,7 @@ def standing_of(
     if place is None:
         return "this registry has no place for what their rows say"
     check_same(ours, theirs)
-    pairs = paired(ours, theirs, policy.metric, by_keys=ours.keyed)
+    pairs = paired(ours, theirs, policy.metric, by_keys=ours.keyed, centered=False)
     if pairs is None:
         return f"rows say nothing of {policy.metric}"
     np = numpy()

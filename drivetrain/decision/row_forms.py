@@ -81,6 +81,12 @@ class Said(NamedTuple):
     """Of the rows that say something of it: those of a class, perhaps."""
     changes: Floats
     """Of these; of a mean over all rows the row's own value - `value`. Those of other rows are 0."""
+    parts: tuple[tuple[float, NDArray[np.int64]], ...] = ()
+    """What the value is the sum of, and the rows that each of them rests on; without any: the value, and `places`."""
+
+    @property
+    def rests(self) -> tuple[tuple[float, NDArray[np.int64]], ...]:
+        return self.parts or ((self.value, self.places),)
 
 
 def mean(numbers: NDArray[Any], weight: Floats | None, places: NDArray[np.int64], num_rows: int) -> Said | None:
@@ -114,7 +120,8 @@ def ranked(scores: NDArray[Any], positive: Bools, places: NDArray[np.int64]) -> 
     won[~positive] = 1 - won[~positive]
     value = float(won[positive].mean())
     each = np.where(positive, len(places) / positive.sum(), len(places) / (~positive).sum())
-    return Said(value, places, each * (won - value))
+    fewer = positive if 2 * positive.sum() <= len(places) else ~positive
+    return Said(value, places, each * (won - value), ((value, places[fewer]),))
 
 
 def form_of(form: Mapping[str, Any]) -> Form:

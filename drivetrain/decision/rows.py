@@ -179,7 +179,12 @@ class Rows:
                 changes[rows] += np.count_nonzero(inside) / total * (of_part - value)
                 says[rows] = True
         places = np.flatnonzero(says)
-        return Said(value, places, changes[places])
+        rests = tuple(
+            (weight / total * part, rows)
+            for said, weight in zip(found, weights, strict=True)
+            for part, rows in ([(0.0, places[:0])] if said is None else said.rests)
+        )
+        return Said(value, places, changes[places], rests)
 
     def _any(self, conditions: tuple[Is, ...], inside: Bools) -> Bools:
         np = numpy()
@@ -226,8 +231,15 @@ def won_lost(
     return WonLost(int((gains > 0).sum()), int((gains < 0).sum()), len(gains))
 
 
-def paired(candidate: Rows, champion: Rows, metric: str, name: str = "", *, by_keys: bool = False) -> Paired | None:
-    """The difference by row, or by key; None where rows say nothing of the metric."""
+def paired(
+    candidate: Rows, champion: Rows, metric: str, name: str = "", *, by_keys: bool = False, centered: bool = True
+) -> Paired | None:
+    """The difference by row, or by key; None where rows say nothing of the metric.
+
+    Args:
+        centered: each row's change, about the difference. Else a part of the difference lies on the rows that it rests
+            on: as without a difference, a sum of few rows of a class varies as much as they are large.
+    """
     np = numpy()
     ours, theirs = candidate.said(metric, name), champion.said(metric, name)
     if ours is None or theirs is None:
@@ -236,13 +248,25 @@ def paired(candidate: Rows, champion: Rows, metric: str, name: str = "", *, by_k
     beside[ours.places] += ours.changes
     beside[theirs.places] -= theirs.changes
     places = ours.places if np.array_equal(ours.places, theirs.places) else np.union1d(ours.places, theirs.places)
+    num_rows = int(np.count_nonzero(candidate.members(name)))
+    if not centered:
+        beside += num_rows * _gains(ours, theirs, len(beside))
     beside, keys, sizes = beside[places], candidate.keys[places], np.ones(len(places), np.int64)
     if by_keys:
         keys, numbers = _units(keys)
         beside, sizes = np.bincount(numbers, beside), np.bincount(numbers)
-    num_rows = int(np.count_nonzero(candidate.members(name)))
-    differences = (ours.value - theirs.value + len(keys) / num_rows * beside).astype(np.float64)
-    return Paired(keys, differences, sizes)
+    gain = ours.value - theirs.value if centered else 0.0
+    return Paired(keys, (gain + len(keys) / num_rows * beside).astype(np.float64), sizes)
+
+
+def _gains(ours: Said, theirs: Said, num_rows: int) -> Floats:
+    """The difference on the rows that its parts rest on: half on the one model's, half on the other's."""
+    found = numpy().zeros(num_rows)
+    for (own, at), (other, there) in zip(ours.rests, theirs.rests, strict=True):
+        rows = [each for each in (at, there) if len(each)]
+        for each in rows:
+            found[each] += (own - other) / len(rows) / len(each)
+    return found
 
 
 def _units(keys: NDArray[np.uint64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:

@@ -1,4 +1,4 @@
-"""Nights of metrics: how often a line that is no better by recall, precision, F1, AUROC or MSE is promoted in a year.
+"""Nights of metrics: how often a line that is no better by a metric of classes or MSE is promoted.
 
     python -m tests.benchmarks --only metric_nights
     python -m tests.benchmarks --only metric_nights --quick      # 20 years of each world
@@ -67,6 +67,7 @@ WORLDS = (
     *(World(metric, 500, 10, 0.5) for metric in ("precision", "f1", "auroc")),
     *(World(metric, 500, 50, 0.5, 0.3) for metric in ("precision", "f1")),
     *(World("mse", 500, 0, shared) for shared in (0.5, 0.9)),
+    *(World("balanced_accuracy", 500, positives, 0.5) for positives in (1, 4, 10)),
 )
 YEARLY = (
     Year("f=0", False),
@@ -153,12 +154,16 @@ def differences(world: World, target: Bools, noise: list[Floats], ups: NDArray[n
     scores = [apart * target + noise[0], DISTANCE * target + noise[1]]
     if world.metric == "auroc":
         (value, change), (other, beside) = (placements(each, target) for each in scores)
-        return (value - other + change - beside) / world.size
+        return np.where(target, (value - other) / target.sum(), 0.0) + (change - beside) / world.size
+    if world.metric == "balanced_accuracy":
+        right = [(each > THRESHOLD) == target for each in scores]
+        weight = np.where(target, target.sum(), (~target).sum())
+        return (right[0] * 1.0 - right[1]) / (2 * weight)
     thresholds = (THRESHOLD + world.stricter, THRESHOLD)
     ours, theirs = (share(world, each > limit, target) for each, limit in zip(scores, thresholds, strict=True))
-    said = ours.of | theirs.of
-    gain = (ours.value - theirs.value) / np.maximum(said.sum(axis=1, keepdims=True), 1)
-    return np.where(said, gain, 0.0) + (ours.changes - theirs.changes) / world.size
+    half = (ours.value - theirs.value) / 2
+    on = [np.where(each.of, half / np.maximum(each.of.sum(axis=1, keepdims=True), 1), 0.0) for each in (ours, theirs)]
+    return on[0] + on[1] + (ours.changes - theirs.changes) / world.size
 
 
 class Share(NamedTuple):
@@ -220,6 +225,7 @@ def truth(world: World, distance: float, threshold: float) -> float:
     answers = hits + (world.size - world.positives) * below(-threshold)
     return {
         "recall": hits / world.positives,
+        "balanced_accuracy": (hits / world.positives + below(threshold)) / 2,
         "precision": hits / answers,
         "f1": 2 * hits / (answers + world.positives),
     }[world.metric]

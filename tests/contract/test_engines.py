@@ -255,7 +255,8 @@ def test_aggregate(engine: str, memory: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize("memory", MEMORY)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_window(engine: str, memory: int, tmp_path: Path) -> None:
-    plan = Plan().window({**WINDOW, "most": op("max", "id")}, by="group", order_by="n").select("id", *WINDOW, "most")
+    calls = {**WINDOW, "most": op("max", "id"), "distinct": op("distinct", "n")}
+    plan = Plan().window(calls, by="group", order_by="n").select("id", *calls)
     expected: list[dict[str, Any]] = []
     for group in {row["group"] for row in ROWS}:
         rows = sorted((row for row in ROWS if row["group"] == group), key=lambda row: in_order(row, ("n",)))
@@ -271,6 +272,7 @@ def test_window(engine: str, memory: int, tmp_path: Path) -> None:
                     "lead": rows[place + 2]["id"] if place + 2 < len(rows) else None,
                     "cumulative_sum": running,
                     "most": max(other["id"] for other in rows),
+                    "distinct": len({other["n"] for other in rows} - {None}),
                 }
             )
     found = ran(engine, plan, of_rows(ROWS, TYPES), tmp_path, memory)

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 from sklearn.metrics import average_precision_score, cohen_kappa_score, matthews_corrcoef
 
+from drivetrain.decision.row_forms import Average, Is, Share
 from drivetrain.decision.rows import Rows, paired
 from tests.benchmarks import metric_nights, replicates
 from tests.benchmarks.class_metrics import FORMS
 
 SIZE = 200
+BALANCED = Average((Share((Is(3),), (Is(0, 0),)), Share((Is(3),), (Is(0),))), ((Is(0, 0),), (Is(0),)))
 
 
-@pytest.mark.parametrize("metric", ["recall", "precision", "f1", "auroc", "mse"])
+@pytest.mark.parametrize("metric", ["recall", "precision", "f1", "auroc", "mse", "balanced_accuracy"])
 def test_what_rows_add_is_what_compare_pairs(metric: str) -> None:
     world = metric_nights.World(metric, SIZE, 30, 0.5, stricter=0.3 if metric in ("precision", "f1") else 0.0)
     random = np.random.default_rng(0)
@@ -26,9 +28,15 @@ def test_what_rows_add_is_what_compare_pairs(metric: str) -> None:
     if metric == "mse":
         columns = [(target, target, noise[0][0] ** 2 * (1 - metric_nights.APART)), (target, target, noise[1][0] ** 2)]
     ours, theirs = (
-        Rows(keys=np.arange(SIZE, dtype=np.uint64), keyed=False, columns=list(each), forms=FORMS) for each in columns
+        Rows(
+            keys=np.arange(SIZE, dtype=np.uint64),
+            keyed=False,
+            columns=[*each, each[0] == each[1]],
+            forms={**FORMS, "balanced_accuracy": BALANCED},
+        )
+        for each in columns
     )
-    pairs = paired(ours, theirs, metric)
+    pairs = paired(ours, theirs, metric, centered=False)
     assert pairs is not None
     expected = np.zeros(SIZE)
     expected[pairs.keys.astype(int)] = pairs.differences / len(pairs.keys) * (-1 if metric == "mse" else 1)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from drivetrain.base.errors import InputError
-from drivetrain.decision.row_forms import Is, Mean, Ranking, Share
+from drivetrain.decision.nights import by_rows
+from drivetrain.decision.row_forms import Average, Is, Mean, Ranking, Share
 from drivetrain.decision.rows import Rows, check_same, check_shares, paired, won_lost
 
 TARGET = np.array([1, 1, 1, 1, 0, 0, 0, 0])
@@ -88,3 +89,40 @@ def test_a_share_of_other_rows_than_were_counted_is_refused() -> None:
     check_shares(rows(OURS), {"recall": 0.75, "precision": 0.75, "mse": 9.0, "mcc": 9.0})
     with pytest.raises(ValueError, match=r"recall is 0.5, and 0.75 of the rows that it is a share of: .* disagree"):
         check_shares(rows(OURS), {"recall": 0.5})
+
+
+@pytest.mark.parametrize("of_class", ["average", "auroc"])
+def test_a_class_of_one_row_shows_nothing(of_class: str) -> None:
+    """The candidate has the one row of class 1 right, and the champion has not: half of a balanced accuracy."""
+    target = np.arange(500) == 0
+    scores = [np.where(target, at, np.arange(500) / 500) for at in (2.0, -1.0)]
+    right = [np.ones(500, bool), ~target]
+    for each, place in zip(right, (10, 20), strict=True):
+        each[place : place + 4] = False
+    average = Average((Share((Is(1),), (Is(0, 0),)), Share((Is(1),), (Is(0),))), ((Is(0, 0),), (Is(0),)))
+    ours, theirs = (
+        Rows(
+            keys=np.arange(500, dtype=np.uint64),
+            keyed=False,
+            columns=[target, each, score],
+            forms={"average": average, "auroc": Ranking(2, Is(0))},
+        )
+        for each, score in zip(right, scores, strict=True)
+    )
+    pairs = paired(ours, theirs, of_class, centered=False)
+    assert pairs is not None
+    parts = pairs.differences / len(pairs.keys)
+    gain = 1.0 if of_class == "auroc" else 0.5
+    assert (parts.sum(), parts[0]) == (pytest.approx(gain), pytest.approx(gain))
+    assert not by_rows(parts[None], [gain], 0.0125).is_better
+
+
+@pytest.mark.parametrize("by_keys", [True, False])
+@pytest.mark.parametrize("metric", ["recall", "precision", "f1", "auroc", "mse"])
+def test_what_is_not_centered_adds_up_to_the_difference(metric: str, by_keys: bool) -> None:
+    scores = np.arange(8.0)
+    ours, theirs = rows(OURS, scores), rows(THEIRS, scores[::-1].copy())
+    pairs = paired(ours, theirs, metric, by_keys=by_keys, centered=False)
+    own, other = (each.said(metric) for each in (ours, theirs))
+    assert pairs is not None and own is not None and other is not None
+    assert pairs.differences.mean() == pytest.approx(own.value - other.value)

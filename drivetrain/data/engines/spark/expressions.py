@@ -91,12 +91,12 @@ def _aggregated(name: str, parts: Any, kinds: Any, constants: Any, over: Any, ki
         found = sql.when(made("max", sql.abs(value)) > 2.0**500, scaled).otherwise(made("variance", value))
         return sql.sqrt(found) if name == "standard_deviation" else found
     if not kinds or not types.is_float(kinds[0]):
-        found = made(name, *parts)
+        found = sql.size(made(name, *parts)) if name == "distinct" else made(name, *parts)
     else:
         is_number = ~sql.isnan(parts[0])
         if name == "distinct":  # to a set of Spark's every NaN is another value, and so is -0.0
             has_nan = sql.coalesce(made("max", sql.isnan(parts[0]).cast("int")), sql.lit(0))
-            return made(name, when(is_number, _without_sign(parts[0]))) + has_nan
+            return sql.size(made(name, when(is_number, _without_sign(parts[0])))) + has_nan
         if name in ("min", "max"):
             found = sql.coalesce(made(name, when(is_number, parts[0])), made(name, parts[0]))
         else:
@@ -283,7 +283,7 @@ _AGGREGATES: Mapping[str, Callable[..., Column]] = {
     "max": lambda a: functions().max(a),
     "count": lambda a: functions().count(a),
     "rows": lambda: functions().count(functions().lit(1)),
-    "distinct": lambda a: functions().size(functions().collect_set(a)),
+    "distinct": lambda a: functions().collect_set(a),
     "quantile": lambda a, fraction: functions().percentile(a, fraction),
     "any": lambda a: functions().bool_or(a),
     "all": lambda a: functions().bool_and(a),
