@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -12,12 +13,12 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from drivetrain.cli.project import doctor
 from tests.unit.cli.conftest import CommandLine
 
 FILES = [
-    ".github/workflows/pipeline.yml",
     ".gitignore",
     "README.md",
     "customers.csv",
@@ -52,6 +53,77 @@ def test_the_new_pipeline_compiles_and_is_drawn(drivetrain: CommandLine, monkeyp
     assert named.endswith(f"Try it: cd '{drivetrain.folder / 'a b'}' && drivetrain run pipeline.py\n")
     assert json.loads(drivetrain("compile", renamed))["Steps"][0]["Name"] == "split"
     assert "register-model" in drivetrain("show", renamed)
+
+
+WHEEL = "drivetrain-0.1.0-py3-none-any.whl"
+ADDRESSES = (
+    f"https://host/simple/{WHEEL}#sha256={'a1' * 32}",
+    f"git+https://host/drivetrain@{'a1' * 20}",
+    f"git+ssh://git@host/drivetrain.git@{'a1' * 20}",
+)
+
+
+def ci_of(folder: Path) -> tuple[str, list[str]]:
+    """The workflow of a new project, and the lines of its requirements."""
+    workflow = (folder / ".github" / "workflows" / "pipeline.yml").read_text()
+    return workflow, (folder / "requirements.txt").read_text().splitlines()[1:]
+
+
+def test_ci_installs_what_is_named(drivetrain: CommandLine) -> None:
+    """Anybody may take a name that is not on PyPI, and their program would run in the user's CI."""
+    (drivetrain.folder / WHEEL).write_bytes(b"wheel")
+    drivetrain("init", drivetrain.folder / "of-wheel", "--drivetrain", drivetrain.folder / WHEEL)
+    workflow, lines = ci_of(drivetrain.folder / "of-wheel")
+    assert lines == [f"./wheels/{WHEEL}", "pytest==9.2.0"]
+    assert lines[1] in (Path(__file__).parents[3] / "constraints.txt").read_text().splitlines()
+    assert (drivetrain.folder / "of-wheel" / "wheels" / WHEEL).read_bytes() == b"wheel"
+    ci = yaml.safe_load(workflow)
+    assert ci["permissions"] == {"contents": "read"}
+    steps = ci["jobs"]["test"]["steps"]
+    assert all(re.search("@[0-9a-f]{40}$", step["uses"]) for step in steps if "uses" in step)
+    assert next(step["run"] for step in steps if "run" in step) == "pip install -r requirements.txt"
+    for number, address in enumerate(ADDRESSES):
+        drivetrain("init", drivetrain.folder / f"of-{number}", "--drivetrain", f"drivetrain @ {address}")
+        assert ci_of(drivetrain.folder / f"of-{number}")[1][0] == f"drivetrain @ {address}"
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "drivetrain",
+        "drivetrain==0.1.0",
+        f"https://host/{WHEEL}",
+        "git+https://host/drivetrain@main",
+        "other-1.whl",
+        WHEEL,
+    ],
+)
+def test_what_others_could_replace_is_refused(drivetrain: CommandLine, source: str) -> None:
+    error = drivetrain.error("init", drivetrain.folder / "new", "--drivetrain", source)
+    assert "Allowed: a file drivetrain-VERSION-....whl" in error
+    assert not (drivetrain.folder / "new").exists()
+
+
+@pytest.mark.parametrize(
+    ("installed", "line"),
+    [
+        ({"url": ADDRESSES[0].partition("#")[0], "archive_info": {"hashes": {"sha256": "a1" * 32}}}, ADDRESSES[0]),
+        ({"url": "https://host/drivetrain", "vcs_info": {"vcs": "git", "commit_id": "a1" * 20}}, ADDRESSES[1]),
+        ({"url": "file:///somewhere", "dir_info": {"editable": True}}, None),
+        ({}, None),
+    ],
+)
+def test_ci_installs_what_is_installed_here(
+    drivetrain: CommandLine, monkeypatch: pytest.MonkeyPatch, installed: dict[str, object], line: str | None
+) -> None:
+    monkeypatch.setattr(
+        "importlib.metadata.distribution", lambda _: SimpleNamespace(read_text=lambda _: json.dumps(installed))
+    )
+    said = drivetrain("init", drivetrain.folder / "new")
+    assert ("No CI: " in said and "Give --drivetrain" in said) == (line is None)
+    assert (drivetrain.folder / "new" / ".github").exists() == (line is not None)
+    if line is not None:
+        assert ci_of(drivetrain.folder / "new")[1][0] == f"drivetrain @ {line}"
 
 
 def test_what_was_written_is_said_to_scripts(drivetrain: CommandLine) -> None:
