@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from drivetrain.data.arrow import numpy
 from drivetrain.decision.evaluation import Evaluation
 from drivetrain.decision.intervals import Estimate, of_mean, of_replicates, of_share
-from drivetrain.decision.row_forms import Mean, Ranking
+from drivetrain.decision.row_forms import Average, Mean, Ranking, Share
 from drivetrain.decision.rows import Paired, Rows, WonLost, paired, won_lost
 
 FEWEST_ROWS = 200
@@ -106,8 +106,13 @@ def _most(ours: Rows, theirs: Rows, metric: str, name: str, units: Paired, count
     if counts is not None:
         widest = inside / counts.of
     else:
-        values = [rows.values(metric, name) for rows in (ours, theirs)]
-        widest = max(float(np.nanmax(each) - np.nanmin(each)) for each in values if each is not None)
+        both = [said for rows in (ours, theirs) if (said := rows.said(metric, name)) is not None]
+        widest = max(float(np.ptp(said.changes)) for said in both)
+        form = ours.forms[metric]
+        if isinstance(form, Average) and all(isinstance(part, Share | Ranking) for part in form.parts):
+            # One more row of a small class, all of whose rows may be right so far.
+            parts = [part for said in both for part in said.rests]
+            widest = max(widest, *(inside * part.weight / max(len(part.rows), 1) for part in parts))
     usual = math.sqrt(float((units.sizes.astype(float) ** 2).mean()))
     return widest * usual * len(units.sizes) / inside
 

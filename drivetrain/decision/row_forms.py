@@ -73,6 +73,14 @@ class Average:
 Form = Share | Mean | Ranking | Average
 
 
+class Part(NamedTuple):
+    """What a value is the sum of, weight included, and the rows that it rests on."""
+
+    value: float
+    rows: NDArray[np.int64]
+    weight: float = 1.0
+
+
 class Said(NamedTuple):
     """What rows say of a value: their number times its first-order change by each row. The changes add up to 0."""
 
@@ -81,12 +89,12 @@ class Said(NamedTuple):
     """Of the rows that say something of it: those of a class, perhaps."""
     changes: Floats
     """Of these; of a mean over all rows the row's own value - `value`. Those of other rows are 0."""
-    parts: tuple[tuple[float, NDArray[np.int64]], ...] = ()
-    """What the value is the sum of, and the rows that each of them rests on; without any: the value, and `places`."""
+    parts: tuple[Part, ...] = ()
+    """Without any the value rests on `places`."""
 
     @property
-    def rests(self) -> tuple[tuple[float, NDArray[np.int64]], ...]:
-        return self.parts or ((self.value, self.places),)
+    def rests(self) -> tuple[Part, ...]:
+        return self.parts or (Part(self.value, self.places),)
 
 
 def mean(numbers: NDArray[Any], weight: Floats | None, places: NDArray[np.int64], num_rows: int) -> Said | None:
@@ -121,7 +129,7 @@ def ranked(scores: NDArray[Any], positive: Bools, places: NDArray[np.int64]) -> 
     value = float(won[positive].mean())
     each = np.where(positive, len(places) / positive.sum(), len(places) / (~positive).sum())
     fewer = positive if 2 * positive.sum() <= len(places) else ~positive
-    return Said(value, places, each * (won - value), ((value, places[fewer]),))
+    return Said(value, places, each * (won - value), (Part(value, places[fewer]),))
 
 
 def form_of(form: Mapping[str, Any]) -> Form:

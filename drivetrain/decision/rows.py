@@ -21,7 +21,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drivetrain.base.errors import InputError
 from drivetrain.data.arrow import numpy
-from drivetrain.decision.row_forms import Average, Form, Is, Mean, Ranking, Said, Share, form_of, mean, ranked, scaled
+from drivetrain.decision.row_forms import (
+    Average,
+    Form,
+    Is,
+    Mean,
+    Part,
+    Ranking,
+    Said,
+    Share,
+    form_of,
+    mean,
+    ranked,
+    scaled,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -180,9 +193,9 @@ class Rows:
                 says[rows] = True
         places = np.flatnonzero(says)
         rests = tuple(
-            (weight / total * part, rows)
+            Part(weight / total * part.value, part.rows, weight / total)
             for said, weight in zip(found, weights, strict=True)
-            for part, rows in ([(0.0, places[:0])] if said is None else said.rests)
+            for part in ((Part(0.0, places[:0]),) if said is None else said.rests)
         )
         return Said(value, places, changes[places], rests)
 
@@ -262,10 +275,10 @@ def paired(
 def _gains(ours: Said, theirs: Said, num_rows: int) -> Floats:
     """The difference on the rows that its parts rest on: half on the one model's, half on the other's."""
     found = numpy().zeros(num_rows)
-    for (own, at), (other, there) in zip(ours.rests, theirs.rests, strict=True):
-        rows = [each for each in (at, there) if len(each)]
+    for own, other in zip(ours.rests, theirs.rests, strict=True):
+        rows = [each.rows for each in (own, other) if len(each.rows)]
         for each in rows:
-            found[each] += (own - other) / len(rows) / len(each)
+            found[each] += (own.value - other.value) / len(rows) / len(each)
     return found
 
 

@@ -10,7 +10,7 @@ import pytest
 from drivetrain.decision.evaluation import Evaluation, Group, Measured
 from drivetrain.decision.evidence import Evidence, evidence
 from drivetrain.decision.intervals import BONETT_PRICE, HALL, of_share
-from drivetrain.decision.row_forms import Is, Ranking, Share
+from drivetrain.decision.row_forms import Average, Is, Ranking, Share
 from drivetrain.decision.rows import Rows
 
 
@@ -43,6 +43,9 @@ def classes(targets: np.ndarray, scores: np.ndarray) -> Rows:
             "precision": Share((Is(0), Is(1)), (Is(1),)),
             "f1": Share((Is(0), Is(1)), (Is(0), Is(1)), "twice"),
             "auroc": Ranking(2, Is(0)),
+            "balanced_accuracy": Average(
+                (Share((Is(0), Is(1)), (Is(0),)), Share((Is(1, 0),), (Is(0, 0),))), ((Is(0),), (Is(0, 0),))
+            ),
         },
     )
 
@@ -67,6 +70,15 @@ def test_few_rows_of_a_class_say_nothing() -> None:
     right, of = np.arange(500) % 2 == 0, np.arange(500) < 9
     found = known(shares(right, of=of), shares(~right, of=of), "recall")
     assert found.estimate is None and found.why_none == "too few samples: 9, and 10 are needed"
+
+
+def test_an_average_allows_for_another_row_of_a_small_class() -> None:
+    """Both have the only row of class 1 wrong, and differ on 8 of 500 others: its recall is not known to be 0."""
+    targets = np.arange(500) == 0
+    ours, theirs = (np.where((np.arange(500) >= first) & (np.arange(500) < first + 4), 1.0, -1.0) for first in (10, 20))
+    estimate = known(classes(targets, ours), classes(targets, theirs), "balanced_accuracy").estimate
+    assert estimate is not None and estimate.center == 0
+    assert estimate.low(0.025) < -0.5 and estimate.high(0.025) > 0.5
 
 
 def test_rows_that_share_a_key_count_as_one() -> None:
