@@ -26,6 +26,10 @@ class UserError(ValueError):
     has_place = False
     """Whether the message names the line of the user's file that is to be mended."""
 
+    def _render_traceback_(self) -> list[str]:
+        """IPython's name for what a notebook shows in the place of a traceback."""
+        return [f"error: {self}"]
+
 
 class InputError(UserError):
     """Bad input of a step or of a program in a container.

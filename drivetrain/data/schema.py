@@ -130,6 +130,8 @@ def suggestion(given: str, allowed: Iterable[str]) -> str:
 
 
 def _delimiter_hint(names: Sequence[str]) -> str:
+    if len(names) == 1 and names[0].lower().startswith("sep="):
+        return " The file begins with a spreadsheet's line `sep=`: take this line out, and give delimiter=';'."
     if len(names) == 1 and (found := next((mark for mark in (";", "\t", "|") if mark in names[0]), None)):
         return f" The header has one column: give delimiter={'tab' if found == chr(9) else found!r}."
     return ""

@@ -93,9 +93,14 @@ def read_evaluation(folder: Path) -> Evaluation:
     """
     file = folder / EVALUATION_FILE if folder.is_dir() else folder
     found = _read(file, "Give the output `report` of evaluate.")
-    if found.get("format") != EVALUATION_FORMAT:
+    if "format" not in found:
         raise InputError(
-            f"{file} has format {found.get('format')!r}; this version of drivetrain decides on format "
+            f"{file} is no report of drivetrain's evaluate: it says no format. Give the output `report` of evaluate; "
+            "numbers of your own decide by when(scores.metric('accuracy') >= 0.9)."
+        )
+    if found["format"] != EVALUATION_FORMAT:
+        raise InputError(
+            f"{file} has format {found['format']!r}; this version of drivetrain decides on format "
             f"{EVALUATION_FORMAT}. Evaluate the model again."
         )
     try:

@@ -86,8 +86,9 @@ def file_system(uri: str) -> FileSystem | None:
 class Spot(Frozen):
     """Spare capacity: up to 90 % cheaper, and it can be taken back at any moment."""
 
-    max_wait_seconds: Annotated[int, Field(gt=0)]
-    """Longest time from start to end, waiting for capacity included; at least the run's own limit."""
+    max_wait_seconds: Annotated[int, Field(gt=0)] = 172_800
+    """Longest time from start to end, waiting for capacity included; at least the run's own limit. Two days by default,
+    twice the default of max_run_seconds."""
     max_interruptions: Annotated[int, Field(ge=1)] | None = None
     """How often in a row the job may be interrupted before it fails, to go on on demand; as often as it comes unless
     given."""

@@ -26,6 +26,10 @@ FAILURE_FILE = "DRIVETRAIN_FAILURE_FILE"
 MOST_CHARACTERS = 1024
 
 
+class ReturnedError(InputError, TypeError):
+    """A program returned what a pipeline cannot decide on, or not what it declares."""
+
+
 def run(component: Declaration[..., Any], arguments: Sequence[str] | None = None) -> None:
     """Parse the command line, run the program, write its numbers; end the process on failure."""
     given = sys.argv[1:] if arguments is None else arguments
@@ -104,7 +108,7 @@ def returned_values(component: Declaration[..., Any], returned: Any) -> dict[str
     """The program's result as a flat dict of finite numbers and, where it declares them, texts.
 
     Raises:
-        TypeError: where the program returned something other than it declares, a number that is not finite (a decision
+        ReturnedError: the program returned something other than it declares, a number that is not finite (a decision
             cannot be taken on NaN), or a text that a pipeline cannot hand on.
     """
     if component.metrics == ():
@@ -114,16 +118,16 @@ def returned_values(component: Declaration[..., Any], returned: Any) -> dict[str
         value: Any = given.item() if hasattr(given, "item") else given  # numpy and torch scalars
         if name in component.texts:
             if not isinstance(value, str) or len(value) > MOST_CHARACTERS or not value.isprintable():
-                raise TypeError(
+                raise ReturnedError(
                     f"{component.name} returned {name}={given!r:.80}. Allowed: a text of one line, at most "
                     f"{MOST_CHARACTERS:,} characters."
                 )
         elif isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise TypeError(f"{component.name} returned {name}={given!r}. Allowed: finite numbers.")
+            raise ReturnedError(f"{component.name} returned {name}={given!r}. Allowed: finite numbers.")
         found[str(name)] = value
     missing = [name for name in component.metrics or () if name not in found]
     if missing:
-        raise TypeError(f"{component.name} did not return {missing[0]!r}, which its declaration promises.")
+        raise ReturnedError(f"{component.name} did not return {missing[0]!r}, which its declaration promises.")
     return found
 
 
@@ -142,7 +146,23 @@ def _named(returned: Any) -> Mapping[str, Any]:
 def _fail_by(error: Exception) -> NoReturn:
     from drivetrain.steps.short_traceback import short_traceback
 
-    fail(short_traceback(error, without=__file__), code=1)
+    fail(short_traceback(error, without=__file__) + _advice(error), code=1)
+
+
+def _advice(error: Exception) -> str:
+    """What to do where the cause is how code travels, and not the code."""
+    library = os.path.dirname(os.__file__)
+    for name in sys.stdlib_module_names if isinstance(error, ImportError | AttributeError) else ():
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file and not file.startswith(library):
+            return f". Rename {os.path.basename(file)}: it hides Python's own module {name}."
+    if isinstance(error, ModuleNotFoundError) and error.name:
+        top = error.name.partition(".")[0]
+        return f". Install what brings {top}, and name it in @component(needs=[...]) so that it travels."
+    path = error.filename if isinstance(error, FileNotFoundError) else None
+    if isinstance(path, str | Path) and any(entry and Path(path).is_relative_to(entry) for entry in sys.path):
+        return ". Only Python files travel with the code. Give the step this file as an Input."
+    return ""
 
 
 def fail(message: str, *, code: int) -> NoReturn:

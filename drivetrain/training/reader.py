@@ -101,7 +101,9 @@ class Reader:
         """
         for name in names:
             if name not in self.column_names:
-                raise unknown_name("column", name, self.column_names, advice=f"({self.folder})")
+                raise unknown_name(
+                    "column", name, self.column_names, advice=f"({self.folder}) Give data with it, or another recipe."
+                )
 
 
 class Rows(Mapping[str, NDArray[Any]]):
@@ -134,6 +136,12 @@ def matrix(columns: Columns, names: Sequence[str]) -> NDArray[Any]:
     """The named columns, each of shape [rows], as one array of shape [rows, names]; without a copy where it can be."""
     if isinstance(columns, Rows) and (view := columns.matrix(names)) is not None:
         return view
+    for name in names:
+        if columns[name].dtype.kind in "OUS":
+            raise InputError(
+                f"column {name!r} is text, where the recipe reads numbers: some of its cells are none. prepare_data's "
+                f"schema='{name}:float64' names the first. Correct them, or leave them empty and fill them (fit)."
+            )
     return np.stack([columns[name] for name in names], axis=1)
 
 
@@ -230,8 +238,8 @@ def check_labels(
     """
     if labels.dtype.kind not in "iu":
         raise InputError(
-            f"label column {name!r} of {source.folder} has type {labels.dtype}; allowed are whole numbers from 0 to "
-            f"{num_classes - 1}, one a class."
+            f"label column {name!r} of {source.folder} has {labels[:1].tolist()[0]!r}, of type {labels.dtype}; allowed "
+            f"are whole numbers from 0 to {num_classes - 1}, one a class. Number the classes before prepare_data."
         )
     if not labels.size or (labels.min() >= 0 and labels.max() < num_classes):
         return

@@ -292,7 +292,8 @@ def _utf8(source: Source, number: int, column: str, cell: str) -> str:
     except UnicodeDecodeError as error:
         raise InputError(
             f"{source.name}, row {number}, column {column!r}: {data[:40]!r} is not UTF-8 (byte 0x"
-            f"{data[error.start]:02x}). Save the file as UTF-8, for example: iconv -f latin1 -t utf-8."
+            f"{data[error.start]:02x}). Save the file as UTF-8 from the encoding that it has, for example: "
+            "iconv -f latin1 -t utf-8."
         ) from None
 
 
@@ -307,8 +308,11 @@ def _records(source: Source, *, strict: str = "") -> Iterator[tuple[int, list[st
     try:
         with _opened(source) as file:
             start = file.read(3)
-            if start[:2] in ("\xff\xfe", "\xfe\xff"):
-                raise InputError(f"{source.name} is UTF-16. Save it as UTF-8, for example: iconv -f utf-16 -t utf-8.")
+            if start[:2] in ("\xff\xfe", "\xfe\xff") or start == "\0\0\xfe":
+                wide = "32" if "\0\0" in start + file.read(1) else "16"
+                raise InputError(
+                    f"{source.name} is UTF-{wide}. Save it as UTF-8, for example: iconv -f utf-{wide} -t utf-8."
+                )
             if start != "\xef\xbb\xbf":  # the byte order mark that spreadsheets write
                 file.seek(0)
             reader = csv.reader(file, delimiter=source.delimiter, strict=bool(strict))

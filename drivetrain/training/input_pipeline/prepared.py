@@ -115,7 +115,9 @@ class PreparedData:
         """
         for name in names:
             if name not in self.column_names:
-                raise unknown_name("column", name, self.column_names, advice=f"({self.folder})")
+                raise unknown_name(
+                    "column", name, self.column_names, advice=f"({self.folder}) Give data with it, or another recipe."
+                )
         parts: dict[str, list[NDArray[Any]]] = {name: [] for name in names}
         for shard in self.shards:
             for piece in self.row_groups(shard, names):
@@ -155,7 +157,11 @@ class PreparedData:
         if state and not is_list(column.type):
             return fitted.of_arrow(state, column, f"column {name!r} of shard {path}")
         if column.null_count:
-            raise InputError(f"column {name!r} of shard {path} has {column.null_count} empty values.")
+            fill = f'prepare_data\'s fit=\'[{{"impute": {{"columns": ["{name}"]}}}}]\''
+            raise InputError(
+                f"column {name!r} of shard {path} has {column.null_count} empty values. Take these rows out, or fill "
+                f"the cells: {fill}."
+            )
         if not is_list(column.type):
             return column.to_numpy()
         chunk: Any = pa.concat_arrays(column.chunks)

@@ -2,7 +2,11 @@
 
 import pytest
 
-from drivetrain.base.errors import did_you_mean, nearest
+from drivetrain.base.errors import SpecError, did_you_mean, nearest
+
+
+def test_a_notebook_shows_what_a_person_can_mend_in_one_line() -> None:
+    assert SpecError("digits.py, line 3: no.")._render_traceback_() == ["error: digits.py, line 3: no."]
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,8 @@ CSV_FILES: dict[str, tuple[str | bytes, str]] = {
     ),
     "not UTF-8 in the header": (b"id,label,caf\xe9\n1,2,3\n", r"a\.csv, row 1, column '3': b'caf\\xe9' is not UTF-8"),
     "UTF-16": (GOOD.encode("utf-16"), r"a\.csv is UTF-16\. Save it as UTF-8"),
+    "UTF-32": (GOOD.encode("utf-32"), r"a\.csv is UTF-32\. .*iconv -f utf-32"),
+    "a line for spreadsheets": ("sep=;\n" + GOOD.replace(",", ";"), r"line `sep=`: take this line out, and give delim"),
     "too many cells": (GOOD + "\n100,1,2,3\n", r"a\.csv, row 103 has 4 cells; the header names 3 columns"),
     "too few cells": ("id,label,x\n1,2\n" + GOOD[11:], r"a\.csv, row 2 has 2 cells"),
     "a quote that the next one closes": (

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Literal, NamedTuple, TypedDict
 
 import pytest
@@ -297,9 +298,46 @@ def test_numbers_of_numpy_are_numbers(tmp_path: Path) -> None:
 def test_what_is_no_finite_number_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], value: Any) -> None:
     """A gate that compares with NaN would decide something nobody meant."""
     SEEN["answer"] = {"accuracy": value}
-    assert run(answer, "--metrics", tmp_path) == 1
-    assert f"answer returned accuracy={value!r}. Allowed: finite numbers." in capsys.readouterr().err
+    assert run(answer, "--metrics", tmp_path) == 2
+    assert capsys.readouterr().err == f"error: answer returned accuracy={value!r}. Allowed: finite numbers.\n"
     assert not (tmp_path / "metrics.json").exists()
+
+
+@component
+def failing() -> None:
+    raise SEEN["error"]
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"),
+    [
+        (ModuleNotFoundError("No module named 'polars.x'", name="polars.x"), "Install what brings polars, and name it"),
+        (
+            FileNotFoundError(2, "No such file or directory", f"{Path(__file__).parent}/words.txt"),
+            "this file as an Input",
+        ),
+        (FileNotFoundError(2, "No such file or directory", "/nowhere/words.txt"), ""),
+        (KeyError("a"), ""),
+    ],
+)
+def test_what_code_lacks_where_it_has_travelled_is_told_with_what_to_do(
+    error: Exception, advice: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parent)
+    SEEN["error"] = error
+    assert run(failing) == 1
+    last = capsys.readouterr().err.strip().splitlines()[-1]
+    assert advice in last and last.endswith("." if advice else ("'a'" if isinstance(error, KeyError) else "words.txt'"))
+
+
+def test_a_file_that_hides_a_module_of_python_is_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "random.py").write_text("")
+    monkeypatch.setitem(sys.modules, "random", SimpleNamespace(__file__=str(tmp_path / "random.py")))
+    SEEN["error"] = ImportError("cannot import name 'Random' from 'random'")
+    assert run(failing) == 1
+    assert "Rename random.py: it hides Python's own module random." in capsys.readouterr().err
 
 
 class Told(TypedDict):
@@ -321,16 +359,16 @@ def test_texts_are_written_beside_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", ["two\nlines", "x" * 1025, 0.5, None, "half a \ud800"])
 def test_texts_that_no_pipeline_hands_on(tmp_path: Path, capsys: pytest.CaptureFixture[str], value: Any) -> None:
     SEEN["answer"] = {"accuracy": 0.5, "why": value}
-    assert run(told, "--metrics", tmp_path) == 1
+    assert run(told, "--metrics", tmp_path) == 2
     assert "told returned why=" in (said := capsys.readouterr().err) and "a text of one line" in said
     SEEN["answer"] = {"accuracy": "0.5", "why": "x"}
-    assert run(told, "--metrics", tmp_path) == 1
+    assert run(told, "--metrics", tmp_path) == 2
     assert not (tmp_path / "metrics.json").exists()
 
 
 def test_a_promised_number_that_is_missing(capsys: pytest.CaptureFixture[str]) -> None:
     SEEN["answer"] = {"right": 1}
-    assert run(two) == 1
+    assert run(two) == 2
     assert "two did not return 'wrong', which its declaration promises" in capsys.readouterr().err
 
 
