@@ -97,7 +97,8 @@ def prepare_data(
             (docs/data.md). Shards hold the values as they came; readers and served models apply what was learnt.
         on_leakage: what to do where validation or test has a row that train has, too, but for the key, or a value of
             groups: report prints and writes into the manifest how many. A run with previous compares with its rows,
-            too, where that run looked itself.
+            too, where that run looked itself. ignore does not look, and writes no hashes of keys, by which evaluate
+            knows a test set of another run again.
         groups: columns of which a value should be on one side alone, separated by commas, such as "user,patient".
         incremental: keep what a later run needs to read only what is new: 8 bytes a row, and statistics.
         keep_versions: earlier versions of each set that stay in its folder when it is prepared again.
@@ -199,6 +200,8 @@ class _Preparation:
         try:
             for side, writer in writers.items():
                 writer.start()
+                if self.on_leakage != "ignore":
+                    writer.sample_keys()
                 if self.incremental or earlier:
                     writer.keep_state()
                 if earlier:

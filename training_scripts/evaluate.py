@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import InputError
+from drivetrain.data.key_sample import KeySample
 from drivetrain.registry.report_hash import PARTS, REPORT_HASH, report_hash
 from drivetrain.training import plugins
 from drivetrain.training.evaluation import document, files, model_quality, plots, table
@@ -28,7 +29,7 @@ from drivetrain.training.evaluation.settings import Settings, parser
 from drivetrain.training.evaluation.slicing import slice_columns
 from drivetrain.training.evaluation.worst import Worst
 from drivetrain.training.input_pipeline.dataset import Dataset
-from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData
+from drivetrain.training.input_pipeline.prepared import MANIFEST_FILE, PreparedData, keys_of
 from drivetrain.training.launch.processes.failure import run_rank
 from drivetrain.training.launch.processes.parent import die_with_parent
 from drivetrain.training.metric import Ints, Metric, Samples, Task, load_metrics
@@ -203,6 +204,11 @@ def seen_before(dataset: Dataset, trained_on: Mapping[str, Any]) -> dict[str, An
     found: dict[str, Any] = {}
     if trained_on.get("content_hash"):
         found["trained_on"] = trained_on["content_hash"] == dataset.content_hash
+    keys, here = trained_on.get("keys"), keys_of(dataset.reader)
+    if keys and here:
+        ours, theirs = KeySample.read(here, MANIFEST_FILE), KeySample.read(keys, "model.json")
+        if (shared := ours.shared(theirs)) is not None:
+            found["shared_keys"] = shared._asdict()
     prepared = getattr(dataset.reader, "data", None)
     if isinstance(prepared, PreparedData) and prepared.leakage:
         found["leakage"] = prepared.leakage

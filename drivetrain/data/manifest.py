@@ -20,6 +20,7 @@ A folder without manifest.json is not finished. The file is UTF-8 JSON:
       "lineage": {...},                                where it comes from; see increments.py
       "fitted": {...},                                 transforms fitted on train; see fitted.py (not without any)
       "leakage": {...},                                what train has, too; see leakage.py (where looked for)
+      "keys": {...},                                   hashes of keys; see key_sample.py (where leakage is looked for)
       "content_hash": "<64 hex digits>"
     }
 
@@ -109,6 +110,7 @@ class Manifest:
     lineage: Mapping[str, Any] = field(default_factory=dict[str, Any])
     fitted: Mapping[str, Any] = field(default_factory=dict[str, Any])
     leakage: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    keys: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
     def rows(self) -> int:
@@ -152,6 +154,7 @@ class Manifest:
             "lineage": self.lineage,
             **({"fitted": self.fitted} if self.fitted else {}),
             **({"leakage": self.leakage} if self.leakage else {}),
+            **({"keys": self.keys} if self.keys else {}),
             "content_hash": self.content_hash,
         }
         text = text_of(content)  # a third of the time of json.dumps, which counts where there are many sources
@@ -261,6 +264,7 @@ def _parsed(path: Path, content: object) -> Manifest:
         lineage={} if version == 1 else cast("dict[str, Any]", _entry(path, top, "lineage", dict)),
         fitted=cast("dict[str, Any]", _entry(path, top, "fitted", dict)) if "fitted" in top else {},
         leakage=cast("dict[str, Any]", _entry(path, top, "leakage", dict)) if "leakage" in top else {},
+        keys=cast("dict[str, Any]", _entry(path, top, "keys", dict)) if "keys" in top else {},
     )
     for name, computed in (
         ("rows", manifest.rows),

@@ -10,6 +10,7 @@ from typing import Any
 from drivetrain.data.arrow import Array, Batch, Schema, arrow
 from drivetrain.data.fitting import Fitting
 from drivetrain.data.increments import EarlierSet, Keeper, take_over
+from drivetrain.data.key_sample import KeySample
 from drivetrain.data.manifest import MANIFEST_FILE, Column, Manifest, check_shard
 from drivetrain.data.shard_files import ShardFiles
 from drivetrain.data.statistics import TableStatistics
@@ -34,10 +35,16 @@ class ShardWriter(VersionFolder):
         self._files = ShardFiles(self.staging, schema, rows_per_shard, counted=self._count)
         self._fitting: Fitting | None = None
         self._keeper: Keeper | None = None
+        self._keys: KeySample | None = None
 
     def fit(self, fitting: Fitting) -> None:
         """Fit transforms on the rows of this set."""
         self._fitting = fitting
+
+    def sample_keys(self) -> None:
+        """Say in the manifest which keys there are, so that other data can be asked for them."""
+        if self._key is not None:
+            self._keys = KeySample(self._key)
 
     def keep_state(self) -> None:
         """Keep what the next run goes on from, beside the shards."""
@@ -65,6 +72,11 @@ class ShardWriter(VersionFolder):
         self.statistics.restore(earlier.statistics)
         if self._fitting:
             self._fitting.restore(earlier.statistics["fitting"])
+        if self._keys:
+            known = earlier.manifest.keys
+            where = f"{earlier.folder / MANIFEST_FILE}"
+            # An earlier version of drivetrain wrote none: then not all keys are known here either.
+            self._keys = KeySample.read(known, where) if known else None
         self.rows = earlier.manifest.rows
 
     def append(self, batch: Batch, hashes: Array = None) -> None:
@@ -73,6 +85,8 @@ class ShardWriter(VersionFolder):
             return
         if self._keeper and hashes is not None:
             self._keeper.add(hashes)
+        if self._keys:
+            self._keys.add(batch.column(self._keys.column))
         self.rows += batch.num_rows
         self._files.append(batch)
 
@@ -111,6 +125,7 @@ class ShardWriter(VersionFolder):
             lineage={**lineage, **kept},
             fitted=fitted or {},
             leakage=leakage or {},
+            keys=self._keys.entry() if self._keys else {},
         )
         manifest.write(self.staging / MANIFEST_FILE)
         self.staged(manifest)

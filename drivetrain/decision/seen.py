@@ -3,6 +3,8 @@
 `evaluate` writes it into evaluation.json, under `data`:
 
     "trained_on": true                              the test set is the very data that the model was trained on
+    "shared_keys": {"keys": 12, "compared": 512, "share": 0.14}     of the training data's keys, as far as they were
+                                                    compared (drivetrain/data/key_sample.py)
     "leakage": {"rows": 12, "groups": {"user": 3}}  what prepare_data counted (drivetrain/data/leakage.py)
 """
 
@@ -19,8 +21,13 @@ SeenData = Literal["refuse", "report"]
 
 def seen(data: Mapping[str, Any]) -> Iterator[str]:
     """The sentences; none for a test set of which the model knows nothing, as far as that was looked at."""
+    shared = _mapping(data.get("shared_keys"))
     if data.get("trained_on") is True:
         yield "The model was trained on this very test set."
+    elif keys := _number(shared.get("keys")):
+        is_sample = shared.get("share") not in (1, None)
+        of = f", of the {_number(shared.get('compared')):,} that were compared," if is_sample else ""
+        yield f"{count(keys, 'key')} of the test set{of} {_are(keys)} in the training data, too."
     leakage = _mapping(data.get("leakage"))
     if rows := _number(leakage.get("rows")):
         yield f"{count(rows, 'row')} of the test set {_are(rows)} in the training data, too, but for the key."
@@ -40,7 +47,8 @@ def check_unseen(sentences: tuple[str, ...], seen_data: str) -> None:
         raise InputError(
             f"{' '.join(sentences)} So its numbers say little of new data, and nothing is decided on them. Evaluate on "
             "rows that the training has not seen (transform_data removes duplicates, split_by=group:COLUMN keeps "
-            "groups together), or decide all the same with seen_data=report: then the decision says it."
+            "groups together), or decide all the same with seen_data=report (where keys only number the rows of each "
+            "file, they name no rows): then the decision says it."
         )
 
 

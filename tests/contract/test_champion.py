@@ -112,6 +112,9 @@ def test_without_a_champion_the_floors_decide(first: tuple[Place, Ran]) -> None:
     assert ran.summary.status == "Succeeded", ran.summary.reason
     assert ran.statuses["register-model"] == "Succeeded" and ran.statuses["stop"] == "NotExecuted"
     assert (ran.decided["verdict"], ran.decided["champion"]) == ("register", None)
+    (report,) = ran.folder.glob("evaluate/*/report/evaluation.json")
+    shared = json.loads(report.read_bytes())["data"]["shared_keys"]
+    assert shared["keys"] == 0 and shared["compared"] > 0, "by the hashes that the training carried into model.json"
     assert ran.page.startswith("# Register the candidate in retraining: there is no champion yet\n")
     (version,) = place.versions()
     assert version.content_hash == ran.decided["candidate"]["content_hash"]

@@ -12,11 +12,13 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as parquet
 import pytest
 import torch
 
 from drivetrain.base.errors import InputError
+from drivetrain.data.key_sample import KeySample
 from drivetrain.registry.report_hash import report_hash
 from drivetrain.training.evaluation.settings import Settings
 from drivetrain.training.model_folder import with_threshold
@@ -63,13 +65,18 @@ def test_what_the_model_knows_of_the_data_is_told(
     data = write_data(prepared_data, tmp_path / "data", columns(prepared_data, 10))
     manifest = json.loads((data / "manifest.json").read_text())
     leakage = {"rows": 2, "groups": {"site": 1}}
-    (data / "manifest.json").write_text(json.dumps({**manifest, "leakage": leakage}))
+    keys = [KeySample("id"), KeySample("id")]
+    for sample, given in zip(keys, ([1, 2, 3], [3, 4]), strict=True):
+        sample.add(pa.array(given))
+    here, there = (sample.entry() for sample in keys)
+    (data / "manifest.json").write_text(json.dumps({**manifest, "leakage": leakage, "keys": here}))
     description = json.loads((model / "model.json").read_text())
     for of, same in ((manifest["content_hash"], True), ("0" * 64, False)):
-        (model / "model.json").write_text(json.dumps({**description, "data": {"content_hash": of}}))
+        (model / "model.json").write_text(json.dumps({**description, "data": {"content_hash": of, "keys": there}}))
         pooled(1, evaluated, model, data, tmp_path / "report", Settings(bootstrap=0))
         told = read(tmp_path / "report")["data"]
         assert (told["trained_on"], told["leakage"]) == (same, leakage)
+        assert told["shared_keys"] == {"keys": 1, "compared": 3, "share": 1.0}
 
 
 def evaluated(process: Process, model: Path, data: Path, report: Path, settings: Settings) -> dict[str, float]:

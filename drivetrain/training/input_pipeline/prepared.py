@@ -70,6 +70,8 @@ class PreparedData:
             self.statistics: dict[str, Any] = manifest["statistics"]
             self.leakage: dict[str, Any] = dict(manifest.get("leakage", {}))
             """What train has, too, as far as prepare_data looked (drivetrain/data/leakage.py)."""
+            self.keys: dict[str, Any] = dict(manifest.get("keys", {}))
+            """Hashes of keys (drivetrain/data/key_sample.py)."""
             self.fitted: dict[str, Any] = dict(manifest.get("fitted", {}))
             """Transforms that `values` applies (drivetrain/data/fitted.py): those of the manifest, unless replaced."""
             self.shards = [
@@ -197,3 +199,9 @@ def is_list(data_type: pa.DataType) -> bool:
     import pyarrow as pa
 
     return pa.types.is_fixed_size_list(data_type) or pa.types.is_list(data_type)
+
+
+def keys_of(reader: object) -> dict[str, Any]:
+    """Hashes of the keys of a reader's rows (drivetrain/data/key_sample.py); empty where its data says none."""
+    prepared = getattr(reader, "data", None)
+    return prepared.keys if isinstance(prepared, PreparedData) else {}

@@ -13,6 +13,7 @@ from typing import Any
 from drivetrain.training.config import LOOKS_ON, Config, Folders
 from drivetrain.training.framework import Framework
 from drivetrain.training.input_pipeline.dataset import Dataset
+from drivetrain.training.input_pipeline.prepared import keys_of
 from drivetrain.training.loop.watch import Watch
 from drivetrain.training.model_folder import CODE, FRAMEWORK
 from drivetrain.training.options import parse_options
@@ -96,6 +97,8 @@ def describe(
             "reader": config.reader,
             "reader_options": parse_options(config.reader_options, "reader"),
             "fitted": dataset.fitted,
+            # By which an evaluation knows the keys of other data again.
+            **({"keys": keys} if (keys := keys_of(dataset.reader)) else {}),
         },
         "training": {
             # What decides the weights: equal models have equal descriptions, however they were watched and kept.

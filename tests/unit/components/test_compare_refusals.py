@@ -30,6 +30,11 @@ def evaluations(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     ("data", "said"),
     [
         ({"trained_on": True}, "The model was trained on this very test set."),
+        ({"shared_keys": {"keys": 1, "compared": 40, "share": 1.0}}, "1 key of the test set is in the training data"),
+        (
+            {"trained_on": False, "shared_keys": {"keys": 12, "compared": 1512, "share": 0.14}},
+            "12 keys of the test set, of the 1,512 that were compared, are in the training data, too.",
+        ),
         ({"leakage": {"rows": 12, "groups": {}}}, "12 rows of the test set are in the training data, too, but for"),
         (
             {"leakage": {"rows": 0, "groups": {"user": 1}}},
@@ -46,7 +51,8 @@ def test_a_test_set_that_the_model_knows_decides_nothing(
     assert place.compare(seen_data="report")["register"] == 1
     assert place.decided["why"][0] == place.decided["seen"][0] and said in place.decided["why"][0]
     assert said in (place.folder / "decision" / "decision.md").read_text()
-    write_report(place.report, 0.9, content_hash(place.model), trained_on=False, leakage={"rows": 0, "groups": {}})
+    nothing = {"leakage": {"rows": 0, "groups": {}}, "shared_keys": {"keys": 0, "compared": 9, "share": 1.0}}
+    write_report(place.report, 0.9, content_hash(place.model), trained_on=False, **nothing)
     assert place.compare()["register"] == 1 and place.decided["seen"] == []
 
 

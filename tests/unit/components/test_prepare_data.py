@@ -101,7 +101,7 @@ def test_the_manifest_says_what_the_shards_hold(tmp_path: Path) -> None:
         assert (shard["bytes"], shard["sha256"]) == (len(data), hashlib.sha256(data).hexdigest())
     assert list(manifest) == [
         *("format", "rows", "bytes", "key", "label", "schema", "shards", "statistics"),
-        *("engine", "lineage", "content_hash"),
+        *("engine", "lineage", "keys", "content_hash"),
     ]
     assert manifest["format"] == 2
     assert manifest["engine"] == f"pyarrow {pa.__version__}"
@@ -112,7 +112,7 @@ def test_the_manifest_says_what_the_shards_hold(tmp_path: Path) -> None:
     assert manifest["schema"] == [{"name": n, "type": t} for n, t in zip(HEADER, types, strict=True)]
     classes = {entry["value"]: entry["rows"] for entry in manifest["statistics"]["label"]["classes"]}
     assert classes == {value: sum(row["label"] == value for row in sides["train"]) for value in (0, 1, 2)}
-    aside = ("statistics", "engine", "lineage", "content_hash")
+    aside = ("statistics", "engine", "lineage", "keys", "content_hash")
     identity = {name: value for name, value in {**manifest, "format": 1, "shards": plain}.items() if name not in aside}
     canonical = json.dumps(identity, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
     assert manifest["content_hash"] == hashlib.sha256(canonical).hexdigest()
