@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from inspect import signature
 from typing import Any, cast, get_args
 
 from drivetrain.base.errors import SpecError, did_you_mean, shown
+from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Parameter
 from drivetrain.spec.resources import Cluster, RetryCause, RetryPolicy
 from drivetrain.spec.steps import BaseStep, Dependency

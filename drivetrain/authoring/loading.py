@@ -16,7 +16,6 @@ import os
 import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -29,6 +28,7 @@ from drivetrain.authoring import Pipeline
 from drivetrain.authoring.settings import Settings, build
 from drivetrain.base.call_site import place_in, place_of_function
 from drivetrain.base.errors import SpecError, UserError, at_place, did_you_mean, said, shown
+from drivetrain.base.records import dataclass
 from drivetrain.spec.deployment import Deployment
 from drivetrain.steps import argument_help
 

@@ -10,12 +10,14 @@ from __future__ import annotations
 import functools
 import importlib
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import click
+
+from drivetrain.base.records import dataclass
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Written = tuple[str | None, type[click.Command], Callable[..., Any]]

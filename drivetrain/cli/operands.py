@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.authoring.settings import Settings, build, values_of
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 from drivetrain.spec.deployment import LocalRun
 from drivetrain.targets.local.options import region_of
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 from drivetrain.catalog.degrees import World, all_degrees, data_size, fill
 from drivetrain.catalog.instances import GIB
 from drivetrain.catalog.strategies import THREADS, TORCH, StrategyFacts, all_strategies

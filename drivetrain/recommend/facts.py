@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 
 FORMAT = 2
 ATTENTIONS = ("", "flash", "math")

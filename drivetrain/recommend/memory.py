@@ -25,8 +25,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from drivetrain.base.records import dataclass
 from drivetrain.catalog.strategies import DEFAULT_SCHEDULE, SINGLE_STAGE
 from drivetrain.recommend.facts import Facts, Layer
 from drivetrain.recommend.sizing import Candidate, Sizing

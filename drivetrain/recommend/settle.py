@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import SpecError, UserError
+from drivetrain.base.records import dataclass
 from drivetrain.catalog.degrees import World, fill
 from drivetrain.catalog.instances import get_instance
 from drivetrain.catalog.json_options import parse_options

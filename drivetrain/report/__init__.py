@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
 
 from drivetrain.base.formatting import place
 from drivetrain.base.markup import Content, Markup, el, join
+from drivetrain.base.records import dataclass
 
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'"
 

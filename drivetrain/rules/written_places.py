@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
+from drivetrain.base.records import dataclass
 from drivetrain.spec.steps import NativeStep, Step, TrainingStep
 from drivetrain.spec.values import Join, ParameterRef
 

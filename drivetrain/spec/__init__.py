@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from inspect import signature
 from math import isfinite
@@ -26,6 +25,7 @@ from pydantic_core import PydanticCustomError
 from pydantic_core.core_schema import CoreSchema, no_info_after_validator_function, no_info_plain_validator_function
 
 from drivetrain.base.errors import SpecError, shown
+from drivetrain.base.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from drivetrain.base.records import dataclass
 
 # https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_CreateModelPackage.html
 _ARN = re.compile(r"arn:(aws[a-z-]*):sagemaker:([a-z0-9-]*):(\d{12}):model-package-group/(.+)", re.DOTALL)

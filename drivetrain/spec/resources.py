@@ -11,12 +11,12 @@ https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_FileSystemDataSour
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
 
+from drivetrain.base.records import dataclass
 from drivetrain.catalog import quotas
 from drivetrain.catalog.instances import DEFAULT_TYPE
 from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Matching

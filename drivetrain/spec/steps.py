@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeGuard
 
 from pydantic import Field
 
 from drivetrain.base.call_site import place_of_caller
 from drivetrain.base.errors import SpecError, did_you_mean
+from drivetrain.base.records import dataclass
 from drivetrain.catalog import quotas
 from drivetrain.spec import Frozen, FrozenDict, FrozenMap, Lazily
 from drivetrain.spec.resources import CachePolicy, Checkpoint, Cluster, FolderPath, Program, RetryPolicy

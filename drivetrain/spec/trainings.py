@@ -8,9 +8,9 @@ run will know (a parameter without default, another step's output) is None and d
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from drivetrain.base.records import dataclass
 from drivetrain.catalog.degrees import World
 from drivetrain.catalog.instances import Instance, find_instance
 from drivetrain.spec.pipeline import Parameter, Pipeline

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from drivetrain.base.records import dataclass
 
 StepStatus = Literal["Executing", "Succeeded", "Failed", "Stopped", "Cached", "NotExecuted"]
 ExecutionStatus = Literal["Executing", "Succeeded", "CompletedWithFailures", "Failed", "Stopped"]

@@ -17,7 +17,6 @@ import importlib
 import json
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,6 +24,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 
 import drivetrain.targets as folder
 from drivetrain.base.errors import SpecError, UserError, did_you_mean
+from drivetrain.base.records import dataclass
 
 if TYPE_CHECKING:
     from drivetrain.spec.deployment import Deployment

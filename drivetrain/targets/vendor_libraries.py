@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from drivetrain.base.errors import InputError, SpecError
+from drivetrain.base.records import dataclass
 from drivetrain.catalog.strategies import read_strategy, strategy_names
 from drivetrain.spec.pipeline import Pipeline
 from drivetrain.spec.steps import TrainingStep, flatten, is_our_training

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.records import dataclass
 from drivetrain.report.dag import Dag
 from drivetrain.targets.events import STARTS_FROM
 

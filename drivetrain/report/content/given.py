@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 from drivetrain.report.content import Changed, RunFacts
 from drivetrain.steps import CODE_CHANNEL, gather
 from drivetrain.targets.sagemaker.document import object_in

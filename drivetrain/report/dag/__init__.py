@@ -11,9 +11,11 @@ from __future__ import annotations
 from bisect import bisect_right, insort
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import pairwise
+
+from drivetrain.base.records import dataclass
 
 STATUSES = (
     "Succeeded",

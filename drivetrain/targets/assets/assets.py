@@ -22,13 +22,14 @@ import os
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import drivetrain
 from drivetrain.base.errors import UserError, did_you_mean
+from drivetrain.base.records import dataclass
 from drivetrain.steps.start import plain_header
 from drivetrain.targets.assets.step_code import NOTHING, Used
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import JobStep, ProcessingStep, is_our_training
 from drivetrain.spec.values import Reference

@@ -7,11 +7,11 @@ import csv
 import hashlib
 import io
 import sys
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 from drivetrain.targets.assets.requirements import normal
 from drivetrain.targets.assets.wheel_files import WheelFile, read_metadata
 

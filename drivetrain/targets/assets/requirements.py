@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement as Parsed

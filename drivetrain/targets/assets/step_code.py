@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.steps import TRAIN_SCRIPT, BaseStep, JobStep, TuningStep, flatten
 from drivetrain.spec.training_options import OneOf

@@ -11,12 +11,12 @@ lacks that too.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 from drivetrain.targets.assets.image import Image, missing
 from drivetrain.targets.assets.installed import installed_wheel
 from drivetrain.targets.assets.requirements import Requirement, build_command, parse, wanted_by

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
+from drivetrain.base.records import dataclass
 from drivetrain.targets.local import step_types
 from drivetrain.targets.local.execution.context import RunPlan
 from drivetrain.targets.local.execution.scope import STUBBED_FILES, ExecutionScope, IterationScope, resolve_known

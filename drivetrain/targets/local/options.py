@@ -11,12 +11,13 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import Masking
+from drivetrain.base.records import dataclass
 from drivetrain.targets.local.home import write_whole
 from drivetrain.targets.local.storage import make_folders_durable
 

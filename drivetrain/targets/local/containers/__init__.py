@@ -14,9 +14,9 @@ import signal
 import sys
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from drivetrain.base.process_identity import boot_id
+from drivetrain.base.records import dataclass
 from drivetrain.targets.local.containers import process_table
 
 # Stands in the environment of every process of a job, with the job's token.

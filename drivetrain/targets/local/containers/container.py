@@ -26,11 +26,11 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 from drivetrain.targets.local.containers import ProcessRecord, mounts
 from drivetrain.targets.local.containers.mounts import BASE, DEBUG_HOOK, host_path
 from drivetrain.targets.local.containers.supervised import (

@@ -11,11 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
 from drivetrain.base.masking import without
+from drivetrain.base.records import dataclass
 from drivetrain.steps import START_COMMAND
 from drivetrain.targets.local.containers import (
     TOKEN_VARIABLE,

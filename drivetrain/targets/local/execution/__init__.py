@@ -7,11 +7,11 @@ from __future__ import annotations
 import hashlib
 import re
 import time
-from dataclasses import dataclass
 from typing import Any
 
 from drivetrain.base import partition_of
 from drivetrain.base.errors import did_you_mean
+from drivetrain.base.records import dataclass
 from drivetrain.catalog.quotas import MAX_JOB_NAME_CHARACTERS
 from drivetrain.targets.sagemaker.document.expressions import EXECUTION_FIELDS, UnresolvedReference
 

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drivetrain.base.masking import Masking
+from drivetrain.base.records import dataclass
 from drivetrain.targets.local.ledger import ObjectEntry
 from drivetrain.targets.local.ledger.writer import LedgerWriter
 from drivetrain.targets.local.storage.objects import ObjectStore, StoredObject, digest_of, sha256_of, stamp_of, stored

@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from itertools import count, islice
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.records import dataclass
 from drivetrain.targets.events import Event, MetricLogged, StepStatus
 from drivetrain.targets.local.containers.spares import Spares
 from drivetrain.targets.local.execution import (

@@ -11,12 +11,13 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.masking import LogMasking, Masking
+from drivetrain.base.records import dataclass
 from drivetrain.targets.events import Event, StepFinished, StepRetrying, StepStarted, StepStatus
 from drivetrain.targets.local import jobs
 from drivetrain.targets.local.execution import BAD_INPUT, Facts, StepFailedError, StepStoppedError, for_run

@@ -9,9 +9,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.records import dataclass
 from drivetrain.targets.local.containers import ProcessRecord
 
 if TYPE_CHECKING:

@@ -13,11 +13,11 @@ import re
 import shutil
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 from drivetrain.targets.local.execution import StepFailedError
 from drivetrain.targets.local.ledger import ArtifactEntry, Move, ObjectEntry
 from drivetrain.targets.local.ledger.reader import Ledger

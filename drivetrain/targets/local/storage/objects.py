@@ -13,11 +13,11 @@ import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from drivetrain.base.errors import UserError
+from drivetrain.base.records import dataclass
 from drivetrain.targets.local.ledger import ObjectEntry
 from drivetrain.targets.local.storage import copy, copy_and_hash, decompress, make_durable, make_folders_durable
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, assert_never
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from drivetrain.base.call_site import blamed_on_place
 from drivetrain.base.errors import SpecError, UserError
 from drivetrain.base.json_text import text_of
+from drivetrain.base.records import dataclass
 from drivetrain.spec.pipeline import Graph, Parameter, Pipeline
 from drivetrain.spec.resources import is_file_system
 from drivetrain.spec.steps import (

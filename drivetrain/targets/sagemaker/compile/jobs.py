@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from drivetrain.base.records import dataclass
 from drivetrain.catalog.quotas import MAX_ARGUMENT_CHARACTERS
 from drivetrain.spec.pipeline import Graph
 from drivetrain.spec.resources import FolderPath, Spot

@@ -10,7 +10,7 @@ is checked while reading, so that whatever the service holds can be pulled and s
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, cast
@@ -18,6 +18,7 @@ from typing import Any, cast
 from drivetrain.base import json_text
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
+from drivetrain.base.records import dataclass
 from drivetrain.targets.sagemaker.document import list_of, member, object_of, optional_text, shown, step_fields
 from drivetrain.targets.sagemaker.document.expressions import FUNCTIONS, Get, expressions
 from drivetrain.targets.sagemaker.document.step_fields import Cache, DependsOn, OutputParameter, PropertyFile, Retry

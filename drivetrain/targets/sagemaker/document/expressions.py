@@ -9,12 +9,12 @@ are large and its expressions few.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
 
 from drivetrain.base.errors import UserError, did_you_mean
 from drivetrain.base.json_text import Json
+from drivetrain.base.records import dataclass
 from drivetrain.targets.sagemaker.document import Segment, descend, parse_path, path_text
 
 ROOTS = ("Parameters", "Execution", "Steps", "ForEach", "IterationOutput", "PipelineExperimentConfig")

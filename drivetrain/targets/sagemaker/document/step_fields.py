@@ -9,11 +9,11 @@ takes ISO 8601 durations (`P30D`, `PT1H`) and looser ones (`30d`, `T12H`, `5y`, 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from drivetrain.base.errors import UserError
 from drivetrain.base.json_text import Json
+from drivetrain.base.records import dataclass
 from drivetrain.targets.sagemaker.document import (
     list_of,
     member,
