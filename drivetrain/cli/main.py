@@ -173,6 +173,8 @@ OBJECTS_BETWEEN_COLLECTIONS = 200_000
 def main() -> NoReturn:
     """Entry point of the installed command."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS, 10, 10)
+    # A plug-in of pydantic has nothing to watch here, and to look for one reads the metadata of every distribution.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     _mend_streams()
     code = run()
     gc.freeze()  # else Python looks through all of it once more as it ends

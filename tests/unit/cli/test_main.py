@@ -260,6 +260,17 @@ def test_a_run_of_two_steps_loads_what_it_needs(tmp_path: Path) -> None:
     assert [name for name in ours if name.startswith(tuple(f"drivetrain.{room}" for room in rooms))] == []
 
 
+def test_a_command_loads_no_plug_in_of_pydantic(tmp_path: Path) -> None:
+    (tmp_path / "two.py").write_text(TWO_STEPS)
+    (tmp_path / "watcher.py").write_text("raise SystemExit('a plug-in was loaded')")
+    info = tmp_path / "watcher-1.dist-info"
+    info.mkdir()
+    (info / "entry_points.txt").write_text("[pydantic]\nwatcher = watcher:plugin\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: watcher\nVersion: 1\n")
+    done = in_new_process("from drivetrain.cli.main import main; main()", "compile", "two.py", folder=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     code = "from drivetrain.cli.main import main; main()"
     process = subprocess.Popen(
