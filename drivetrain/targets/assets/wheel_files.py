@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -86,15 +87,18 @@ def read_wheel(path: Path) -> WheelFile:
 
 def read_metadata(content: bytes) -> WheelFile:
     """What a METADATA file says."""
-    from packaging.metadata import parse_email
+    from email.parser import BytesHeaderParser
 
-    fields, _ = parse_email(content)
-    version = normal_version(fields.get("version", ""))
-    return WheelFile(normal(fields.get("name", "")), version, tuple(fields.get("requires_dist", ())))
+    fields = BytesHeaderParser().parsebytes(content)
+    name, version = (str(fields.get(key, "")).strip() for key in ("Name", "Version"))
+    requires = tuple(" ".join(str(line).split()) for line in fields.get_all("Requires-Dist", ()))
+    return WheelFile(normal(name), normal_version(version), requires)
 
 
 def normal_version(text: str) -> str:
     """`1.0.0-RC1` as `1.0.0rc1`; what is no version stays as it is."""
+    if re.fullmatch(r"(0|[1-9]\d*)(\.(0|[1-9]\d*))*", text, re.ASCII):
+        return text
     from packaging.utils import canonicalize_version
 
     return canonicalize_version(text, strip_trailing_zero=False)

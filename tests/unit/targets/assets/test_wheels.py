@@ -9,10 +9,14 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from packaging.metadata import parse_email
+from packaging.utils import canonicalize_version
 
 from drivetrain.base.errors import UserError
 from drivetrain.targets.assets import installed
 from drivetrain.targets.assets.image import Image
+from drivetrain.targets.assets.requirements import normal
+from drivetrain.targets.assets.wheel_files import WheelFile, read_metadata
 from drivetrain.targets.assets.wheels import find_wheels
 from drivetrain.targets.sagemaker.images import stock_image
 
@@ -157,6 +161,24 @@ def test_a_wheel_that_is_not_what_its_name_says_is_refused(tmp_path: Path) -> No
     write_wheel(tmp_path, metadata_name="evil")
     with pytest.raises(UserError, match=r"holds evil 1\.0, not what its name says"):
         names(("fancy",), tmp_path)
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        "Name: Fancy_Name\nVersion: 1.0.0\nRequires-Dist: a>=1\nRequires-Dist: b ; extra == 'x'",
+        "Name: fancy\nVersion: 1.0.0-RC1",
+        "Name: fancy\nVersion: v01.2\nSummary: größer\nRequires-Dist: a",
+        "Version: 2",
+        "",
+    ],
+)
+def test_metadata_say_what_packaging_reads_in_them(lines: str) -> None:
+    content = f"Metadata-Version: 2.1\n{lines}\n\nRequires-Dist: prose\n".encode()
+    fields, _ = parse_email(content)
+    version = canonicalize_version(fields.get("version", ""), strip_trailing_zero=False)
+    expected = WheelFile(normal(fields.get("name", "")), version, tuple(fields.get("requires_dist", ())))
+    assert read_metadata(content) == expected
 
 
 def test_a_damaged_wheel_is_refused(tmp_path: Path) -> None:
